@@ -1,0 +1,97 @@
+"""The engine's face: one object over the three tables and the object store.
+
+    produce, fetch, list_offsets   the log            (append.py, fetch.py, list_offsets.py)
+    topics                         the catalog        (topics.py)
+    producer_ids                   idempotence        (producer_ids.py)
+    groups, offsets                consumer groups    (groups.py, offsets.py)
+
+An engine holds no state that matters: any number of them, in any number of processes, may serve one store.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from odradek.engine.append import Appender
+from odradek.engine.fetch import Fetcher
+from odradek.engine.groups import Groups
+from odradek.engine.list_offsets import OffsetLister
+from odradek.engine.offsets import GroupOffsets
+from odradek.engine.partition_index import PartitionIndex
+from odradek.engine.producer_ids import ProducerIds
+from odradek.engine.topics import Topics
+from odradek.engine.wal import Wal
+from odradek.model.log import (
+    FetchPartition,
+    FetchResult,
+    ListOffsetsPartition,
+    ListOffsetsResult,
+    ProducePartition,
+    ProduceResult,
+)
+from odradek.ports.clock import Clock
+from odradek.ports.object_store import ObjectStore
+from odradek.ports.rng import Rng
+from odradek.ports.table import Table
+from odradek.settings import Settings
+
+
+class Engine:
+    """Kafka's log over a store.
+
+    Args:
+        log: heads, index rows, producer rows, small WAL items.
+        groups: groups, members, leases with committed offsets.
+        catalog: topics, configs, producer id counter.
+        objects: WAL objects and segments.
+        clock, rng: time and chance.
+        settings: what the operator chose.
+    """
+
+    def __init__(
+        self,
+        *,
+        log: Table,
+        groups: Table,
+        catalog: Table,
+        objects: ObjectStore,
+        clock: Clock,
+        rng: Rng,
+        settings: Settings | None = None,
+    ) -> None:
+        self.settings = settings or Settings()
+        self.clock = clock
+        self.objects = objects
+        self.index = PartitionIndex(log, self.settings)
+        self.wal = Wal(log, objects, self.settings)
+        self.topics = Topics(catalog, self.index, clock, rng, self.settings)
+        self.producer_ids = ProducerIds(catalog, self.settings)
+        self.groups = Groups(groups, self.topics, clock, rng, self.settings)
+        self.offsets = GroupOffsets(groups, self.topics, clock, self.settings)
+        self._appender = Appender(self.index, self.wal, self.topics, clock, rng, self.settings)
+        self._fetcher = Fetcher(self.index, self.wal, self.topics, clock, self.settings)
+        self._lister = OffsetLister(self.index, self._fetcher, self.topics)
+
+    async def produce(
+        self, partitions: Sequence[ProducePartition], *, transactional_id: str | None = None
+    ) -> list[ProduceResult]:
+        """Append batches; results in the order of `partitions`. Failures are results, never exceptions."""
+        return await self._appender.produce(partitions, transactional_id=transactional_id)
+
+    async def fetch(
+        self,
+        partitions: Sequence[FetchPartition],
+        *,
+        max_wait_ms: int = 0,
+        min_bytes: int = 1,
+        max_bytes: int = 50 * 1024 * 1024,
+    ) -> list[FetchResult]:
+        """Read batches; results in the order of `partitions`; waits up to `max_wait_ms` for `min_bytes`.
+
+        At least one batch where there is any, however large; otherwise within `max_bytes` and each `max_bytes`.
+        """
+        return await self._fetcher.fetch(partitions, max_wait_ms=max_wait_ms, min_bytes=min_bytes, max_bytes=max_bytes)
+
+    async def list_offsets(self, partitions: Sequence[ListOffsetsPartition]) -> list[ListOffsetsResult]:
+        """Offsets by timestamp; results in the order of `partitions`."""
+        return await self._lister.list_offsets(partitions)

@@ -1,0 +1,96 @@
+"""Tail entry: where one record batch lies in the WAL (docs/formats/tail_entry.md). 60 bytes, big endian.
+
+An entry holds no offset: its base offset is the head's `tail_base_offset` plus the counts of the entries before it.
+`commit_ms` is chosen just before the conditional update and kept over its retries; together with the head's
+`spill_floor_ms` it makes an update that arrives late impossible to apply twice (docs/decisions/0002).
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from odradek.errors import FormatError
+
+VERSION = 1
+FLAG_ITEM = 0x01  # the bytes lie in an item of the log table, not in an object
+FLAG_LOG_APPEND_TIME = 0x02  # the batch's timestamps are `max_timestamp_ms`, patched in on read
+
+_STRUCT = struct.Struct(
+    ">"
+    "B"  # version
+    "B"  # flags
+    "16s"  # object id
+    "I"  # position of the batch in the object
+    "I"  # length of the batch in bytes
+    "I"  # offsets that the batch spans (last_offset_delta + 1)
+    "q"  # largest timestamp, ms
+    "q"  # producer id, -1 none
+    "h"  # producer epoch
+    "i"  # base sequence
+    "Q"  # commit time, ms
+)
+ENTRY_BYTES = _STRUCT.size
+
+
+@dataclass(frozen=True, slots=True)
+class TailEntry:
+    """One batch in the WAL."""
+
+    object_id: bytes
+    position: int
+    length: int
+    offset_count: int
+    max_timestamp_ms: int
+    producer_id: int = -1
+    producer_epoch: int = -1
+    base_sequence: int = -1
+    commit_ms: int = 0
+    flags: int = 0
+
+    @property
+    def is_item(self) -> bool:
+        return bool(self.flags & FLAG_ITEM)
+
+
+def encode_tail_entry(entry: TailEntry) -> bytes:
+    """Pack an entry. Raises FormatError where a field is out of its range."""
+    try:
+        return _STRUCT.pack(
+            VERSION,
+            entry.flags,
+            entry.object_id,
+            entry.position,
+            entry.length,
+            entry.offset_count,
+            entry.max_timestamp_ms,
+            entry.producer_id,
+            entry.producer_epoch,
+            entry.base_sequence,
+            entry.commit_ms,
+        )
+    except struct.error as error:
+        raise FormatError(f"tail entry out of range: {error}") from error
+
+
+def decode_tail_entry(data: bytes) -> TailEntry:
+    """Unpack an entry. Raises FormatError for another length or version."""
+    if len(data) != ENTRY_BYTES:
+        raise FormatError(f"a tail entry has {ENTRY_BYTES} bytes, not {len(data)}")
+    version, flags, *rest = _STRUCT.unpack(data)
+    if version != VERSION:
+        raise FormatError(f"tail entry version {version} is not known to this release")
+    return TailEntry(*rest, flags=flags)
+
+
+def encode_tail_entries(entries: Iterable[TailEntry]) -> bytes:
+    """Pack entries one after the other: the content of an index row."""
+    return b"".join(map(encode_tail_entry, entries))
+
+
+def decode_tail_entries(data: bytes) -> list[TailEntry]:
+    """Unpack the content of an index row. Raises FormatError for a length that is no multiple of an entry's."""
+    if len(data) % ENTRY_BYTES:
+        raise FormatError(f"{len(data)} bytes are no whole number of tail entries")
+    return [decode_tail_entry(data[at : at + ENTRY_BYTES]) for at in range(0, len(data), ENTRY_BYTES)]

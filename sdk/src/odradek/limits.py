@@ -1,0 +1,41 @@
+"""Limits that are facts of AWS or of Kafka's protocol, and the relations between them.
+
+Numbers that an operator may choose are in settings.py. Each relation is asserted with its reason, so that a change
+which breaks one fails at import.
+"""
+
+from __future__ import annotations
+
+# AWS Lambda: payload of a synchronous invocation, both ways (Lambda quotas).
+FUNCTION_PAYLOAD_BYTES_MAX = 6 * 1024 * 1024
+# A binary body is base64 in the event (4 bytes for 3), beside some KB of headers and request context.
+FUNCTION_EVENT_OVERHEAD_BYTES = 64 * 1024
+FUNCTION_BINARY_BYTES_MAX = (FUNCTION_PAYLOAD_BYTES_MAX - FUNCTION_EVENT_OVERHEAD_BYTES) * 3 // 4
+FUNCTION_TIMEOUT_S_MAX = 900
+
+# DynamoDB (service quotas).
+TABLE_ITEM_BYTES_MAX = 400 * 1024
+TABLE_TRANSACTION_ITEMS_MAX = 100
+TABLE_WRITE_UNIT_BYTES = 1024
+TABLE_READ_UNIT_BYTES = 4096
+
+# Kafka's protocol.
+TOPIC_NAME_LENGTH_MAX = 249
+SEQUENCE_MAX = 2**31 - 1
+OFFSET_MAX = 2**63 - 1
+BATCH_HEADER_BYTES = 61
+PRODUCER_BATCHES_REMEMBERED = 5  # duplicates of the last five batches of a producer are known
+OFFSET_METADATA_BYTES_MAX = 4096
+
+# Ours.
+TCP_FRAME_BYTES_MAX = 100 * 1024 * 1024  # socket.request.max.bytes of Apache Kafka
+MESSAGE_BYTES_MAX = FUNCTION_BINARY_BYTES_MAX - 128 * 1024  # the largest batch that fits a request with its frame
+PARTITIONS_PER_TOPIC_MAX = 10_000
+TOPICS_PER_REQUEST_MAX = 1_000
+HEADERS_PER_RECORD_MAX = 10_000
+DECOMPRESSED_BATCH_BYTES_MAX = 256 * 1024 * 1024  # a decompression bomb is refused by this
+
+assert MESSAGE_BYTES_MAX > 1_048_588, "Kafka's default max.message.bytes must fit one function call"
+assert FUNCTION_BINARY_BYTES_MAX * 4 // 3 + FUNCTION_EVENT_OVERHEAD_BYTES <= FUNCTION_PAYLOAD_BYTES_MAX, (
+    "a full frame in base64 must fit the payload"
+)

@@ -1,0 +1,101 @@
+"""What the engine is asked and what it answers about consumer groups (KIP-848)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from uuid import UUID
+
+from odradek.errors import ErrorCode
+from odradek.model.topic_partition import OffsetAndMetadata, TopicPartition
+
+JOIN_EPOCH = 0
+LEAVE_EPOCH = -1
+LEAVE_STATIC_EPOCH = -2
+
+
+@dataclass(frozen=True, slots=True)
+class GroupHeartbeat:
+    """A ConsumerGroupHeartbeat request; None means "unchanged since the last heartbeat"."""
+
+    group_id: str
+    member_id: str
+    member_epoch: int  # 0 joins, -1 leaves, -2 leaves for a while (static member)
+    instance_id: str | None = None
+    rack_id: str | None = None
+    rebalance_timeout_ms: int = -1
+    subscribed_topic_names: Sequence[str] | None = None
+    subscribed_topic_regex: str | None = None
+    server_assignor: str | None = None
+    owned: Mapping[UUID, Sequence[int]] | None = None
+    client_id: str = ""
+    client_host: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class GroupHeartbeatResult:
+    """The answer: `assignment` None means "unchanged"."""
+
+    error: ErrorCode = ErrorCode.NONE
+    message: str | None = None
+    member_id: str | None = None
+    member_epoch: int = 0
+    heartbeat_interval_ms: int = 5000
+    assignment: Mapping[UUID, Sequence[int]] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class OffsetCommitResult:
+    """The outcome of a commit for one partition."""
+
+    partition: TopicPartition
+    error: ErrorCode = ErrorCode.NONE
+
+
+@dataclass(frozen=True, slots=True)
+class OffsetFetchResult:
+    """A committed offset; `committed` None where nothing was committed."""
+
+    partition: TopicPartition
+    committed: OffsetAndMetadata | None = None
+    error: ErrorCode = ErrorCode.NONE
+
+
+@dataclass(frozen=True, slots=True)
+class GroupListing:
+    """One line of ListGroups."""
+
+    group_id: str
+    state: str  # Empty | Assigning | Reconciling | Stable | Dead
+    group_type: str = "consumer"
+    protocol_type: str = "consumer"
+
+
+@dataclass(frozen=True, slots=True)
+class MemberDescription:
+    """A member as ConsumerGroupDescribe shows it."""
+
+    member_id: str
+    instance_id: str | None
+    rack_id: str | None
+    member_epoch: int
+    client_id: str
+    client_host: str
+    subscribed_topic_names: tuple[str, ...]
+    subscribed_topic_regex: str | None
+    assignment: Mapping[UUID, Sequence[int]] = field(default_factory=dict)  # held now
+    target_assignment: Mapping[UUID, Sequence[int]] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class GroupDescription:
+    """A group as ConsumerGroupDescribe shows it."""
+
+    group_id: str
+    error: ErrorCode = ErrorCode.NONE
+    message: str | None = None
+    state: str = "Dead"
+    group_epoch: int = 0
+    assignment_epoch: int = 0
+    assignor: str = "uniform"
+    members: tuple[MemberDescription, ...] = ()

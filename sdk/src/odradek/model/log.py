@@ -1,0 +1,101 @@
+"""What the engine is asked and what it answers about a log: append, fetch, list offsets."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from uuid import UUID
+
+from odradek.errors import ErrorCode
+
+Buffer = bytes | bytearray | memoryview
+
+# Timestamps with a meaning of their own in ListOffsets (KIP-79, KIP-405, KIP-734).
+LATEST_TIMESTAMP = -1
+EARLIEST_TIMESTAMP = -2
+MAX_TIMESTAMP = -3
+EARLIEST_LOCAL_TIMESTAMP = -4
+LATEST_TIERED_TIMESTAMP = -5
+
+
+@dataclass(frozen=True, slots=True)
+class ProducePartition:
+    """The batches of one partition in a produce request. Name the topic by `topic` or by `topic_id`."""
+
+    topic: str
+    partition: int
+    records: Buffer  # one or more whole RecordBatch v2
+    topic_id: UUID | None = None
+    expected_offset: int | None = None  # conditional produce: append only if next_offset is this
+
+
+@dataclass(frozen=True, slots=True)
+class ProduceResult:
+    """The outcome for one partition of a produce request."""
+
+    topic: str
+    partition: int
+    error: ErrorCode = ErrorCode.NONE
+    base_offset: int = -1
+    log_append_time_ms: int = -1  # -1 under CreateTime
+    log_start_offset: int = -1
+    message: str | None = None  # for people: what to do
+    current_leader_id: int = -1
+    current_leader_epoch: int = -1
+    topic_id: UUID | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class FetchPartition:
+    """One partition of a fetch request. Name the topic by `topic` or by `topic_id`."""
+
+    topic: str
+    partition: int
+    offset: int
+    max_bytes: int = 1 << 20
+    current_leader_epoch: int = -1
+    last_fetched_epoch: int = -1
+    topic_id: UUID | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class FetchResult:
+    """The outcome for one partition of a fetch request. The first batch may start before the asked offset."""
+
+    topic: str
+    partition: int
+    error: ErrorCode = ErrorCode.NONE
+    high_watermark: int = -1
+    log_start_offset: int = -1
+    records: Sequence[Buffer] = ()  # whole batches, offsets patched, in order
+    message: str | None = None
+    current_leader_id: int = -1
+    current_leader_epoch: int = -1
+    topic_id: UUID | None = None
+
+    @property
+    def size_bytes(self) -> int:
+        return sum(len(part) for part in self.records)
+
+
+@dataclass(frozen=True, slots=True)
+class ListOffsetsPartition:
+    """One question of ListOffsets: a timestamp in ms since the epoch, or one of the constants above."""
+
+    topic: str
+    partition: int
+    timestamp_ms: int
+    current_leader_epoch: int = -1
+
+
+@dataclass(frozen=True, slots=True)
+class ListOffsetsResult:
+    """The first offset whose timestamp is at least the asked one; -1, -1 where there is none."""
+
+    topic: str
+    partition: int
+    error: ErrorCode = ErrorCode.NONE
+    offset: int = -1
+    timestamp_ms: int = -1
+    leader_epoch: int = -1
+    message: str | None = None

@@ -1,0 +1,1 @@
+"""What the engine needs of the world, as typing.Protocol. Adapters implement it; the simulation owns it."""

@@ -1,0 +1,46 @@
+"""Billable units of every call at the ports, so that cost is a measured figure of a run."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+from typing import Protocol
+
+
+@dataclass(frozen=True, slots=True)
+class Usage:
+    """What AWS would bill. Units as on the price list; embedded and memory adapters count what S3 and DynamoDB would.
+
+    A DynamoDB write unit is 1 KB rounded up (a transactional write two), a read unit 4 KB (eventual half).
+    """
+
+    table_read_units: float = 0.0
+    table_write_units: float = 0.0
+    table_requests: int = 0
+    object_put_requests: int = 0  # PUT, LIST
+    object_get_requests: int = 0  # GET, HEAD
+    object_delete_requests: int = 0  # free, counted all the same
+    object_bytes_written: int = 0
+    object_bytes_read: int = 0
+    function_requests: int = 0
+    function_gb_seconds: float = 0.0
+    payload_bytes_in: int = 0
+    payload_bytes_out: int = 0
+
+    def __add__(self, other: Usage) -> Usage:
+        return Usage(*(getattr(self, f.name) + getattr(other, f.name) for f in fields(Usage)))
+
+    def __sub__(self, other: Usage) -> Usage:
+        return Usage(*(getattr(self, f.name) - getattr(other, f.name) for f in fields(Usage)))
+
+
+class Meter(Protocol):
+    def add(self, operation: str, usage: Usage) -> None:
+        """Count the usage of one call; `operation` is the AWS operation's name (UpdateItem, PutObject ...)."""
+        ...
+
+
+class NullMeter:
+    """Counts nothing."""
+
+    def add(self, operation: str, usage: Usage) -> None:
+        return None

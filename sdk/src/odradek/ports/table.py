@@ -1,0 +1,233 @@
+"""A table of items with conditional writes: what DynamoDB offers, and no more than SQLite or a dict can do.
+
+The three tables (log, groups, catalog) are three instances of this one port, so every rule about *what* may be written
+lives once, in the engine, as data: a condition and a list of actions. An adapter only evaluates them atomically
+(memory, SQLite) or translates them into an UpdateItem (DynamoDB). See docs/decisions/0001-one-table-port.md.
+
+Semantics are DynamoDB's:
+
+* An item is addressed by (`pk`, `sk`); attributes are str, int (38 digits), bytes, bool, list or dict of these.
+* Every write of one item is atomic and sees the item's state before it: all actions of one update read the old values.
+* A comparison or `Contains` on a path that is not there is false; `Not` of it is true.
+* A missing item satisfies `Absent(("anything",))`. An update of a missing item creates it (if the condition lets it).
+* Reads are strongly consistent unless `consistent=False`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal, NamedTuple, Protocol
+
+Value = str | int | bytes | bool | list["Value"] | dict[str, "Value"]
+Item = dict[str, Value]
+Path = tuple[str, ...]
+
+
+class Key(NamedTuple):
+    """The primary key of an item."""
+
+    pk: str
+    sk: str
+
+
+# --- conditions ---------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Exists:
+    """True where the path is there."""
+
+    path: Path
+
+
+@dataclass(frozen=True, slots=True)
+class Absent:
+    """True where the path is not there."""
+
+    path: Path
+
+
+@dataclass(frozen=True, slots=True)
+class Compare:
+    """`path op value`; false where the path is not there or holds another type."""
+
+    path: Path
+    op: Literal["=", "<>", "<", "<=", ">", ">="]
+    value: str | int | bytes | bool
+
+
+@dataclass(frozen=True, slots=True)
+class Contains:
+    """True where the list at the path has an element equal to the value."""
+
+    path: Path
+    value: str | int | bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Not:
+    condition: Condition
+
+
+@dataclass(frozen=True, slots=True)
+class AllOf:
+    conditions: tuple[Condition, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class AnyOf:
+    conditions: tuple[Condition, ...]
+
+
+Condition = Exists | Absent | Compare | Contains | Not | AllOf | AnyOf
+
+
+def all_of(*conditions: Condition) -> Condition:
+    """All of the given conditions; one alone stands for itself."""
+    return conditions[0] if len(conditions) == 1 else AllOf(conditions)
+
+
+# --- actions ------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Set:
+    """Set the path to the value. All but the last step of the path must be there (DynamoDB's rule)."""
+
+    path: Path
+    value: Value
+
+
+@dataclass(frozen=True, slots=True)
+class Add:
+    """Add to the number at the path; a missing number counts as 0."""
+
+    path: Path
+    amount: int
+
+
+@dataclass(frozen=True, slots=True)
+class Append:
+    """Append the values to the list at the path, which must be there."""
+
+    path: Path
+    values: tuple[Value, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class RemoveFirst:
+    """Remove the first `count` elements of the list at the path."""
+
+    path: Path
+    count: int
+
+
+@dataclass(frozen=True, slots=True)
+class Remove:
+    """Remove the attribute at the path; nothing happens where it is not there."""
+
+    path: Path
+
+
+Action = Set | Add | Append | RemoveFirst | Remove
+
+
+# --- operations ---------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Update:
+    key: Key
+    actions: tuple[Action, ...]
+    condition: Condition | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Put:
+    """Write the whole item."""
+
+    key: Key
+    item: Item
+    condition: Condition | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Delete:
+    key: Key
+    condition: Condition | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """Write nothing; the transaction is refused where the condition is false."""
+
+    key: Key
+    condition: Condition
+
+
+Operation = Update | Put | Delete | Check
+
+
+class Row(NamedTuple):
+    """A row of a query's answer."""
+
+    key: Key
+    item: Item
+
+
+class Table(Protocol):
+    """A table of items with conditional writes."""
+
+    async def get(self, key: Key, *, consistent: bool = True) -> Item | None:
+        """Return the item, or None. Raises StoreUnavailable."""
+        ...
+
+    async def get_many(self, keys: Sequence[Key], *, consistent: bool = True) -> list[Item | None]:
+        """Return the items in the order of the keys (any number of keys). Raises StoreUnavailable."""
+        ...
+
+    async def query(
+        self,
+        pk: str,
+        *,
+        sk_from: str = "",
+        sk_to: str | None = None,
+        descending: bool = False,
+        limit: int | None = None,
+        consistent: bool = True,
+    ) -> list[Row]:
+        """Return rows of one `pk` with `sk_from <= sk < sk_to` (None: no end) in the order of `sk`, at most `limit`.
+
+        `descending` reads the same half-open range backwards. Pages are joined. Raises StoreUnavailable.
+        """
+        ...
+
+    async def update(self, update: Update) -> Item:
+        """Apply an update and return the new image.
+
+        Raises:
+            ConditionFailed: refused; carries the item as it stands.
+            StoreUnavailable: surely not applied.
+            OutcomeUnknown: may have been applied.
+        """
+        ...
+
+    async def put(self, put: Put) -> None:
+        """Write a whole item. Raises as `update`."""
+        ...
+
+    async def delete(self, delete: Delete) -> None:
+        """Delete an item; a missing one is no error. Raises as `update`."""
+        ...
+
+    async def transact(self, operations: Sequence[Operation]) -> None:
+        """Apply all operations or none; at most 100, no two on one key.
+
+        Raises:
+            TransactionCanceled: refused whole; carries which conditions failed.
+            StoreUnavailable: surely not applied (contention included).
+            OutcomeUnknown: may have been applied.
+            ValueError: more than 100 operations, or two on one key (a bug of the caller).
+        """
+        ...

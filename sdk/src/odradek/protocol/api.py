@@ -1,0 +1,105 @@
+"""The APIs that Odradek serves, and the function that owns each.
+
+Over HTTPS one request frame is the body of one POST to its owner; over TCP one connection carries all of them. Every
+function answers ApiVersions for the APIs that it owns.
+"""
+
+from __future__ import annotations
+
+from enum import IntEnum, StrEnum
+
+
+class ApiKey(IntEnum):
+    """Kafka API keys (protocol guide, "Api Keys")."""
+
+    PRODUCE = 0
+    FETCH = 1
+    LIST_OFFSETS = 2
+    METADATA = 3
+    OFFSET_COMMIT = 8
+    OFFSET_FETCH = 9
+    FIND_COORDINATOR = 10
+    JOIN_GROUP = 11
+    HEARTBEAT = 12
+    LEAVE_GROUP = 13
+    SYNC_GROUP = 14
+    DESCRIBE_GROUPS = 15
+    LIST_GROUPS = 16
+    SASL_HANDSHAKE = 17
+    API_VERSIONS = 18
+    CREATE_TOPICS = 19
+    DELETE_TOPICS = 20
+    DELETE_RECORDS = 21
+    INIT_PRODUCER_ID = 22
+    OFFSET_FOR_LEADER_EPOCH = 23
+    ADD_PARTITIONS_TO_TXN = 24
+    ADD_OFFSETS_TO_TXN = 25
+    END_TXN = 26
+    TXN_OFFSET_COMMIT = 28
+    DESCRIBE_CONFIGS = 32
+    ALTER_CONFIGS = 33
+    SASL_AUTHENTICATE = 36
+    CREATE_PARTITIONS = 37
+    DELETE_GROUPS = 42
+    INCREMENTAL_ALTER_CONFIGS = 44
+    OFFSET_DELETE = 47
+    DESCRIBE_CLUSTER = 60
+    CONSUMER_GROUP_HEARTBEAT = 68
+    CONSUMER_GROUP_DESCRIBE = 69
+
+
+class FunctionName(StrEnum):
+    """The Lambda functions that clients call (maintenance has no URL)."""
+
+    PRODUCE = "produce"
+    FETCH = "fetch"
+    COORDINATOR = "coordinator"
+    ADMIN = "admin"
+
+
+OWNED: dict[FunctionName, frozenset[ApiKey]] = {
+    FunctionName.PRODUCE: frozenset({ApiKey.PRODUCE}),
+    FunctionName.FETCH: frozenset({ApiKey.FETCH, ApiKey.LIST_OFFSETS, ApiKey.OFFSET_FOR_LEADER_EPOCH}),
+    FunctionName.COORDINATOR: frozenset(
+        {
+            ApiKey.METADATA,
+            ApiKey.FIND_COORDINATOR,
+            ApiKey.INIT_PRODUCER_ID,
+            ApiKey.OFFSET_COMMIT,
+            ApiKey.OFFSET_FETCH,
+            ApiKey.OFFSET_DELETE,
+            ApiKey.JOIN_GROUP,
+            ApiKey.HEARTBEAT,
+            ApiKey.LEAVE_GROUP,
+            ApiKey.SYNC_GROUP,
+            ApiKey.DESCRIBE_GROUPS,
+            ApiKey.LIST_GROUPS,
+            ApiKey.DELETE_GROUPS,
+            ApiKey.CONSUMER_GROUP_HEARTBEAT,
+            ApiKey.CONSUMER_GROUP_DESCRIBE,
+            ApiKey.ADD_PARTITIONS_TO_TXN,
+            ApiKey.ADD_OFFSETS_TO_TXN,
+            ApiKey.TXN_OFFSET_COMMIT,
+            ApiKey.END_TXN,
+        }
+    ),
+    FunctionName.ADMIN: frozenset(
+        {
+            ApiKey.CREATE_TOPICS,
+            ApiKey.DELETE_TOPICS,
+            ApiKey.CREATE_PARTITIONS,
+            ApiKey.DELETE_RECORDS,
+            ApiKey.DESCRIBE_CONFIGS,
+            ApiKey.ALTER_CONFIGS,
+            ApiKey.INCREMENTAL_ALTER_CONFIGS,
+            ApiKey.DESCRIBE_CLUSTER,
+        }
+    ),
+}
+
+_OWNER = {key: function for function, keys in OWNED.items() for key in keys}
+
+
+def owner_of(api_key: ApiKey) -> FunctionName:
+    """The function that a frame of this API is sent to. ApiVersions and SASL go to the coordinator."""
+    return _OWNER.get(api_key, FunctionName.COORDINATOR)

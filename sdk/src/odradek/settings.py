@@ -1,0 +1,101 @@
+"""What an operator may choose: one frozen dataclass a process, apart from components (stores, clock).
+
+`from_env` is pure; only a composition root hands it the environment. infra/ fills the variables from the same fields,
+so that they cannot drift. Each field's `hostile` metadata is a value that the simulation draws at random.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields
+from typing import Any
+
+from odradek.errors import ErrorCode, KafkaError
+from odradek.limits import MESSAGE_BYTES_MAX, TABLE_WRITE_UNIT_BYTES
+
+ENV_PREFIX = "ODRADEK_"
+
+
+def _knob(default: Any, *, hostile: Any = None) -> Any:
+    return field(default=default, metadata={"hostile": default if hostile is None else hostile})
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """Settings of the engine. Units are in the names."""
+
+    cluster_id: str = _knob("odradek")
+    default_partitions: int = _knob(1)  # of a topic created without a count
+    auto_create_topics: bool = _knob(False)
+
+    head_bytes_max: int = _knob(TABLE_WRITE_UNIT_BYTES, hostile=400)  # spill when the head item would grow past this
+    spill_entries: int = _knob(8, hostile=1)  # entries moved from the head's tail to one index row
+    producers_in_head_max: int = _knob(4, hostile=1)  # the others live in producer rows
+
+    item_bytes_max: int = _knob(
+        8 * 1024, hostile=0
+    )  # requests up to this size are stored as one item, not as an object
+    fetch_object_parallelism: int = _knob(8, hostile=1)
+    fetch_join_gap_bytes: int = _knob(64 * 1024, hostile=0)  # ranges of one object closer than this are read as one
+    poll_interval_ms: int = _knob(50, hostile=1)  # long poll: pause between reads of a quiet head, at first
+    poll_interval_ms_max: int = _knob(250, hostile=2)
+
+    catalog_cache_ms: int = _knob(5_000, hostile=0)  # how long a function trusts its copy of a topic row
+    sequence_wait_ms: int = _knob(500, hostile=0)  # how long a batch waits for a predecessor that it overtook
+    append_attempts_max: int = _knob(20, hostile=3)
+    request_timeout_ms: int = _knob(25_000)
+
+    group_heartbeat_interval_ms: int = _knob(5_000, hostile=10)
+    group_session_timeout_ms: int = _knob(45_000, hostile=30)
+    offset_metadata_bytes_max: int = _knob(4_096)
+    transaction_timeout_ms_max: int = _knob(900_000)
+    producer_id_block: int = _knob(1, hostile=3)  # ids taken from the counter at once
+
+    message_bytes_max: int = _knob(1_048_588)  # default of the topic configuration max.message.bytes
+
+    def __post_init__(self) -> None:
+        if not 0 < self.message_bytes_max <= MESSAGE_BYTES_MAX:
+            raise KafkaError(
+                ErrorCode.INVALID_CONFIG,
+                f"message_bytes_max must be between 1 and {MESSAGE_BYTES_MAX}, not {self.message_bytes_max}",
+            )
+        if self.spill_entries < 1 or self.producers_in_head_max < 1:
+            raise KafkaError(ErrorCode.INVALID_CONFIG, "spill_entries and producers_in_head_max must be at least 1")
+
+    @classmethod
+    def from_env(cls, environ: Mapping[str, str]) -> Settings:
+        """Read `ODRADEK_<FIELD>` variables; the others keep their defaults.
+
+        Raises KafkaError(INVALID_CONFIG) naming the variable whose value does not parse.
+        """
+        values: dict[str, Any] = {}
+        for spec in fields(cls):
+            name = ENV_PREFIX + spec.name.upper()
+            if name in environ:
+                values[spec.name] = _parse(name, environ[name], spec.type)
+        return cls(**values)
+
+    def to_env(self) -> dict[str, str]:
+        """The variables that differ from the defaults: what infra/ gives a function."""
+        return {
+            ENV_PREFIX + spec.name.upper(): str(getattr(self, spec.name)).lower()
+            if isinstance(getattr(self, spec.name), bool)
+            else str(getattr(self, spec.name))
+            for spec in fields(self)
+            if getattr(self, spec.name) != spec.default
+        }
+
+
+def _parse(name: str, text: str, kind: Any) -> str | int | bool:
+    if kind == "str":
+        return text
+    if kind == "bool":
+        if text.lower() in {"true", "1", "yes"}:
+            return True
+        if text.lower() in {"false", "0", "no"}:
+            return False
+        raise KafkaError(ErrorCode.INVALID_CONFIG, f"{name} must be true or false, not {text!r}")
+    try:
+        return int(text)
+    except ValueError:
+        raise KafkaError(ErrorCode.INVALID_CONFIG, f"{name} must be a whole number, not {text!r}") from None
