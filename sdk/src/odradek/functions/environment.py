@@ -1,0 +1,91 @@
+"""What a function finds in its environment, and the handler strings: one list, read by lambdas/ and written by infra/.
+
+    variable                 which functions    what
+    ODRADEK_LOG_TABLE        all                name of the log table
+    ODRADEK_GROUPS_TABLE     all                name of the groups table
+    ODRADEK_CATALOG_TABLE    all                name of the catalog table
+    ODRADEK_BUCKET           all                name of the bucket
+    ODRADEK_FUNCTION_URLS    coordinator        "produce=https://...,fetch=https://...,admin=https://..."
+    ODRADEK_ENDPOINT_URL     tests              where S3 and DynamoDB are, instead of AWS
+    AWS_REGION               all                set by Lambda itself
+    ODRADEK_<SETTING>        all                settings.Settings.from_env
+
+The coordinator is not in its own ODRADEK_FUNCTION_URLS: a function's URL cannot be a variable of that function (the
+template would refer to itself), so it is taken from the host name of the discovery request.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from odradek.errors import ErrorCode, KafkaError
+from odradek.protocol.api import FunctionName
+
+LOG_TABLE = "ODRADEK_LOG_TABLE"
+GROUPS_TABLE = "ODRADEK_GROUPS_TABLE"
+CATALOG_TABLE = "ODRADEK_CATALOG_TABLE"
+BUCKET = "ODRADEK_BUCKET"
+FUNCTION_URLS = "ODRADEK_FUNCTION_URLS"
+ENDPOINT_URL = "ODRADEK_ENDPOINT_URL"
+REGION = "AWS_REGION"
+
+REQUIRED = (LOG_TABLE, GROUPS_TABLE, CATALOG_TABLE, BUCKET, REGION)
+
+MAINTENANCE = "maintenance"
+
+# Handler strings as Lambda takes them, by function.
+HANDLERS: dict[str, str] = {
+    **{name.value: f"lambdas.{name.value}.handler.handler" for name in FunctionName},
+    MAINTENANCE: f"lambdas.{MAINTENANCE}.handler.handler",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Environment:
+    """Where the store of this function is."""
+
+    region: str
+    log_table: str
+    groups_table: str
+    catalog_table: str
+    bucket: str
+    endpoint_url: str | None  # None: AWS
+    function_urls: Mapping[FunctionName, str]  # empty except in the coordinator
+
+    @classmethod
+    def from_env(cls, environ: Mapping[str, str]) -> Environment:
+        """Read the variables. Raises KafkaError(INVALID_CONFIG) that names every missing one."""
+        missing = [name for name in REQUIRED if not environ.get(name)]
+        if missing:
+            raise KafkaError(
+                ErrorCode.INVALID_CONFIG,
+                f"the function lacks {', '.join(missing)}: set what `cdk deploy` sets (odradek.functions.environment)",
+            )
+        return cls(
+            region=environ[REGION],
+            log_table=environ[LOG_TABLE],
+            groups_table=environ[GROUPS_TABLE],
+            catalog_table=environ[CATALOG_TABLE],
+            bucket=environ[BUCKET],
+            endpoint_url=environ.get(ENDPOINT_URL) or None,
+            function_urls=parse_function_urls(environ.get(FUNCTION_URLS, "")),
+        )
+
+
+def format_function_urls(urls: Mapping[FunctionName, str]) -> str:
+    """The value of ODRADEK_FUNCTION_URLS; plain joining, so that a template's tokens survive it."""
+    return ",".join(f"{name.value}={url}" for name, url in urls.items())
+
+
+def parse_function_urls(text: str) -> dict[FunctionName, str]:
+    """The inverse of `format_function_urls`. Raises KafkaError(INVALID_CONFIG)."""
+    urls: dict[FunctionName, str] = {}
+    for pair in filter(None, text.split(",")):
+        name, separator, url = pair.partition("=")
+        if not separator or name not in set(FunctionName) or "://" not in url:
+            raise KafkaError(
+                ErrorCode.INVALID_CONFIG, f"{FUNCTION_URLS} must be `function=url,...` with known functions: {pair!r}"
+            )
+        urls[FunctionName(name)] = url
+    return urls
