@@ -239,6 +239,18 @@ class TransactionCanceled(StoreError):
         self.failures = tuple(failures)
 
 
+class ItemTooLarge(StoreError):
+    """The item would be larger than a table holds (400 KB): surely not applied, and never will be.
+
+    Attributes:
+        size_bytes: the item's size, or None where the store did not say.
+    """
+
+    def __init__(self, size_bytes: int | None = None) -> None:
+        super().__init__("item too large" if size_bytes is None else f"item too large: {size_bytes} bytes")
+        self.size_bytes = size_bytes
+
+
 class ObjectExists(StoreError):
     """A create-only upload met an existing object under that key."""
 

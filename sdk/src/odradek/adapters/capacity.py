@@ -1,0 +1,60 @@
+"""Capacity units of table calls, for the backends that have to count them themselves (DynamoDB reports its own).
+
+Rules (DynamoDB developer guide, "Read and write operations" and "Transactions"): a write is the larger of the item
+before and after, in units of 1 KB rounded up, at least one; a refused condition costs as much as a write of the item as
+it stands; a transactional write costs twice. A read is 4 KB a unit, half when eventual, each item of a batch rounded by
+itself, the items of a query's page together; a missing item costs a unit.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from odradek.limits import TABLE_READ_UNIT_BYTES, TABLE_WRITE_UNIT_BYTES
+from odradek.ports.meter import Usage
+
+QUERY_PAGE_BYTES_MAX = 1024 * 1024
+BATCH_GET_KEYS_MAX = 100
+
+
+def write_units(*sizes: int) -> int:
+    """Units of one write; `sizes` are the item's bytes before and after (0 or omitted: not there)."""
+    return max(1, -(-max(sizes, default=0) // TABLE_WRITE_UNIT_BYTES))
+
+
+def read_units(size: int, *, consistent: bool) -> float:
+    """Units of one read of that many bytes."""
+    units = max(1, -(-size // TABLE_READ_UNIT_BYTES))
+    return float(units) if consistent else units / 2
+
+
+def write_usage(*sizes: int) -> Usage:
+    """Usage of one single-item write."""
+    return Usage(table_write_units=write_units(*sizes), table_requests=1)
+
+
+def get_usage(size: int, *, consistent: bool) -> Usage:
+    """Usage of one GetItem."""
+    return Usage(table_read_units=read_units(size, consistent=consistent), table_requests=1)
+
+
+def get_many_usage(sizes: list[int], *, consistent: bool) -> Usage:
+    """Usage of the BatchGetItem calls for items of these sizes."""
+    units = sum(read_units(size, consistent=consistent) for size in sizes)
+    return Usage(table_read_units=units, table_requests=-(-len(sizes) // BATCH_GET_KEYS_MAX))
+
+
+def query_usage(sizes: Iterable[int], *, consistent: bool) -> Usage:
+    """Usage of the Query pages that return items of these sizes."""
+    units, requests, page = 0.0, 1, 0
+    for size in sizes:
+        if page and page + size > QUERY_PAGE_BYTES_MAX:
+            units += read_units(page, consistent=consistent)
+            requests, page = requests + 1, 0
+        page += size
+    return Usage(table_read_units=units + read_units(page, consistent=consistent), table_requests=requests)
+
+
+def transact_usage(sizes: Iterable[tuple[int, ...]]) -> Usage:
+    """Usage of a TransactWriteItems; one tuple of sizes an operation."""
+    return Usage(table_write_units=2 * sum(write_units(*each) for each in sizes), table_requests=1)

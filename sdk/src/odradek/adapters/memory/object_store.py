@@ -1,0 +1,83 @@
+"""Objects in a dict. Every call runs to its end without yielding and under one lock."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Sequence
+
+from odradek.adapters.object_keys import check_object_key, check_object_prefix
+from odradek.errors import ObjectExists, ObjectMissing
+from odradek.model.log import Buffer
+from odradek.ports.clock import Clock
+from odradek.ports.meter import Meter, NullMeter, Usage
+from odradek.ports.object_store import ObjectInfo
+
+LIST_PAGE_KEYS = 1000
+
+
+class MemoryObjectStore:
+    """ports.object_store.ObjectStore in this process's memory."""
+
+    def __init__(self, clock: Clock, meter: Meter | None = None) -> None:
+        self._clock = clock
+        self._meter = meter or NullMeter()
+        self._lock = threading.Lock()
+        self._objects: dict[str, tuple[bytes, int]] = {}
+
+    async def put(self, key: str, parts: Sequence[Buffer]) -> None:
+        check_object_key(key)
+        content = b"".join(parts)
+        self._meter.add("PutObject", Usage(object_put_requests=1, object_bytes_written=len(content)))
+        with self._lock:
+            if key in self._objects:
+                raise ObjectExists(key)
+            self._objects[key] = (content, self._clock.now_ms())
+
+    async def get(self, key: str) -> bytes:
+        content = self._find(key)
+        self._meter.add("GetObject", Usage(object_get_requests=1, object_bytes_read=len(content)))
+        return content
+
+    async def get_range(self, key: str, start: int, length: int) -> bytes:
+        check_range(start, length)
+        content = self._find(key)[start : start + length]
+        self._meter.add("GetObject", Usage(object_get_requests=1, object_bytes_read=len(content)))
+        return content
+
+    async def head(self, key: str) -> ObjectInfo | None:
+        check_object_key(key)
+        self._meter.add("HeadObject", Usage(object_get_requests=1))
+        with self._lock:
+            found = self._objects.get(key)
+        return None if found is None else ObjectInfo(key, len(found[0]), found[1])
+
+    async def list(self, prefix: str, *, start_after: str = "", limit: int | None = None) -> list[ObjectInfo]:
+        check_object_prefix(prefix)
+        with self._lock:
+            keys = sorted(key for key in self._objects if key.startswith(prefix) and key > start_after)[:limit]
+            found = [ObjectInfo(key, len(self._objects[key][0]), self._objects[key][1]) for key in keys]
+        self._meter.add("ListObjectsV2", Usage(object_put_requests=len(found) // LIST_PAGE_KEYS + 1))
+        return found
+
+    async def delete(self, keys: Sequence[str]) -> None:
+        for key in keys:
+            check_object_key(key)
+        self._meter.add("DeleteObjects", Usage(object_delete_requests=-(-len(keys) // LIST_PAGE_KEYS)))
+        with self._lock:
+            for key in keys:
+                self._objects.pop(key, None)
+
+    def _find(self, key: str) -> bytes:
+        check_object_key(key)
+        with self._lock:
+            found = self._objects.get(key)
+        if found is None:
+            self._meter.add("GetObject", Usage(object_get_requests=1))
+            raise ObjectMissing(key)
+        return found[0]
+
+
+def check_range(start: int, length: int) -> None:
+    """Raise ValueError for a range that no object has."""
+    if start < 0 or length < 0:
+        raise ValueError(f"not a range: start {start}, length {length}")

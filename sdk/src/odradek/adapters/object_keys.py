@@ -1,0 +1,34 @@
+"""Which object keys every backend takes: what S3 and a file system both hold, and nothing that leaves its folder."""
+
+from __future__ import annotations
+
+from typing import Final
+
+KEY_BYTES_MAX: Final = 1024  # S3
+SEGMENT_BYTES_MAX: Final = 255  # a file's name
+
+
+def check_object_key(key: str) -> str:
+    """The key itself. Raises ValueError for one that is empty, absolute, has `.`, `..` or empty steps, or NUL bytes."""
+    _check_text(key)
+    if not key or any(step in ("", ".", "..") or len(step.encode()) > SEGMENT_BYTES_MAX for step in key.split("/")):
+        raise ValueError(f"not an object key: {key!r:.80}")
+    return key
+
+
+def check_object_prefix(prefix: str) -> str:
+    """The prefix itself: the beginning of a key, or empty. Raises ValueError as `check_object_key`."""
+    _check_text(prefix)
+    steps = prefix.split("/")
+    if any(step in ("", ".", "..") for step in steps[:-1]) or steps[-1] == "..":
+        raise ValueError(f"not the beginning of an object key: {prefix!r:.80}")
+    return prefix
+
+
+def _check_text(key: str) -> None:
+    try:
+        encoded = key.encode()
+    except UnicodeEncodeError:
+        raise ValueError("an object key with lone surrogates cannot be stored") from None
+    if len(encoded) > KEY_BYTES_MAX or b"\0" in encoded or "\\" in key:
+        raise ValueError(f"not an object key: {key!r:.80}")

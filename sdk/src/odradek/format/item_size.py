@@ -1,0 +1,65 @@
+"""The size of a table item as DynamoDB counts it: what it bills, and what its 400 KB limit means.
+
+Rules (DynamoDB developer guide, "DynamoDB item sizes and formats"):
+
+    name                 its UTF-8 bytes
+    str                  its UTF-8 bytes
+    bytes                its length
+    bool                 1
+    number               about 1 byte for two significant digits, plus 1; one more where negative; at most 21
+    list, dict           3, plus 1 for each element or pair, plus the elements, keys and values
+
+An item is the sum of its attributes' names and values, the key attributes `pk` and `sk` included. The guide calls the
+number rule approximate; it is exact enough that no unit of 1 KB is off by more than an item of a few bytes.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+_NUMBER_BYTES_MAX = 21
+_KEY_NAMES_BYTES = len("pk") + len("sk")
+
+
+def item_size(pk: str, sk: str, item: dict[str, Any]) -> int:
+    """Bytes of a whole item: its key and its attributes."""
+    return _KEY_NAMES_BYTES + _text_size(pk) + _text_size(sk) + attributes_size(item)
+
+
+def attributes_size(item: dict[str, Any]) -> int:
+    """Bytes of an item's attributes without its key."""
+    return sum(_text_size(name) + value_size(value) for name, value in item.items())
+
+
+def value_size(value: Any) -> int:
+    """Bytes of one attribute value."""
+    kind = type(value)
+    if kind is bytes:
+        return len(value)
+    if kind is str:
+        return _text_size(value)
+    if kind is int:
+        return _number_size(value)
+    if kind is bool:
+        return 1
+    if kind is list:
+        return 3 + len(value) + sum(map(value_size, value))
+    if kind is dict:
+        return 3 + len(value) + sum(_text_size(name) + value_size(each) for name, each in value.items())
+    raise ValueError(f"an item cannot hold a value of type {kind.__name__}")
+
+
+def _text_size(text: str) -> int:
+    return len(text) if text.isascii() else len(text.encode())
+
+
+def _number_size(number: int) -> int:
+    if number == 0:
+        return 1
+    digits = str(abs(number))
+    significant = len(digits.rstrip("0"))
+    # Digits are stored in pairs aligned to the decimal point, so 100 has one pair and 123 two.
+    if (len(digits) - significant) % 2:
+        significant += 1
+    size = (significant + 1) // 2 + 1 + (number < 0)
+    return min(size, _NUMBER_BYTES_MAX)

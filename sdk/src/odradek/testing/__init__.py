@@ -1,0 +1,8 @@
+"""What tests of ours and of users share: a clock and chance under control, and the contract of every port."""
+
+from __future__ import annotations
+
+from odradek.testing.manual_clock import ManualClock
+from odradek.testing.seeded_rng import SeededRng
+
+__all__ = ["ManualClock", "SeededRng"]
