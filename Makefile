@@ -1,0 +1,69 @@
+# Odradek's commands. `make` alone lists them. Each sets up what it needs: a bare machine needs Python 3.11-3.13 and make;
+# demo and test need Java 17 as well (Spark).
+#
+# Variables a user may set: PYTHON (which interpreter), ARGS (passed on), SEED and RUNS (sim), STAGE (synth),
+# TEST_WORKERS (test).
+
+SHELL := /bin/bash
+.SHELLFLAGS := -euo pipefail -c
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+MAKEFLAGS += --no-builtin-rules
+
+BIN := .venv/bin
+PY := $(BIN)/python
+# Written when the environment matches the lock; newer inputs make `setup` run again.
+STAMP := .venv/.setup-done
+
+ARGS ?=
+SEED ?= 1
+RUNS ?= 100
+STAGE ?= dev
+TEST_WORKERS ?= 2
+
+# An environment that is active elsewhere must not become the target of ours.
+unexport VIRTUAL_ENV PYTHONPATH PYTHONHOME
+
+.PHONY: help setup java demo test check sim synth package bench clean
+
+help: ## List these commands
+	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(firstword $(MAKEFILE_LIST))
+
+setup: $(STAMP) ## Make .venv from uv.lock (nothing to do while the lock is unchanged)
+
+$(STAMP): uv.lock sdk/pyproject.toml tools/bootstrap.sh
+	@PYTHON="$(PYTHON)" tools/bootstrap.sh
+	@touch $@
+
+java:
+	@tools/require_java.sh
+
+demo: java setup ## Real flights through functions, log and Spark, checked against pandas (ARGS="--keep")
+	@$(BIN)/odradek demo $(ARGS)
+
+test: java setup ## Run every test (ARGS="tests/unit -k name", TEST_WORKERS=n)
+	@$(PY) -m pytest -n $(TEST_WORKERS) --dist loadgroup $(ARGS)
+
+check: setup ## Format, lint, types, import arrows, repository rules; changes nothing, needs no network
+	@$(BIN)/ruff format --check .
+	@$(BIN)/ruff check .
+	@$(BIN)/mypy
+	@$(BIN)/lint-imports
+	@$(PY) -m pytest -q -p no:cacheprovider tests/unit/test_repository.py
+
+sim: setup ## Run the simulation (SEED=1 RUNS=100); a seed replays its run
+	@$(PY) -m tests.simulation --seed $(SEED) --runs $(RUNS) $(ARGS)
+
+synth: setup ## Write the CloudFormation templates to cdk.out (STAGE=dev|prod); no account, no network
+	@CDK_CONTEXT_JSON='{"stage": "$(STAGE)"}' $(PY) -m infra.app
+
+package: setup ## Build the wheel, the functions' zip and their layer in dist/
+	@$(PY) -m tools.package $(ARGS)
+
+bench: setup ## Measure: a table on the screen, JSON in bench/results
+	@$(PY) -m bench $(ARGS)
+
+clean: ## Remove what the other commands made, the environment included
+	@rm -rf .venv build dist cdk.out .demo bench/results .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache \
+	  spark-warehouse metastore_db derby.log
+	@find . -name __pycache__ -type d -prune -exec rm -rf {} +
