@@ -1,0 +1,245 @@
+"""Kafka frames: one request or response without the 4-byte length that TCP puts before it (docs/formats/frames.md).
+
+    request    api key i16 | api version i16 | correlation id i32 | client id (nullable string) | [tags] | message
+    response   correlation id i32 | [tags] | message
+
+Tags stand in the header of flexible versions only (KIP-482); the response header of ApiVersions never has them, so that
+a client can read the answer before it knows what the server speaks (KIP-511).
+
+Whatever the bytes, decoding ends in a message or in FormatError. A frame is used up: trailing bytes are malformed.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import cache
+from typing import Any, TypeVar
+
+from kio.index import load_request_schema, load_response_schema
+from kio.serial import entity_writer
+from kio.serial.errors import SerialError
+
+from odradek.errors import ErrorCode, FormatError
+from odradek.model.log import Buffer
+from odradek.protocol.api import ApiKey
+from odradek.protocol.decode import Cursor, entity_reader, malformed, read_int32, read_message, read_unsigned_varint
+from odradek.protocol.versions import SUPPORTED_VERSIONS, is_supported
+
+ResponseT = TypeVar("ResponseT")
+
+CLIENT_ID_BYTES_MAX = 32_767
+_PASS_UNCOPIED_BYTES = 1024  # parts at least this large are handed on as they are; smaller ones are joined
+
+_REQUEST_PREFIX = struct.Struct(
+    ">"
+    "h"  # api key
+    "h"  # api version
+    "i"  # correlation id
+    "h"  # length of the client id, -1 null
+)
+
+
+@dataclass(frozen=True, slots=True)
+class RequestHeader:
+    """What is needed to route a request and to answer an error. `api_key` may be one that nobody serves."""
+
+    api_key: int
+    api_version: int
+    correlation_id: int
+    client_id: str | None
+    body_position: int  # where the message starts; meaningless where the version is not supported
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """A decoded request; `message` is the kio request dataclass of that API and version."""
+
+    api_key: ApiKey
+    api_version: int
+    correlation_id: int
+    client_id: str | None
+    message: Any
+
+
+@cache
+def request_schema(api_key: int, api_version: int) -> type[Any]:
+    """The kio class of a request. Raises FormatError(UNSUPPORTED_VERSION) where it is not served."""
+    if not is_supported(api_key, api_version):
+        raise FormatError(f"API {api_key} version {api_version} is not served here", ErrorCode.UNSUPPORTED_VERSION)
+    return load_request_schema(api_key, api_version)
+
+
+@cache
+def response_schema(api_key: int, api_version: int) -> type[Any]:
+    """The kio class of a response. Raises FormatError(UNSUPPORTED_VERSION) where it is not served."""
+    if not is_supported(api_key, api_version):
+        raise FormatError(f"API {api_key} version {api_version} is not served here", ErrorCode.UNSUPPORTED_VERSION)
+    return load_response_schema(api_key, api_version)
+
+
+def preload(api_keys: Iterable[ApiKey], versions: Iterable[int] | None = None) -> None:
+    """Load schemas before the first request: 5 to 15 ms each, otherwise paid by the request that meets it first.
+
+    Args:
+        api_keys: the APIs.
+        versions: only these versions of each; None loads the highest one.
+    """
+    wanted = None if versions is None else frozenset(versions)
+    for key in api_keys:
+        if key not in SUPPORTED_VERSIONS:
+            continue
+        low, high = SUPPORTED_VERSIONS[key]
+        for version in (high,) if wanted is None else (v for v in range(low, high + 1) if v in wanted):
+            entity_reader(request_schema(key, version))
+            entity_writer(response_schema(key, version))
+
+
+# --- requests -----------------------------------------------------------------------------------------------------
+
+
+def encode_request(message: Any, *, correlation_id: int, client_id: str | None) -> bytes:
+    """Encode a kio request message with its header. Raises FormatError for a value that its field cannot hold."""
+    return b"".join(encode_request_parts(message, correlation_id=correlation_id, client_id=client_id))
+
+
+def encode_request_parts(message: Any, *, correlation_id: int, client_id: str | None) -> list[Buffer]:
+    """As `encode_request`, in parts: record blobs are handed on uncopied."""
+    name = None if client_id is None else client_id.encode()
+    if name is not None and len(name) > CLIENT_ID_BYTES_MAX:
+        raise malformed(f"a client id has at most {CLIENT_ID_BYTES_MAX} bytes")
+    header = _REQUEST_PREFIX.pack(
+        message.__api_key__, message.__version__, correlation_id, -1 if name is None else len(name)
+    )
+    header += name or b""
+    if message.__header_schema__.__flexible__:
+        header += b"\0"
+    return _encode(header, message)
+
+
+def parse_request_header(frame: Buffer) -> RequestHeader:
+    """Read the header alone, also of an API or version that is not served. Raises FormatError."""
+    cursor = Cursor(frame)
+    if cursor.end < _REQUEST_PREFIX.size:
+        raise malformed(f"a request has at least {_REQUEST_PREFIX.size} bytes, not {cursor.end}")
+    api_key, api_version, correlation_id, size = _REQUEST_PREFIX.unpack_from(cursor.buffer, 0)
+    cursor.at = _REQUEST_PREFIX.size
+    if size < -1:
+        raise malformed("the client id has a negative length")
+    try:
+        client_id = None if size == -1 else str(cursor.take(size), "utf-8")
+    except UnicodeDecodeError:
+        raise malformed("the client id is not UTF-8") from None
+    if is_supported(api_key, api_version) and request_schema(api_key, api_version).__header_schema__.__flexible__:
+        _skip_tags(cursor)
+    return RequestHeader(api_key, api_version, correlation_id, client_id, cursor.at)
+
+
+def decode_request(frame: Buffer, header: RequestHeader | None = None) -> Request:
+    """Decode a whole request.
+
+    Args:
+        frame: header and message.
+        header: of this frame, where it was parsed before.
+
+    Raises:
+        FormatError: UNSUPPORTED_VERSION for an API or version that is not served, else INVALID_REQUEST: malformed,
+            truncated, trailing bytes.
+    """
+    header = header or parse_request_header(frame)
+    schema = request_schema(header.api_key, header.api_version)
+    cursor = Cursor(frame, header.body_position)
+    message = read_message(cursor, schema)
+    _require_end(cursor)
+    return Request(ApiKey(header.api_key), header.api_version, header.correlation_id, header.client_id, message)
+
+
+# --- responses ----------------------------------------------------------------------------------------------------
+
+
+def response_header(schema: type[Any], correlation_id: int) -> bytes:
+    """The bytes before a response message of this schema."""
+    return correlation_id.to_bytes(4, "big", signed=True) + (b"\0" if schema.__header_schema__.__flexible__ else b"")
+
+
+def encode_response(message: Any, *, correlation_id: int) -> list[Buffer]:
+    """Encode a kio response message with its header, in parts: large blobs are handed on uncopied."""
+    return _encode(response_header(type(message), correlation_id), message)
+
+
+def decode_response(frame: Buffer, response_type: type[ResponseT], *, correlation_id: int) -> ResponseT:
+    """Decode the response to the request of that correlation id.
+
+    Raises FormatError where the bytes are malformed, too many, or the answer to another request.
+    """
+    cursor = Cursor(frame)
+    if cursor.end < 4:
+        raise malformed(f"a response has at least 4 bytes, not {cursor.end}")
+    answered = read_int32(cursor)
+    if answered != correlation_id:
+        raise malformed(f"the response answers request {answered}, not {correlation_id}")
+    if response_type.__header_schema__.__flexible__:  # type: ignore[attr-defined]
+        _skip_tags(cursor)
+    message: ResponseT = read_message(cursor, response_type)
+    _require_end(cursor)
+    return message
+
+
+# --- shared -------------------------------------------------------------------------------------------------------
+
+
+class PartWriter:
+    """What kio's writers write to: joins small pieces, keeps large ones as they are."""
+
+    __slots__ = ("_parts", "_small")
+
+    def __init__(self, start: bytes = b"") -> None:
+        self._parts: list[Buffer] = []
+        self._small: list[Buffer] = [start]
+
+    def write(self, data: Buffer) -> None:
+        if len(data) < _PASS_UNCOPIED_BYTES:
+            self._small.append(data)
+            return
+        self._flush()
+        self._parts.append(data)
+
+    def _flush(self) -> None:
+        if self._small:
+            self._parts.append(b"".join(self._small))
+            self._small = []
+
+    def parts(self) -> list[Buffer]:
+        self._flush()
+        return self._parts
+
+
+def size_bytes(parts: Sequence[Buffer]) -> int:
+    """The length of a frame in parts."""
+    return sum(len(part) for part in parts)
+
+
+def _encode(header: bytes, message: Any) -> list[Buffer]:
+    writer = PartWriter(header)
+    try:
+        entity_writer(type(message))(writer, message)  # type: ignore[arg-type]
+    except (SerialError, struct.error, TypeError, OverflowError, UnicodeEncodeError) as error:
+        raise malformed(f"{type(message).__name__} cannot be encoded: {error}") from error
+    return writer.parts()
+
+
+def _skip_tags(cursor: Cursor) -> None:
+    try:
+        count = read_unsigned_varint(cursor)
+        cursor.spend(count)
+        for _ in range(count):
+            read_unsigned_varint(cursor)
+            cursor.take(read_unsigned_varint(cursor))
+    except IndexError:
+        raise malformed("the frame ends in its header") from None
+
+
+def _require_end(cursor: Cursor) -> None:
+    if cursor.at != cursor.end:
+        raise malformed(f"{cursor.end - cursor.at} bytes after the end of the message")

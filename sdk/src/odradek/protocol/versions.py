@@ -1,0 +1,55 @@
+"""The versions of each API that Odradek speaks: what ApiVersions answers and what a client may ask for.
+
+The ranges are those of Apache Kafka 4.x, less versions that Kafka itself marks unstable (InitProducerId 6) or whose
+only addition has no meaning here (ListOffsets 11, a timestamp for remote storage). APIs that are in `ApiKey` but not
+here are not served yet.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from odradek.protocol.api import ApiKey
+
+SUPPORTED_VERSIONS: Mapping[ApiKey, tuple[int, int]] = {
+    ApiKey.PRODUCE: (3, 13),
+    ApiKey.FETCH: (4, 18),
+    ApiKey.LIST_OFFSETS: (1, 10),
+    ApiKey.METADATA: (0, 13),
+    ApiKey.OFFSET_COMMIT: (2, 10),
+    ApiKey.OFFSET_FETCH: (1, 10),
+    ApiKey.FIND_COORDINATOR: (0, 6),
+    ApiKey.DESCRIBE_GROUPS: (0, 6),
+    ApiKey.LIST_GROUPS: (0, 5),
+    ApiKey.API_VERSIONS: (0, 4),
+    ApiKey.CREATE_TOPICS: (2, 7),
+    ApiKey.DELETE_TOPICS: (1, 6),
+    ApiKey.INIT_PRODUCER_ID: (0, 5),
+    ApiKey.DESCRIBE_CONFIGS: (1, 4),
+    ApiKey.ALTER_CONFIGS: (0, 2),
+    ApiKey.CREATE_PARTITIONS: (0, 3),
+    ApiKey.DELETE_GROUPS: (0, 2),
+    ApiKey.INCREMENTAL_ALTER_CONFIGS: (0, 1),
+    ApiKey.DESCRIBE_CLUSTER: (0, 2),
+    ApiKey.CONSUMER_GROUP_HEARTBEAT: (0, 1),
+    ApiKey.CONSUMER_GROUP_DESCRIBE: (0, 1),
+}
+
+# librdkafka takes the absence of Produce 0 for a broker without compression (KAFKA-18659); Apache Kafka 4.x
+# advertises it for the same reason and serves it as little as we do.
+PRODUCE_ADVERTISED_MIN = 0
+
+
+def is_supported(api_key: int, api_version: int) -> bool:
+    """Whether a request of this version can be decoded and answered."""
+    versions = SUPPORTED_VERSIONS.get(api_key)  # type: ignore[call-overload]
+    return versions is not None and versions[0] <= api_version <= versions[1]
+
+
+def advertised(api_keys: Iterable[ApiKey]) -> list[tuple[ApiKey, int, int]]:
+    """What ApiVersions lists for these APIs: key, lowest and highest version, ordered by key."""
+    return [
+        (key, PRODUCE_ADVERTISED_MIN if key is ApiKey.PRODUCE else low, high)
+        for key, (low, high) in sorted(SUPPORTED_VERSIONS.items())
+        if key in api_keys
+    ]
