@@ -78,10 +78,10 @@ def decode_tail_entry(data: bytes) -> TailEntry:
     """Unpack an entry. Raises FormatError for another length or version."""
     if len(data) != ENTRY_BYTES:
         raise FormatError(f"a tail entry has {ENTRY_BYTES} bytes, not {len(data)}")
-    version, flags, *rest = _STRUCT.unpack(data)
-    if version != VERSION:
-        raise FormatError(f"tail entry version {version} is not known to this release")
-    return TailEntry(*rest, flags=flags)
+    if data[0] != VERSION:
+        raise FormatError(f"tail entry version {data[0]} is not known to this release")
+    _, flags, *fields = _STRUCT.unpack(data)
+    return TailEntry(*(*fields, flags))
 
 
 def encode_tail_entries(entries: Iterable[TailEntry]) -> bytes:

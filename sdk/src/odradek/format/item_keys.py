@@ -1,0 +1,77 @@
+"""Keys of items in the three tables (docs/formats/item_keys.md). One function a key, pure; each says what lies there.
+
+Log table. A partition's items share one `pk`, so a fetch below the tail is one Query:
+
+    pk                                  sk                            value
+    <topic id>#<partition>              head                          the partition's head      (engine/head.py)
+    <topic id>#<partition>              i#<base offset, 20 digits>    index row                 (engine/index_row.py)
+    <topic id>#<partition>              p#<producer id>               evicted producer          (engine/head.py)
+    w#<yyyymmddhh>#<shard, 2 hex>       <object id, 32 hex>           small WAL item: {"d": bytes}
+
+WAL items are spread over 64 shards an hour (bits of the id's random part), since one DynamoDB partition key takes
+1,000 write units a second; a sweep asks 64 Queries for an hour and needs no scan.
+
+Catalog table:
+
+    topics          <name>          a topic               (engine/topics.py)
+    topic-ids       <topic id>      {"name": name}
+    deleted-topics  <topic id>      a topic whose heads, rows and objects are still to be removed
+    counters        producer-id     {"next": the next free producer id}
+"""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from uuid import UUID
+
+from odradek.format.object_id import object_id_ms
+from odradek.model.topic_partition import PartitionId
+
+HEAD_SK = "head"
+INDEX_PREFIX = "i#"
+INDEX_END = "i$"  # the first key after every index row
+PRODUCER_PREFIX = "p#"
+PRODUCER_END = "p$"
+WAL_SHARDS = 64
+
+TOPICS_PK = "topics"
+TOPIC_IDS_PK = "topic-ids"
+DELETED_TOPICS_PK = "deleted-topics"
+COUNTERS_PK = "counters"
+PRODUCER_ID_SK = "producer-id"
+
+
+def partition_pk(partition: PartitionId) -> str:
+    """The `pk` that all items of a partition share."""
+    return f"{partition.topic_id}#{partition.partition}"
+
+
+def index_sk(base_offset: int) -> str:
+    """The `sk` of the index row that starts at this offset."""
+    return f"{INDEX_PREFIX}{base_offset:020d}"
+
+
+def index_base_offset(sk: str) -> int:
+    """The base offset in an index row's `sk`."""
+    return int(sk[len(INDEX_PREFIX) :])
+
+
+def producer_sk(producer_id: int) -> str:
+    """The `sk` of an evicted producer's row."""
+    return f"{PRODUCER_PREFIX}{producer_id}"
+
+
+def wal_item_key(object_id: bytes) -> tuple[str, str]:
+    """The (`pk`, `sk`) of a small WAL item: follows from the id alone."""
+    hour = datetime.fromtimestamp(object_id_ms(object_id) / 1000, UTC)
+    return wal_item_pk(hour, object_id[6] % WAL_SHARDS), object_id.hex()
+
+
+def wal_item_pk(hour: datetime, shard: int) -> str:
+    """The `pk` of one shard of an hour (UTC) of WAL items."""
+    return f"w#{hour:%Y%m%d%H}#{shard:02x}"
+
+
+def topic_id_sk(topic_id: UUID) -> str:
+    """The `sk` of a topic id's row."""
+    return str(topic_id)

@@ -1,0 +1,38 @@
+"""Kafka's RecordBatch v2, the one format of records on the wire and at rest (docs/formats/record_batch.md).
+
+What a producer compresses is what is stored and what a consumer gets: a server reads the 61 bytes of the header
+and checks the CRC, and never decodes a record on its hot path. This module is the face; the rooms are
+
+    batch_header      the fixed part: parse, walk, patch offsets
+    batch_validation  what a produce server refuses, with Kafka's codes
+    record_encoder    records -> batch
+    record_decoder    batch -> records
+"""
+
+from __future__ import annotations
+
+from odradek.format.batch_header import (
+    iter_headers,
+    parse_header,
+    patch_log_append_time,
+    patch_offsets,
+)
+from odradek.format.batch_validation import validate_batches
+from odradek.format.record_decoder import Row, batch_payload, decode_batch, decode_batches, decode_rows
+from odradek.format.record_encoder import RecordBatchBuilder, encode_batch, pack_batch
+
+__all__ = [
+    "RecordBatchBuilder",
+    "Row",
+    "batch_payload",
+    "decode_batch",
+    "decode_batches",
+    "decode_rows",
+    "encode_batch",
+    "iter_headers",
+    "pack_batch",
+    "parse_header",
+    "patch_log_append_time",
+    "patch_offsets",
+    "validate_batches",
+]

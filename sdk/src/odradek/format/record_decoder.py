@@ -1,0 +1,202 @@
+"""RecordBatch v2 to records, in pure Python (columnar/ is the fast way to many of them).
+
+Whatever the bytes are, the only exception is FormatError, the memory is bounded by the limit of decompression and the
+time by the size of the payload: counts and lengths are checked against what is left before they are believed.
+
+Stored batches may be compacted, so fewer records than `last_offset_delta + 1` are no error here; the count in the
+header must be that of the body all the same, offsets must rise, and no byte may be left over.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from odradek.errors import ErrorCode, FormatError
+from odradek.format.batch_header import COMPRESSION_MASK, LENGTH_PREFIX_BYTES, check_crc, iter_headers, parse_header
+from odradek.format.batch_validation import RECORD_BYTES_MIN
+from odradek.format.compression import decompress
+from odradek.format.varint import decode_varint, decode_varlong
+from odradek.limits import BATCH_HEADER_BYTES, DECOMPRESSED_BATCH_BYTES_MAX, HEADERS_PER_RECORD_MAX, OFFSET_MAX
+from odradek.model.log import Buffer
+from odradek.model.record import BatchHeader, Header, Record, TimestampType
+
+Row = tuple[int, int, bytes | None, bytes | None, tuple[Header, ...]]
+"""A record without its class: offset, timestamp in ms, key, value, headers: the fields of `Record` in order."""
+
+_INT64_MIN, _INT64_MAX = -(1 << 63), (1 << 63) - 1
+
+
+def decode_batch(buf: Buffer, position: int = 0, *, verify_crc: bool = True) -> list[Record]:
+    """Decode the batch that starts at `position`.
+
+    Raises FormatError: as `parse_header`; CORRUPT_MESSAGE for a CRC that does not match or a body that does not
+    decompress; UNSUPPORTED_COMPRESSION_TYPE; MESSAGE_TOO_LARGE for a body that would decompress beyond the limit;
+    INVALID_RECORD for records that do not follow their format.
+    """
+    header = parse_header(buf, position)
+    return [Record(*row) for row in decode_rows(buf, position, header, verify_crc=verify_crc)]
+
+
+def decode_batches(buf: Buffer, *, verify_crc: bool = True, allow_truncated: bool = True) -> Iterator[Record]:
+    """Yield the records of batches that follow each other, but for control batches, which hold none of a user's.
+
+    Args:
+        allow_truncated: leave out a last batch that is cut off, as a fetch may cut it; else it is an error.
+
+    Raises FormatError as `decode_batch`.
+    """
+    end = 0
+    for position, header in iter_headers(buf):
+        end = position + header.size_bytes
+        if not header.is_control:
+            for row in decode_rows(buf, position, header, verify_crc=verify_crc):
+                yield Record(*row)
+    if end != len(buf) and not allow_truncated:
+        raise FormatError(f"{len(buf) - end} bytes after the last whole batch")
+
+
+def batch_payload(buf: Buffer, position: int, header: BatchHeader, *, verify_crc: bool) -> bytes:
+    """The records' bytes of a batch, decompressed, after the checks that need no record.
+
+    Raises FormatError as `decode_batch`.
+    """
+    if verify_crc:
+        check_crc(buf, position, header)
+    if header.base_offset < 0 or header.last_offset_delta < 0 or header.last_offset > OFFSET_MAX:
+        raise _invalid(f"offsets {header.base_offset} to {header.last_offset} are out of range")
+    count = header.record_count
+    if count < 0 or count > header.last_offset_delta + 1 or count * RECORD_BYTES_MIN > DECOMPRESSED_BATCH_BYTES_MAX:
+        raise _invalid(f"{count} records do not fit the offset deltas 0 to {header.last_offset_delta}")
+    body = memoryview(buf)[position + BATCH_HEADER_BYTES : position + header.batch_length + LENGTH_PREFIX_BYTES]
+    payload = decompress(header.attributes & COMPRESSION_MASK, body)
+    if count * RECORD_BYTES_MIN > len(payload):
+        raise _invalid(f"{count} records do not fit {len(payload)} bytes")
+    return payload
+
+
+def decode_rows(buf: Buffer, position: int, header: BatchHeader, *, verify_crc: bool = True) -> list[Row]:
+    """Decode a batch to plain tuples, for callers that make their own objects. Raises FormatError as `decode_batch`."""
+    data = batch_payload(buf, position, header, verify_crc=verify_crc)
+    log_append_time = header.max_timestamp_ms if header.timestamp_type is TimestampType.LOG_APPEND_TIME else None
+    try:
+        return _decode_records(data, header, log_append_time)
+    except IndexError:
+        raise _invalid("a record is cut off") from None
+
+
+def _decode_records(data: bytes, header: BatchHeader, log_append_time_ms: int | None) -> list[Row]:
+    # One flat loop: a call for each varint would double the time. The fast path of each is its one-byte form.
+    base_offset, base_timestamp = header.base_offset, header.base_timestamp_ms
+    last_offset_delta = header.last_offset_delta
+    end = len(data)
+    position = 0
+    last_delta = -1
+    rows: list[Row] = []
+    add = rows.append
+    for _ in range(header.record_count):
+        byte = data[position]
+        if byte < 0x80:
+            length = (byte >> 1) ^ -(byte & 1)
+            position += 1
+        else:
+            length, position = decode_varint(data, position)
+        record_end = position + length
+        if length < RECORD_BYTES_MIN - 1 or record_end > end:
+            raise _invalid(f"a record length of {length} does not fit its batch")
+        position += 1  # attributes, unused
+        byte = data[position]
+        if byte < 0x80:
+            timestamp = base_timestamp + ((byte >> 1) ^ -(byte & 1))
+            position += 1
+        else:
+            delta, position = decode_varlong(data, position)
+            timestamp = base_timestamp + delta
+        if not _INT64_MIN <= timestamp <= _INT64_MAX:
+            raise _invalid(f"timestamp {timestamp} does not fit 64 bits")
+        byte = data[position]
+        if byte < 0x80:
+            delta = (byte >> 1) ^ -(byte & 1)
+            position += 1
+        else:
+            delta, position = decode_varint(data, position)
+        if not last_delta < delta <= last_offset_delta:
+            raise _invalid(f"offset delta {delta} is out of order or range")
+        last_delta = delta
+        byte = data[position]
+        if byte < 0x80:
+            length = (byte >> 1) ^ -(byte & 1)
+            position += 1
+        else:
+            length, position = decode_varint(data, position)
+        key: bytes | None = None
+        if length >= 0:
+            key = data[position : position + length]
+            position += length
+        elif length != -1:
+            raise _invalid(f"a key length of {length}")
+        if position >= record_end:
+            raise _invalid("a key reaches beyond its record")
+        byte = data[position]
+        if byte < 0x80:
+            length = (byte >> 1) ^ -(byte & 1)
+            position += 1
+        else:
+            length, position = decode_varint(data, position)
+        value: bytes | None = None
+        if length >= 0:
+            value = data[position : position + length]
+            position += length
+        elif length != -1:
+            raise _invalid(f"a value length of {length}")
+        if position >= record_end:
+            raise _invalid("a value reaches beyond its record")
+        headers: tuple[Header, ...] = ()
+        if data[position]:
+            headers, position = _decode_headers(data, position, record_end)
+        else:
+            position += 1
+        if position != record_end:
+            raise _invalid("a record's length disagrees with its content")
+        add(
+            (
+                base_offset + delta,
+                timestamp if log_append_time_ms is None else log_append_time_ms,
+                key,
+                value,
+                headers,
+            )
+        )
+    if position != end:
+        raise _invalid(f"{end - position} bytes after the last of {header.record_count} records")
+    return rows
+
+
+def _decode_headers(data: bytes, position: int, record_end: int) -> tuple[tuple[Header, ...], int]:
+    count, position = decode_varint(data, position)
+    if not 0 <= count <= HEADERS_PER_RECORD_MAX:
+        raise _invalid(f"a header count of {count}")
+    headers: list[Header] = []
+    for _ in range(count):
+        length, position = decode_varint(data, position)
+        if length < 0 or position + length > record_end:
+            raise _invalid(f"a header key length of {length} does not fit its record")
+        try:
+            name = data[position : position + length].decode()
+        except UnicodeDecodeError as error:
+            raise _invalid(f"a header key is no UTF-8: {error.reason}") from error
+        position += length
+        length, position = decode_varint(data, position)
+        value: bytes | None = None
+        if length >= 0:
+            if position + length > record_end:
+                raise _invalid(f"a header value length of {length} does not fit its record")
+            value = data[position : position + length]
+            position += length
+        elif length != -1:
+            raise _invalid(f"a header value length of {length}")
+        headers.append((name, value))
+    return tuple(headers), position
+
+
+def _invalid(message: str) -> FormatError:
+    return FormatError(message, ErrorCode.INVALID_RECORD)

@@ -1,0 +1,72 @@
+"""Variable-length integers of Kafka's records (Protocol Buffers' zigzag encoding).
+
+    value     0  -1   1  -2   2 ...      the sign goes to the lowest bit: small magnitudes, few bytes
+    zigzag    0   1   2   3   4 ...
+    bytes     seven bits each, the lowest first; the top bit says that another byte follows
+
+A varint carries 32 bits in at most 5 bytes, a varlong 64 bits in at most 10. Overlong forms (`80 00` for 0) are read,
+as Kafka reads them; forms with more bytes, or bits beyond the width, are a FormatError.
+"""
+
+from __future__ import annotations
+
+from odradek.errors import ErrorCode, FormatError
+
+VARINT_BYTES_MAX = 5
+VARLONG_BYTES_MAX = 10
+
+# Lengths and offset deltas are nearly always small and never negative, but for -1 (null), so the encoder looks the
+# bytes of 0 .. 4095 up instead of making them.
+SMALL_MAX = 4096
+SMALL: tuple[bytes, ...] = tuple(
+    bytes((value << 1,)) if value < 64 else bytes(((value << 1) & 0x7F | 0x80, value >> 6))
+    for value in range(SMALL_MAX)
+)
+NULL = b"\x01"  # -1, the length of a null
+
+
+def encode_varlong(value: int) -> bytes:
+    """Encode a signed 64-bit integer (a 32-bit one has the same bytes as a varint).
+
+    Raises FormatError where the value has more than 64 bits.
+    """
+    if 0 <= value < SMALL_MAX:
+        return SMALL[value]
+    if not -(1 << 63) <= value < 1 << 63:
+        raise FormatError(f"{value} does not fit 64 bits", ErrorCode.INVALID_RECORD)
+    zigzag = value << 1 if value >= 0 else (~value << 1) | 1
+    out = bytearray()
+    while zigzag > 0x7F:
+        out.append(zigzag & 0x7F | 0x80)
+        zigzag >>= 7
+    out.append(zigzag)
+    return bytes(out)
+
+
+def decode_varint(data: bytes, position: int) -> tuple[int, int]:
+    """Decode a signed 32-bit integer at `position`; return it and the position after it.
+
+    Raises FormatError where it is longer than 5 bytes or has more than 32 bits, IndexError where the bytes end.
+    """
+    return _decode(data, position, VARINT_BYTES_MAX, 32)
+
+
+def decode_varlong(data: bytes, position: int) -> tuple[int, int]:
+    """Decode a signed 64-bit integer at `position`; return it and the position after it.
+
+    Raises FormatError where it is longer than 10 bytes or has more than 64 bits, IndexError where the bytes end.
+    """
+    return _decode(data, position, VARLONG_BYTES_MAX, 64)
+
+
+def _decode(data: bytes, position: int, bytes_max: int, bits: int) -> tuple[int, int]:
+    zigzag = 0
+    for shift in range(0, 7 * bytes_max, 7):
+        byte = data[position]
+        position += 1
+        zigzag |= (byte & 0x7F) << shift
+        if byte < 0x80:
+            if zigzag >> bits:
+                break
+            return (zigzag >> 1) ^ -(zigzag & 1), position
+    raise FormatError(f"a variable-length integer has more than {bits} bits", ErrorCode.INVALID_RECORD)
