@@ -197,6 +197,14 @@ def check_key(key: Key) -> None:
             raise ValueError(f"a key's part is a string of 1 to {limit} bytes, not {part!r:.60}")
 
 
+def check_query(pk: str, sk_from: str, sk_to: str | None, limit: int | None) -> None:
+    """Raise ValueError for a partition key or a bound that is no key, or a negative limit."""
+    for sk in (sk_from, sk_to):
+        check_key(Key(pk, sk or "-"))
+    if limit is not None and limit < 0:
+        raise ValueError(f"a limit is not negative: {limit}")
+
+
 def checked(value: Any, path: Path) -> Any:
     """The value itself. Raises ValueError where it or something in it is not storable."""
     kind = type(value)

@@ -25,6 +25,18 @@ def check_object_prefix(prefix: str) -> str:
     return prefix
 
 
+def check_range(start: int, length: int) -> None:
+    """Raise ValueError for a range that no object has."""
+    if start < 0 or length < 0:
+        raise ValueError(f"not a range: start {start}, length {length}")
+
+
+def check_limit(limit: int | None) -> None:
+    """Raise ValueError for a negative limit."""
+    if limit is not None and limit < 0:
+        raise ValueError(f"a limit is not negative: {limit}")
+
+
 def _check_text(key: str) -> None:
     try:
         encoded = key.encode()

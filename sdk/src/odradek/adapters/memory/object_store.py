@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Sequence
 
-from odradek.adapters.object_keys import check_object_key, check_object_prefix
+from odradek.adapters.object_keys import check_limit, check_object_key, check_object_prefix, check_range
 from odradek.errors import ObjectExists, ObjectMissing
 from odradek.model.log import Buffer
 from odradek.ports.clock import Clock
@@ -53,6 +53,7 @@ class MemoryObjectStore:
 
     async def list(self, prefix: str, *, start_after: str = "", limit: int | None = None) -> list[ObjectInfo]:
         check_object_prefix(prefix)
+        check_limit(limit)
         with self._lock:
             keys = sorted(key for key in self._objects if key.startswith(prefix) and key > start_after)[:limit]
             found = [ObjectInfo(key, len(self._objects[key][0]), self._objects[key][1]) for key in keys]
@@ -75,9 +76,3 @@ class MemoryObjectStore:
             self._meter.add("GetObject", Usage(object_get_requests=1))
             raise ObjectMissing(key)
         return found[0]
-
-
-def check_range(start: int, length: int) -> None:
-    """Raise ValueError for a range that no object has."""
-    if start < 0 or length < 0:
-        raise ValueError(f"not a range: start {start}, length {length}")

@@ -15,6 +15,7 @@ from odradek.adapters.expressions import (
     check_item_size,
     check_key,
     check_operation,
+    check_query,
     check_transaction,
     copied,
     holds,
@@ -64,7 +65,7 @@ class MemoryTable:
         limit: int | None = None,
         consistent: bool = True,
     ) -> list[Row]:
-        check_key(Key(pk, sk_from or "-"))
+        check_query(pk, sk_from, sk_to, limit)
         with self._lock:
             order = self._order.get(pk, [])
             found = order[bisect_left(order, sk_from) : None if sk_to is None else bisect_left(order, sk_to)]
