@@ -11,9 +11,9 @@ from crc32c import crc32c as _crc32c
 from odradek.model.log import Buffer
 
 
-def crc32c(*buffers: Buffer) -> int:
-    """The checksum of the buffers one after the other, 0 to 2^32-1; 0 for no bytes at all."""
-    crc = 0
+def crc32c(*buffers: Buffer, initial: int = 0) -> int:
+    """The checksum of the buffers one after the other, 0 to 2^32-1; `initial` is that of what came before them."""
+    crc = initial
     for buffer in buffers:
         crc = _crc32c(buffer, crc)
     return int(crc)

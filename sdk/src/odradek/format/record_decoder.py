@@ -12,13 +12,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from odradek.errors import ErrorCode, FormatError
-from odradek.format.batch_header import COMPRESSION_MASK, LENGTH_PREFIX_BYTES, check_crc, iter_headers, parse_header
+from odradek.format.batch_header import COMPRESSION_MASK, check_crc, iter_headers, parse_header
 from odradek.format.batch_validation import RECORD_BYTES_MIN
 from odradek.format.compression import decompress
 from odradek.format.varint import decode_varint, decode_varlong
 from odradek.limits import BATCH_HEADER_BYTES, DECOMPRESSED_BATCH_BYTES_MAX, HEADERS_PER_RECORD_MAX, OFFSET_MAX
 from odradek.model.log import Buffer
-from odradek.model.record import BatchHeader, Header, Record, TimestampType
+from odradek.model.record import BatchHeader, CompressionType, Header, Record, TimestampType
 
 Row = tuple[int, int, bytes | None, bytes | None, tuple[Header, ...]]
 """A record without its class: offset, timestamp in ms, key, value, headers: the fields of `Record` in order."""
@@ -55,10 +55,11 @@ def decode_batches(buf: Buffer, *, verify_crc: bool = True, allow_truncated: boo
         raise FormatError(f"{len(buf) - end} bytes after the last whole batch")
 
 
-def batch_payload(buf: Buffer, position: int, header: BatchHeader, *, verify_crc: bool) -> bytes:
-    """The records' bytes of a batch, decompressed, after the checks that need no record.
+def batch_body(buf: Buffer, position: int, header: BatchHeader, *, verify_crc: bool) -> memoryview:
+    """The records' bytes of a batch as they are stored, compressed or not, after the checks that need no record.
 
-    Raises FormatError as `decode_batch`.
+    Raises FormatError: CORRUPT_MESSAGE for a CRC that does not match, INVALID_RECORD for offsets or a count that
+    cannot be.
     """
     if verify_crc:
         check_crc(buf, position, header)
@@ -67,16 +68,25 @@ def batch_payload(buf: Buffer, position: int, header: BatchHeader, *, verify_crc
     count = header.record_count
     if count < 0 or count > header.last_offset_delta + 1 or count * RECORD_BYTES_MIN > DECOMPRESSED_BATCH_BYTES_MAX:
         raise _invalid(f"{count} records do not fit the offset deltas 0 to {header.last_offset_delta}")
-    body = memoryview(buf)[position + BATCH_HEADER_BYTES : position + header.batch_length + LENGTH_PREFIX_BYTES]
-    payload = decompress(header.attributes & COMPRESSION_MASK, body)
-    if count * RECORD_BYTES_MIN > len(payload):
-        raise _invalid(f"{count} records do not fit {len(payload)} bytes")
+    return memoryview(buf)[position + BATCH_HEADER_BYTES : position + header.size_bytes]
+
+
+def batch_payload(buf: Buffer, position: int, header: BatchHeader, *, verify_crc: bool) -> bytes | memoryview:
+    """The records' bytes of a batch, decompressed; uncompressed ones are not copied.
+
+    Raises FormatError as `decode_batch`.
+    """
+    body = batch_body(buf, position, header, verify_crc=verify_crc)
+    compression = header.attributes & COMPRESSION_MASK
+    payload = body if compression == CompressionType.NONE else decompress(compression, body)
+    if header.record_count * RECORD_BYTES_MIN > len(payload):
+        raise _invalid(f"{header.record_count} records do not fit {len(payload)} bytes")
     return payload
 
 
 def decode_rows(buf: Buffer, position: int, header: BatchHeader, *, verify_crc: bool = True) -> list[Row]:
     """Decode a batch to plain tuples, for callers that make their own objects. Raises FormatError as `decode_batch`."""
-    data = batch_payload(buf, position, header, verify_crc=verify_crc)
+    data = bytes(batch_payload(buf, position, header, verify_crc=verify_crc))
     log_append_time = header.max_timestamp_ms if header.timestamp_type is TimestampType.LOG_APPEND_TIME else None
     try:
         return _decode_records(data, header, log_append_time)

@@ -35,6 +35,7 @@ from odradek.format.compression import compress
 from odradek.format.crc import crc32c
 from odradek.format.varint import NULL, SMALL, SMALL_MAX, encode_varlong
 from odradek.limits import BATCH_HEADER_BYTES, HEADERS_PER_RECORD_MAX
+from odradek.model.log import Buffer
 from odradek.model.record import CompressionType, Header, Record, TimestampType
 
 _NO_HEADERS = b"\x00"
@@ -49,11 +50,13 @@ class RecordBatchBuilder:
         compression_type: of the whole batch.
         compression_level: as in KIP-390; None takes the default of `compression.LEVELS`.
         timestamp_type: LOG_APPEND_TIME only for what a log writes itself: a produce server refuses it.
+        batch_bytes_max: `append` refuses what would make `estimated_size` larger, but for a first record; None: 2 GiB.
     """
 
     __slots__ = (
         "_base_timestamp",
         "_body",
+        "_body_bytes_max",
         "_compression_level",
         "_compression_type",
         "_last_timestamp",
@@ -69,7 +72,10 @@ class RecordBatchBuilder:
         compression_type: CompressionType = CompressionType.NONE,
         compression_level: int | None = None,
         timestamp_type: TimestampType = TimestampType.CREATE_TIME,
+        *,
+        batch_bytes_max: int | None = None,
     ) -> None:
+        self._body_bytes_max = _BODY_BYTES_MAX if batch_bytes_max is None else batch_bytes_max - BATCH_HEADER_BYTES
         self._compression_type = compression_type
         self._compression_level = compression_level
         self._timestamp_type = timestamp_type
@@ -91,10 +97,10 @@ class RecordBatchBuilder:
         return BATCH_HEADER_BYTES + len(self._body)
 
     def append(self, timestamp_ms: int, key: bytes | None, value: bytes | None, headers: Sequence[Header] = ()) -> int:
-        """Add a record; return its offset delta in the batch.
+        """Add a record; return its offset delta in the batch, or -1 where the batch is full and stays as it is.
 
-        Raises FormatError(INVALID_RECORD) for a timestamp beyond 64 bits, too many headers, or a batch beyond 2 GiB,
-        TypeError where key, value or a header are no bytes. The batch is unchanged then.
+        Raises FormatError(INVALID_RECORD) for a timestamp beyond 64 bits or too many headers, TypeError where key,
+        value or a header are no bytes. The batch is unchanged then.
         """
         delta = self._next_delta
         if timestamp_ms != self._last_timestamp:
@@ -122,10 +128,11 @@ class RecordBatchBuilder:
             )
         )
         size = len(record)
+        length = SMALL[size] if size < SMALL_MAX else encode_varlong(size)
         body = self._body
-        if size + len(body) > _BODY_BYTES_MAX:
-            raise FormatError("a record batch cannot hold more than 2 GiB", ErrorCode.INVALID_RECORD)
-        body += SMALL[size] if size < SMALL_MAX else encode_varlong(size)
+        if len(body) + len(length) + size > self._body_bytes_max and body:
+            return -1
+        body += length
         body += record
         if timestamp_ms > self._max_timestamp:
             self._max_timestamp = timestamp_ms
@@ -244,7 +251,7 @@ def encode_batch(
 
 
 def pack_batch(
-    payload: bytes,
+    payload: Buffer,
     *,
     base_offset: int,
     leader_epoch: int,

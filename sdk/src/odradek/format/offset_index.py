@@ -1,0 +1,182 @@
+"""The index beside a segment: from an offset or a timestamp to a position (docs/formats/offset_index.md).
+
+    header    60 bytes + 12 a leader epoch    what the segment is: offsets, size, checksum, epochs
+    entries   24 bytes each                   one for each stretch of the segment: first offset, position, max timestamp
+    crc       4 bytes                         CRC-32C of all before it
+
+A stretch begins at a batch and is at least `interval_bytes` long but for the last. The timestamp of an entry is the
+largest of all records up to the *end* of its stretch, so it never falls from entry to entry, and the first record at or
+after a timestamp lies in the first stretch whose entry reaches it: exact, although timestamps themselves may jump back.
+
+An index is immutable and is written after its segment; `docs/ARCHITECTURE.md` says when a segment becomes visible.
+"""
+
+from __future__ import annotations
+
+import struct
+from bisect import bisect_left, bisect_right
+from dataclasses import dataclass
+from itertools import chain, pairwise
+
+from odradek.errors import FormatError
+from odradek.format.crc import crc32c
+from odradek.model.log import Buffer
+
+MAGIC = b"ODIX"
+VERSION = 1
+INTERVAL_BYTES = 64 * 1024  # a ranged GET of this costs as much as a smaller one
+
+_HEADER = struct.Struct(
+    ">"
+    "4s"  # magic
+    "B"  # version
+    "B"  # flags, 0
+    "H"  # count of leader epochs
+    "I"  # count of entries
+    "q"  # base offset
+    "q"  # end offset, exclusive
+    "Q"  # size of the segment in bytes
+    "Q"  # count of records
+    "I"  # count of batches
+    "q"  # largest timestamp, ms
+    "I"  # CRC-32C of the segment
+)
+_EPOCH = struct.Struct(
+    ">"
+    "i"  # leader epoch
+    "q"  # its first offset in the segment
+)
+_ENTRY = struct.Struct(
+    ">"
+    "Q"  # first offset of the stretch, from the base offset
+    "Q"  # position of the stretch in the segment
+    "q"  # largest timestamp up to the end of the stretch, ms
+)
+_CRC = struct.Struct(">I")
+
+
+@dataclass(frozen=True, slots=True)
+class OffsetIndex:
+    """What is known of a segment without reading it. Entries are kept as columns, for bisection."""
+
+    base_offset: int  # of the segment; the first batch may begin later where compaction emptied its beginning
+    end_offset: int  # exclusive; the last batch may end before it for the same reason
+    size_bytes: int
+    record_count: int
+    batch_count: int
+    max_timestamp_ms: int
+    segment_crc: int  # CRC-32C of the whole segment
+    leader_epochs: tuple[tuple[int, int], ...]  # (epoch, its first offset in the segment), both rise
+    offsets: tuple[int, ...]  # absolute first offset of each stretch
+    positions: tuple[int, ...]
+    max_timestamps_ms: tuple[int, ...]
+
+    def locate_offset(self, offset: int) -> tuple[int, int]:
+        """The stretch [start, end) of bytes that holds the batch of `offset`, if any batch does.
+
+        Where compaction left a gap there, the next batch is the first of the following stretch (at `end`). Below the
+        first batch it is the first stretch; at or past the end offset it is empty.
+        """
+        if offset >= self.end_offset or not self.offsets:
+            return self.size_bytes, self.size_bytes
+        return self._stretch(max(bisect_right(self.offsets, offset) - 1, 0))
+
+    def locate_range(self, offset: int, max_bytes: int) -> tuple[int, int]:
+        """As `locate_offset`, extended by whole stretches as long as all of them stay within `max_bytes`.
+
+        The first stretch is there however large.
+        """
+        start, end = self.locate_offset(offset)
+        if self.size_bytes - start <= max_bytes:
+            return start, self.size_bytes
+        last = bisect_right(self.positions, start + max_bytes) - 1
+        return start, max(end, self.positions[last])
+
+    def locate_timestamp(self, timestamp_ms: int) -> tuple[int, int] | None:
+        """The stretch that holds the first record at or after `timestamp_ms`, or None where all are earlier."""
+        found = bisect_left(self.max_timestamps_ms, timestamp_ms)
+        return self._stretch(found) if found < len(self.max_timestamps_ms) else None
+
+    def stretches(self) -> list[tuple[int, int]]:
+        """All stretches in order: where reads, merges and splits of the segment may begin and end."""
+        return list(pairwise((*self.positions, self.size_bytes)))
+
+    def leader_epoch_of(self, offset: int) -> int | None:
+        """The leader epoch under which `offset` was written, or None where it lies before the segment's first batch."""
+        found = bisect_right(self.leader_epochs, offset, key=lambda epoch: epoch[1])
+        return self.leader_epochs[found - 1][0] if found else None
+
+    def _stretch(self, number: int) -> tuple[int, int]:
+        following = number + 1
+        return self.positions[number], self.positions[following] if following < len(self.positions) else self.size_bytes
+
+
+def encode_offset_index(index: OffsetIndex) -> bytes:
+    """The bytes of an index object. Raises FormatError where a field is out of its range."""
+    _check(index)
+    try:
+        head = _HEADER.pack(
+            MAGIC,
+            VERSION,
+            0,
+            len(index.leader_epochs),
+            len(index.offsets),
+            index.base_offset,
+            index.end_offset,
+            index.size_bytes,
+            index.record_count,
+            index.batch_count,
+            index.max_timestamp_ms,
+            index.segment_crc,
+        )
+        epochs = b"".join(_EPOCH.pack(*epoch) for epoch in index.leader_epochs)
+        rows = zip(index.offsets, index.positions, index.max_timestamps_ms, strict=True)
+        entries = b"".join(_ENTRY.pack(offset - index.base_offset, at, time) for offset, at, time in rows)
+    except struct.error as error:
+        raise FormatError(f"an offset index does not fit its format: {error}") from error
+    return b"".join((head, epochs, entries, _CRC.pack(crc32c(head, epochs, entries))))
+
+
+def decode_offset_index(data: Buffer) -> OffsetIndex:
+    """Read an index object. Raises FormatError for any bytes that `encode_offset_index` does not make."""
+    view = memoryview(data)
+    if len(view) < _HEADER.size + _CRC.size or view[: len(MAGIC)] != MAGIC:
+        raise FormatError("the object is no offset index")
+    if view[len(MAGIC)] != VERSION:
+        raise FormatError(f"offset index version {view[len(MAGIC)]} is not known to this release")
+    _, _, flags, epoch_count, entry_count, *fields = _HEADER.unpack_from(view)
+    epochs_end = _HEADER.size + epoch_count * _EPOCH.size
+    entries_end = epochs_end + entry_count * _ENTRY.size
+    if flags or len(view) != entries_end + _CRC.size:
+        raise FormatError("an offset index is cut off or too long")
+    if _CRC.unpack_from(view, entries_end)[0] != crc32c(view[:entries_end]):
+        raise FormatError("an offset index does not match its CRC-32C")
+    entries = list(_ENTRY.iter_unpack(view[epochs_end:entries_end]))
+    base_offset = fields[0]
+    columns = (
+        tuple(_EPOCH.iter_unpack(view[_HEADER.size : epochs_end])),
+        tuple(base_offset + entry[0] for entry in entries),
+        tuple(entry[1] for entry in entries),
+        tuple(entry[2] for entry in entries),
+    )
+    index = OffsetIndex(*(*fields, *columns))
+    _check(index)
+    return index
+
+
+def _check(index: OffsetIndex) -> None:
+    """Raise FormatError where the parts contradict each other: a lookup may then trust them."""
+    first_and_end = chain((index.base_offset - 1,), index.offsets, (index.end_offset,))
+    ok = (
+        0 <= index.base_offset <= index.end_offset
+        and all(before < after for before, after in pairwise(first_and_end))
+        and all(before < after for before, after in pairwise(chain((-1,), index.positions, (index.size_bytes,))))
+        and index.positions[:1] in ((), (0,))
+        and all(before <= after for before, after in pairwise(index.max_timestamps_ms))
+        and index.max_timestamps_ms[-1:] in ((), (index.max_timestamp_ms,))
+        and all(a[0] < b[0] and a[1] < b[1] for a, b in pairwise(index.leader_epochs))
+        and bool(index.offsets) == bool(index.size_bytes) == bool(index.batch_count)
+        and len(index.offsets) == len(index.positions) == len(index.max_timestamps_ms) <= max(index.batch_count, 0)
+    )
+    if not ok:
+        raise FormatError("an offset index contradicts itself")
