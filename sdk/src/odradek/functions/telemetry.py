@@ -1,0 +1,113 @@
+"""One JSON line an invocation: structured log and CloudWatch metrics (embedded metric format) in the same object.
+
+    {"_aws": {"Timestamp": ms, "CloudWatchMetrics": [{Namespace, Dimensions, Metrics}]},
+     "level": "INFO", "message": "invocation", "function": "produce", "api": "PRODUCE", "duration_ms": 7.2, ...}
+
+Own writer, since it is these lines: Powertools for AWS Lambda costs 109 ms of import at every cold start and 21 us a
+call where this costs none and about 15. Metrics have the dimensions cluster and function only, as each combination is
+billed by the month; api, errors and request ids are properties, found by Logs Insights. Source: CloudWatch user guide,
+"Specification: embedded metric format".
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, fields
+from typing import Any
+
+from odradek.ports.meter import Usage
+
+NAMESPACE = "Odradek"
+DIMENSIONS = ("cluster_id", "function")
+
+WriteLine = Callable[[str], None]
+
+_METRICS = (
+    ("duration_ms", "Milliseconds"),
+    ("bytes_in", "Bytes"),
+    ("bytes_out", "Bytes"),
+    ("errors", "Count"),
+    ("faults", "Count"),
+    ("table_read_units", "Count"),
+    ("table_write_units", "Count"),
+    ("object_put_requests", "Count"),
+    ("object_get_requests", "Count"),
+)
+
+
+def write_stdout(line: str) -> None:
+    """Lambda sends what a function prints to CloudWatch Logs; one write a line, so that lines stay whole."""
+    sys.stdout.write(line + "\n")
+    sys.stdout.flush()
+
+
+def write_nowhere(line: str) -> None:
+    """For a service whose log nobody asked for."""
+
+
+@dataclass(slots=True)
+class Invocation:
+    """What is known of one invocation when it ends."""
+
+    cluster_id: str
+    function: str
+    request_id: str
+    api: str = ""  # name of the Kafka API, empty where the request never became a frame
+    api_version: int = -1
+    client_id: str | None = None
+    principal: str = ""
+    status: int = 200
+    error: str = ""  # Kafka error name of the answer as a whole
+    errors: int = 0  # 1: the request was refused
+    faults: int = 0  # 1: unexpected exception
+    duration_ms: float = 0.0
+    bytes_in: int = 0
+    bytes_out: int = 0
+    cold_start: bool = False
+
+
+def invocation_line(invocation: Invocation, usage: Usage, now_ms: int) -> str:
+    """The line of one invocation."""
+    record: dict[str, Any] = {
+        "_aws": _metadata(now_ms),
+        "level": "ERROR" if invocation.faults else "WARN" if invocation.errors else "INFO",
+        "message": "invocation",
+    }
+    for field in fields(invocation):
+        record[field.name] = getattr(invocation, field.name)
+    record["duration_ms"] = round(invocation.duration_ms, 3)
+    record.update(_billable(usage))
+    return json.dumps(record, separators=(",", ":"))
+
+
+def fault_line(request_id: str, function: str, stack: str) -> str:
+    """The line of an unexpected exception: the only place where its stack trace is shown."""
+    return json.dumps(
+        {"level": "ERROR", "message": "unexpected exception", "function": function, "request_id": request_id}
+        | {"stack": stack},
+        separators=(",", ":"),
+    )
+
+
+def event_line(message: str, properties: Mapping[str, Any]) -> str:
+    """A line of anything else."""
+    return json.dumps({"level": "INFO", "message": message, **properties}, separators=(",", ":"), default=str)
+
+
+def _billable(usage: Usage) -> dict[str, float]:
+    return {field.name: getattr(usage, field.name) for field in fields(usage) if not field.name.startswith("payload_")}
+
+
+def _metadata(now_ms: int) -> dict[str, Any]:
+    return {
+        "Timestamp": now_ms,
+        "CloudWatchMetrics": [
+            {
+                "Namespace": NAMESPACE,
+                "Dimensions": [list(DIMENSIONS)],
+                "Metrics": [{"Name": name, "Unit": unit} for name, unit in _METRICS],
+            }
+        ],
+    }
