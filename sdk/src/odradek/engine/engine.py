@@ -16,6 +16,8 @@ from odradek.engine.append import Appender
 from odradek.engine.fetch import Fetcher
 from odradek.engine.groups import Groups
 from odradek.engine.list_offsets import OffsetLister
+from odradek.engine.log_reader import LogReader, PieceReader
+from odradek.engine.maintenance import Maintenance
 from odradek.engine.offsets import GroupOffsets
 from odradek.engine.partition_index import PartitionIndex
 from odradek.engine.producer_ids import ProducerIds
@@ -63,14 +65,17 @@ class Engine:
         self.clock = clock
         self.objects = objects
         self.index = PartitionIndex(log, self.settings)
-        self.wal = Wal(log, objects, self.settings)
+        self.wal = Wal(log, objects, clock, self.settings)
         self.topics = Topics(catalog, self.index, clock, rng, self.settings)
-        self.producer_ids = ProducerIds(catalog, self.settings)
+        self.producer_ids = ProducerIds(catalog, clock, self.settings)
         self.groups = Groups(groups, self.topics, clock, rng, self.settings)
         self.offsets = GroupOffsets(groups, self.topics, clock, self.settings)
         self._appender = Appender(self.index, self.wal, self.topics, clock, rng, self.settings)
-        self._fetcher = Fetcher(self.index, self.wal, self.topics, clock, self.settings)
-        self._lister = OffsetLister(self.index, self._fetcher, self.topics)
+        self.reader = LogReader(self.index)
+        self.pieces = PieceReader(self.wal, self.settings)
+        self._fetcher = Fetcher(self.index, self.reader, self.pieces, self.topics, clock, self.settings)
+        self._lister = OffsetLister(self.index, self.reader, self.pieces, self.topics)
+        self.maintenance = Maintenance(catalog, self.index, self.objects)
 
     async def produce(
         self, partitions: Sequence[ProducePartition], *, transactional_id: str | None = None

@@ -17,6 +17,8 @@ MAX_TIMESTAMP = -3
 EARLIEST_LOCAL_TIMESTAMP = -4
 LATEST_TIERED_TIMESTAMP = -5
 
+OFFSET_END = 2**63 - 1  # after every offset
+
 
 @dataclass(frozen=True, slots=True)
 class ProducePartition:

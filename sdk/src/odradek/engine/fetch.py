@@ -1,0 +1,226 @@
+"""Fetch: heads, index rows, ranged reads; a long poll where there is nothing yet (Kafka's rules, KIP-74).
+
+    at the head of a quiet log       one read of the heads
+    in the tail                      the same, and the reads of objects
+    below it                         two queries of index rows when cold, none when warm
+
+Nothing is ever listed, and the cost does not grow with the lag. Nothing uncommitted is in a log, so isolation levels
+agree.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from odradek.engine.head import PartitionHead
+from odradek.engine.log_reader import LogReader, Piece, PieceReader, patched
+from odradek.engine.partition_index import PartitionIndex
+from odradek.engine.topics import Topics
+from odradek.errors import ErrorCode, FormatError, KafkaError, ObjectMissing, StoreUnavailable
+from odradek.model.log import Buffer, FetchPartition, FetchResult
+from odradek.model.topic import Topic
+from odradek.model.topic_partition import PartitionId
+from odradek.ports.clock import Clock
+from odradek.settings import Settings
+
+_STORE_BUSY = KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, "the store did not answer: fetch again")
+_DAMAGED = "the stored log could not be read: run an audit"
+_REPLANS = 3
+
+
+@dataclass(frozen=True, slots=True)
+class _Wanted:
+    """A partition of the request that exists."""
+
+    index: int
+    request: FetchPartition
+    topic: Topic
+    partition: PartitionId
+
+
+@dataclass(frozen=True, slots=True)
+class _Planned:
+    """What will be read of a partition."""
+
+    wanted: _Wanted
+    head: PartitionHead
+    pieces: list[Piece]
+
+
+class Fetcher:
+    """Fetches from any partition; keeps only index rows."""
+
+    def __init__(
+        self,
+        index: PartitionIndex,
+        reader: LogReader,
+        pieces: PieceReader,
+        topics: Topics,
+        clock: Clock,
+        settings: Settings,
+    ) -> None:
+        self._index = index
+        self._reader = reader
+        self._pieces = pieces
+        self._topics = topics
+        self._clock = clock
+        self._settings = settings
+
+    async def fetch(
+        self, partitions: Sequence[FetchPartition], *, max_wait_ms: int, min_bytes: int, max_bytes: int
+    ) -> list[FetchResult]:
+        """Read; results in the order of the request. See Engine.fetch."""
+        results: list[FetchResult | None] = [None] * len(partitions)
+        wanted = []
+        for i, request in enumerate(partitions):
+            try:
+                wanted.append(await self._resolve(i, request))
+            except KafkaError as error:
+                results[i] = _failed(request, error)
+        failed_early = len(wanted) < len(partitions)
+        for result in await self._poll(wanted, 0 if failed_early else max_wait_ms, min_bytes, max_bytes):
+            results[result[0].index] = result[1]
+        return [result for result in results if result is not None]
+
+    async def _resolve(self, index: int, request: FetchPartition) -> _Wanted:
+        topic = await self._topics.resolve(request.topic, request.topic_id)
+        if not 0 <= request.partition < topic.partition_count:
+            raise KafkaError(
+                ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+                f"topic {topic.name} has partitions 0 to {topic.partition_count - 1}, not {request.partition}",
+            )
+        return _Wanted(index, request, topic, PartitionId(topic.topic_id, request.partition))
+
+    async def _poll(
+        self, wanted: Sequence[_Wanted], max_wait_ms: int, min_bytes: int, max_bytes: int
+    ) -> list[tuple[_Wanted, FetchResult]]:
+        """Look until there is enough, something is wrong, or the time is over; then read."""
+        deadline = self._clock.monotonic() + max_wait_ms / 1000
+        pause = self._settings.poll_interval_ms / 1000
+        while True:
+            planned, failed = await self._plan(wanted, max_bytes)
+            size = sum(piece.length for plan in planned for piece in plan.pieces)
+            left = deadline - self._clock.monotonic()
+            if failed or size >= min_bytes or left <= 0 or not wanted:
+                return failed + await self._read(planned)
+            await self._clock.sleep(min(pause, left))
+            pause = min(pause * 1.5, self._settings.poll_interval_ms_max / 1000)
+
+    async def _plan(
+        self, wanted: Sequence[_Wanted], max_bytes: int
+    ) -> tuple[list[_Planned], list[tuple[_Wanted, FetchResult]]]:
+        """Choose pieces within the limits: the request's, each partition's; at least one piece in all."""
+        planned: list[_Planned] = []
+        failed: list[tuple[_Wanted, FetchResult]] = []
+        try:
+            heads = await self._index.read_heads([want.partition for want in wanted]) if wanted else []
+        except (StoreUnavailable, FormatError) as error:
+            return [], [(want, _failed(want.request, _as_kafka(error))) for want in wanted]
+        left = max_bytes
+        for want, head in zip(wanted, heads, strict=True):
+            if head is None:
+                self._topics.forget(want.topic)
+                gone = KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"topic {want.topic.name} has been deleted")
+                failed.append((want, _failed(want.request, gone)))
+                continue
+            try:
+                check_leader_epoch(want.request.current_leader_epoch, head)
+                pieces = await self._choose(want, head, left, is_first=left == max_bytes)
+            except KafkaError as error:
+                failed.append((want, _failed(want.request, error, head)))
+            except (StoreUnavailable, FormatError) as error:
+                failed.append((want, _failed(want.request, _as_kafka(error), head)))
+            else:
+                left -= sum(piece.length for piece in pieces)
+                planned.append(_Planned(want, head, pieces))
+        return planned, failed
+
+    async def _choose(self, want: _Wanted, head: PartitionHead, left: int, *, is_first: bool) -> list[Piece]:
+        offset = want.request.offset
+        if not head.log_start_offset <= offset <= head.next_offset:
+            raise KafkaError(
+                ErrorCode.OFFSET_OUT_OF_RANGE,
+                f"offset {offset} is outside of [{head.log_start_offset}, {head.next_offset}]",
+            )
+        if offset == head.next_offset or (left <= 0 and not is_first):
+            return []
+        limit = min(want.request.max_bytes, left)
+        pieces = await self._reader.pieces(want.partition, head, offset, max_bytes=limit)
+        # Only the first partition that has anything may go past its limit, so that a large batch is readable at all.
+        if pieces and pieces[0].length > limit and not is_first:
+            return []
+        return pieces
+
+    async def _read(self, planned: Sequence[_Planned]) -> list[tuple[_Wanted, FetchResult]]:
+        try:
+            data = await self._pieces.read([piece for plan in planned for piece in plan.pieces])
+        except (ObjectMissing, StoreUnavailable):
+            # One partition must not fail the others: each by itself.
+            return list(await asyncio.gather(*(self._read_one(plan) for plan in planned)))
+        results = []
+        at = 0
+        for plan in planned:
+            results.append((plan.wanted, _result(plan, data[at : at + len(plan.pieces)])))
+            at += len(plan.pieces)
+        return results
+
+    async def _read_one(self, plan: _Planned) -> tuple[_Wanted, FetchResult]:
+        """Read one partition, planning again where a merge replaced what was planned."""
+        want = plan.wanted
+        error = _STORE_BUSY
+        for _ in range(_REPLANS):
+            try:
+                return want, _result(plan, await self._pieces.read(plan.pieces))
+            except ObjectMissing:
+                self._reader.forget(want.partition)
+                budget = sum(piece.length for piece in plan.pieces)
+                again, failed = await self._plan([want], budget)
+                if failed:
+                    return failed[0]
+                plan = again[0]
+                error = KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, _DAMAGED)
+            except StoreUnavailable:
+                error = _STORE_BUSY
+        return want, _failed(want.request, error, plan.head)
+
+
+def check_leader_epoch(current_leader_epoch: int, head: PartitionHead) -> None:
+    """Raises KafkaError where the client's leader epoch is not the head's (KIP-320); -1 is not checked."""
+    if 0 <= current_leader_epoch < head.leader_epoch:
+        raise KafkaError(ErrorCode.FENCED_LEADER_EPOCH, f"the leader epoch is {head.leader_epoch}: refresh metadata")
+    if current_leader_epoch > head.leader_epoch:
+        raise KafkaError(ErrorCode.UNKNOWN_LEADER_EPOCH, f"the leader epoch is {head.leader_epoch} yet")
+
+
+def _as_kafka(error: StoreUnavailable | FormatError) -> KafkaError:
+    return KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, _DAMAGED) if isinstance(error, FormatError) else _STORE_BUSY
+
+
+def _result(plan: _Planned, data: Sequence[memoryview]) -> FetchResult:
+    records: list[Buffer] = []
+    for piece, stored in zip(plan.pieces, data, strict=True):
+        records += patched(piece, stored, plan.head.leader_epoch)
+    return FetchResult(
+        plan.wanted.request.topic,
+        plan.wanted.request.partition,
+        high_watermark=plan.head.next_offset,
+        log_start_offset=plan.head.log_start_offset,
+        records=records,
+        topic_id=plan.wanted.topic.topic_id,
+    )
+
+
+def _failed(request: FetchPartition, error: KafkaError, head: PartitionHead | None = None) -> FetchResult:
+    return FetchResult(
+        request.topic,
+        request.partition,
+        error=error.code,
+        message=error.message,
+        topic_id=request.topic_id,
+        high_watermark=head.next_offset if head else -1,
+        log_start_offset=head.log_start_offset if head else -1,
+        current_leader_id=head.leader_id if head else -1,
+        current_leader_epoch=head.leader_epoch if head else -1,
+    )

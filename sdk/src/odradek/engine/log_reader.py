@@ -1,0 +1,234 @@
+"""Where the bytes of an offset range lie, and how to get them: what fetch, list offsets and the Spark source share.
+
+`LogReader.pieces` turns [start, end) into pieces, one record batch each (or one segment), from the head's tail and the
+index rows; rows are immutable until merged, so a reader keeps them. `PieceReader.read` gets the bytes with few requests:
+pieces of one object that lie close together are one ranged GET, different objects are read in parallel.
+
+A piece is plain data: a Spark driver plans pieces and ships them to executors.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from bisect import bisect_right
+from collections import OrderedDict
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from odradek.engine.head import PartitionHead
+from odradek.engine.index_row import IndexRow
+from odradek.engine.partition_index import PartitionIndex
+from odradek.engine.wal import Wal
+from odradek.format.object_keys import segment_key, wal_key
+from odradek.format.record_batch import patch_log_append_time, patch_offsets
+from odradek.format.tail_entry import FLAG_LOG_APPEND_TIME, TailEntry
+from odradek.model.log import OFFSET_END, Buffer
+from odradek.model.topic_partition import PartitionId
+from odradek.settings import Settings
+
+_ROWS_PER_QUERY = 64
+_ROWS_CACHED = 4096
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """A run of bytes that holds the offsets [base_offset, end_offset)."""
+
+    base_offset: int
+    end_offset: int
+    object_key: str  # where the bytes lie; empty for a WAL item
+    item_id: bytes | None  # the object id of a WAL item
+    position: int
+    length: int
+    max_timestamp_ms: int
+    log_append_time_ms: int = -1  # patched into the batch on read; -1 under CreateTime
+    is_segment: bool = False  # offsets in the bytes are absolute already
+
+
+class LogReader:
+    """Plans reads of any partition; keeps index rows that it has seen."""
+
+    def __init__(self, index: PartitionIndex) -> None:
+        self._index = index
+        self._rows: OrderedDict[PartitionId, _RowCache] = OrderedDict()
+        self._cached = 0
+
+    async def pieces(
+        self,
+        partition: PartitionId,
+        head: PartitionHead,
+        start_offset: int,
+        *,
+        end_offset: int = OFFSET_END,
+        max_bytes: int = 2**62,
+    ) -> list[Piece]:
+        """The pieces from the one that holds `start_offset` up to `end_offset` or past `max_bytes`, oldest first.
+
+        At least one where there is any. The caller has checked that the offset is in [log start, next offset).
+        Raises StoreUnavailable, FormatError.
+        """
+        pieces: list[Piece] = []
+        size = 0
+        offset = start_offset
+        while offset < min(head.tail_base_offset, end_offset):
+            row = await self._row(partition, offset)
+            if row is None:
+                break
+            for piece in row_pieces(partition, row):
+                if piece.end_offset <= offset or piece.base_offset >= end_offset:
+                    continue
+                if pieces and size + piece.length > max_bytes:
+                    return pieces
+                pieces.append(piece)
+                size += piece.length
+            offset = row.end_offset
+        for base_offset, entry in head.entries():
+            if base_offset + entry.offset_count <= start_offset or base_offset >= end_offset:
+                continue
+            if pieces and size + entry.length > max_bytes:
+                break
+            pieces.append(entry_piece(base_offset, entry))
+            size += entry.length
+        return pieces
+
+    def forget(self, partition: PartitionId) -> None:
+        """Drop the rows kept of a partition: their objects turned out to be gone."""
+        cache = self._rows.pop(partition, None)
+        if cache is not None:
+            self._cached -= len(cache.rows)
+
+    async def _row(self, partition: PartitionId, offset: int) -> IndexRow | None:
+        """The row that holds the offset, or the first one after a gap; None where there is neither."""
+        cache = self._rows.setdefault(partition, _RowCache())
+        self._rows.move_to_end(partition)
+        row = cache.find(offset)
+        if row is not None:
+            return row
+        row = await self._index.row_at(partition, offset)
+        following = row.end_offset if row is not None and row.end_offset > offset else offset
+        rows = [row] if row is not None and row.end_offset > offset else []
+        rows += await self._index.rows_from(partition, following, _ROWS_PER_QUERY)
+        self._cached += cache.add(rows)
+        while self._cached > _ROWS_CACHED and len(self._rows) > 1:
+            _, evicted = self._rows.popitem(last=False)
+            self._cached -= len(evicted.rows)
+        if len(cache.rows) > _ROWS_CACHED:
+            self.forget(partition)
+            self._rows[partition] = fresh = _RowCache()
+            self._cached += fresh.add(rows)
+        return rows[0] if rows else None
+
+
+class _RowCache:
+    """Index rows of one partition by base offset."""
+
+    def __init__(self) -> None:
+        self.bases: list[int] = []
+        self.rows: dict[int, IndexRow] = {}
+
+    def find(self, offset: int) -> IndexRow | None:
+        at = bisect_right(self.bases, offset) - 1
+        row = self.rows[self.bases[at]] if at >= 0 else None
+        return row if row is not None and row.end_offset > offset else None
+
+    def add(self, rows: Iterable[IndexRow]) -> int:
+        before = len(self.rows)
+        for row in rows:
+            self.rows[row.base_offset] = row
+        self.bases = sorted(self.rows)
+        return len(self.rows) - before
+
+
+class PieceReader:
+    """Gets the bytes of pieces."""
+
+    def __init__(self, wal: Wal, settings: Settings) -> None:
+        self._wal = wal
+        self._settings = settings
+        self._slots = asyncio.Semaphore(settings.fetch_object_parallelism)
+
+    async def read(self, pieces: Sequence[Piece]) -> list[memoryview]:
+        """The stored bytes of each piece, in order; offsets are not patched.
+
+        Raises ObjectMissing where a merge or a deletion was faster (plan again), StoreUnavailable.
+        """
+        found: list[memoryview | None] = [None] * len(pieces)
+
+        async def fill_item(i: int, item_id: bytes) -> None:
+            async with self._slots:
+                data = memoryview(await self._wal.read_item(item_id))
+            found[i] = data[pieces[i].position : pieces[i].position + pieces[i].length]
+
+        async def fill_range(key: str, members: Sequence[int]) -> None:
+            start = min(pieces[i].position for i in members)
+            stop = max(pieces[i].position + pieces[i].length for i in members)
+            async with self._slots:
+                data = memoryview(await self._wal.read_range(key, start, stop - start))
+            for i in members:
+                at = pieces[i].position - start
+                found[i] = data[at : at + pieces[i].length]
+
+        reads = [fill_item(i, piece.item_id) for i, piece in enumerate(pieces) if piece.item_id is not None]
+        reads += [fill_range(key, members) for key, members in self._ranges(pieces)]
+        if len(reads) == 1:
+            await reads[0]
+        else:
+            await asyncio.gather(*reads)
+        return [data for data in found if data is not None]
+
+    def _ranges(self, pieces: Sequence[Piece]) -> list[tuple[str, list[int]]]:
+        """Pieces that are read together: same object, gaps no wider than `fetch_join_gap_bytes`."""
+        by_key: dict[str, list[int]] = {}
+        for i, piece in enumerate(pieces):
+            if piece.item_id is None:
+                by_key.setdefault(piece.object_key, []).append(i)
+        ranges: list[tuple[str, list[int]]] = []
+        for key, members in by_key.items():
+            members.sort(key=lambda i: pieces[i].position)
+            stop = -1
+            for i in members:
+                if stop >= 0 and pieces[i].position - stop <= self._settings.fetch_join_gap_bytes:
+                    ranges[-1][1].append(i)
+                else:
+                    ranges.append((key, [i]))
+                stop = max(stop, pieces[i].position + pieces[i].length)
+        return ranges
+
+
+def patched(piece: Piece, data: memoryview, leader_epoch: int) -> list[Buffer]:
+    """A piece's batch as a consumer gets it: absolute offsets, leader epoch, append time."""
+    if piece.is_segment:
+        return [data]
+    batch: Buffer = data
+    if piece.log_append_time_ms >= 0:
+        batch = patch_log_append_time(data, piece.log_append_time_ms)
+    return patch_offsets(batch, piece.base_offset, leader_epoch)
+
+
+def entry_piece(base_offset: int, entry: TailEntry) -> Piece:
+    """The piece of one WAL entry."""
+    return Piece(
+        base_offset,
+        base_offset + entry.offset_count,
+        object_key="" if entry.is_item else wal_key(entry.object_id),
+        item_id=entry.object_id if entry.is_item else None,
+        position=entry.position,
+        length=entry.length,
+        max_timestamp_ms=entry.max_timestamp_ms,
+        log_append_time_ms=entry.max_timestamp_ms if entry.flags & FLAG_LOG_APPEND_TIME else -1,
+    )
+
+
+def row_pieces(partition: PartitionId, row: IndexRow) -> list[Piece]:
+    """The pieces of an index row."""
+    if row.segment_id is not None:
+        key = segment_key(partition, row.base_offset, row.segment_id)
+        return [
+            Piece(row.base_offset, row.end_offset, key, None, 0, row.size_bytes, row.max_timestamp_ms, is_segment=True)
+        ]
+    pieces = []
+    offset = row.base_offset
+    for entry in row.entries:
+        pieces.append(entry_piece(offset, entry))
+        offset += entry.offset_count
+    return pieces

@@ -1,0 +1,273 @@
+"""The partition index: heads and index rows over the log table, and the two conditional writes that move them.
+
+Append (one update, no read before it) and spill (row first, then the head forgets) are here as data: a condition and
+actions. What a refusal means is decided in append_decisions.py; loops and back-off are in append.py.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from odradek.engine.head import (
+    VERSION,
+    PartitionHead,
+    ProducerState,
+    decode_head,
+    decode_producer,
+    encode_head,
+    encode_producer,
+    encode_recent,
+)
+from odradek.engine.index_row import IndexRow, decode_index_row, encode_index_row
+from odradek.errors import ConditionFailed
+from odradek.format.item_keys import (
+    HEAD_SK,
+    INDEX_END,
+    INDEX_PREFIX,
+    index_base_offset,
+    index_sk,
+    partition_pk,
+    producer_sk,
+)
+from odradek.format.tail_entry import TailEntry, decode_tail_entry, encode_tail_entry
+from odradek.model.cluster import FLEET_BROKER_ID
+from odradek.model.topic_partition import PartitionId
+from odradek.ports.table import (
+    Absent,
+    Action,
+    Add,
+    AnyOf,
+    Append,
+    Compare,
+    Condition,
+    Contains,
+    Delete,
+    Key,
+    Not,
+    Put,
+    Remove,
+    RemoveFirst,
+    Set,
+    Table,
+    Update,
+    all_of,
+)
+from odradek.settings import Settings
+
+# What a head item takes without tail and producers, and what an entry of either adds (DynamoDB's rules).
+_HEAD_BYTES = 140
+_TAIL_ENTRY_BYTES = 61
+_PRODUCER_BYTES = 30
+# A spill is tried by the append that crosses the bound, and again by every fourth after it in case that one died.
+_SPILL_RETRY_ENTRIES = 4
+
+
+def head_key(partition: PartitionId) -> Key:
+    """The key of a partition's head."""
+    return Key(partition_pk(partition), HEAD_SK)
+
+
+@dataclass(frozen=True, slots=True)
+class SequenceClause:
+    """The part of an append that holds a producer's sequence: one more condition and action."""
+
+    condition: Condition
+    action: Action
+
+
+class PartitionIndex:
+    """Heads and index rows of all partitions."""
+
+    def __init__(self, log: Table, settings: Settings) -> None:
+        self._log = log
+        self._settings = settings
+
+    # --- heads ----------------------------------------------------------------------------------------------------
+
+    async def create_head(self, partition: PartitionId) -> None:
+        """Make an empty head; one that is there already stays as it is."""
+        try:
+            await self._log.put(Put(head_key(partition), encode_head(PartitionHead()), Absent(("v",))))
+        except ConditionFailed:
+            return
+
+    async def delete_head(self, partition: PartitionId) -> None:
+        """Remove the head: every later append to the partition is refused."""
+        await self._log.delete(Delete(head_key(partition)))
+
+    async def read_head(self, partition: PartitionId) -> PartitionHead | None:
+        """The head by a consistent read, or None. Raises StoreUnavailable, FormatError."""
+        item = await self._log.get(head_key(partition))
+        return None if item is None else decode_head(item)
+
+    async def read_heads(self, partitions: Sequence[PartitionId]) -> list[PartitionHead | None]:
+        """The heads in the order asked, by consistent reads in one batch."""
+        if len(partitions) == 1:
+            return [await self.read_head(partitions[0])]
+        items = await self._log.get_many([head_key(partition) for partition in partitions])
+        return [None if item is None else decode_head(item) for item in items]
+
+    async def append(
+        self,
+        partition: PartitionId,
+        entries: Sequence[TailEntry],
+        clauses: Sequence[SequenceClause],
+        expected_offset: int | None,
+    ) -> PartitionHead:
+        """Append entries that share one object and one commit time; the new head says where they went.
+
+        Raises ConditionFailed, StoreUnavailable, OutcomeUnknown: see append_decisions.after_refusal.
+        """
+        first = entries[0]
+        packed = tuple(encode_tail_entry(entry) for entry in entries)
+        conditions: list[Condition] = [
+            Compare(("li",), "=", FLEET_BROKER_ID),
+            Compare(("wf",), "<=", first.object_id),
+            Compare(("sf",), "<", first.commit_ms),
+            Not(Contains(("t",), packed[0])),
+            *(clause.condition for clause in clauses),
+        ]
+        if expected_offset is not None:
+            conditions.append(Compare(("no",), "=", expected_offset))
+        actions: list[Action] = [
+            Add(("no",), sum(entry.offset_count for entry in entries)),
+            Add(("by",), sum(entry.length for entry in entries)),
+            Append(("t",), packed),
+            *(clause.action for clause in clauses),
+        ]
+        image = await self._log.update(Update(head_key(partition), tuple(actions), all_of(*conditions)))
+        return decode_head(image)
+
+    # --- spill ----------------------------------------------------------------------------------------------------
+
+    def wants_spill(self, head: PartitionHead) -> bool:
+        """Whether the append that made this head should spill."""
+        room = self._settings.head_bytes_max - _HEAD_BYTES
+        for state in head.producers.values():
+            room -= _PRODUCER_BYTES + 18 * len(state.recent)
+        excess = len(head.tail) + 1 - max(room // _TAIL_ENTRY_BYTES, self._settings.spill_entries)
+        return excess > 0 and excess % _SPILL_RETRY_ENTRIES == 1
+
+    async def spill(self, partition: PartitionId, head: PartitionHead) -> None:
+        """Move the oldest tail entries to an index row, then let the head forget them; may be repeated or left half done.
+
+        Whoever writes the row first decides how many entries it holds; everyone else goes by the row. The head is
+        updated on the condition that its tail still starts where the row starts. Raises StoreError.
+        """
+        row = self._oldest_row(head, self._settings.spill_entries)
+        try:
+            await self._log.put(
+                Put(Key(partition_pk(partition), index_sk(row.base_offset)), encode_index_row(row), Absent(("v",)))
+            )
+        except ConditionFailed as refused:
+            if refused.current is None:
+                return
+            row = decode_index_row(row.base_offset, refused.current)
+        if row.is_segment or len(row.entries) > len(head.tail):
+            return  # the tail that we saw is history
+        condition, actions = self._forget(head, row)
+        evicted = self._evicted(head, row)
+        for producer_id in evicted:
+            state = ProducerState(
+                head.producers[producer_id].epoch,
+                head.producers[producer_id].next_sequence,
+                head.recent_batches(producer_id),
+            )
+            if not await self._write_producer_row(partition, producer_id, state):
+                return
+        try:
+            await self._log.update(Update(head_key(partition), actions, condition))
+        except ConditionFailed:
+            return  # another spill, or an evicted producer that came back, was first
+
+    def _oldest_row(self, head: PartitionHead, count: int) -> IndexRow:
+        entries = tuple(decode_tail_entry(packed) for packed in head.tail[:count])
+        return IndexRow(
+            base_offset=head.tail_base_offset,
+            end_offset=head.tail_base_offset + sum(entry.offset_count for entry in entries),
+            max_timestamp_ms=max(entry.max_timestamp_ms for entry in entries),
+            size_bytes=sum(entry.length for entry in entries),
+            spill_floor_ms=max(head.spill_floor_ms, *(entry.commit_ms for entry in entries)),
+            entries=entries,
+        )
+
+    def _forget(self, head: PartitionHead, row: IndexRow) -> tuple[Condition, tuple[Action, ...]]:
+        """The head's side of a spill: drop the row's entries, remember what duplicates need, evict producers."""
+        leaving = {entry.producer_id for entry in row.entries if entry.producer_id in head.producers}
+        evicted = self._evicted(head, row)
+        conditions: list[Condition] = [Compare(("tb",), "=", row.base_offset)]
+        actions: list[Action] = [
+            RemoveFirst(("t",), len(row.entries)),
+            Set(("tb",), row.end_offset),
+            Set(("sf",), row.spill_floor_ms),
+        ]
+        for producer_id in sorted(leaving - evicted):
+            batches = [batch for batch in head.recent_batches(producer_id) if batch.base_offset < row.end_offset]
+            actions.append(Set(("p", str(producer_id), "r"), encode_recent(batches)))
+        for producer_id in sorted(evicted):
+            state, path = head.producers[producer_id], ("p", str(producer_id))
+            conditions.append(Compare((*path, "e"), "=", state.epoch))
+            conditions.append(Compare((*path, "s"), "=", state.next_sequence))
+            actions.append(Remove(path))
+        if evicted:
+            actions.append(Add(("pv",), len(evicted)))
+        return all_of(*conditions), tuple(actions)
+
+    def _evicted(self, head: PartitionHead, row: IndexRow) -> set[int]:
+        """The producers that leave the head: too many are there, and these wrote nothing that stays in the tail."""
+        staying = {entry.producer_id for offset, entry in head.entries() if offset >= row.end_offset}
+        idle = [producer_id for producer_id in head.producers if producer_id not in staying]
+        idle.sort(key=lambda producer_id: max((b.base_offset for b in head.recent_batches(producer_id)), default=-1))
+        return set(idle[: max(0, len(head.producers) - self._settings.producers_in_head_max)])
+
+    async def _write_producer_row(self, partition: PartitionId, producer_id: int, state: ProducerState) -> bool:
+        """Write an evicted producer's row unless it holds something newer (then our head is history: False).
+
+        `o`, the offset of the producer's last batch, orders the rows of one producer. The row counts only once the head
+        has dropped the producer on the condition that its state is the row's.
+        """
+        newest = max(batch.base_offset for batch in state.recent)
+        row = {"v": VERSION, "o": newest, **encode_producer(state)}
+        condition = AnyOf((Absent(("v",)), Compare(("o",), "<=", newest)))
+        try:
+            await self._log.put(Put(Key(partition_pk(partition), producer_sk(producer_id)), row, condition))
+        except ConditionFailed:
+            return False
+        return True
+
+    async def read_producer_row(self, partition: PartitionId, producer_id: int) -> ProducerState | None:
+        """An evicted producer's state, or None."""
+        item = await self._log.get(Key(partition_pk(partition), producer_sk(producer_id)))
+        return None if item is None else decode_producer(item)
+
+    # --- rows -----------------------------------------------------------------------------------------------------
+
+    async def row_at(self, partition: PartitionId, offset: int) -> IndexRow | None:
+        """The index row that holds the offset, or the last one before it; None where there is none."""
+        rows = await self._log.query(
+            partition_pk(partition), sk_from=INDEX_PREFIX, sk_to=index_sk(offset + 1), descending=True, limit=1
+        )
+        return decode_index_row(index_base_offset(rows[0].key.sk), rows[0].item) if rows else None
+
+    async def rows_from(self, partition: PartitionId, base_offset: int, limit: int | None = None) -> list[IndexRow]:
+        """Index rows whose base offset is at least this, oldest first."""
+        rows = await self._log.query(
+            partition_pk(partition), sk_from=index_sk(base_offset), sk_to=INDEX_END, limit=limit
+        )
+        return [decode_index_row(index_base_offset(row.key.sk), row.item) for row in rows]
+
+    async def newest_rows(self, partition: PartitionId, limit: int) -> list[IndexRow]:
+        """The newest index rows, newest first."""
+        rows = await self._log.query(
+            partition_pk(partition), sk_from=INDEX_PREFIX, sk_to=INDEX_END, descending=True, limit=limit
+        )
+        return [decode_index_row(index_base_offset(row.key.sk), row.item) for row in rows]
+
+    async def delete_items(self, partition: PartitionId) -> int:
+        """Remove everything stored for a partition of a deleted topic; returns how many items."""
+        rows = await self._log.query(partition_pk(partition))
+        for start in range(0, len(rows), 25):
+            await asyncio.gather(*(self._log.delete(Delete(row.key)) for row in rows[start : start + 25]))
+        return len(rows)

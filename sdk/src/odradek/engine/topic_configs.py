@@ -1,0 +1,168 @@
+"""Topic configurations: which exist, their types, defaults and bounds (Kafka's names and meanings).
+
+A topic's row holds overrides only. A name that Kafka has and Odradek has no use for is accepted with the one value that
+is true here (`min.insync.replicas=1`) or refused; an unknown name is INVALID_CONFIG.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from enum import IntEnum
+
+from odradek.errors import ErrorCode, KafkaError
+from odradek.limits import MESSAGE_BYTES_MAX
+from odradek.model.topic import ConfigEntry, Topic
+from odradek.settings import Settings
+
+_LONG_MAX = 2**63 - 1
+
+
+class ConfigType(IntEnum):
+    """Kafka's config types, as DescribeConfigs numbers them."""
+
+    BOOLEAN = 1
+    STRING = 2
+    INT = 3
+    LONG = 5
+    DOUBLE = 6
+    LIST = 7
+
+
+@dataclass(frozen=True, slots=True)
+class _Definition:
+    type: ConfigType
+    default: str
+    documentation: str
+    check: Callable[[str], bool]
+
+
+def _between(low: int, high: int) -> Callable[[str], bool]:
+    def check(text: str) -> bool:
+        try:
+            return low <= int(text) <= high
+        except ValueError:
+            return False
+
+    return check
+
+
+def _ratio(text: str) -> bool:
+    try:
+        return 0.0 <= float(text) <= 1.0
+    except ValueError:
+        return False
+
+
+def _one_of(*values: str) -> Callable[[str], bool]:
+    return lambda text: text in values
+
+
+def _cleanup_policy(text: str) -> bool:
+    policies = [policy.strip() for policy in text.split(",")]
+    return bool(policies) and set(policies) <= {"delete", "compact"} and len(set(policies)) == len(policies)
+
+
+DEFINITIONS: Mapping[str, _Definition] = {
+    "cleanup.policy": _Definition(
+        ConfigType.LIST, "delete", "delete, compact, or both: what retention does with old records.", _cleanup_policy
+    ),
+    "retention.ms": _Definition(
+        ConfigType.LONG, "604800000", "Age after which closed segments are dropped; -1: never.", _between(-1, _LONG_MAX)
+    ),
+    "retention.bytes": _Definition(
+        ConfigType.LONG, "-1", "Size of a partition above which old segments go; -1: none.", _between(-1, _LONG_MAX)
+    ),
+    "segment.bytes": _Definition(
+        ConfigType.INT, "1073741824", "Size at which a merged segment is closed.", _between(1024 * 1024, 2**31 - 1)
+    ),
+    "segment.ms": _Definition(
+        ConfigType.LONG, "604800000", "Age at which a segment is closed though it is not full.", _between(1, _LONG_MAX)
+    ),
+    "max.message.bytes": _Definition(
+        ConfigType.INT, "1048588", "Largest record batch, after compression.", _between(0, MESSAGE_BYTES_MAX)
+    ),
+    "message.timestamp.type": _Definition(
+        ConfigType.STRING,
+        "CreateTime",
+        "CreateTime: the producer's; LogAppendTime: the time of the append.",
+        _one_of("CreateTime", "LogAppendTime"),
+    ),
+    "compression.type": _Definition(
+        ConfigType.STRING,
+        "producer",
+        "producer: batches are stored as they were compressed by the producer; nothing else is offered.",
+        _one_of("producer"),
+    ),
+    "delete.retention.ms": _Definition(
+        ConfigType.LONG, "86400000", "How long a tombstone outlives its compaction.", _between(0, _LONG_MAX)
+    ),
+    "min.compaction.lag.ms": _Definition(
+        ConfigType.LONG, "0", "Age below which a record is not compacted.", _between(0, _LONG_MAX)
+    ),
+    "max.compaction.lag.ms": _Definition(
+        ConfigType.LONG, str(_LONG_MAX), "Age above which a record must have been compacted.", _between(1, _LONG_MAX)
+    ),
+    "min.cleanable.dirty.ratio": _Definition(
+        ConfigType.DOUBLE, "0.5", "Share of uncompacted bytes from which a compaction pays.", _ratio
+    ),
+    "min.insync.replicas": _Definition(
+        ConfigType.INT, "1", "Always 1: durability is the object store's, whatever acks says.", _one_of("1")
+    ),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class TopicConfig:
+    """The configuration of a topic that the engine acts on, overrides over defaults."""
+
+    max_message_bytes: int
+    is_compacted: bool
+    is_deleting: bool
+    is_log_append_time: bool
+
+    @classmethod
+    def of(cls, topic: Topic, settings: Settings) -> TopicConfig:
+        """The effective configuration of a topic."""
+
+        def value(name: str) -> str:
+            return topic.configs.get(name, default_of(name, settings))
+
+        policies = value("cleanup.policy").split(",")
+        return cls(
+            max_message_bytes=int(value("max.message.bytes")),
+            is_compacted="compact" in (policy.strip() for policy in policies),
+            is_deleting="delete" in (policy.strip() for policy in policies),
+            is_log_append_time=value("message.timestamp.type") == "LogAppendTime",
+        )
+
+
+def default_of(name: str, settings: Settings) -> str:
+    """A configuration's default: the settings' where they have one."""
+    return str(settings.message_bytes_max) if name == "max.message.bytes" else DEFINITIONS[name].default
+
+
+def check_configs(configs: Mapping[str, str | None]) -> dict[str, str]:
+    """The configurations, checked. Raises KafkaError(INVALID_CONFIG) naming the first that is wrong."""
+    for name, value in configs.items():
+        definition = DEFINITIONS.get(name)
+        if definition is None:
+            known = ", ".join(sorted(DEFINITIONS))
+            raise KafkaError(ErrorCode.INVALID_CONFIG, f"unknown topic configuration {name!r}; known are: {known}")
+        if value is None or not definition.check(value):
+            raise KafkaError(ErrorCode.INVALID_CONFIG, f"{name} cannot be {value!r}. {definition.documentation}")
+    return {name: value for name, value in configs.items() if value is not None}
+
+
+def describe(topic: Topic, settings: Settings) -> list[ConfigEntry]:
+    """Every configuration of a topic, in the order of names."""
+    return [
+        ConfigEntry(
+            name,
+            topic.configs.get(name, default_of(name, settings)),
+            is_default=name not in topic.configs,
+            config_type=int(definition.type),
+            documentation=definition.documentation,
+        )
+        for name, definition in sorted(DEFINITIONS.items())
+    ]

@@ -1,0 +1,68 @@
+"""The write-ahead log's bytes: one upload a produce request, as an object or, when small, as an item of the log table.
+
+Where the bytes lie follows from the tail entry alone: its object id names the object or the item, its flag says which.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from odradek.errors import ObjectExists, ObjectMissing, OutcomeUnknown, StoreUnavailable
+from odradek.format.item_keys import wal_item_key
+from odradek.format.object_keys import wal_key
+from odradek.format.tail_entry import FLAG_ITEM
+from odradek.model.log import Buffer
+from odradek.ports.clock import Clock
+from odradek.ports.object_store import ObjectStore
+from odradek.ports.table import Key, Put, Table
+from odradek.settings import Settings
+
+_ATTEMPTS = 6
+_BACKOFF_S = 0.05
+
+
+class Wal:
+    """Uploads and reads of WAL bytes."""
+
+    def __init__(self, log: Table, objects: ObjectStore, clock: Clock, settings: Settings) -> None:
+        self._log = log
+        self._objects = objects
+        self._clock = clock
+        self._settings = settings
+
+    async def upload(self, object_id: bytes, parts: Sequence[Buffer]) -> int:
+        """Make the bytes durable under the id and return the flags for its tail entries.
+
+        An id is uploaded with one content only, so a repeated attempt that finds it there has succeeded before.
+        Raises StoreUnavailable or OutcomeUnknown when attempts run out: nothing refers to the bytes yet.
+        """
+        small = sum(map(len, parts)) <= self._settings.item_bytes_max
+        for attempt in range(1, _ATTEMPTS + 1):
+            try:
+                if small:
+                    await self._log.put(Put(Key(*wal_item_key(object_id)), {"d": b"".join(parts)}))
+                else:
+                    await self._objects.put(wal_key(object_id), parts)
+                break
+            except ObjectExists:
+                break
+            except (StoreUnavailable, OutcomeUnknown):
+                if attempt == _ATTEMPTS:
+                    raise
+                await self._clock.sleep(_BACKOFF_S * 2 ** (attempt - 1))
+        return FLAG_ITEM if small else 0
+
+    async def read_item(self, object_id: bytes) -> bytes:
+        """The bytes of a small WAL item. Raises ObjectMissing, StoreUnavailable."""
+        item = await self._log.get(Key(*wal_item_key(object_id)))
+        data = None if item is None else item.get("d")
+        if not isinstance(data, bytes):
+            raise ObjectMissing(f"WAL item {object_id.hex()}")
+        return data
+
+    async def read_range(self, key: str, start: int, length: int) -> bytes:
+        """A range of an object, whole. Raises ObjectMissing (also where the object is shorter), StoreUnavailable."""
+        data = await self._objects.get_range(key, start, length)
+        if len(data) != length:
+            raise ObjectMissing(f"{key} ends {length - len(data)} bytes early")
+        return data
