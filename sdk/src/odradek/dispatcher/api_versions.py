@@ -1,0 +1,35 @@
+"""ApiVersions: what this function speaks (KIP-35, KIP-511)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from odradek.dispatcher.answer import build
+from odradek.dispatcher.context import Answer, Call
+from odradek.errors import ErrorCode
+from odradek.model.log import Buffer
+from odradek.protocol.api import ApiKey
+from odradek.protocol.frame import encode_response, response_schema
+from odradek.protocol.versions import advertised
+
+
+async def handle_api_versions(call: Call) -> Answer:
+    return _fields(call.context.allowed, ErrorCode.NONE)
+
+
+def refuse_api_versions(call: Call, code: ErrorCode, message: str) -> Answer:
+    return {"error_code": code}
+
+
+def unsupported_api_versions(allowed: Iterable[ApiKey], correlation_id: int) -> list[Buffer]:
+    """The answer to an ApiVersions of a version that we do not speak: version 0, which every client can read."""
+    fields = _fields(allowed, ErrorCode.UNSUPPORTED_VERSION)
+    return encode_response(build(response_schema(ApiKey.API_VERSIONS, 0), fields), correlation_id=correlation_id)
+
+
+def _fields(allowed: Iterable[ApiKey], error: ErrorCode) -> dict[str, object]:
+    keys = frozenset(allowed) | {ApiKey.API_VERSIONS}
+    return {
+        "error_code": error,
+        "api_keys": [{"api_key": key, "min_version": low, "max_version": high} for key, low, high in advertised(keys)],
+    }

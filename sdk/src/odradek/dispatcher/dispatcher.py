@@ -1,0 +1,123 @@
+"""One dispatcher for every transport: frame in, frame out.
+
+    header   malformed -> BadFrame 400     nobody's API -> BadFrame 404     another function's -> BadFrame 421
+    version  not spoken -> BadFrame 400, but ApiVersions is answered in version 0 (KIP-511)
+    body     malformed or trailing bytes -> BadFrame 400
+    handler  KafkaError -> its code in the API's own response; anything else -> logged, UNKNOWN_SERVER_ERROR there
+
+So a caller meets BadFrame and nothing else. Nothing is kept between requests.
+"""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING
+
+from odradek.dispatcher.answer import build
+from odradek.dispatcher.api_versions import unsupported_api_versions
+from odradek.dispatcher.context import Answer, BadFrame, Call, RequestContext
+from odradek.dispatcher.registry import HANDLERS
+from odradek.errors import ErrorCode, FormatError, KafkaError
+from odradek.model.cluster import Cluster
+from odradek.model.log import Buffer
+from odradek.protocol.api import ApiKey, owner_of
+from odradek.protocol.frame import (
+    Request,
+    RequestHeader,
+    decode_request,
+    encode_response,
+    parse_request_header,
+    response_schema,
+)
+from odradek.protocol.versions import SUPPORTED_VERSIONS, is_supported
+
+if TYPE_CHECKING:
+    from odradek.engine.engine import Engine
+
+logger = logging.getLogger(__name__)
+
+_UNEXPECTED = "the server failed unexpectedly and logged why; the request may have taken effect"
+
+
+class Dispatcher:
+    """Answers Kafka frames from an engine.
+
+    Args:
+        engine: the log, the catalog and the groups.
+        cluster: how clients see the place that answers.
+    """
+
+    def __init__(self, engine: Engine, cluster: Cluster) -> None:
+        self._engine = engine
+        self._cluster = cluster
+
+    async def dispatch(self, frame: Buffer, context: RequestContext) -> list[Buffer] | None:
+        """Answer one request frame (without its length prefix).
+
+        Returns:
+            The response frame in parts, or None where the protocol has no answer (Produce with acks=0).
+
+        Raises:
+            BadFrame: the frame cannot be answered in the protocol; nothing was done.
+        """
+        header = _header(frame)
+        api_key = _check_api(header, context)
+        if not is_supported(api_key, header.api_version):
+            if api_key is ApiKey.API_VERSIONS:
+                return unsupported_api_versions(context.allowed, header.correlation_id)
+            low, high = SUPPORTED_VERSIONS[api_key]
+            raise BadFrame(
+                400,
+                ErrorCode.UNSUPPORTED_VERSION,
+                f"{api_key.name} is spoken in versions {low} to {high}, not {header.api_version}",
+            )
+        call = Call(_request(frame, header), context, self._engine, self._cluster)
+        return await _answer(call)
+
+
+def _header(frame: Buffer) -> RequestHeader:
+    try:
+        return parse_request_header(frame)
+    except FormatError as error:
+        raise BadFrame(400, error.code, f"malformed request header: {error}") from None
+
+
+def _check_api(header: RequestHeader, context: RequestContext) -> ApiKey:
+    try:
+        api_key = ApiKey(header.api_key)
+        HANDLERS[api_key]
+    except (ValueError, KeyError):
+        raise BadFrame(404, ErrorCode.UNSUPPORTED_VERSION, f"API key {header.api_key} is not served here") from None
+    if api_key is not ApiKey.API_VERSIONS and api_key not in context.allowed:
+        raise BadFrame(
+            421, ErrorCode.INVALID_REQUEST, f"{api_key.name} belongs to the function {owner_of(api_key).value!r}"
+        )
+    return api_key
+
+
+def _request(frame: Buffer, header: RequestHeader) -> Request:
+    try:
+        return decode_request(frame, header)
+    except FormatError as error:
+        name = ApiKey(header.api_key).name
+        raise BadFrame(400, error.code, f"malformed {name} request, version {header.api_version}: {error}") from None
+
+
+async def _answer(call: Call) -> list[Buffer] | None:
+    handler = HANDLERS[call.request.api_key]
+    try:
+        return _encode(call, await handler.handle(call))
+    except KafkaError as error:
+        code, message = error.code, error.message
+    except Exception:
+        logger.exception("%s version %d failed", call.request.api_key.name, call.api_version)
+        code, message = ErrorCode.UNKNOWN_SERVER_ERROR, _UNEXPECTED
+    return _encode(call, handler.refuse(call, code, message))
+
+
+def _encode(call: Call, answer: Answer) -> list[Buffer] | None:
+    if answer is None or isinstance(answer, list):
+        return answer
+    request = call.request
+    message = build(response_schema(request.api_key, request.api_version), answer)
+    return encode_response(message, correlation_id=request.correlation_id)

@@ -1,0 +1,202 @@
+"""Consumer groups: ConsumerGroupHeartbeat (KIP-848), and what administrators ask: list, describe, delete.
+
+DescribeGroups is the question of clients from before KIP-848. They are shown the same groups, each member's assignment
+in the bytes that those clients decode (ConsumerProtocolAssignment version 0).
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Mapping, Sequence
+from typing import Any
+from uuid import UUID
+
+from odradek.dispatcher.answer import to_ms
+from odradek.dispatcher.context import Answer, Call
+from odradek.errors import ErrorCode
+from odradek.model.group import GroupDescription, GroupHeartbeat, MemberDescription
+
+_Assignment = Mapping[UUID, Sequence[int]]
+_GROUP_ID_NOT_FOUND_FROM = 6  # before, an unknown group is answered as Dead without an error
+
+
+async def handle_consumer_group_heartbeat(call: Call) -> Answer:
+    message = call.message
+    owned = message.topic_partitions
+    result = await call.engine.groups.heartbeat(
+        GroupHeartbeat(
+            group_id=message.group_id,
+            member_id=message.member_id,
+            member_epoch=message.member_epoch,
+            instance_id=message.instance_id,
+            rack_id=message.rack_id,
+            rebalance_timeout_ms=to_ms(message.rebalance_timeout),
+            subscribed_topic_names=message.subscribed_topic_names,
+            subscribed_topic_regex=getattr(message, "subscribed_topic_regex", None),
+            server_assignor=message.server_assignor,
+            owned=None if owned is None else {t.topic_id: t.partitions for t in owned if t.topic_id is not None},
+            client_id=call.request.client_id or "",
+            client_host=call.context.client_host,
+        )
+    )
+    return {
+        "error_code": result.error,
+        "error_message": result.message,
+        "member_id": result.member_id,
+        "member_epoch": result.member_epoch,
+        "heartbeat_interval": result.heartbeat_interval_ms,
+        "assignment": None
+        if result.assignment is None
+        else {
+            "topic_partitions": [
+                {"topic_id": topic_id, "partitions": partitions} for topic_id, partitions in result.assignment.items()
+            ]
+        },
+    }
+
+
+def refuse_consumer_group_heartbeat(call: Call, code: ErrorCode, message: str) -> Answer:
+    return {"error_code": code, "error_message": message}
+
+
+async def handle_list_groups(call: Call) -> Answer:
+    states = getattr(call.message, "states_filter", ())
+    types = getattr(call.message, "types_filter", ())
+    return {
+        "groups": [
+            {
+                "group_id": group.group_id,
+                "protocol_type": group.protocol_type,
+                "group_state": group.state,
+                "group_type": group.group_type,
+            }
+            for group in await call.engine.groups.list(states=states, types=types)
+        ]
+    }
+
+
+def refuse_list_groups(call: Call, code: ErrorCode, message: str) -> Answer:
+    return {"error_code": code}
+
+
+async def handle_consumer_group_describe(call: Call) -> Answer:
+    names = _TopicNames(call)
+    groups = await call.engine.groups.describe(call.message.group_ids)
+    return {
+        "groups": [
+            {
+                "error_code": group.error,
+                "error_message": group.message,
+                "group_id": group.group_id,
+                "group_state": group.state,
+                "group_epoch": group.group_epoch,
+                "assignment_epoch": group.assignment_epoch,
+                "assignor_name": group.assignor,
+                "members": [await _member(member, names) for member in group.members],
+            }
+            for group in groups
+        ]
+    }
+
+
+def refuse_consumer_group_describe(call: Call, code: ErrorCode, message: str) -> Answer:
+    return {
+        "groups": [
+            {"error_code": code, "error_message": message, "group_id": group_id} for group_id in call.message.group_ids
+        ]
+    }
+
+
+async def _member(member: MemberDescription, names: _TopicNames) -> dict[str, Any]:
+    return {
+        "member_id": member.member_id,
+        "instance_id": member.instance_id,
+        "rack_id": member.rack_id,
+        "member_epoch": member.member_epoch,
+        "client_id": member.client_id,
+        "client_host": member.client_host,
+        "subscribed_topic_names": member.subscribed_topic_names,
+        "subscribed_topic_regex": member.subscribed_topic_regex,
+        "assignment": await _assignment(member.assignment, names),
+        "target_assignment": await _assignment(member.target_assignment, names),
+        "member_type": 1,  # the new protocol (KIP-1099)
+    }
+
+
+async def _assignment(assignment: _Assignment, names: _TopicNames) -> dict[str, Any]:
+    return {
+        "topic_partitions": [
+            {"topic_id": topic_id, "topic_name": await names.of(topic_id), "partitions": sorted(partitions)}
+            for topic_id, partitions in assignment.items()
+        ]
+    }
+
+
+async def handle_describe_groups(call: Call) -> Answer:
+    names = _TopicNames(call)
+    groups = await call.engine.groups.describe(call.message.groups)
+    return {"groups": [await _classic(call, group, names) for group in groups]}
+
+
+def refuse_describe_groups(call: Call, code: ErrorCode, message: str) -> Answer:
+    return {
+        "groups": [
+            {"error_code": code, "error_message": message, "group_id": group_id} for group_id in call.message.groups
+        ]
+    }
+
+
+async def _classic(call: Call, group: GroupDescription, names: _TopicNames) -> dict[str, Any]:
+    error = group.error
+    if error is ErrorCode.GROUP_ID_NOT_FOUND and call.api_version < _GROUP_ID_NOT_FOUND_FROM:
+        error = ErrorCode.NONE
+    return {
+        "error_code": error,
+        "error_message": group.message,
+        "group_id": group.group_id,
+        "group_state": group.state,
+        "protocol_type": "" if group.error else "consumer",
+        "protocol_data": "" if group.error else group.assignor,
+        "members": [
+            {
+                "member_id": member.member_id,
+                "group_instance_id": member.instance_id,
+                "client_id": member.client_id,
+                "client_host": member.client_host,
+                "member_assignment": await _classic_assignment(member.assignment, names),
+            }
+            for member in group.members
+        ],
+    }
+
+
+async def _classic_assignment(assignment: _Assignment, names: _TopicNames) -> bytes:
+    """ConsumerProtocolAssignment 0: version i16, [topic string, [partition i32]], user data (null)."""
+    out = [struct.pack(">hi", 0, len(assignment))]
+    for topic_id, partitions in assignment.items():
+        name = (await names.of(topic_id)).encode()
+        out.append(struct.pack(f">h{len(name)}si{len(partitions)}i", len(name), name, len(partitions), *partitions))
+    return b"".join(out) + struct.pack(">i", -1)
+
+
+async def handle_delete_groups(call: Call) -> Answer:
+    results = await call.engine.groups.delete(call.message.groups_names)
+    return {"results": [{"group_id": group_id, "error_code": error} for group_id, error in results]}
+
+
+def refuse_delete_groups(call: Call, code: ErrorCode, message: str) -> Answer:
+    return {"results": [{"group_id": group_id, "error_code": code} for group_id in call.message.groups_names]}
+
+
+class _TopicNames:
+    """Names of topics by id; empty for one that has been deleted."""
+
+    def __init__(self, call: Call) -> None:
+        self._topics = call.engine.topics
+        self._names: dict[UUID, str] = {}
+
+    async def of(self, topic_id: UUID) -> str:
+        if topic_id not in self._names:
+            topic = await self._topics.get_by_id(topic_id)
+            self._names[topic_id] = "" if topic is None else topic.name
+        return self._names[topic_id]

@@ -1,0 +1,57 @@
+"""ListOffsets: offsets by timestamp. A partition named twice is refused, as Apache Kafka does."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from typing import Any
+
+from odradek.dispatcher.context import Answer, Call
+from odradek.errors import ErrorCode
+from odradek.model.log import ListOffsetsPartition, ListOffsetsResult
+from odradek.model.topic_partition import TopicPartition
+
+
+async def handle_list_offsets(call: Call) -> Answer:
+    counts = Counter(TopicPartition(t.name, p.partition_index) for t in call.message.topics for p in t.partitions)
+    questions = [
+        ListOffsetsPartition(
+            topic.name, asked.partition_index, asked.timestamp, getattr(asked, "current_leader_epoch", -1)
+        )
+        for topic in call.message.topics
+        for asked in topic.partitions
+        if counts[TopicPartition(topic.name, asked.partition_index)] == 1
+    ]
+    results = {TopicPartition(r.topic, r.partition): r for r in await call.engine.list_offsets(questions)}
+
+    def result_of(topic: str, partition: int) -> ListOffsetsResult:
+        repeated = ListOffsetsResult(topic, partition, ErrorCode.INVALID_REQUEST)
+        return results.get(TopicPartition(topic, partition), repeated)
+
+    return _answer(call, result_of)
+
+
+def refuse_list_offsets(call: Call, code: ErrorCode, message: str) -> Answer:
+    return _answer(call, lambda topic, partition: ListOffsetsResult(topic, partition, code))
+
+
+def _answer(call: Call, result_of: Callable[[str, int], ListOffsetsResult]) -> Answer:
+    return {
+        "topics": [
+            {
+                "name": topic.name,
+                "partitions": [_partition(result_of(topic.name, asked.partition_index)) for asked in topic.partitions],
+            }
+            for topic in call.message.topics
+        ]
+    }
+
+
+def _partition(result: ListOffsetsResult) -> dict[str, Any]:
+    return {
+        "partition_index": result.partition,
+        "error_code": result.error,
+        "timestamp": result.timestamp_ms,
+        "offset": result.offset,
+        "leader_epoch": result.leader_epoch,
+    }

@@ -1,0 +1,167 @@
+"""OffsetCommit and OffsetFetch: committed positions of a group, one group or (OffsetFetch 8+) several."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any
+from uuid import UUID
+
+from odradek.dispatcher.context import Answer, Call
+from odradek.errors import ErrorCode, KafkaError
+from odradek.model.group import OffsetFetchResult
+from odradek.model.topic_partition import OffsetAndMetadata, TopicPartition
+
+_TOPIC_ID_FROM = 10
+_GROUPS_FROM = 8
+_NOTHING = OffsetAndMetadata(-1)
+
+
+async def handle_offset_commit(call: Call) -> Answer:
+    message = call.message
+    names = [await _name(call, topic) for topic in message.topics]
+    offsets = {
+        TopicPartition(name, given.partition_index): OffsetAndMetadata(
+            given.committed_offset, getattr(given, "committed_leader_epoch", -1), given.committed_metadata or ""
+        )
+        for name, topic in zip(names, message.topics, strict=True)
+        if name is not None
+        for given in topic.partitions
+    }
+    results = await call.engine.offsets.commit(
+        message.group_id,
+        offsets,
+        member_id=message.member_id,
+        member_epoch=message.generation_id_or_member_epoch,
+        instance_id=getattr(message, "group_instance_id", None),
+    )
+    errors: dict[TopicPartition, ErrorCode] = {result.partition: result.error for result in results}
+    name_of = {id(topic): name for name, topic in zip(names, message.topics, strict=True)}
+
+    def error_of(topic: Any, partition: int) -> ErrorCode:
+        name: str | None = name_of[id(topic)]
+        if name is None:
+            return ErrorCode.UNKNOWN_TOPIC_ID
+        return errors.get(TopicPartition(name, partition), ErrorCode.UNKNOWN_SERVER_ERROR)
+
+    return _commit_answer(call, error_of)
+
+
+def refuse_offset_commit(call: Call, code: ErrorCode, message: str) -> Answer:
+    return _commit_answer(call, lambda topic, partition: code)
+
+
+def _commit_answer(call: Call, error_of: Callable[[Any, int], ErrorCode]) -> Answer:
+    return {
+        "topics": [
+            {
+                **_topic_key(topic),
+                "partitions": [
+                    {"partition_index": given.partition_index, "error_code": error_of(topic, given.partition_index)}
+                    for given in topic.partitions
+                ],
+            }
+            for topic in call.message.topics
+        ]
+    }
+
+
+async def handle_offset_fetch(call: Call) -> Answer:
+    if call.api_version >= _GROUPS_FROM:
+        return {"groups": [await _fetch_group(call, group) for group in call.message.groups]}
+    try:
+        return await _fetch_group(call, call.message)
+    except KafkaError as error:
+        return refuse_offset_fetch(call, error.code, error.message)
+
+
+def refuse_offset_fetch(call: Call, code: ErrorCode, message: str) -> Answer:
+    if call.api_version >= _GROUPS_FROM:
+        return {"groups": [{"group_id": group.group_id, "error_code": code} for group in call.message.groups]}
+    return {
+        "error_code": code,
+        "topics": [
+            {
+                "name": topic.name,
+                "partitions": [_partition(index, _NOTHING, code) for index in topic.partition_indexes],
+            }
+            for topic in call.message.topics or ()
+        ],
+    }
+
+
+async def _fetch_group(call: Call, group: Any) -> dict[str, Any]:
+    """The offsets of one group; its failure is its own from version 8 on."""
+    unknown = []
+    asked: list[TopicPartition] | None = None
+    if group.topics is not None:
+        asked = []
+        for topic in group.topics:
+            name = await _name(call, topic)
+            if name is None:
+                unknown.append(topic)
+            else:
+                asked += [TopicPartition(name, index) for index in topic.partition_indexes]
+    try:
+        results = await call.engine.offsets.fetch(
+            group.group_id,
+            asked,
+            member_id=getattr(group, "member_id", None),
+            member_epoch=getattr(group, "member_epoch", -1),
+        )
+    except KafkaError as error:
+        if call.api_version < _GROUPS_FROM:
+            raise
+        return {"group_id": group.group_id, "error_code": error.code}
+    topics = [
+        {
+            "topic_id": topic.topic_id,
+            "partitions": [
+                _partition(index, _NOTHING, ErrorCode.UNKNOWN_TOPIC_ID) for index in topic.partition_indexes
+            ],
+        }
+        for topic in unknown
+    ]
+    topics += await _by_topic(call, results, {t.name: t for t in group.topics or () if hasattr(t, "name")})
+    return {"group_id": group.group_id, "topics": topics}
+
+
+async def _by_topic(call: Call, results: Iterable[OffsetFetchResult], asked: dict[str, Any]) -> list[dict[str, Any]]:
+    by_topic: dict[str, list[dict[str, Any]]] = {name: [] for name in asked}
+    for result in results:
+        by_topic.setdefault(result.partition.topic, []).append(
+            _partition(result.partition.partition, result.committed or _NOTHING, result.error)
+        )
+    return [
+        {"name": name, "topic_id": await _topic_id(call, name), "partitions": partitions}
+        for name, partitions in by_topic.items()
+    ]
+
+
+def _partition(index: int, committed: OffsetAndMetadata, error: ErrorCode) -> dict[str, Any]:
+    return {
+        "partition_index": index,
+        "committed_offset": committed.offset,
+        "committed_leader_epoch": committed.leader_epoch,
+        "metadata": committed.metadata,
+        "error_code": error,
+    }
+
+
+def _topic_key(topic: Any) -> dict[str, Any]:
+    return {"name": getattr(topic, "name", None), "topic_id": getattr(topic, "topic_id", None)}
+
+
+async def _name(call: Call, topic: Any) -> str | None:
+    """The name of a topic in a request: from version 10 by its id, None where no topic has that."""
+    if call.api_version < _TOPIC_ID_FROM:
+        name: str = topic.name
+        return name
+    found = None if topic.topic_id is None else await call.engine.topics.get_by_id(topic.topic_id)
+    return None if found is None else found.name
+
+
+async def _topic_id(call: Call, name: str) -> UUID | None:
+    if call.api_version < _TOPIC_ID_FROM:
+        return None
+    topic = await call.engine.topics.get(name)
+    return None if topic is None else topic.topic_id

@@ -1,0 +1,53 @@
+"""Produce: batches to the engine, results back per partition. Failures are per partition; acks=0 answers nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+from uuid import UUID
+
+from odradek.dispatcher.context import Answer, Call
+from odradek.errors import ErrorCode
+from odradek.model.log import Buffer, ProducePartition, ProduceResult
+from odradek.protocol.produce_response import encode_produce_response
+
+_ACKS = (-1, 0, 1)
+NIL = UUID(int=0)
+
+
+async def handle_produce(call: Call) -> Answer:
+    message = call.message
+    if message.acks not in _ACKS:
+        return refuse_produce(call, ErrorCode.INVALID_REQUIRED_ACKS, f"acks is one of -1, 0 and 1, not {message.acks}")
+    partitions = [
+        ProducePartition(name, data.index, b"" if data.records is None else data.records, topic_id)
+        for name, topic_id, topic in _topics(call)
+        for data in topic.partition_data
+    ]
+    results = iter(await call.engine.produce(partitions, transactional_id=message.transactional_id))
+    return _answer(call, lambda name, topic_id, data: next(results))
+
+
+def refuse_produce(call: Call, code: ErrorCode, message: str) -> Answer:
+    return _answer(
+        call, lambda name, topic_id, data: ProduceResult(name, data.index, code, message=message, topic_id=topic_id)
+    )
+
+
+def _topics(call: Call) -> Iterator[tuple[str, UUID | None, Any]]:
+    """Name, id and data of each topic: by id from version 13, else by name. A null id is no topic's."""
+    for topic in call.message.topic_data:
+        if call.api_version >= 13:
+            yield "", topic.topic_id or NIL, topic
+        else:
+            yield topic.name, None, topic
+
+
+def _answer(call: Call, result_of: Callable[[str, UUID | None, Any], ProduceResult]) -> list[Buffer] | None:
+    topics: list[tuple[str, UUID | None, Sequence[ProduceResult]]] = [
+        (name, topic_id, [result_of(name, topic_id, data) for data in topic.partition_data])
+        for name, topic_id, topic in _topics(call)
+    ]
+    if call.message.acks == 0:
+        return None
+    return encode_produce_response(topics, api_version=call.api_version, correlation_id=call.request.correlation_id)

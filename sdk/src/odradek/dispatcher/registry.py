@@ -1,0 +1,64 @@
+"""Which handler answers which API, and how that API says that it failed as a whole.
+
+`handle` answers a request; `refuse` gives the same response with one error code in every place that has one. The
+dispatcher calls it for a KafkaError that a handler lets pass, and with UNKNOWN_SERVER_ERROR for anything unexpected.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
+
+from odradek.dispatcher import (
+    api_versions,
+    configs,
+    coordinator,
+    fetch,
+    groups,
+    list_offsets,
+    metadata,
+    offsets,
+    produce,
+    producer_ids,
+    topics,
+)
+from odradek.dispatcher.context import Answer, Call
+from odradek.errors import ErrorCode
+from odradek.protocol.api import ApiKey
+
+
+@dataclass(frozen=True, slots=True)
+class Handler:
+    """How one API is answered."""
+
+    handle: Callable[[Call], Awaitable[Answer]]
+    refuse: Callable[[Call, ErrorCode, str], Answer]
+
+
+HANDLERS: Mapping[ApiKey, Handler] = {
+    ApiKey.PRODUCE: Handler(produce.handle_produce, produce.refuse_produce),
+    ApiKey.FETCH: Handler(fetch.handle_fetch, fetch.refuse_fetch),
+    ApiKey.LIST_OFFSETS: Handler(list_offsets.handle_list_offsets, list_offsets.refuse_list_offsets),
+    ApiKey.METADATA: Handler(metadata.handle_metadata, metadata.refuse_metadata),
+    ApiKey.OFFSET_COMMIT: Handler(offsets.handle_offset_commit, offsets.refuse_offset_commit),
+    ApiKey.OFFSET_FETCH: Handler(offsets.handle_offset_fetch, offsets.refuse_offset_fetch),
+    ApiKey.FIND_COORDINATOR: Handler(coordinator.handle_find_coordinator, coordinator.refuse_find_coordinator),
+    ApiKey.DESCRIBE_GROUPS: Handler(groups.handle_describe_groups, groups.refuse_describe_groups),
+    ApiKey.LIST_GROUPS: Handler(groups.handle_list_groups, groups.refuse_list_groups),
+    ApiKey.API_VERSIONS: Handler(api_versions.handle_api_versions, api_versions.refuse_api_versions),
+    ApiKey.CREATE_TOPICS: Handler(topics.handle_create_topics, topics.refuse_create_topics),
+    ApiKey.DELETE_TOPICS: Handler(topics.handle_delete_topics, topics.refuse_delete_topics),
+    ApiKey.INIT_PRODUCER_ID: Handler(producer_ids.handle_init_producer_id, producer_ids.refuse_init_producer_id),
+    ApiKey.DESCRIBE_CONFIGS: Handler(configs.handle_describe_configs, configs.refuse_describe_configs),
+    ApiKey.ALTER_CONFIGS: Handler(configs.handle_alter_configs, configs.refuse_alter_configs),
+    ApiKey.CREATE_PARTITIONS: Handler(topics.handle_create_partitions, topics.refuse_create_partitions),
+    ApiKey.DELETE_GROUPS: Handler(groups.handle_delete_groups, groups.refuse_delete_groups),
+    ApiKey.INCREMENTAL_ALTER_CONFIGS: Handler(configs.handle_incremental_alter_configs, configs.refuse_alter_configs),
+    ApiKey.DESCRIBE_CLUSTER: Handler(metadata.handle_describe_cluster, metadata.refuse_describe_cluster),
+    ApiKey.CONSUMER_GROUP_HEARTBEAT: Handler(
+        groups.handle_consumer_group_heartbeat, groups.refuse_consumer_group_heartbeat
+    ),
+    ApiKey.CONSUMER_GROUP_DESCRIBE: Handler(
+        groups.handle_consumer_group_describe, groups.refuse_consumer_group_describe
+    ),
+}
