@@ -1,8 +1,8 @@
 """Where the bytes of an offset range lie, and how to get them: what fetch, list offsets and the Spark source share.
 
 `LogReader.pieces` turns [start, end) into pieces, one record batch each (or one segment), from the head's tail and the
-index rows; rows are immutable until merged, so a reader keeps them. `PieceReader.read` gets the bytes with few requests:
-pieces of one object that lie close together are one ranged GET, different objects are read in parallel.
+index rows; rows are immutable until merged, so a reader keeps them. `PieceReader.read` gets the bytes with few
+requests: pieces of one object that lie close together are one ranged GET, different objects are read in parallel.
 
 A piece is plain data: a Spark driver plans pieces and ships them to executors.
 """

@@ -151,7 +151,7 @@ class PartitionIndex:
         return excess > 0 and excess % _SPILL_RETRY_ENTRIES == 1
 
     async def spill(self, partition: PartitionId, head: PartitionHead) -> None:
-        """Move the oldest tail entries to an index row, then let the head forget them; may be repeated or left half done.
+        """Move the oldest tail entries to an index row, then let the head forget them; may be repeated or cut short.
 
         Whoever writes the row first decides how many entries it holds; everyone else goes by the row. The head is
         updated on the condition that its tail still starts where the row starts. Raises StoreError.

@@ -1,0 +1,82 @@
+"""An engine over memory adapters, with faults to order, and short ways to produce and read."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from odradek.adapters.memory import MemoryObjectStore, MemoryTable
+from odradek.engine.engine import Engine
+from odradek.format.record_batch import RecordBatchBuilder, decode_batches
+from odradek.model.log import FetchPartition, ProducePartition, ProduceResult
+from odradek.model.record import CompressionType, Record
+from odradek.settings import Settings
+from odradek.testing.faults import Faulty
+from odradek.testing.manual_clock import ManualClock
+from odradek.testing.seeded_rng import SeededRng
+
+
+@dataclass
+class Store:
+    """The parts that engines share."""
+
+    log: Faulty
+    groups: Faulty
+    catalog: Faulty
+    objects: Faulty
+    clock: ManualClock
+
+    def engine(self, seed: int = 0, **settings: int | bool | str) -> Engine:
+        return Engine(
+            log=self.log,
+            groups=self.groups,
+            catalog=self.catalog,
+            objects=self.objects,
+            clock=self.clock,
+            rng=SeededRng(seed),
+            settings=Settings(**settings),  # type: ignore[arg-type]
+        )
+
+
+def memory_store() -> Store:
+    clock = ManualClock(auto_advance=True)
+    return Store(
+        Faulty(MemoryTable()), Faulty(MemoryTable()), Faulty(MemoryTable()), Faulty(MemoryObjectStore(clock)), clock
+    )
+
+
+def batch(
+    values: Sequence[bytes | None],
+    *,
+    keys: Sequence[bytes | None] | None = None,
+    timestamp_ms: int = 1_700_000_000_000,
+    producer: tuple[int, int, int] = (-1, -1, -1),
+    compression: CompressionType = CompressionType.NONE,
+) -> bytes:
+    """A record batch; `producer` is (id, epoch, base sequence)."""
+    builder = RecordBatchBuilder(compression)
+    for i, value in enumerate(values):
+        builder.append(timestamp_ms + i, keys[i] if keys else None, value)
+    producer_id, epoch, sequence = producer
+    return builder.build(producer_id=producer_id, producer_epoch=epoch, base_sequence=sequence)
+
+
+async def produce(
+    engine: Engine, topic: str, partition: int, records: bytes, expected_offset: int | None = None
+) -> ProduceResult:
+    [result] = await engine.produce([ProducePartition(topic, partition, records, expected_offset=expected_offset)])
+    return result
+
+
+async def read_all(engine: Engine, topic: str, partition: int, offset: int = 0) -> list[Record]:
+    """Every record from the offset to the high watermark, by as many fetches as it takes."""
+    records: list[Record] = []
+    while True:
+        [result] = await engine.fetch([FetchPartition(topic, partition, offset)])
+        assert not result.error, (result.error.name, result.message)
+        found = [r for r in decode_batches(b"".join(result.records), allow_truncated=False) if r.offset >= offset]
+        if not found:
+            assert offset == result.high_watermark
+            return records
+        records += found
+        offset = found[-1].offset + 1

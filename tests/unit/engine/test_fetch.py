@@ -1,0 +1,178 @@
+"""Fetch: what is read, how much, how many requests it costs, and what is refused."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from odradek.errors import ErrorCode
+from odradek.format.record_batch import decode_batches, parse_header
+from odradek.model.log import FetchPartition, FetchResult
+from odradek.testing.faults import Fault
+from tests.support.engine import Store, batch, memory_store, produce, read_all
+
+BIG = b"x" * 20_000
+
+
+@pytest.fixture
+async def store() -> Store:
+    store = memory_store()
+    await store.engine().topics.create("t", 3)
+    return store
+
+
+async def fetch(store: Store, *wanted: tuple[int, int], **limits: int) -> list[FetchResult]:
+    """(partition, offset) pairs, by a new engine: nothing is cached."""
+    limit = limits.pop("partition_bytes", 1 << 20)
+    return await store.engine().fetch([FetchPartition("t", p, o, max_bytes=limit) for p, o in wanted], **limits)
+
+
+def values(result: FetchResult) -> list[bytes | None]:
+    return [record.value for record in decode_batches(b"".join(result.records))]
+
+
+async def fill(store: Store, count: int, partition: int = 0, **settings: int) -> None:
+    engine = store.engine(1, **settings)
+    for i in range(count):
+        await produce(engine, "t", partition, batch([b"%d" % i]))
+
+
+async def test_every_offset_is_readable_whether_in_the_tail_or_below(store: Store) -> None:
+    await fill(store, 60, head_bytes_max=600, spill_entries=4)
+    for offset in range(60):
+        [result] = await fetch(store, (0, offset))
+        assert values(result)[0] == b"%d" % offset
+        assert parse_header(b"".join(result.records)).base_offset == offset
+        assert (result.high_watermark, result.log_start_offset) == (60, 0)
+
+
+async def test_a_fetch_returns_the_whole_batch_that_holds_the_offset(store: Store) -> None:
+    await produce(store.engine(), "t", 0, batch([b"a", b"b", b"c"]))
+    [result] = await fetch(store, (0, 1))
+    assert [r.offset for r in decode_batches(b"".join(result.records))] == [0, 1, 2]
+
+
+async def test_the_cost_does_not_grow_with_the_lag(store: Store) -> None:
+    await fill(store, 200, head_bytes_max=600, spill_entries=4)
+    costs = []
+    for offset in (0, 100, 180):
+        store.log.calls.clear()
+        await fetch(store, (0, offset), partition_bytes=1)
+        costs.append((store.log.count("get"), store.log.count("query")))
+    # the head, the WAL item; the row at the offset, the rows after it
+    assert costs == [(2, 2)] * 3
+    store.log.calls.clear()
+    await fetch(store, (0, 200))
+    assert store.log.calls == ["get"], "at the head of the log a fetch is one item read"
+
+
+async def test_rows_are_kept_by_a_warm_engine(store: Store) -> None:
+    await fill(store, 100, head_bytes_max=600, spill_entries=4)
+    engine = store.engine()
+    await engine.fetch([FetchPartition("t", 0, 0, max_bytes=1)])
+    store.log.calls.clear()
+    for offset in range(60):
+        await engine.fetch([FetchPartition("t", 0, offset, max_bytes=1)])
+    assert store.log.count("query") == 0
+
+
+async def test_many_heads_are_one_request(store: Store) -> None:
+    store.log.calls.clear()
+    await fetch(store, (0, 0), (1, 0), (2, 0))
+    assert store.log.calls == ["get_many"]
+
+
+async def test_neighbouring_batches_of_one_object_are_one_read(store: Store) -> None:
+    engine = store.engine()
+    from odradek.model.log import ProducePartition
+
+    await engine.produce([ProducePartition("t", p, batch([BIG])) for p in range(3)])
+    store.objects.calls.clear()
+    results = await fetch(store, (0, 0), (1, 0), (2, 0))
+    assert [values(r) for r in results] == [[BIG]] * 3
+    assert store.objects.calls == ["get_range"]
+
+
+async def test_limits_hold_and_at_least_one_batch_is_returned(store: Store) -> None:
+    engine = store.engine()
+    for partition in (0, 1):
+        for _ in range(5):
+            await produce(engine, "t", partition, batch([BIG]))
+    size = len(batch([BIG]))
+    one, other = await fetch(store, (0, 0), (1, 0), max_bytes=10)
+    assert (one.size_bytes, other.size_bytes) == (size, 0)
+    one, other = await fetch(store, (0, 0), (1, 0), partition_bytes=2 * size)
+    assert (one.size_bytes, other.size_bytes) == (2 * size, 2 * size)
+    one, other = await fetch(store, (0, 0), (1, 0), max_bytes=4 * size)
+    assert (one.size_bytes, other.size_bytes) == (4 * size, 0)
+    empty, other = await fetch(store, (2, 0), (1, 0), max_bytes=10)
+    assert (empty.size_bytes, other.size_bytes) == (0, size)
+
+
+async def test_a_long_poll_waits_for_data(store: Store) -> None:
+    engine = store.engine()
+
+    async def later() -> None:
+        for _ in range(20):
+            await asyncio.sleep(0)
+        await produce(engine, "t", 0, batch([b"news"]))
+
+    waiting = asyncio.create_task(engine.fetch([FetchPartition("t", 0, 0)], max_wait_ms=60_000))
+    await later()
+    [result] = await waiting
+    assert values(result) == [b"news"]
+
+
+async def test_a_long_poll_ends_without_data(store: Store) -> None:
+    started = store.clock.monotonic()
+    [result] = await fetch(store, (0, 0), max_wait_ms=500)
+    assert (result.error, result.size_bytes) == (0, 0)
+    assert 0.5 <= store.clock.monotonic() - started < 0.6
+
+
+async def test_offsets_outside_of_the_log_are_out_of_range(store: Store) -> None:
+    await produce(store.engine(), "t", 0, batch([b"a"]))
+    for offset in (-1, 2, 2**62):
+        [result] = await fetch(store, (0, offset), max_wait_ms=60_000)
+        assert result.error is ErrorCode.OFFSET_OUT_OF_RANGE
+        assert (result.high_watermark, result.log_start_offset) == (1, 0)
+
+
+async def test_unknown_places_are_refused_one_by_one(store: Store) -> None:
+    await produce(store.engine(), "t", 0, batch([b"a"]))
+    wanted = [FetchPartition("t", 3, 0), FetchPartition("gone", 0, 0), FetchPartition("t", 0, 0)]
+    results = await store.engine().fetch(wanted, max_wait_ms=60_000)
+    unknown = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    assert [r.error for r in results] == [unknown, unknown, ErrorCode.NONE]
+    assert values(results[2]) == [b"a"]
+
+
+async def test_leader_epochs_are_checked(store: Store) -> None:
+    [result] = await store.engine().fetch([FetchPartition("t", 0, 0, current_leader_epoch=1)])
+    assert result.error is ErrorCode.UNKNOWN_LEADER_EPOCH
+    [result] = await store.engine().fetch([FetchPartition("t", 0, 0, current_leader_epoch=0)])
+    assert result.error is ErrorCode.NONE
+
+
+async def test_a_store_that_is_away_is_a_retryable_error(store: Store) -> None:
+    store.log.calls.clear()
+    store.log.script[("get", 1)] = Fault.UNAVAILABLE
+    [result] = await fetch(store, (0, 0))
+    assert result.error is ErrorCode.KAFKA_STORAGE_ERROR
+    assert result.error.is_retryable
+
+
+async def test_a_missing_object_fails_its_partition_alone(store: Store) -> None:
+    engine = store.engine()
+    await produce(engine, "t", 0, batch([BIG]))
+    await store.objects.delete([info.key for info in await store.objects.list("wal/")])
+    await produce(engine, "t", 1, batch([BIG]))
+    lost, fine = await fetch(store, (0, 0), (1, 0))
+    assert lost.error is ErrorCode.KAFKA_STORAGE_ERROR
+    assert values(fine) == [BIG]
+
+
+async def test_reading_everything_gives_everything(store: Store) -> None:
+    await fill(store, 50, head_bytes_max=400, spill_entries=3)
+    assert [r.value for r in await read_all(store.engine(), "t", 0)] == [b"%d" % i for i in range(50)]

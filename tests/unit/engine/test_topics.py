@@ -1,0 +1,134 @@
+"""The catalog: visible only when whole, refused with Kafka's errors, right under lost answers."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from odradek.errors import ErrorCode, KafkaError
+from odradek.format.item_keys import DELETED_TOPICS_PK
+from odradek.testing.faults import Fault
+from tests.support.engine import Store, batch, memory_store, produce, read_all
+
+
+@pytest.fixture
+def store() -> Store:
+    return memory_store()
+
+
+async def refused(awaitable: object) -> ErrorCode:
+    with pytest.raises(KafkaError) as error:
+        await awaitable  # type: ignore[misc]
+    assert len(error.value.message) > 10
+    return error.value.code
+
+
+async def test_create_describe_list_delete(store: Store) -> None:
+    topics = store.engine().topics
+    created = await topics.create("b.topic_1-x", 4, {"retention.ms": "1000"})
+    await topics.create("a")
+    other = store.engine(1).topics
+    assert [t.name for t in await other.list()] == ["a", "b.topic_1-x"]
+    assert await other.get("b.topic_1-x") == created
+    assert await other.get_by_id(created.topic_id) == created
+    assert created.partition_count == 4
+    configs = {c.name: c for c in other.describe_configs(created)}
+    assert (configs["retention.ms"].value, configs["retention.ms"].is_default) == ("1000", False)
+    assert (configs["cleanup.policy"].value, configs["cleanup.policy"].is_default) == ("delete", True)
+    await topics.delete("b.topic_1-x")
+    assert await store.engine().topics.get("b.topic_1-x") is None
+    assert await store.engine().topics.get_by_id(created.topic_id) is None
+
+
+async def test_what_is_refused(store: Store) -> None:
+    topics = store.engine().topics
+    await topics.create("t", 2)
+    for name in ("", ".", "..", "a b", "a/b", "ä", "x" * 250, "a\x00", "topics#1"):
+        assert await refused(topics.create(name)) is ErrorCode.INVALID_TOPIC_EXCEPTION
+    assert await refused(topics.create("t")) is ErrorCode.TOPIC_ALREADY_EXISTS
+    for count in (0, -2, 10_001):
+        assert await refused(topics.create("n", count)) is ErrorCode.INVALID_PARTITIONS
+    for configs in ({"no.such": "1"}, {"retention.ms": "soon"}, {"cleanup.policy": "burn"}, {"segment.bytes": "1"}):
+        assert await refused(topics.create("n", 1, configs)) is ErrorCode.INVALID_CONFIG
+    assert await refused(topics.delete("n")) is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    assert await refused(topics.create_partitions("t", 2)) is ErrorCode.INVALID_PARTITIONS
+    assert [t.name for t in await topics.list()] == ["t"]
+
+
+async def test_validate_only_changes_nothing(store: Store) -> None:
+    topics = store.engine().topics
+    await topics.create("v", 3, validate_only=True)
+    assert await topics.list() == []
+    await topics.create("t", 1)
+    await topics.create_partitions("t", 5, validate_only=True)
+    await topics.alter_configs("t", set={"retention.ms": "1"}, validate_only=True)
+    [topic] = await topics.list()
+    assert (topic.partition_count, topic.configs) == (1, {})
+
+
+async def test_one_of_many_creators_wins(store: Store) -> None:
+    async def create(seed: int) -> bool:
+        try:
+            await store.engine(seed).topics.create("t", 2)
+        except KafkaError as error:
+            assert error.code is ErrorCode.TOPIC_ALREADY_EXISTS
+            return False
+        return True
+
+    assert sum(await asyncio.gather(*(create(seed) for seed in range(1, 9)))) == 1
+    engine = store.engine()
+    for partition in range(2):
+        assert (await produce(engine, "t", partition, batch([b"a"]))).base_offset == 0
+
+
+@pytest.mark.parametrize("fault", [Fault.LOST_ANSWER, Fault.LOST_REQUEST, Fault.UNAVAILABLE, Fault.REPEATED])
+async def test_a_lost_answer_of_create_and_delete_is_read_back(store: Store, fault: Fault) -> None:
+    store.catalog.script[("transact", 1)] = fault
+    topics = store.engine().topics
+    topic = await topics.create("t", 1)
+    assert (await store.engine(1).topics.get("t")) == topic
+    store.catalog.script[("transact", store.catalog.count("transact") + 1)] = fault
+    await topics.delete("t")
+    assert await store.engine(2).topics.get("t") is None
+
+
+async def test_grow_keeps_the_old_partitions(store: Store) -> None:
+    engine = store.engine()
+    await engine.topics.create("t", 1)
+    await produce(engine, "t", 0, batch([b"a"]))
+    grown = await engine.topics.create_partitions("t", 3)
+    assert grown.partition_count == 3
+    assert (await produce(engine, "t", 2, batch([b"b"]))).base_offset == 0
+    assert [r.value for r in await read_all(engine, "t", 0)] == [b"a"]
+
+
+async def test_alter_configs_sets_and_deletes(store: Store) -> None:
+    topics = store.engine().topics
+    await topics.create("t", 1, {"retention.ms": "5", "segment.ms": "7"})
+    altered = await topics.alter_configs("t", set={"cleanup.policy": "compact"}, delete=["retention.ms"])
+    assert altered.configs == {"segment.ms": "7", "cleanup.policy": "compact"}
+    assert (await store.engine(1).topics.get("t")) == altered
+
+
+async def test_a_topic_made_again_starts_afresh(store: Store) -> None:
+    engine = store.engine()
+    await engine.topics.create("t", 1)
+    await produce(engine, "t", 0, batch([b"old"]))
+    await engine.topics.delete("t")
+    await engine.topics.create("t", 1)
+    assert await read_all(engine, "t", 0) == []
+    report = await engine.maintenance.run()
+    assert report.topics_removed == 1
+    assert await store.catalog.query(DELETED_TOPICS_PK) == []
+    assert (await produce(engine, "t", 0, batch([b"new"]))).base_offset == 0
+
+
+async def test_producer_ids_are_unique_over_engines_and_faults(store: Store) -> None:
+    store.catalog.script[("update", 2)] = Fault.LOST_ANSWER
+    engines = [store.engine(seed, producer_id_block=block) for seed, block in enumerate((1, 3, 2))]
+    ids = [(await engine.producer_ids.init(None)).producer_id for _ in range(5) for engine in engines]
+    assert len(set(ids)) == 15
+    kept = await engines[0].producer_ids.init(None, producer_id=ids[0], producer_epoch=4)
+    assert kept == (ids[0], 5)
+    assert await refused(engines[0].producer_ids.init(None, producer_id=3)) is ErrorCode.INVALID_REQUEST
