@@ -8,8 +8,9 @@ itself, the items of a query's page together; a missing item costs a unit.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
+from odradek.adapters.expressions import State
 from odradek.limits import TABLE_READ_UNIT_BYTES, TABLE_WRITE_UNIT_BYTES
 from odradek.ports.meter import Usage
 
@@ -55,6 +56,7 @@ def query_usage(sizes: Iterable[int], *, consistent: bool) -> Usage:
     return Usage(table_read_units=units + read_units(page, consistent=consistent), table_requests=requests)
 
 
-def transact_usage(sizes: Iterable[tuple[int, ...]]) -> Usage:
-    """Usage of a TransactWriteItems; one tuple of sizes an operation."""
-    return Usage(table_write_units=2 * sum(write_units(*each) for each in sizes), table_requests=1)
+def transact_usage(olds: Sequence[State], news: Sequence[State]) -> Usage:
+    """Usage of one TransactWriteItems; the states before and after, the same where it was refused."""
+    units = sum(write_units(old.size_bytes, new.size_bytes) for old, new in zip(olds, news, strict=True))
+    return Usage(table_write_units=2 * units, table_requests=1)

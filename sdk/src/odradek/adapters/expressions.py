@@ -1,22 +1,22 @@
-"""What a condition means and what an action does: the one evaluator that memory and SQLite share.
+"""What a condition means and what an operation does: the one evaluator that memory and SQLite share.
 
 DynamoDB evaluates the same conditions and actions itself (adapters/aws/expression.py only translates them); the
 contract suite holds the two together. Everything here is pure: values in, values out, nothing shared with the caller.
 
-A caller's bug is a ValueError, in every backend alike: a document path whose parent map is not there, a number added to
-something else, a list appended to something else, two actions of one update on overlapping paths, a value of a type
-that no backend stores, an attempt to write the key attributes `pk` and `sk`.
+Operations are expected to have passed validation.py. What depends on the stored item is found here and is a ValueError
+too: a document path whose parent map is not there, a number added or a list appended to something else.
 """
 
 from __future__ import annotations
 
 import operator
 from collections.abc import Callable, Sequence
-from typing import Any, Final, TypeVar, cast
+from typing import Any, Final, NamedTuple, TypeVar, cast
 
-from odradek.errors import ItemTooLarge
+from odradek.adapters.validation import KEY_ATTRIBUTES, checked, shown
+from odradek.errors import ConditionFailed, ItemTooLarge, TransactionCanceled
 from odradek.format.item_size import item_size
-from odradek.limits import TABLE_ITEM_BYTES_MAX, TABLE_TRANSACTION_ITEMS_MAX
+from odradek.limits import TABLE_ITEM_BYTES_MAX
 from odradek.ports.table import (
     Absent,
     Action,
@@ -43,12 +43,6 @@ from odradek.ports.table import (
     Value,
 )
 
-KEY_ATTRIBUTES: Final = ("pk", "sk")
-NUMBER_LIMIT: Final = 10**38  # DynamoDB keeps 38 significant digits
-REMOVE_FIRST_MAX: Final = 300  # so that the expression stays within DynamoDB's 4 KB
-PK_BYTES_MAX: Final = 2048  # DynamoDB's limits of key attributes
-SK_BYTES_MAX: Final = 1024
-
 T = TypeVar("T")
 _MISSING: Final = object()
 _ORDER: Final[dict[str, Callable[[Any, Any], bool]]] = {
@@ -59,6 +53,66 @@ _ORDER: Final[dict[str, Callable[[Any, Any], bool]]] = {
     ">": operator.gt,
     ">=": operator.ge,
 }
+
+
+class State(NamedTuple):
+    """What is stored under a key. The item is never changed in place: a write makes another state."""
+
+    item: Item | None  # None: there is none
+    size_bytes: int  # as DynamoDB counts it, 0 where there is no item
+
+
+NOTHING: Final = State(None, 0)
+
+
+def state_of(key: Key, item: Item) -> State:
+    """The state of a stored item. Raises ItemTooLarge past 400 KB."""
+    size = item_size(key[0], key[1], item)
+    if size > TABLE_ITEM_BYTES_MAX:
+        raise ItemTooLarge(size)
+    return State(item, size)
+
+
+# --- operations ---------------------------------------------------------------------------------------------------
+
+
+def after(operation: Operation, old: State) -> State:
+    """The state as the operation leaves it.
+
+    Raises ConditionFailed, ItemTooLarge, ValueError (a path without its parent, a value of another type).
+    """
+    if not holds(operation.condition, operation.key, old.item):
+        raise ConditionFailed(copied(old.item))
+    return _applied(operation, old)
+
+
+def after_all(operations: Sequence[Operation], olds: Sequence[State]) -> list[State]:
+    """The states as the operations of one transaction leave them, each on an item of its own.
+
+    Raises TransactionCanceled where a condition is false; otherwise as `after`.
+    """
+    failures = [
+        None if holds(operation.condition, operation.key, old.item) else ConditionFailed(copied(old.item))
+        for operation, old in zip(operations, olds, strict=True)
+    ]
+    if any(failures):
+        raise TransactionCanceled(failures)
+    return [_applied(operation, old) for operation, old in zip(operations, olds, strict=True)]
+
+
+def _applied(operation: Operation, old: State) -> State:
+    match operation:
+        case Update(key, actions):
+            item: Item = dict(old.item or {})  # maps and lists below are copied where an action changes them
+            for action in actions:
+                _apply(action, item)
+            return state_of(key, item)
+        case Put(key, item):
+            return state_of(key, copied(item))
+        case Delete():
+            return NOTHING
+        case Check():
+            return old
 
 
 # --- conditions ---------------------------------------------------------------------------------------------------
@@ -104,18 +158,6 @@ def _find(path: Path, key: Key, item: Item | None) -> Any:
 # --- actions ------------------------------------------------------------------------------------------------------
 
 
-def updated(update: Update, item: Item | None) -> Item:
-    """The item after the update, a new object; the old one is not touched. The condition is not looked at.
-
-    Raises ValueError for a path whose parent is not there or a value of another type, ItemTooLarge past 400 KB.
-    """
-    new: Item = copied(item) if item is not None else {}
-    for action in update.actions:
-        _apply(action, new)
-    check_item_size(update.key, new)
-    return new
-
-
 def _apply(action: Action, item: Item) -> None:
     parent, name = _parent(action.path, item), action.path[-1]
     match action:
@@ -124,7 +166,7 @@ def _apply(action: Action, item: Item) -> None:
         case Add(path, amount):
             number = parent.get(name, 0)
             if type(number) is not int:
-                raise ValueError(f"cannot add to {_shown(path)}: it holds a {type(number).__name__}, not a number")
+                raise ValueError(f"cannot add to {shown(path)}: it holds a {type(number).__name__}, not a number")
             parent[name] = checked(number + amount, path)
         case Append(path, values):
             parent[name] = _list_at(path, parent) + [copied(value) for value in values]
@@ -136,93 +178,23 @@ def _apply(action: Action, item: Item) -> None:
 
 
 def _parent(path: Path, item: Item) -> dict[str, Value]:
-    parent: Any = item
+    """The map that holds the path's last step, a copy of the old item's; the copy has taken its place in `item`."""
+    parent = item
     for step in path[:-1]:
-        parent = parent.get(step) if isinstance(parent, dict) else None
-    if not isinstance(parent, dict):
-        raise ValueError(f"cannot write {_shown(path)}: there is no map at {_shown(path[:-1])}")
+        child = parent.get(step)
+        if not isinstance(child, dict):
+            raise ValueError(f"cannot write {shown(path)}: there is no map at {shown(path[:-1])}")
+        copy = dict(child)
+        parent[step] = copy
+        parent = copy
     return parent
 
 
 def _list_at(path: Path, parent: dict[str, Value]) -> list[Value]:
     found = parent.get(path[-1])
     if not isinstance(found, list):
-        raise ValueError(f"there is no list at {_shown(path)}")
+        raise ValueError(f"there is no list at {shown(path)}")
     return found
-
-
-def check_item_size(key: Key, item: Item) -> int:
-    """The item's size in bytes. Raises ItemTooLarge past 400 KB."""
-    size = item_size(key.pk, key.sk, item)
-    if size > TABLE_ITEM_BYTES_MAX:
-        raise ItemTooLarge(size)
-    return size
-
-
-# --- validation: bugs of the caller, found before anything is sent ------------------------------------------------
-
-
-def check_operation(operation: Operation) -> None:
-    """Raise ValueError where an operation could not be stored by some backend."""
-    check_key(operation.key)
-    if operation.condition is not None:
-        _check_condition(operation.condition)
-    match operation:
-        case Update(_, actions):
-            _check_actions(actions)
-        case Put(_, item):
-            if not isinstance(item, dict):
-                raise ValueError("an item is a dict of attributes")
-            for name, value in item.items():
-                _check_name(name)
-                checked(value, (name,))
-            if not item.keys().isdisjoint(KEY_ATTRIBUTES):
-                raise ValueError("pk and sk are the key's names; an item's attributes need others")
-        case Delete() | Check():
-            pass
-
-
-def check_transaction(keys: Sequence[object]) -> None:
-    """Raise ValueError for more than 100 operations, none, or two on one key."""
-    if not 0 < len(keys) <= TABLE_TRANSACTION_ITEMS_MAX:
-        raise ValueError(f"a transaction has 1 to {TABLE_TRANSACTION_ITEMS_MAX} operations, not {len(keys)}")
-    if len(set(keys)) < len(keys):
-        raise ValueError("two operations of one transaction address the same item")
-
-
-def check_key(key: Key) -> None:
-    """Raise ValueError unless both parts are non-empty text within DynamoDB's limits."""
-    for part, limit in ((key[0], PK_BYTES_MAX), (key[1], SK_BYTES_MAX)):
-        if not isinstance(part, str) or not 0 < len(_encoded(part)) <= limit:
-            raise ValueError(f"a key's part is a string of 1 to {limit} bytes, not {part!r:.60}")
-
-
-def check_query(pk: str, sk_from: str, sk_to: str | None, limit: int | None) -> None:
-    """Raise ValueError for a partition key or a bound that is no key, or a negative limit."""
-    for sk in (sk_from, sk_to):
-        check_key(Key(pk, sk or "-"))
-    if limit is not None and limit < 0:
-        raise ValueError(f"a limit is not negative: {limit}")
-
-
-def checked(value: Any, path: Path) -> Any:
-    """The value itself. Raises ValueError where it or something in it is not storable."""
-    kind = type(value)
-    if kind is str:
-        _encoded(value)
-    elif kind is int:
-        if not -NUMBER_LIMIT < value < NUMBER_LIMIT:
-            raise ValueError(f"{_shown(path)}: a number has at most 38 digits")
-    elif kind is list:
-        for each in value:
-            checked(each, path)
-    elif kind is dict:
-        for name, each in value.items():
-            _check_name(name)
-            checked(each, (*path, name))
-    elif kind is not bytes and kind is not bool:
-        raise ValueError(f"{_shown(path)}: a table stores str, int, bytes, bool, list and dict, not {kind.__name__}")
-    return value
 
 
 def copied(value: T) -> T:
@@ -237,80 +209,3 @@ def _copied(value: Any) -> Any:
     if kind is list:
         return [_copied(each) for each in value]
     return value
-
-
-def _check_condition(condition: Condition) -> None:
-    match condition:
-        case Exists(path) | Absent(path):
-            _check_path(path)
-        case Compare(path, op, value):
-            _check_path(path)
-            if op not in _ORDER:
-                raise ValueError(f"{op!r} is no comparison")
-            if type(value) not in (str, int, bytes) and not (type(value) is bool and op in ("=", "<>")):
-                raise ValueError(f"{_shown(path)} {op}: cannot compare with a {type(value).__name__}")
-            checked(value, path)
-        case Contains(path, value):
-            _check_path(path)
-            if type(value) not in (str, int, bytes):
-                raise ValueError(f"{_shown(path)}: cannot look for a {type(value).__name__}")
-            checked(value, path)
-        case Not(inner):
-            _check_condition(inner)
-        case AllOf(conditions) | AnyOf(conditions):
-            if not conditions:
-                raise ValueError("AllOf and AnyOf need at least one condition")
-            for each in conditions:
-                _check_condition(each)
-
-
-def _check_actions(actions: Sequence[Action]) -> None:
-    paths: list[Path] = []
-    for action in actions:
-        path = action.path
-        _check_path(path)
-        if path[0] in KEY_ATTRIBUTES:
-            raise ValueError(f"{path[0]} is a part of the key and cannot be written")
-        for other in paths:
-            shorter = min(len(path), len(other))
-            if path[:shorter] == other[:shorter]:
-                raise ValueError(f"two actions of one update overlap: {_shown(path)} and {_shown(other)}")
-        paths.append(path)
-        match action:
-            case Set(_, value):
-                checked(value, path)
-            case Add(_, amount):
-                if type(amount) is not int:
-                    raise ValueError(f"{_shown(path)}: the amount to add is an int")
-                checked(amount, path)
-            case Append(_, values):
-                for value in values:
-                    checked(value, path)
-            case RemoveFirst(_, count):
-                if not 0 <= count <= REMOVE_FIRST_MAX:
-                    raise ValueError(f"{_shown(path)}: 0 to {REMOVE_FIRST_MAX} elements can be removed, not {count}")
-            case Remove():
-                pass
-
-
-def _check_path(path: Path) -> None:
-    if type(path) is not tuple or not path:
-        raise ValueError(f"a path is a tuple of names, not {path!r:.60}")
-    for name in path:
-        _check_name(name)
-
-
-def _check_name(name: object) -> None:
-    if type(name) is not str or not name:
-        raise ValueError(f"an attribute's name is a non-empty string, not {name!r:.60}")
-
-
-def _encoded(text: str) -> bytes:
-    try:
-        return text.encode()
-    except UnicodeEncodeError:
-        raise ValueError("text with lone surrogates cannot be stored") from None
-
-
-def _shown(path: Path) -> str:
-    return ".".join(path) or "the item"

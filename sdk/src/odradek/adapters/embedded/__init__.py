@@ -1,0 +1,9 @@
+"""The ports over one folder of this machine: tables in SQLite, objects in files. Durable, one writing process."""
+
+from __future__ import annotations
+
+from odradek.adapters.embedded.object_store import FileObjectStore
+from odradek.adapters.embedded.store import EmbeddedStore, open_embedded
+from odradek.adapters.embedded.table import SqliteTable
+
+__all__ = ["EmbeddedStore", "FileObjectStore", "SqliteTable", "open_embedded"]

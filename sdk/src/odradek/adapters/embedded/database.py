@@ -1,0 +1,299 @@
+"""One SQLite file, one writing process, one writer thread: group commit.
+
+    callers (any thread, any event loop) ──> queue ──> writer thread: drain, evaluate all, one commit ──> futures
+
+The writer takes all that waits in its queue, evaluates each request in turn against the stored items and what earlier
+requests of the same group left (one that is refused leaves nothing and does not hinder the others), writes the
+final state of every touched item, commits once, and only then answers. So a commit's fsync is shared by everyone who
+came while the one before was running, and an item updated a hundred times in a group is written once.
+
+    item(tbl, pk, sk, data)    tbl: 0 log, 1 groups, 2 catalog; data: item_codec
+
+Invariants:
+* An answer is given after the commit that holds its write: with synchronous=FULL an answered write survives SIGKILL
+  and power loss; with NORMAL it survives SIGKILL alone.
+* A second process cannot open the file for writing (flock, released by the kernel when its holder dies).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import fcntl
+import os
+import queue
+import sqlite3
+import threading
+from collections import defaultdict, deque
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final, Literal, NamedTuple
+
+from odradek.adapters.embedded.item_codec import decode_item, encode_item
+from odradek.adapters.expressions import NOTHING, State, state_of
+from odradek.errors import OutcomeUnknown, StoreError, StoreUnavailable
+from odradek.ports.table import Key
+
+GROUP_REQUESTS_MAX: Final = 1000  # so that the first of a group does not wait for thousands
+SCHEMA_VERSION: Final = 1
+_APPLICATION_ID: Final = 0x4F445244  # "ODRD"
+_SCHEMA: Final = """
+CREATE TABLE item (
+  tbl INTEGER NOT NULL, pk TEXT NOT NULL, sk TEXT NOT NULL, data BLOB NOT NULL,
+  PRIMARY KEY (tbl, pk, sk)
+) WITHOUT ROWID
+"""
+_UPSERT: Final = (
+    "INSERT INTO item (tbl, pk, sk, data) VALUES (?, ?, ?, ?)"
+    " ON CONFLICT (tbl, pk, sk) DO UPDATE SET data = excluded.data"
+)
+_DELETE: Final = "DELETE FROM item WHERE tbl = ? AND pk = ? AND sk = ?"
+_SELECT: Final = "SELECT data FROM item WHERE tbl = ? AND pk = ? AND sk = ?"
+
+Synchronous = Literal["FULL", "NORMAL"]
+
+
+class Place(NamedTuple):
+    """Where an item is in the file."""
+
+    table: int
+    key: Key
+
+
+# Given the states at the request's places, answer the result and the new states (None: nothing to write).
+Evaluate = Callable[[list[State]], tuple[Any, Sequence[State] | None]]
+
+
+@dataclass(slots=True)
+class _Request:
+    places: Sequence[Place]
+    evaluate: Evaluate
+    loop: asyncio.AbstractEventLoop
+    future: asyncio.Future[Any]
+    result: Any = None
+    error: BaseException | None = None
+
+
+class Database:
+    """The file `path`. Opened for writing unless `read_only`; close it to release the lock."""
+
+    def __init__(self, path: Path, *, synchronous: Synchronous = "FULL", read_only: bool = False) -> None:
+        if synchronous not in ("FULL", "NORMAL"):
+            raise ValueError(f"synchronous is FULL or NORMAL, not {synchronous!r}")
+        self._path = path
+        self._read_only = read_only
+        self._readers: deque[sqlite3.Connection] = deque()
+        self._requests: queue.SimpleQueue[_Request | None] = queue.SimpleQueue()
+        self._closing = threading.Lock()
+        self._closed = False
+        self._lock_fd = -1
+        if read_only:
+            with self.reading():
+                pass
+            return
+        self._lock_fd = _locked(path.with_name("lock"))
+        try:
+            self._connection = self._connect()
+            _prepare(self._connection, synchronous)
+        except (sqlite3.Error, OSError) as error:
+            os.close(self._lock_fd)
+            raise StoreUnavailable(f"cannot open {path}: {error}") from error
+        except StoreUnavailable:
+            os.close(self._lock_fd)
+            raise
+        self._thread = threading.Thread(target=self._write_forever, name="odradek-writer", daemon=True)
+        self._thread.start()
+
+    async def write(self, places: Sequence[Place], evaluate: Evaluate) -> Any:
+        """Let the writer thread evaluate and store; answer its result.
+
+        Raises what `evaluate` raises; StoreUnavailable (disk full, closed, read-only), OutcomeUnknown (the commit
+        itself failed).
+        """
+        loop = asyncio.get_running_loop()
+        request = _Request(places, evaluate, loop, loop.create_future())
+        with self._closing:
+            if self._closed or self._read_only:
+                raise StoreUnavailable(f"{self._path} is " + ("opened for reading" if self._read_only else "closed"))
+            self._requests.put(request)
+        return await request.future
+
+    @contextmanager
+    def reading(self) -> Iterator[sqlite3.Connection]:
+        """A connection for reading what is committed. Raises StoreUnavailable."""
+        if self._closed:
+            raise StoreUnavailable(f"{self._path} is closed")
+        try:
+            try:
+                connection = self._readers.pop()
+            except IndexError:
+                connection = self._connect(read_only=True)
+            try:
+                yield connection
+            finally:
+                self._readers.append(connection)
+        except sqlite3.Error as error:
+            raise StoreUnavailable(f"cannot read {self._path}: {error}") from error
+
+    def close(self) -> None:
+        """Finish what is queued, move the write-ahead log into the file, release the lock. Blocks; may be repeated."""
+        with self._closing:
+            if self._closed:
+                return
+            self._closed = True
+            self._requests.put(None)
+        while self._readers:
+            self._readers.pop().close()
+        if self._read_only:
+            return
+        self._thread.join()
+        self._connection.close()
+        os.close(self._lock_fd)
+
+    def _connect(self, *, read_only: bool = False) -> sqlite3.Connection:
+        uri = f"{self._path.absolute().as_uri()}?mode={'ro' if read_only else 'rwc'}"
+        connection = sqlite3.connect(uri, uri=True, isolation_level=None, check_same_thread=False, timeout=10)
+        connection.execute("PRAGMA cache_size = -16384")  # KiB
+        return connection
+
+    # --- the writer thread ----------------------------------------------------------------------------------------
+
+    def _write_forever(self) -> None:
+        while (first := self._requests.get()) is not None:
+            group, ended = [first], False
+            while len(group) < GROUP_REQUESTS_MAX and not ended:
+                try:
+                    request = self._requests.get_nowait()
+                except queue.Empty:
+                    break
+                if request is None:
+                    ended = True
+                else:
+                    group.append(request)
+            self._commit(group)
+            _answer(group)
+            if ended:
+                break
+
+    def _commit(self, group: list[_Request]) -> None:
+        """Evaluate and store a group; every request has its result or its error afterwards."""
+        states: dict[Place, State] = {}
+        changed: set[Place] = set()
+        for request in group:
+            try:
+                olds = [self._load(place, states) for place in request.places]
+                request.result, news = request.evaluate(olds)
+            except Exception as error:
+                request.error = _translated(error)
+                continue
+            for place, old, new in zip(request.places, olds, news or (), strict=bool(news)):
+                if new is not old:
+                    states[place] = new
+                    changed.add(place)
+        if not changed:
+            return
+        refusal = self._store({place: states[place] for place in changed})
+        if refusal is not None:
+            for request in group:
+                request.error = refusal
+
+    def _load(self, place: Place, states: dict[Place, State]) -> State:
+        state = states.get(place)
+        if state is None:
+            row = self._connection.execute(_SELECT, (place.table, *place.key)).fetchone()
+            state = NOTHING if row is None else state_of(place.key, decode_item(row[0]))
+            states[place] = state
+        return state
+
+    def _store(self, states: dict[Place, State]) -> StoreError | None:
+        """Write the states in one transaction. Answer the error for the whole group, or None."""
+        execute = self._connection.execute
+        committing = False
+        try:
+            execute("BEGIN IMMEDIATE")
+            for (table, key), state in states.items():
+                if state.item is None:
+                    execute(_DELETE, (table, *key))
+                else:
+                    execute(_UPSERT, (table, *key, encode_item(state.item)))
+            committing = True
+            execute("COMMIT")
+        except Exception as error:
+            self._roll_back()
+            # A commit may fail after its bytes have reached the log on disk; a full disk fails before that.
+            if committing and getattr(error, "sqlite_errorname", "") != "SQLITE_FULL":
+                return OutcomeUnknown(f"commit to {self._path} failed: {error}")
+            return StoreUnavailable(f"cannot write {self._path}: {error}")
+        return None
+
+    def _roll_back(self) -> None:
+        """Leave the transaction. Where even that fails, the next BEGIN does, and its callers learn of it."""
+        if self._connection.in_transaction:
+            try:
+                self._connection.execute("ROLLBACK")
+            except sqlite3.Error:
+                pass
+
+
+def _answer(group: Sequence[_Request]) -> None:
+    """Resolve the futures, each in its own event loop, with one wake-up a loop."""
+    by_loop: defaultdict[asyncio.AbstractEventLoop, list[_Request]] = defaultdict(list)
+    for request in group:
+        by_loop[request.loop].append(request)
+    for loop, requests in by_loop.items():
+        try:
+            loop.call_soon_threadsafe(_resolve, requests)
+        except RuntimeError:
+            continue  # the loop is closed: nobody waits for the answer
+
+
+def _resolve(requests: Sequence[_Request]) -> None:
+    for request in requests:
+        if request.future.done():
+            continue  # cancelled while it waited; its write stands
+        if request.error is not None:
+            request.future.set_exception(request.error)
+        else:
+            request.future.set_result(request.result)
+
+
+def _translated(error: Exception) -> Exception:
+    return StoreUnavailable(f"cannot read the store: {error}") if isinstance(error, sqlite3.Error) else error
+
+
+def _locked(path: Path) -> int:
+    """Hold the lock file; answer its descriptor. Raises StoreUnavailable."""
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+    except OSError as error:
+        raise StoreUnavailable(f"cannot write to {path.parent}: {error.strerror}") from error
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError as error:
+        holder = os.pread(descriptor, 32, 0).decode(errors="replace").strip() or "unknown"
+        os.close(descriptor)
+        raise StoreUnavailable(
+            f"{path.parent} is in use by another process ({holder}): a store has one writer, stop that one first"
+        ) from error
+    os.ftruncate(descriptor, 0)
+    os.pwrite(descriptor, f"{os.getpid()}\n".encode(), 0)
+    return descriptor
+
+
+def _prepare(connection: sqlite3.Connection, synchronous: Synchronous) -> None:
+    """Set the connection up and create the schema in a new file. Raises sqlite3.Error, StoreUnavailable."""
+    connection.execute("PRAGMA journal_mode = WAL")
+    connection.execute(f"PRAGMA synchronous = {synchronous}")
+    connection.execute("PRAGMA journal_size_limit = 67108864")
+    (version,) = connection.execute("PRAGMA user_version").fetchone()
+    if version == SCHEMA_VERSION:
+        return
+    if version != 0 or connection.execute("SELECT count(*) FROM sqlite_schema").fetchone()[0]:
+        raise StoreUnavailable(f"the database has version {version}; this release knows {SCHEMA_VERSION}")
+    connection.execute("BEGIN IMMEDIATE")
+    connection.execute(_SCHEMA)
+    connection.execute(f"PRAGMA application_id = {_APPLICATION_ID}")
+    connection.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")
+    connection.execute("COMMIT")

@@ -1,0 +1,268 @@
+"""Objects as files: created once, whole, durable before `put` returns.
+
+    <root>/objects/<key>     one file an object
+    <root>/uploads/<random>  uploads under way; what a crash leaves here was never an object
+
+put = write a file in uploads, fsync it, link it to its name (the link fails where the name is taken), unlink the
+upload, fsync the folder. So a name appears with its whole content or not at all, and among racing creators one wins.
+
+Since S3 has keys that are folders of other keys and a file system has not, a key that is both is refused (ValueError).
+Deleting is not synced: a deleted object may be back after a power loss, as an upload that nothing refers to.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import secrets
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from itertools import islice
+from pathlib import Path
+from typing import TypeVar
+
+from odradek.adapters.object_keys import check_limit, check_object_key, check_object_prefix, check_range
+from odradek.errors import ObjectExists, ObjectMissing, OutcomeUnknown, StoreUnavailable
+from odradek.model.log import Buffer
+from odradek.ports.meter import Meter, NullMeter, Usage
+from odradek.ports.object_store import ObjectInfo
+
+T = TypeVar("T")
+
+LIST_PAGE_KEYS = 1000
+_ATTEMPTS = 5  # a folder may be removed, as empty, between its making and the link into it
+
+
+class FileObjectStore:
+    """ports.object_store.ObjectStore over a folder.
+
+    Args:
+        root: the folder, created on demand.
+        fsync: False gives up durability against power loss (never against a killed process) for speed.
+        threads: how many calls run at once, off the event loop.
+    """
+
+    def __init__(self, root: Path | str, *, meter: Meter | None = None, fsync: bool = True, threads: int = 8) -> None:
+        self._objects = os.path.abspath(os.path.join(root, "objects"))
+        self._uploads = os.path.abspath(os.path.join(root, "uploads"))
+        self._meter = meter or NullMeter()
+        self._fsync = fsync
+        self._folders: set[str] = set()  # known to exist durably
+        self._pool = ThreadPoolExecutor(threads, thread_name_prefix="odradek-files")
+
+    async def put(self, key: str, parts: Sequence[Buffer]) -> None:
+        check_object_key(key)
+        size = sum(memoryview(part).nbytes for part in parts)
+        self._meter.add("PutObject", Usage(object_put_requests=1, object_bytes_written=size))
+        await self._run(lambda: self._put(key, parts))
+
+    async def get(self, key: str) -> bytes:
+        check_object_key(key)
+        return await self._read(key, 0, None)
+
+    async def get_range(self, key: str, start: int, length: int) -> bytes:
+        check_object_key(key)
+        check_range(start, length)
+        return await self._read(key, start, length)
+
+    async def head(self, key: str) -> ObjectInfo | None:
+        check_object_key(key)
+        self._meter.add("HeadObject", Usage(object_get_requests=1))
+        return await self._run(lambda: self._head(key))
+
+    async def list(self, prefix: str, *, start_after: str = "", limit: int | None = None) -> list[ObjectInfo]:
+        check_object_prefix(prefix)
+        check_limit(limit)
+        found = [*await self._run(lambda: self._list(prefix, start_after, limit))]
+        self._meter.add("ListObjectsV2", Usage(object_put_requests=len(found) // LIST_PAGE_KEYS + 1))
+        return found
+
+    async def delete(self, keys: Sequence[str]) -> None:
+        for key in keys:
+            check_object_key(key)
+        self._meter.add("DeleteObjects", Usage(object_delete_requests=-(-len(keys) // LIST_PAGE_KEYS)))
+        await self._run(lambda: self._delete(keys))
+
+    async def aclose(self) -> None:
+        """Finish the calls under way and end the threads."""
+        await asyncio.get_running_loop().run_in_executor(None, self._pool.shutdown)
+
+    def remove_stale_uploads(self) -> int:
+        """Remove what crashed uploads left; answer how many. Only for the one process that writes to the folder."""
+        try:
+            stale = [entry.path for entry in os.scandir(self._uploads)]
+        except FileNotFoundError:
+            return 0
+        for path in stale:
+            os.unlink(path)
+        return len(stale)
+
+    # --- in the threads -------------------------------------------------------------------------------------------
+
+    async def _run(self, call: Callable[[], T]) -> T:
+        try:
+            return await asyncio.get_running_loop().run_in_executor(self._pool, call)
+        except OSError as error:
+            raise StoreUnavailable(f"cannot use {error.filename or self._objects}: {error.strerror}") from error
+        except RuntimeError as error:  # the pool is shut down
+            raise StoreUnavailable(f"{self._objects} is closed") from error
+
+    def _put(self, key: str, parts: Sequence[Buffer]) -> None:
+        path = self._path(key)
+        folder = os.path.dirname(path)
+        self._make_folder(self._uploads)
+        upload = os.path.join(self._uploads, secrets.token_hex(16))
+        try:
+            with open(upload, "xb") as file:
+                for part in parts:
+                    file.write(part)
+                file.flush()
+                if self._fsync:
+                    os.fsync(file.fileno())
+            self._link(upload, path, folder, key)
+        finally:
+            try:
+                os.unlink(upload)
+            except FileNotFoundError:
+                pass
+        try:
+            self._sync_folder(folder)
+        except OSError as error:
+            raise OutcomeUnknown(f"cannot sync {folder}: {error.strerror}") from error
+
+    def _link(self, upload: str, path: str, folder: str, key: str) -> None:
+        for attempt in range(_ATTEMPTS):
+            try:
+                self._make_folder(folder)
+                os.link(upload, path)
+                return
+            except FileExistsError:
+                if os.path.isdir(path):
+                    raise ValueError(f"{key!r} is a folder of other objects here") from None
+                raise ObjectExists(key) from None
+            except NotADirectoryError:
+                raise ValueError(f"{key!r} lies under another object here") from None
+            except FileNotFoundError:
+                self._folders.discard(folder)
+                if attempt == _ATTEMPTS - 1:
+                    raise
+
+    def _make_folder(self, folder: str) -> None:
+        if folder in self._folders:
+            return None
+        try:
+            os.mkdir(folder)
+        except FileExistsError:
+            if not os.path.isdir(folder):
+                raise NotADirectoryError(folder) from None
+        except FileNotFoundError:
+            parent = os.path.dirname(folder)
+            self._folders.discard(parent)
+            self._make_folder(parent)
+            return self._make_folder(folder)
+        self._sync_folder(os.path.dirname(folder))
+        self._folders.add(folder)
+        return None
+
+    def _sync_folder(self, folder: str) -> None:
+        if not self._fsync:
+            return
+        descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+
+    async def _read(self, key: str, start: int, length: int | None) -> bytes:
+        content = b""
+        try:
+            content = await self._run(lambda: self._pread(key, start, length))
+        finally:
+            self._meter.add("GetObject", Usage(object_get_requests=1, object_bytes_read=len(content)))
+        return content
+
+    def _pread(self, key: str, start: int, length: int | None) -> bytes:
+        try:
+            descriptor = os.open(self._path(key), os.O_RDONLY | os.O_CLOEXEC)
+        except (FileNotFoundError, NotADirectoryError):
+            raise ObjectMissing(key) from None
+        try:
+            status = os.fstat(descriptor)
+            if not _is_file(status):
+                raise ObjectMissing(key)
+            end = status.st_size if length is None else min(status.st_size, start + length)
+            pieces = []
+            while start < end:  # one read answers at most 2 GB
+                pieces.append(os.pread(descriptor, end - start, start))
+                start += len(pieces[-1])
+            return pieces[0] if len(pieces) == 1 else b"".join(pieces)
+        finally:
+            os.close(descriptor)
+
+    def _head(self, key: str) -> ObjectInfo | None:
+        try:
+            status = os.stat(self._path(key))
+        except (FileNotFoundError, NotADirectoryError):
+            return None
+        return _info(key, status) if _is_file(status) else None
+
+    def _list(self, prefix: str, start_after: str, limit: int | None) -> Sequence[ObjectInfo]:
+        folder = prefix.rpartition("/")[0]
+        return list(islice(self._walk(folder + "/" if folder else "", prefix, start_after), limit))
+
+    def _walk(self, folder: str, prefix: str, start_after: str) -> Iterator[ObjectInfo]:
+        """Objects under the folder (a key's beginning that ends with a slash, or empty) in the order of their keys."""
+        try:
+            with os.scandir(self._path(folder)) as entries:
+                # With its slash a folder's name sorts where its keys do.
+                names = sorted(folder + entry.name + ("/" if entry.is_dir() else "") for entry in entries)
+        except (FileNotFoundError, NotADirectoryError):
+            return
+        for name in names:
+            if name.endswith("/"):
+                if _may_hold(name, prefix) and (name > start_after or start_after.startswith(name)):
+                    yield from self._walk(name, prefix, start_after)
+            elif name.startswith(prefix) and name > start_after:
+                info = self._head(name)
+                if info is not None:
+                    yield info
+
+    def _delete(self, keys: Sequence[str]) -> None:
+        folders = set()
+        for key in keys:
+            path = self._path(key)
+            try:
+                os.unlink(path)
+            except (FileNotFoundError, NotADirectoryError):
+                continue
+            except (IsADirectoryError, PermissionError):
+                if not os.path.isdir(path):
+                    raise
+                continue
+            folders.add(os.path.dirname(path))
+        for folder in folders:
+            self._remove_empty(folder)
+
+    def _remove_empty(self, folder: str) -> None:
+        while folder != self._objects:
+            self._folders.discard(folder)
+            try:
+                os.rmdir(folder)
+            except OSError:
+                return  # not empty, or gone
+            folder = os.path.dirname(folder)
+
+    def _path(self, key: str) -> str:
+        return os.path.join(self._objects, key)
+
+
+def _may_hold(folder: str, prefix: str) -> bool:
+    return folder.startswith(prefix) or prefix.startswith(folder)
+
+
+def _is_file(status: os.stat_result) -> bool:
+    return (status.st_mode & 0o170000) == 0o100000
+
+
+def _info(key: str, status: os.stat_result) -> ObjectInfo:
+    return ObjectInfo(key, status.st_size, status.st_mtime_ns // 1_000_000)
