@@ -32,7 +32,7 @@ from kio.schema.errors import ErrorCode as KioErrorCode
 from odradek.errors import ErrorCode, FormatError
 from odradek.model.log import Buffer
 
-ELEMENTS_MAX = 1_000_000  # in one message: far above what a client asks, far below what exhausts a process
+ELEMENTS_MAX = 500_000  # in one message: more than fits a function's answer, less than exhausts its memory
 
 _NIL = b"\0" * 16
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
