@@ -47,6 +47,8 @@ class Settings:
 
     group_heartbeat_interval_ms: int = _knob(5_000, hostile=10)
     group_session_timeout_ms: int = _knob(45_000, hostile=30)
+    group_members_max: int = _knob(250, hostile=3)  # a heartbeat reads all members of its group
+    group_attempts_max: int = _knob(30, hostile=4)  # conditional writes of a heartbeat before COORDINATOR_NOT_AVAILABLE
     offset_metadata_bytes_max: int = _knob(4_096)
     transaction_timeout_ms_max: int = _knob(900_000)
     producer_id_block: int = _knob(1, hostile=3)  # ids taken from the counter at once

@@ -1,0 +1,186 @@
+"""List, describe and delete groups.
+
+States are KIP-848's: Empty (no members), Reconciling (a member owes or waits for partitions), Stable. Assigning does
+not occur, since a target is computed in the step that raises the epoch. Members that seem dead by the clock
+(group_sessions.py) are not shown, and do not keep a group from being deleted: whether they are removed is decided on
+their versions, never on the clock alone.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+
+from odradek.engine.group_decisions import LEASES_PER_STEP, Circumstances, by_topic, decide_expiry
+from odradek.engine.group_requests import check_group_id
+from odradek.engine.group_rows import (
+    LEASE_PREFIX,
+    LEASES_END,
+    LISTING_PK,
+    group_key,
+    group_pk,
+    listing_key,
+)
+from odradek.engine.group_sessions import alive
+from odradek.engine.group_state import NO_PARTITIONS, GroupState, GroupView, MemberState
+from odradek.engine.group_store import GroupStore
+from odradek.errors import (
+    ConditionFailed,
+    ErrorCode,
+    KafkaError,
+    OutcomeUnknown,
+    StoreUnavailable,
+    TransactionCanceled,
+)
+from odradek.model.group import GroupDescription, GroupListing, MemberDescription
+from odradek.ports.clock import Clock
+from odradek.ports.table import Absent, Compare, Condition, Delete, Operation, Row, all_of
+from odradek.settings import Settings
+
+_PARALLEL_READS = 16
+_BACKOFF_S = 0.02
+
+
+async def list_groups(
+    store: GroupStore, now_ms: int, states: Sequence[str], types: Sequence[str]
+) -> list[GroupListing]:
+    """All groups, filtered. Raises KafkaError(COORDINATOR_NOT_AVAILABLE)."""
+    try:
+        group_ids = [row.key.sk for row in await store.table.query(LISTING_PK)]
+    except StoreUnavailable as error:
+        raise _unavailable() from error
+    listings = []
+    for view in await _read_all(store, group_ids):
+        if view.group is not None:
+            is_simple = view.group.epoch == 0  # it has only ever had offsets
+            kind = ("classic", "") if is_simple else ("consumer", "consumer")
+            listings.append(
+                GroupListing(view.group_id, state_of(view.group, alive(view.members.values(), now_ms)), *kind)
+            )
+    wanted_states, wanted_types = {state.lower() for state in states}, {kind.lower() for kind in types}
+    return [
+        listing
+        for listing in listings
+        if (not wanted_states or listing.state.lower() in wanted_states)
+        and (not wanted_types or listing.group_type.lower() in wanted_types)
+    ]
+
+
+async def describe_groups(store: GroupStore, now_ms: int, group_ids: Sequence[str]) -> list[GroupDescription]:
+    """The groups in the order asked for. Raises KafkaError(COORDINATOR_NOT_AVAILABLE)."""
+    return [_described(view, now_ms) for view in await _read_all(store, group_ids)]
+
+
+async def delete_group(store: GroupStore, clock: Clock, settings: Settings, group_id: str) -> ErrorCode:
+    """Delete a group that has no living members, with its leases and offsets; see `Groups.delete` for the codes.
+
+    Leases go first and the group last: a crash in between leaves a group that can be deleted again. A lease that got
+    an owner or a commit meanwhile stays, and so does then the group.
+    """
+    try:
+        check_group_id(group_id)
+    except KafkaError as error:
+        return error.code
+    for attempt in range(settings.group_attempts_max):
+        try:
+            view = await store.read(group_id)
+            if view.group is None:
+                return ErrorCode.NONE if attempt else ErrorCode.GROUP_ID_NOT_FOUND
+            if alive(view.members.values(), clock.now_ms()):
+                return ErrorCode.NON_EMPTY_GROUP
+            if view.members:
+                await evict(store, clock, settings, view)
+                continue
+            leases = await store.table.query(group_pk(group_id), sk_from=LEASE_PREFIX, sk_to=LEASES_END)
+            while len(leases) > LEASES_PER_STEP:
+                await store.table.transact([_delete_lease(row) for row in leases[:LEASES_PER_STEP]])
+                leases = leases[LEASES_PER_STEP:]
+            is_as_read = Compare(("n",), "=", view.group.version)
+            await store.table.transact(
+                [
+                    Delete(group_key(group_id), is_as_read),
+                    Delete(listing_key(group_id)),
+                    *(_delete_lease(row) for row in leases),
+                ]
+            )
+        except (ConditionFailed, TransactionCanceled, OutcomeUnknown, StoreUnavailable):
+            await clock.sleep(min(_BACKOFF_S * 2**attempt, 1.0))
+        else:
+            return ErrorCode.NONE
+    return ErrorCode.COORDINATOR_NOT_AVAILABLE
+
+
+async def evict(store: GroupStore, clock: Clock, settings: Settings, view: GroupView) -> None:
+    """One step of removing all members, who seem dead; the caller reads again. Raises as `GroupStore.write`."""
+    # Nobody stays, so the target is empty and no topic matters.
+    around = Circumstances({}, clock.now_ms(), b"", settings)
+    await store.write(view, decide_expiry(view, list(view.members.values()), around))
+
+
+def state_of(group: GroupState, members: Sequence[MemberState]) -> str:
+    """The group's state as Kafka names it."""
+    if not members:
+        return "Empty"
+    is_settled = all(
+        member.is_away
+        or (
+            member.epoch == group.epoch
+            and not member.revoking
+            and member.assigned == group.target.get(member.member_id, NO_PARTITIONS)
+        )
+        for member in members
+    )
+    return "Stable" if is_settled else "Reconciling"
+
+
+def _described(view: GroupView, now_ms: int) -> GroupDescription:
+    if view.group is None:
+        return GroupDescription(
+            view.group_id, ErrorCode.GROUP_ID_NOT_FOUND, f"group {view.group_id!r} does not exist", "Dead"
+        )
+    members = alive(view.members.values(), now_ms)
+    return GroupDescription(
+        view.group_id,
+        state=state_of(view.group, members),
+        group_epoch=view.group.epoch,
+        assignment_epoch=view.group.epoch,
+        assignor=view.group.assignor,
+        members=tuple(
+            MemberDescription(
+                member_id=member.member_id,
+                instance_id=member.instance_id,
+                rack_id=member.rack_id,
+                member_epoch=member.epoch,
+                client_id=member.client_id,
+                client_host=member.client_host,
+                subscribed_topic_names=member.subscribed_topic_names,
+                subscribed_topic_regex=member.subscribed_topic_regex,
+                assignment=by_topic(member.assigned),
+                target_assignment=by_topic(view.group.target.get(member.member_id, NO_PARTITIONS)),
+            )
+            for member in members
+        ),
+    )
+
+
+def _delete_lease(row: Row) -> Operation:
+    """Delete a lease if it is as read: nobody owns it and the last commit is the one seen."""
+    commit_ms = row.item.get("c")
+    unchanged: Condition = Compare(("c",), "=", commit_ms) if isinstance(commit_ms, int) else Absent(("c",))
+    return Delete(row.key, all_of(Absent(("o",)), unchanged))
+
+
+async def _read_all(store: GroupStore, group_ids: Sequence[str]) -> list[GroupView]:
+    views: list[GroupView] = []
+    try:
+        for start in range(0, len(group_ids), _PARALLEL_READS):
+            views += await asyncio.gather(
+                *(store.read(group_id) for group_id in group_ids[start : start + _PARALLEL_READS])
+            )
+    except StoreUnavailable as error:
+        raise _unavailable() from error
+    return views
+
+
+def _unavailable() -> KafkaError:
+    return KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE, "the groups table is not reachable now: try again")
