@@ -133,6 +133,11 @@ def test_refuses_another_service_or_region() -> None:
         verify(request, KEY, now_ms)
 
 
+def test_a_key_without_a_region_accepts_any() -> None:
+    request, now_ms = signed(key=SigningKey(KEY.access_key_id, KEY.secret_access_key, "eu-west-1"))
+    verify(request, SigningKey(KEY.access_key_id, KEY.secret_access_key), now_ms)
+
+
 def test_refuses_an_unsigned_amz_header() -> None:
     request, now_ms = signed()
     with pytest.raises(SignatureRefused, match="must be signed: x-amz-target"):

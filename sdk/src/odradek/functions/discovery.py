@@ -15,15 +15,22 @@ from odradek.protocol.api import FunctionName
 
 @dataclass(frozen=True, slots=True)
 class Discovery:
-    """What the coordinator knows about its siblings."""
+    """What the coordinator knows about its siblings.
+
+    An address that is a mere path lies on the host that the client called: the coordinator's own (a function on AWS
+    cannot know its URL beforehand), and all of them in the embedded service (which may be reached by several names).
+    """
 
     cluster_id: str
     region: str
-    functions: Mapping[FunctionName, str] = field(default_factory=dict)
+    functions: Mapping[FunctionName, str] = field(default_factory=dict)  # URLs or paths
+    scheme: str = "https"  # of the host that the client called
 
     def document(self, domain_name: str) -> dict[str, object]:
-        """The document to answer; the coordinator's own URL is the host that was called, unless it is known."""
-        functions = {name.value: url for name, url in self.functions.items()}
-        if FunctionName.COORDINATOR not in self.functions and domain_name:
-            functions[FunctionName.COORDINATOR.value] = f"https://{domain_name}/"
+        """The document for a client that called this host."""
+        addresses = {FunctionName.COORDINATOR: "/", **self.functions}
+        functions = {
+            name.value: address if "://" in address else f"{self.scheme}://{domain_name}{address}"
+            for name, address in addresses.items()
+        }
         return {"cluster_id": self.cluster_id, "region": self.region, "functions": functions}

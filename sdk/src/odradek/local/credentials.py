@@ -27,7 +27,8 @@ class Credentials:
     region: str = DEFAULT_REGION
 
     def signing_key(self) -> SigningKey:
-        return SigningKey(self.access_key_id, self.secret_access_key, self.region)
+        """What requests are verified with; whatever region a client signs for, it is this service."""
+        return SigningKey(self.access_key_id, self.secret_access_key)
 
     def as_environment(self) -> dict[str, str]:
         """What a client's shell needs."""

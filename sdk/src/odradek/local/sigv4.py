@@ -67,11 +67,11 @@ class SignedRequest:
 
 @dataclass(frozen=True, slots=True)
 class SigningKey:
-    """Whose signature is accepted."""
+    """Whose signature is accepted; `region` None accepts the scope of any region (an embedded service is in none)."""
 
     access_key_id: str
     secret_access_key: str
-    region: str
+    region: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,7 +94,8 @@ def verify(request: SignedRequest, key: SigningKey, now_ms: int) -> None:
     _check_signed_headers(request, authorization.signed_headers)
     body_sha256 = hashlib.sha256(request.body).hexdigest()
     claimed = request.header(_HASH_HEADER)
-    expected = sign(request, key, amz_date, authorization.signed_headers, body_sha256)
+    scoped = SigningKey(key.access_key_id, key.secret_access_key, authorization.region)
+    expected = sign(request, scoped, amz_date, authorization.signed_headers, body_sha256)
     if not hmac.compare_digest(expected.encode(), authorization.signature.encode()) or claimed not in {
         None,
         body_sha256,
@@ -109,7 +110,8 @@ def verify(request: SignedRequest, key: SigningKey, now_ms: int) -> None:
 def sign(
     request: SignedRequest, key: SigningKey, amz_date: str, signed_headers: Sequence[str], body_sha256: str
 ) -> str:
-    """The signature, 64 hex digits."""
+    """The signature, 64 hex digits. The key must have a region."""
+    assert key.region is not None
     scope = f"{amz_date[:8]}/{key.region}/{SERVICE}/{TERMINATOR}"
     canonical = "\n".join(
         [
@@ -152,10 +154,10 @@ def _check_scope(authorization: _Authorization, key: SigningKey, amz_date: str |
         raise SignatureRefused(
             "IncompleteSignatureException", "X-Amz-Date is missing, or its day is not that of the credential scope."
         )
-    if authorization.service != SERVICE or authorization.region != key.region:
+    if authorization.service != SERVICE or authorization.region != (key.region or authorization.region):
         raise SignatureRefused(
             "InvalidSignatureException",
-            f"The credential must be scoped to service {SERVICE!r} in region {key.region!r}, "
+            f"The credential must be scoped to service {SERVICE!r} in region {key.region or 'any'!r}, "
             f"not to {authorization.service!r} in {authorization.region!r}.",
         )
 

@@ -1,0 +1,29 @@
+"""What the library logs by `logging`, as JSON lines beside those of the invocations."""
+
+from __future__ import annotations
+
+import json
+import logging
+
+from odradek.functions.telemetry import WriteLine
+
+
+class JsonLines(logging.Handler):
+    """Writes each record as one JSON object; the stack trace of an exception is a field of it."""
+
+    def __init__(self, write_line: WriteLine) -> None:
+        super().__init__()
+        self._write_line = write_line
+
+    def emit(self, record: logging.LogRecord) -> None:
+        line = {"level": record.levelname, "message": record.getMessage(), "logger": record.name}
+        if record.exc_info:
+            line["stack"] = (self.formatter or logging.Formatter()).formatException(record.exc_info)
+        self._write_line(json.dumps(line, separators=(",", ":")))
+
+
+def log_as_json(write_line: WriteLine) -> None:
+    """Send the library's records, and only those, to `write_line`."""
+    logger = logging.getLogger("odradek")
+    logger.handlers[:] = [JsonLines(write_line)]
+    logger.propagate = False

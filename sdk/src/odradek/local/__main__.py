@@ -1,0 +1,83 @@
+"""`python -m odradek.local`: the embedded service as a process.
+
+Prints one JSON line when it is ready, `{"bootstrap_servers", "data_dir", "credentials", "pid"}`; with --log, then those
+of the functions. SIGTERM and SIGINT end it in order; SIGKILL loses nothing that was acknowledged.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+import os
+import signal
+import sys
+from pathlib import Path
+
+from odradek.errors import KafkaError
+from odradek.functions.logs import log_as_json
+from odradek.functions.telemetry import write_nowhere, write_stdout
+from odradek.local.credentials import FILE_NAME
+from odradek.local.server import FunctionLimits
+from odradek.local.service import LocalService
+from odradek.settings import Settings
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Run until told to stop; 2 where it cannot start, after one line that says why."""
+    options = _parser().parse_args(arguments)
+    try:
+        asyncio.run(_serve(options))
+    except KafkaError as error:
+        print(f"odradek: {error}", file=sys.stderr)
+        return 2
+    return 0
+
+
+async def _serve(options: argparse.Namespace) -> None:
+    loop, stopping = asyncio.get_running_loop(), asyncio.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, stopping.set)
+    write_line = write_stdout if options.log else write_nowhere
+    log_as_json(_write_stderr)
+    async with LocalService(
+        options.data_dir,
+        host=options.host,
+        port=options.port,
+        settings=Settings.from_env(os.environ),
+        limits=FunctionLimits(options.memory_mb, options.timeout_s),
+        synchronous=options.synchronous,
+        write_line=write_line,
+    ) as service:
+        write_stdout(
+            json.dumps(
+                {
+                    "bootstrap_servers": service.bootstrap_servers,
+                    "data_dir": str(service.data_dir.resolve()),
+                    "credentials": str((service.data_dir / FILE_NAME).resolve()),
+                    "pid": os.getpid(),
+                }
+            )
+        )
+        await stopping.wait()
+
+
+def _write_stderr(line: str) -> None:
+    sys.stderr.write(line + "\n")
+
+
+def _parser() -> argparse.ArgumentParser:
+    limits = FunctionLimits()
+    parser = argparse.ArgumentParser(prog="python -m odradek.local", description="Run the embedded service.")
+    parser.add_argument("--data-dir", type=Path, required=True, help="where everything is stored")
+    parser.add_argument("--host", default="127.0.0.1", help="address to listen on (127.0.0.1)")
+    parser.add_argument("--port", type=int, default=0, help="port to listen on (0: a free one)")
+    parser.add_argument("--memory-mb", type=int, default=limits.memory_mb, help="memory of a function, for its cost")
+    parser.add_argument("--timeout-s", type=float, default=limits.timeout_s, help="time limit of a function")
+    parser.add_argument("--synchronous", choices=["FULL", "NORMAL"], default="FULL", help="FULL survives power loss")
+    parser.add_argument("--log", action="store_true", help="print the functions' log lines")
+    return parser
+
+
+if __name__ == "__main__":
+    sys.exit(main())

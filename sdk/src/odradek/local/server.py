@@ -1,0 +1,141 @@
+"""The local function-URL server: HTTP, SigV4, events, limits, and the functions behind it.
+
+    GET  /.well-known/odradek           -> coordinator
+    POST /produce  /fetch  /coordinator  /admin
+    ANY  /<function>/<path>             -> that function, which sees /<path>
+
+What Lambda itself would answer - 403 unsigned, 413 too large, 502 a response that cannot be used, 504 out of time - is
+answered here, in AWS's shape, before or instead of the function. Every request must be signed, discovery too. All
+functions run on the one loop; a long poll holds no thread.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+import uuid
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from aiohttp import web
+
+from odradek.functions.event import DISCOVERY_PATH
+from odradek.functions.handler import FunctionHandler
+from odradek.limits import FUNCTION_PAYLOAD_BYTES_MAX
+from odradek.local.context import LocalContext
+from odradek.local.function_url import HttpResponse, ServiceRefused, build_event, read_response
+from odradek.local.sigv4 import SignatureRefused, SignedRequest, SigningKey, verify
+from odradek.ports.clock import Clock
+from odradek.protocol.api import FunctionName
+
+_SHUTDOWN_GRACE_S = 3.0
+
+
+@dataclass(frozen=True, slots=True)
+class FunctionLimits:
+    """How the functions are configured, as on Lambda."""
+
+    memory_mb: int = 1769  # one whole vCPU
+    timeout_s: float = 30.0
+
+
+class FunctionUrlServer:
+    """Serves functions on one address.
+
+    Args:
+        functions: the handlers by name.
+        key: whose signatures are accepted.
+        clock: for signatures, deadlines and events.
+        limits: memory and time of every function.
+    """
+
+    def __init__(
+        self,
+        functions: Mapping[FunctionName, FunctionHandler],
+        *,
+        key: SigningKey,
+        clock: Clock,
+        limits: FunctionLimits,
+    ) -> None:
+        self._functions = functions
+        self._key = key
+        self._clock = clock
+        self._limits = limits
+        self._runner: web.ServerRunner | None = None
+
+    async def start(self, listener: socket.socket) -> None:
+        """Serve on a listening socket, which is closed with the server."""
+        self._runner = web.ServerRunner(web.Server(self._serve, access_log=None), shutdown_timeout=_SHUTDOWN_GRACE_S)
+        await self._runner.setup()
+        await web.SockSite(self._runner, listener).start()
+
+    async def stop(self) -> None:
+        """Stop listening, let what runs finish for a moment, close the rest. May be repeated."""
+        if self._runner is not None:
+            runner, self._runner = self._runner, None
+            await runner.cleanup()
+
+    async def _serve(self, request: web.BaseRequest) -> web.StreamResponse:
+        request_id = str(uuid.uuid4())
+        try:
+            answer = await self._answer(request, request_id)
+        except ServiceRefused as refused:
+            answer = refused.response(request_id)
+        return web.Response(status=answer.status, body=answer.body, headers=answer.headers)
+
+    async def _answer(self, request: web.BaseRequest, request_id: str) -> HttpResponse:
+        path, _, query = request.raw_path.partition("?")
+        signed = SignedRequest(request.method, path, query, list(request.headers.items()), await _read_body(request))
+        try:
+            verify(signed, self._key, self._clock.now_ms())
+        except SignatureRefused as refused:
+            raise ServiceRefused(403, refused.error_type, str(refused)) from None
+        function, raw_path = route(path)
+        event = build_event(
+            signed,
+            raw_path=raw_path,
+            access_key_id=self._key.access_key_id,
+            source_ip=request.remote or "",
+            request_id=request_id,
+            now_ms=self._clock.now_ms(),
+        )
+        context = LocalContext(
+            function_name=f"odradek-{function.value}",
+            memory_limit_in_mb=self._limits.memory_mb,
+            aws_request_id=request_id,
+            deadline_s=self._clock.monotonic() + self._limits.timeout_s,
+            monotonic=self._clock.monotonic,
+        )
+        try:
+            async with asyncio.timeout(self._limits.timeout_s):
+                response = await self._functions[function].handle(event, context)
+        except TimeoutError:
+            raise ServiceRefused(
+                504, "Sandbox.Timedout", f"Task timed out after {self._limits.timeout_s:.2f} seconds"
+            ) from None
+        return read_response(response)
+
+
+def route(path: str) -> tuple[FunctionName, str]:
+    """The function that a path belongs to, and the path within its URL. Raises ServiceRefused(404)."""
+    if path == DISCOVERY_PATH:
+        return FunctionName.COORDINATOR, path
+    name, _, rest = path.removeprefix("/").partition("/")
+    if name not in set(FunctionName):
+        known = ", ".join(f"/{each.value}" for each in FunctionName)
+        raise ServiceRefused(404, "ResourceNotFoundException", f"No function is at {path!r}: there are {known}.")
+    return FunctionName(name), f"/{rest}"
+
+
+async def _read_body(request: web.BaseRequest) -> bytes:
+    """The body, up to what could fit an event at all. Raises ServiceRefused(413)."""
+    parts: list[bytes] = []
+    size = 0
+    async for chunk in request.content.iter_any():
+        size += len(chunk)
+        if size > FUNCTION_PAYLOAD_BYTES_MAX:
+            raise ServiceRefused(
+                413, "RequestTooLargeException", f"The request is larger than {FUNCTION_PAYLOAD_BYTES_MAX} bytes."
+            )
+        parts.append(chunk)
+    return b"".join(parts)

@@ -1,0 +1,216 @@
+"""The embedded service: one process with the store, the engine, all functions and their function-URL server.
+
+    <data dir>/odradek.db, objects/ ...   the store (adapters.embedded)
+    <data dir>/credentials.json           who may call
+
+Durable: what was acknowledged is there after SIGKILL. One process a data directory; a second one is told so.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from pathlib import Path
+from types import TracebackType
+from typing import Literal, Self, TypeVar
+
+from odradek.adapters.embedded import EmbeddedStore, open_embedded
+from odradek.adapters.system import SystemClock, SystemRng
+from odradek.dispatcher import BadFrame, Dispatcher, RequestContext
+from odradek.engine.engine import Engine
+from odradek.errors import ErrorCode, KafkaError, StoreUnavailable
+from odradek.functions.discovery import Discovery
+from odradek.functions.handler import FunctionHandler
+from odradek.functions.metering import InvocationMeter
+from odradek.functions.telemetry import WriteLine, write_nowhere
+from odradek.limits import FUNCTION_BINARY_BYTES_MAX
+from odradek.local.credentials import Credentials, load_or_create_credentials
+from odradek.local.server import FunctionLimits, FunctionUrlServer
+from odradek.model.cluster import FLEET_BROKER_ID, Broker, Cluster
+from odradek.ports.clock import Clock
+from odradek.protocol.api import OWNED, FunctionName
+from odradek.settings import Settings
+
+T = TypeVar("T")
+
+
+class LocalService:
+    """An embedded service on a data directory; `start` it or use it as an async context manager.
+
+    Args:
+        data_dir: where everything is stored; made if it is not there.
+        host, port: where to listen; port 0 takes a free one.
+        settings: of the engine.
+        limits: memory and time of the functions, as on Lambda.
+        synchronous: "FULL" survives a power loss, "NORMAL" a killed process.
+        clock: the real one unless a test says otherwise.
+        write_line: where the functions log to; nowhere by default.
+
+    Attributes:
+        meter: what all invocations so far would be billed, `meter.total.usage`.
+        credentials: what clients sign with.
+    """
+
+    def __init__(
+        self,
+        data_dir: Path | str,
+        *,
+        host: str = "127.0.0.1",
+        port: int = 0,
+        settings: Settings | None = None,
+        limits: FunctionLimits | None = None,
+        synchronous: Literal["FULL", "NORMAL"] = "FULL",
+        clock: Clock | None = None,
+        write_line: WriteLine = write_nowhere,
+    ) -> None:
+        self.data_dir = Path(data_dir)
+        self.settings = settings or Settings()
+        self.meter = InvocationMeter()
+        self._host = host
+        self._port = port
+        self._limits = limits or FunctionLimits()
+        self._synchronous: Literal["FULL", "NORMAL"] = synchronous
+        self._clock = clock or SystemClock()
+        self._write_line = write_line
+        self._store: EmbeddedStore | None = None
+        self._server: FunctionUrlServer | None = None
+        self._credentials: Credentials | None = None
+        self._engine: Engine | None = None
+        self._dispatcher: Dispatcher | None = None
+
+    # --- what callers need ----------------------------------------------------------------------------------------
+
+    @property
+    def bootstrap_servers(self) -> str:
+        """The address for clients."""
+        host = "127.0.0.1" if self._host in ("", "0.0.0.0") else self._host
+        return f"http://[{host}]:{self._port}" if ":" in host else f"http://{host}:{self._port}"
+
+    @property
+    def credentials(self) -> Credentials:
+        return _started(self._credentials)
+
+    @property
+    def engine(self) -> Engine:
+        """The engine, for those who live in this process and on this loop."""
+        return _started(self._engine)
+
+    @property
+    def client_config(self) -> dict[str, str]:
+        """Keyword arguments for Producer, Consumer and Admin."""
+        return {
+            "bootstrap_servers": self.bootstrap_servers,
+            "aws_access_key_id": self.credentials.access_key_id,
+            "aws_secret_access_key": self.credentials.secret_access_key,
+            "aws_region": self.credentials.region,
+        }
+
+    async def dispatch(self, function: FunctionName, frame: bytes) -> bytes:
+        """A frame straight to the dispatcher, without HTTP: what client.transport.InProcessTransport takes.
+
+        Raises KafkaError for a frame that has no answer in the protocol.
+        """
+        context = RequestContext(
+            principal="User:local",
+            client_host="127.0.0.1",
+            transport="https",
+            allowed=OWNED[function],
+            max_response_bytes=FUNCTION_BINARY_BYTES_MAX,
+        )
+        try:
+            parts = await _started(self._dispatcher).dispatch(frame, context)
+        except BadFrame as bad:
+            raise KafkaError(bad.code, bad.message) from None
+        return b"".join(parts or ())
+
+    # --- life -----------------------------------------------------------------------------------------------------
+
+    async def start(self) -> Self:
+        """Open the store and listen.
+
+        Raises KafkaError: the data directory cannot be used (another process has it, it is read-only) or the address
+        is taken; the message says which.
+        """
+        try:
+            self._store = store = await asyncio.to_thread(
+                open_embedded, self.data_dir, meter=self.meter, synchronous=self._synchronous
+            )
+        except StoreUnavailable as error:
+            raise KafkaError(ErrorCode.INVALID_CONFIG, str(error)) from None
+        try:
+            self._credentials = load_or_create_credentials(self.data_dir)
+            self._engine = engine = Engine(
+                log=store.log,
+                groups=store.groups,
+                catalog=store.catalog,
+                objects=store.objects,
+                clock=self._clock,
+                rng=SystemRng(),
+                settings=self.settings,
+            )
+            await self._serve(engine)
+        except BaseException:
+            await self.stop()
+            raise
+        return self
+
+    async def _serve(self, engine: Engine) -> None:
+        """Make the functions and listen."""
+        listener = _listen(self._host, self._port)
+        self._port = listener.getsockname()[1]
+        cluster_id = self.settings.cluster_id
+        cluster = Cluster(cluster_id, Broker(FLEET_BROKER_ID, self._host, self._port))
+        self._dispatcher = dispatcher = Dispatcher(engine, cluster)
+        paths = {name: f"/{name.value}" for name in FunctionName}
+        discovery = Discovery(cluster_id, self.credentials.region, paths, scheme="http")
+        functions = {
+            name: FunctionHandler(
+                name,
+                dispatcher,
+                clock=self._clock,
+                meter=self.meter,
+                discovery=discovery if name is FunctionName.COORDINATOR else None,
+                cluster_id=cluster_id,
+                write_line=self._write_line,
+            )
+            for name in FunctionName
+        }
+        self._server = FunctionUrlServer(
+            functions, key=self.credentials.signing_key(), clock=self._clock, limits=self._limits
+        )
+        await self._server.start(listener)
+
+    async def stop(self) -> None:
+        """Stop listening, then close the store. May be repeated."""
+        server, self._server = self._server, None
+        if server is not None:
+            await server.stop()
+        store, self._store = self._store, None
+        if store is not None:
+            await store.aclose()
+
+    async def __aenter__(self) -> Self:
+        return await self.start()
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.stop()
+
+
+def _listen(host: str, port: int) -> socket.socket:
+    """A listening socket. Raises KafkaError(INVALID_CONFIG) where the address cannot be had."""
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    try:
+        return socket.create_server((host, port), family=family, backlog=1024)
+    except (OSError, OverflowError) as error:
+        reason = getattr(error, "strerror", None) or error
+        raise KafkaError(
+            ErrorCode.INVALID_CONFIG, f"cannot listen on {host}:{port}: {reason}; choose another --port or --host"
+        ) from None
+
+
+def _started(part: T | None) -> T:
+    if part is None:
+        raise KafkaError(ErrorCode.INVALID_CONFIG, "the service is not started: use `async with LocalService(...)`")
+    return part

@@ -1,0 +1,252 @@
+"""Build what is uploaded: the wheel (Glue), the layer (wheel and dependencies) and the functions' code. `make package`.
+
+    dist/odradek-<version>-py3-none-any.whl
+    dist/layer.zip       python/...    odradek, kio, crc32c, cramjam, boto3, their dependencies, bytecode of it all
+    dist/functions.zip   lambdas/...   the handlers
+
+By default for Lambda's Python 3.13 on arm64; `--host` builds for this machine, as the tests do. Versions are
+those of uv.lock. What the functions never import stays out (docs/decisions/0004): aiohttp, typer and rich of the light
+install, and botocore's descriptions of the services that are not called.
+
+Same inputs, same bytes: names sorted, times fixed, hash-less bytecode that does not depend on file times. A function
+cannot write bytecode next to a read-only layer, so without it every cold start compiles every module again. It is made
+by an interpreter of the target's version where this machine has one; where not, the build says what that costs.
+"""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import zipfile
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+LAMBDA_PLATFORM = "aarch64-manylinux_2_28"
+LAMBDA_PYTHON = "3.13"
+UNZIPPED_BYTES_MAX = 250 * 1024 * 1024  # Lambda: function and layers together
+NOT_IN_FUNCTIONS = ("aiohttp", "typer", "rich")  # the light install has them for clients and people
+SERVICES_CALLED = frozenset({"dynamodb", "s3", "sts"})
+_EPOCH = (1980, 1, 1, 0, 0, 0)  # the earliest time that a zip can hold
+
+
+class PackagingFailed(Exception):
+    """The message says what to do."""
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """For which machine."""
+
+    python_version: str
+    platform: str | None  # None: this machine
+
+    @classmethod
+    def host(cls) -> Target:
+        return cls(f"{sys.version_info.major}.{sys.version_info.minor}", None)
+
+
+@dataclass(frozen=True, slots=True)
+class Artifact:
+    """A file to upload."""
+
+    path: Path
+    zipped_bytes: int
+    unzipped_bytes: int
+    sha256: str
+
+
+def build(out: Path, target: Target) -> list[Artifact]:
+    """Build all three into `out`. Raises PackagingFailed."""
+    out.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(prefix="odradek-package-") as scratch_name:
+        scratch = Path(scratch_name)
+        wheel = build_wheel(out)
+        layer, functions = scratch / "layer", scratch / "functions"
+        install_layer(layer / "python", wheel, target, scratch)
+        shutil.copytree(ROOT / "lambdas", functions / "lambdas", ignore=shutil.ignore_patterns("__pycache__"))
+        compile_bytecode(layer / "python", "/opt/python", target)
+        compile_bytecode(functions, "/var/task", target)
+        artifacts = [
+            describe(wheel),
+            write_zip(out / "layer.zip", layer),
+            write_zip(out / "functions.zip", functions),
+        ]
+    deployed = sum(artifact.unzipped_bytes for artifact in artifacts[1:])
+    if deployed > UNZIPPED_BYTES_MAX:
+        raise PackagingFailed(
+            f"function and layer have {deployed} bytes unzipped, Lambda takes {UNZIPPED_BYTES_MAX}: leave something out"
+        )
+    return artifacts
+
+
+def build_wheel(out: Path) -> Path:
+    """The one wheel of sdk/."""
+    for old in out.glob("odradek-*.whl"):
+        old.unlink()
+    run_uv("build", "--quiet", "--wheel", "--out-dir", str(out), str(ROOT / "sdk"))
+    (wheel,) = out.glob("odradek-*.whl")
+    (out / ".gitignore").unlink(missing_ok=True)
+    return wheel
+
+
+def install_layer(python: Path, wheel: Path, target: Target, scratch: Path) -> None:
+    """Install the wheel and the locked dependencies of the functions, for the target, into a directory."""
+    requirements = scratch / "requirements.txt"
+    pruned = [argument for name in NOT_IN_FUNCTIONS for argument in ("--prune", name)]
+    requirements.write_text(
+        run_uv(
+            *("export", "--quiet", "--frozen", "--no-default-groups", "--package", "odradek", "--extra", "aws"),
+            *("--no-emit-workspace", "--no-header", "--no-annotate", *pruned),
+        )
+    )
+    platform = ["--python-platform", target.platform] if target.platform else []
+    install = ["pip", "install", "--quiet", "--no-deps", "--target", str(python), "--only-binary", ":all:"]
+    version = ["--python", sys.executable] if target == Target.host() else ["--python-version", target.python_version]
+    run_uv(*install, *version, *platform, "-r", str(requirements))
+    run_uv(*install, *version, *platform, str(wheel))
+    shutil.rmtree(python / "bin", ignore_errors=True)
+    for name in (".lock", "MANIFEST.in", "README.md"):
+        (python / name).unlink(missing_ok=True)
+    for cache in list(python.rglob("__pycache__")):
+        shutil.rmtree(cache)
+    strip_services(python)
+
+
+def strip_services(python: Path) -> None:
+    """Remove the descriptions of services that are never called: 24 of boto3's 28 MB."""
+    for service in (python / "botocore" / "data").iterdir():
+        if service.is_dir() and service.name not in SERVICES_CALLED:
+            shutil.rmtree(service)
+    for unused in ("data", "examples"):  # of the resource API
+        shutil.rmtree(python / "boto3" / unused, ignore_errors=True)
+
+
+def compile_bytecode(tree: Path, deployed_at: str, target: Target) -> None:
+    """Write bytecode beside every module, if an interpreter of the target's version is here."""
+    interpreter = find_interpreter(target.python_version)
+    if interpreter is None:
+        print(
+            f"package: no Python {target.python_version} on this machine, so {tree.name} has no bytecode: it runs, but "
+            "each cold start compiles it again. Install one, or name it with ODRADEK_BYTECODE_PYTHON.",
+            file=sys.stderr,
+        )
+        return
+    subprocess.run(
+        [
+            *(str(interpreter), "-I", "-m", "compileall", "-q", "--invalidation-mode", "unchecked-hash"),
+            *("-s", str(tree), "-p", deployed_at, str(tree)),
+        ],
+        check=True,
+        env={"PYTHONHASHSEED": "0", "PATH": os.environ.get("PATH", "")},
+        stdout=subprocess.DEVNULL,
+    )
+
+
+def find_interpreter(version: str) -> Path | None:
+    """An interpreter of this minor version: ours, a named one, one on PATH, or one of pyenv's."""
+    pyenv = Path(os.environ.get("PYENV_ROOT", Path.home() / ".pyenv")) / "versions"
+    named = os.environ.get("ODRADEK_BYTECODE_PYTHON")
+    candidates = [
+        *([named] if named else []),
+        sys.executable,
+        shutil.which(f"python{version}"),
+        *sorted(map(str, pyenv.glob(f"{version}*/bin/python{version}"))),
+    ]
+    return next((Path(path) for path in candidates if path and _version_of(path) == version), None)
+
+
+def _version_of(interpreter: str) -> str | None:
+    question = "import sys; print('%d.%d' % sys.version_info[:2])"
+    try:
+        answer = subprocess.run([interpreter, "-I", "-c", question], capture_output=True, text=True, check=True)
+    except (OSError, subprocess.CalledProcessError):
+        return None
+    return answer.stdout.strip()
+
+
+def write_zip(path: Path, tree: Path) -> Artifact:
+    """Zip a directory so that equal trees give equal bytes."""
+    path.unlink(missing_ok=True)
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED, compresslevel=9) as archive:
+        for file in _files(tree):
+            entry = zipfile.ZipInfo(file.relative_to(tree).as_posix(), _EPOCH)
+            entry.create_system = 3  # Unix, so that the mode below counts
+            entry.external_attr = (0o100755 if file.suffix == ".so" else 0o100644) << 16
+            entry.compress_type = zipfile.ZIP_DEFLATED
+            archive.writestr(entry, _content(file))
+    return describe(path)
+
+
+def _files(tree: Path) -> Iterator[Path]:
+    return iter(sorted(file for file in tree.rglob("*") if file.is_file()))
+
+
+def _content(file: Path) -> bytes:
+    """A file's bytes; lines that tell where and when it was installed are left out."""
+    content = file.read_bytes()
+    if file.name == "RECORD" and file.parent.suffix == ".dist-info":
+        lines = content.splitlines(keepends=True)
+        return b"".join(sorted(line for line in lines if not re.search(rb"__pycache__|direct_url|uv_cache|bin/", line)))
+    if file.name in {"direct_url.json", "uv_cache.json"}:
+        return b"{}"
+    return content
+
+
+def describe(path: Path) -> Artifact:
+    """Sizes and hash of an archive."""
+    with zipfile.ZipFile(path) as archive:
+        unzipped = sum(entry.file_size for entry in archive.infolist())
+    return Artifact(path, path.stat().st_size, unzipped, hashlib.sha256(path.read_bytes()).hexdigest())
+
+
+def run_uv(*arguments: str) -> str:
+    """Run uv. Raises PackagingFailed with what it said."""
+    uv = Path(sys.executable).parent / "uv"
+    command = [str(uv) if uv.exists() else shutil.which("uv") or "uv", *arguments]
+    try:
+        return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True).stdout
+    except FileNotFoundError:
+        raise PackagingFailed("uv is not here: run `make setup`") from None
+    except subprocess.CalledProcessError as error:
+        raise PackagingFailed(f"`uv {' '.join(arguments[:3])} ...` failed:\n{error.stderr.strip()}") from None
+
+
+def table(artifacts: Iterable[Artifact]) -> str:
+    """What was built, for people."""
+    lines = [f"{'artifact':<32} {'zipped MB':>10} {'unzipped MB':>12}  sha256"]
+    lines += [
+        f"{a.path.name:<32} {a.zipped_bytes / 1e6:>10.2f} {a.unzipped_bytes / 1e6:>12.2f}  {a.sha256[:16]}"
+        for a in artifacts
+    ]
+    return "\n".join(lines)
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description="Build the wheel, the layer and the functions' code.")
+    parser.add_argument("--out", type=Path, default=ROOT / "dist", help="where to (dist)")
+    parser.add_argument("--platform", default=LAMBDA_PLATFORM, help=f"uv's name of the platform ({LAMBDA_PLATFORM})")
+    parser.add_argument("--python-version", default=LAMBDA_PYTHON, help=f"minor version ({LAMBDA_PYTHON})")
+    parser.add_argument("--host", action="store_true", help="for this machine and this Python instead")
+    arguments = parser.parse_args()
+    target = Target.host() if arguments.host else Target(arguments.python_version, arguments.platform)
+    try:
+        artifacts = build(arguments.out.resolve(), target)
+    except PackagingFailed as failed:
+        print(f"package: {failed}", file=sys.stderr)
+        return 1
+    print(table(artifacts))
+    deployed = sum(artifact.unzipped_bytes for artifact in artifacts[1:])
+    print(f"function and layer unzipped: {deployed / 1e6:.1f} of {UNZIPPED_BYTES_MAX / 1e6:.1f} MB")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
