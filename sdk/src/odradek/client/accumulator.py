@@ -1,0 +1,271 @@
+"""Where records wait to become batches. Any thread appends; the event loop drains.
+
+One lock guards lanes, open batches and the memory count; it is held for microseconds. An append wakes the loop only
+when the loop has to look again: a new batch (its linger begins) or a sealed one (it may go).
+
+A drain takes what is ready: sealed by size, lingered, or flushed. When one partition is ready, the others' open
+batches ride along, since a call and its upload cost more than a smaller batch. Several batches, at most one a
+partition, share a request up to max_request_size.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Iterable, Sequence
+
+from odradek.client.batch import BatchState, ProducerBatch
+from odradek.client.config import ProducerConfig
+from odradek.client.lane import Lane
+from odradek.client.partitioner import PartitionChooser
+from odradek.client.record_future import RecordFuture
+from odradek.errors import ErrorCode, FormatError, KafkaError
+from odradek.limits import BATCH_HEADER_BYTES
+from odradek.model.record import Header
+from odradek.model.topic_partition import TopicPartition
+from odradek.ports.clock import Clock
+
+_RECORD_OVERHEAD_BYTES = 24  # lengths, deltas and header count of a record, at most, without its headers
+_HEADER_OVERHEAD_BYTES = 10
+
+
+def record_bytes(key: bytes | None, value: bytes | None, headers: Sequence[Header]) -> int:
+    """An upper bound of what a record takes in a batch without compression."""
+    size = _RECORD_OVERHEAD_BYTES
+    if key is not None:
+        size += len(key)
+    if value is not None:
+        size += len(value)
+    for name, content in headers:
+        size += _HEADER_OVERHEAD_BYTES + 4 * len(name) + (0 if content is None else len(content))
+    return size
+
+
+class Accumulator:
+    """Batches by partition, bounded by buffer_memory."""
+
+    def __init__(self, config: ProducerConfig, chooser: PartitionChooser, clock: Clock) -> None:
+        self.lock = threading.Lock()
+        self.lanes: dict[TopicPartition, Lane] = {}
+        self.incomplete: set[ProducerBatch] = set()  # all without an outcome
+        self.bytes_held = 0
+        self._config = config
+        self._chooser = chooser
+        self._clock = clock
+        self._serial = 0
+        self._linger_s = config.linger_ms / 1000
+        self._record_bytes_max = min(config.max_request_size, config.buffer_memory) - BATCH_HEADER_BYTES
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._loop_thread: int | None = None
+        self._work = asyncio.Event()
+        self._woken = False
+
+    def bind(self, loop: asyncio.AbstractEventLoop) -> None:
+        """Called on the loop that drains."""
+        self._loop = loop
+        self._loop_thread = threading.get_ident()
+
+    # --- append: any thread ---------------------------------------------------------------------------------------
+
+    def append(
+        self,
+        topic: str,
+        partition: int | None,
+        partition_count: int,
+        timestamp_ms: int,
+        key: bytes | None,
+        value: bytes | None,
+        headers: Sequence[Header],
+    ) -> RecordFuture | None:
+        """Add a record; None where buffer_memory has no room for it now.
+
+        Raises:
+            KafkaError: MESSAGE_TOO_LARGE; INVALID_RECORD for a record that cannot be written; what the partitioner
+                raised.
+        """
+        size = record_bytes(key, value, headers)
+        if size > self._record_bytes_max:
+            raise KafkaError(
+                ErrorCode.MESSAGE_TOO_LARGE,
+                f"the record has {size} bytes, more than max_request_size={self._config.max_request_size} "
+                f"and buffer_memory={self._config.buffer_memory} let through",
+            )
+        wake = False
+        with self.lock:
+            if self.bytes_held + size > self._config.buffer_memory:
+                return None
+            if partition is None:
+                partition = self._chooser.choose(topic, key, value, partition_count)
+            name = TopicPartition(topic, partition)
+            lane = self.lanes.get(name)
+            if lane is None:
+                lane = self.lanes[name] = Lane(
+                    name,
+                    idempotent=self._config.enable_idempotence,
+                    in_flight_max=self._config.max_in_flight_requests_per_connection,
+                )
+            batch = lane.open
+            if batch is not None and batch.uncompressed_bytes + size > self._config.batch_size:
+                self._seal(lane)
+                batch = None
+            if batch is None:
+                batch = self._new_batch(name)
+                wake = True
+            try:
+                future = batch.append(timestamp_ms, key, value, headers, size)  # type: ignore[arg-type]
+            except (FormatError, TypeError, ValueError, AttributeError) as error:
+                raise _invalid(error) from error
+            if lane.open is None:
+                lane.open = batch
+                self.incomplete.add(batch)
+            self.bytes_held += size
+            if batch.uncompressed_bytes >= self._config.batch_size:
+                self._seal(lane)
+                wake = True
+        if wake:
+            self.wake()
+        return future
+
+    def _new_batch(self, partition: TopicPartition) -> ProducerBatch:
+        self._serial += 1
+        return ProducerBatch(
+            partition,
+            self._serial,
+            self._clock.monotonic(),
+            self._config.compression,
+            self._config.compression_level,
+            self._loop_thread,
+        )
+
+    def _seal(self, lane: Lane) -> None:
+        lane.seal()
+        self._chooser.batch_sealed(lane.partition.topic, lane.partition.partition)
+
+    # --- waking the loop ------------------------------------------------------------------------------------------
+
+    def wake(self) -> None:
+        """Let the loop look again; cheap where it was told already."""
+        if self._woken or self._loop is None:
+            return
+        self._woken = True
+        if threading.get_ident() == self._loop_thread:
+            self._work.set()
+        else:
+            try:
+                self._loop.call_soon_threadsafe(self._work.set)
+            except RuntimeError:  # the loop is closed: the batch fails with the producer
+                return
+
+    @property
+    def work(self) -> asyncio.Event:
+        """Set when there is something to look at."""
+        return self._work
+
+    def rest(self) -> None:
+        """The loop has looked; the next append wakes it again. Called on the loop, before it looks."""
+        self._work.clear()
+        self._woken = False
+
+    # --- drain: the loop, under the lock --------------------------------------------------------------------------
+
+    def seal_for_flush(self) -> int:
+        """Let everything that waits go at once; the serial up to which a flush has to wait."""
+        with self.lock:
+            for lane in self.lanes.values():
+                if lane.open is not None:
+                    self._seal(lane)
+            return self._serial
+
+    def is_complete_up_to(self, serial: int) -> bool:
+        """Whether all batches up to this one have an outcome."""
+        with self.lock:
+            return all(batch.serial > serial for batch in self.incomplete)
+
+    def take_requests(self, now_s: float, requests_max: int) -> tuple[list[list[ProducerBatch]], float | None]:
+        """Batches to send now, grouped into requests, and the seconds until something else may become ready.
+
+        The batches are marked as in flight and encoded.
+        """
+        requests: list[list[ProducerBatch]] = []
+        wait_s: float | None = None
+        while len(requests) < requests_max:
+            with self.lock:
+                ready, wait_s = self._ready(now_s)
+                picked = []
+                for lane in ready:
+                    batch = lane.next_to_send(now_s)
+                    if batch is not None:
+                        lane.send(batch, now_s)
+                        picked.append((lane, batch))
+            if not picked:
+                break
+            requests += self._pack(picked, requests_max - len(requests))
+        return requests, wait_s
+
+    def _pack(self, picked: list[tuple[Lane, ProducerBatch]], requests_max: int) -> list[list[ProducerBatch]]:
+        """Encode, outside the lock since compression takes its time, and fill requests; put back what finds no room."""
+        requests: list[list[ProducerBatch]] = [[]]
+        size = 0
+        for at, (lane, batch) in enumerate(picked):
+            size += len(batch.encode(lane.producer_id, lane.producer_epoch))
+            if size > self._config.max_request_size and requests[-1]:
+                if len(requests) == requests_max:
+                    with self.lock:
+                        for left_lane, left in picked[at:]:
+                            left_lane.put_back(left)
+                    break
+                requests.append([])
+                size = batch.size_bytes
+            requests[-1].append(batch)
+        return requests
+
+    def _ready(self, now_s: float) -> tuple[list[Lane], float | None]:
+        """Lanes with something to send, oldest first, and the time until the next may have."""
+        wait_s: float | None = None
+        ready: list[Lane] = []
+        lingering: list[Lane] = []
+        for lane in self.lanes.values():
+            pause_s = lane.not_before_s - now_s
+            if lane.batches and pause_s > 0:
+                wait_s = pause_s if wait_s is None else min(wait_s, pause_s)
+            elif lane.next_to_send(now_s) is not None:
+                ready.append(lane)
+            elif lane.open is not None and lane.may_start(now_s):
+                left_s = lane.open.created_s + self._linger_s - now_s
+                if left_s <= 0 or self._memory_is_short:
+                    self._seal(lane)
+                    ready.append(lane)
+                else:
+                    wait_s = left_s if wait_s is None else min(wait_s, left_s)
+                    lingering.append(lane)
+        if ready:
+            for lane in lingering:
+                self._seal(lane)
+            ready += lingering
+        ready.sort(key=lambda lane: lane.batches[0].created_s)
+        return ready, wait_s
+
+    @property
+    def _memory_is_short(self) -> bool:
+        return self.bytes_held * 2 > self._config.buffer_memory
+
+    def expired(self, now_s: float, delivery_timeout_s: float) -> list[ProducerBatch]:
+        """Batches that waited too long. One in flight is left to its answer."""
+        with self.lock:
+            return [
+                batch
+                for batch in self.incomplete
+                if now_s >= batch.created_s + delivery_timeout_s and batch.state is not BatchState.IN_FLIGHT
+            ]
+
+    def remove(self, batches: Iterable[ProducerBatch]) -> None:
+        """The batches have an outcome: their memory is free. The caller holds the lock."""
+        for batch in batches:
+            if batch in self.incomplete:
+                self.incomplete.discard(batch)
+                self.bytes_held -= batch.bytes_held
+
+
+def _invalid(error: Exception) -> KafkaError:
+    code = error.code if isinstance(error, FormatError) else ErrorCode.INVALID_RECORD
+    return KafkaError(code, f"the record cannot be written: {error}")

@@ -1,0 +1,271 @@
+"""The admin client, async: what odradek.aio.Admin is, and what the synchronous face runs.
+
+A call over several topics or groups does all that it can; then the first that failed is raised, by its name. After an
+attempt without an answer, a topic that "already exists" or is "already gone" counts as done: the goal is reached.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from types import TracebackType
+from typing import Any, Self, TypeVar
+
+from odradek.client import admin_calls as calls
+from odradek.client import offset_calls
+from odradek.client.admin_types import (
+    ConsumerGroupDescription,
+    NewTopic,
+    OffsetAndTimestamp,
+    TopicDescription,
+)
+from odradek.client.config import AdminConfig
+from odradek.client.connection import Connection, TopicMetadata, error_code
+from odradek.client.retry import may_have_applied
+from odradek.errors import ErrorCode, KafkaError
+from odradek.model.group import GroupListing
+from odradek.model.log import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP
+from odradek.model.topic import ConfigEntry
+from odradek.model.topic_partition import OffsetAndMetadata, TopicPartition
+
+R = TypeVar("R")
+
+_DEFAULT_SOURCE = 5  # ConfigSource.DEFAULT_CONFIG
+
+OffsetSpec = int | str
+"""A timestamp in ms, "earliest" or "latest"."""
+
+_SPECS = {"earliest": EARLIEST_TIMESTAMP, "latest": LATEST_TIMESTAMP}
+
+
+class Admin:
+    """Manages topics and groups. Use it as an async context manager, or `start` it and `close` it.
+
+    Raises KafkaError(INVALID_CONFIG) for a configuration that is unknown or cannot work.
+    """
+
+    def __init__(self, config: AdminConfig | None = None, /, **configs: Any) -> None:
+        self.config = config if config is not None else AdminConfig.of(configs)
+        self._connection = Connection(self.config)
+
+    async def start(self) -> Self:
+        """Connect. Raises KafkaError that names the address where it is wrong."""
+        await self._connection.connect()
+        return self
+
+    async def close(self) -> None:
+        """Release connections."""
+        await self._connection.close()
+
+    async def __aenter__(self) -> Self:
+        return await self.start()
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.close()
+
+    # --- topics ---------------------------------------------------------------------------------------------------
+
+    async def create_topics(self, topics: Sequence[NewTopic], *, validate_only: bool = False) -> None:
+        """Create topics.
+
+        Raises KafkaError: TOPIC_ALREADY_EXISTS, INVALID_TOPIC_EXCEPTION, INVALID_PARTITIONS, INVALID_CONFIG ...
+        """
+        request = calls.create_topics_request(
+            [(topic.name, topic.num_partitions, topic.replication_factor, topic.configs) for topic in topics],
+            timeout_ms=self.config.request_timeout_ms,
+            validate_only=validate_only,
+        )
+        await self._change(
+            request,
+            calls.CreateTopicsResponse,
+            "CreateTopics",
+            lambda response: [(f"topic {t.name!r}", t.error_code, t.error_message) for t in response.topics],
+            reached=ErrorCode.TOPIC_ALREADY_EXISTS,
+        )
+        for topic in topics:
+            self._connection.metadata.forget(topic.name)
+
+    async def delete_topics(self, topics: Iterable[str]) -> None:
+        """Delete topics with all their records. Raises KafkaError: UNKNOWN_TOPIC_OR_PARTITION ..."""
+        names = list(topics)
+        await self._change(
+            calls.delete_topics_request(names, timeout_ms=self.config.request_timeout_ms),
+            calls.DeleteTopicsResponse,
+            "DeleteTopics",
+            lambda response: [(f"topic {t.name!r}", t.error_code, t.error_message) for t in response.responses],
+            reached=ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+        )
+        for name in names:
+            self._connection.metadata.forget(name)
+
+    async def create_partitions(self, counts: Mapping[str, int]) -> None:
+        """Raise the number of partitions: topic -> new total. Raises KafkaError: INVALID_PARTITIONS ..."""
+        await self._change(
+            calls.create_partitions_request(counts, timeout_ms=self.config.request_timeout_ms),
+            calls.CreatePartitionsResponse,
+            "CreatePartitions",
+            lambda response: [(f"topic {t.name!r}", t.error_code, t.error_message) for t in response.results],
+            reached=None,
+        )
+        for name in counts:
+            self._connection.metadata.forget(name)
+
+    async def list_topics(self) -> list[str]:
+        """Names of all topics, sorted."""
+        return sorted(await self._connection.metadata.refresh(None))
+
+    async def describe_topics(self, topics: Iterable[str]) -> dict[str, TopicDescription]:
+        """Topics by name. Raises KafkaError(UNKNOWN_TOPIC_OR_PARTITION) for one that does not exist."""
+        found = await self._connection.metadata.refresh(list(topics))
+        described = {}
+        for name, topic in found.items():
+            if isinstance(topic, KafkaError):
+                raise topic
+            described[name] = _description(topic)
+        return described
+
+    async def describe_configs(self, topics: Iterable[str]) -> dict[str, dict[str, ConfigEntry]]:
+        """Configuration by topic and name, with defaults. Raises KafkaError."""
+        response = await self._connection.call(
+            calls.describe_configs_request(topics), calls.DescribeConfigsResponse, "DescribeConfigs"
+        )
+        described = {}
+        for result in response.results:
+            _raise_for(f"topic {result.resource_name!r}", result.error_code, result.error_message)
+            described[result.resource_name] = {
+                entry.name: ConfigEntry(
+                    entry.name,
+                    entry.value,
+                    entry.config_source == _DEFAULT_SOURCE,
+                    entry.read_only,
+                    int(entry.config_type),
+                    entry.documentation or "",
+                )
+                for entry in result.configs
+            }
+        return described
+
+    async def list_offsets(
+        self, partitions: Mapping[TopicPartition, OffsetSpec]
+    ) -> dict[TopicPartition, OffsetAndTimestamp]:
+        """Offsets of many partitions at once: "earliest", "latest", or the first at or after a timestamp in ms."""
+        timestamps = {}
+        for partition, spec in partitions.items():
+            if isinstance(spec, str) and spec not in _SPECS:
+                raise KafkaError(
+                    ErrorCode.INVALID_REQUEST, f"{spec!r} is neither 'earliest', 'latest' nor a timestamp in ms"
+                )
+            timestamps[TopicPartition(*partition)] = _SPECS[spec] if isinstance(spec, str) else spec
+        return await offset_calls.list_offsets(self._connection, timestamps)
+
+    # --- groups ---------------------------------------------------------------------------------------------------
+
+    async def list_consumer_groups(self, states: Iterable[str] = ()) -> list[GroupListing]:
+        """All groups, or those in the given states."""
+
+        def check(response: calls.ListGroupsResponse) -> None:
+            _raise_for("groups", response.error_code, None)
+
+        response = await self._connection.call(
+            calls.list_groups_request(states), calls.ListGroupsResponse, "ListGroups", check=check
+        )
+        return [
+            GroupListing(str(group.group_id), group.group_state, group.group_type, group.protocol_type)
+            for group in response.groups
+        ]
+
+    async def describe_consumer_groups(self, group_ids: Iterable[str]) -> dict[str, ConsumerGroupDescription]:
+        """Groups by id. Raises KafkaError(GROUP_ID_NOT_FOUND) for one that does not exist."""
+
+        def check(response: calls.ConsumerGroupDescribeResponse) -> None:
+            for group in response.groups:
+                _raise_for(f"group {group.group_id!r}", group.error_code, group.error_message)
+
+        response = await self._connection.call(
+            calls.describe_groups_request(group_ids),
+            calls.ConsumerGroupDescribeResponse,
+            "ConsumerGroupDescribe",
+            check=check,
+        )
+        return {str(group.group_id): calls.group_description(group) for group in response.groups}
+
+    async def list_consumer_group_offsets(
+        self, group_id: str, partitions: Iterable[TopicPartition] | None = None
+    ) -> dict[TopicPartition, OffsetAndMetadata]:
+        """Committed offsets of a group; None takes all that it has."""
+        return await offset_calls.fetch_committed(self._connection, group_id, partitions)
+
+    async def alter_consumer_group_offsets(
+        self, group_id: str, offsets: Mapping[TopicPartition, OffsetAndMetadata | int]
+    ) -> None:
+        """Commit offsets for a group that has no members. Raises KafkaError: UNKNOWN_MEMBER_ID where it has some."""
+        await offset_calls.commit(
+            self._connection,
+            group_id,
+            {p: OffsetAndMetadata(o) if isinstance(o, int) else o for p, o in offsets.items()},
+        )
+
+    async def delete_consumer_groups(self, group_ids: Sequence[str]) -> None:
+        """Delete groups without members. Raises KafkaError: NON_EMPTY_GROUP, GROUP_ID_NOT_FOUND."""
+        await self._change(
+            calls.delete_groups_request(list(group_ids)),
+            calls.DeleteGroupsResponse,
+            "DeleteGroups",
+            lambda response: [(f"group {group.group_id!r}", group.error_code, None) for group in response.results],
+            reached=ErrorCode.GROUP_ID_NOT_FOUND,
+        )
+
+    # --- shared ---------------------------------------------------------------------------------------------------
+
+    async def _change(
+        self,
+        request: Any,
+        response_type: type[R],
+        what: str,
+        results: Callable[[R], Iterable[tuple[str, int, str | None]]],
+        *,
+        reached: ErrorCode | None,
+    ) -> None:
+        """A call that changes something.
+
+        Args:
+            results: what was changed, its error code and message.
+            reached: the code which, after an attempt without an answer, says that the goal is reached.
+        """
+        in_doubt = False
+
+        async def attempt(timeout_s: float) -> None:
+            nonlocal in_doubt
+            try:
+                response = await self._connection.attempt(request, response_type, timeout_s)
+            except KafkaError as error:
+                in_doubt |= may_have_applied(error)
+                raise
+            for name, code, message in results(response):
+                if in_doubt and error_code(code) is reached:
+                    continue
+                if error_code(code) is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
+                    # Retryable for a producer, that waits for a topic; who manages topics wants to know at once.
+                    raise NotThere(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"{name}: {message or 'does not exist'}")
+                _raise_for(name, code, message)
+
+        await self._connection.retrying(attempt, what)
+
+
+class NotThere(KafkaError):
+    """UNKNOWN_TOPIC_OR_PARTITION as an answer, not as a delay."""
+
+    @property
+    def is_retryable(self) -> bool:
+        return False
+
+
+def _raise_for(name: str, code: int, message: str | None) -> None:
+    known = error_code(code)
+    if known is not ErrorCode.NONE:
+        raise KafkaError(known, f"{name}: {message or known.name}")
+
+
+def _description(topic: TopicMetadata) -> TopicDescription:
+    return TopicDescription(topic.name, topic.topic_id, topic.partition_count, topic.is_internal)

@@ -1,0 +1,69 @@
+"""What an admin client is asked with and answers."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from uuid import UUID
+
+from odradek.model.topic_partition import TopicPartition
+
+
+@dataclass(frozen=True, slots=True)
+class NewTopic:
+    """A topic to create."""
+
+    name: str
+    num_partitions: int = -1  # -1: the server's default
+    replication_factor: int = -1  # Kafka's; here the store replicates and the number has no effect
+    configs: Mapping[str, str | None] = field(default_factory=dict)  # Kafka's dotted names
+
+
+@dataclass(frozen=True, slots=True)
+class TopicDescription:
+    """A topic that exists."""
+
+    name: str
+    topic_id: UUID | None
+    partition_count: int
+    is_internal: bool = False
+
+    @property
+    def partitions(self) -> tuple[TopicPartition, ...]:
+        return tuple(TopicPartition(self.name, partition) for partition in range(self.partition_count))
+
+
+@dataclass(frozen=True, slots=True)
+class OffsetAndTimestamp:
+    """An answer of list_offsets; -1 where nothing matches."""
+
+    offset: int
+    timestamp_ms: int
+    leader_epoch: int = -1
+
+
+@dataclass(frozen=True, slots=True)
+class MemberDescription:
+    """A member of a consumer group."""
+
+    member_id: str
+    instance_id: str | None
+    member_epoch: int
+    client_id: str
+    client_host: str
+    subscribed_topics: tuple[str, ...]
+    subscribed_pattern: str | None
+    assignment: tuple[TopicPartition, ...]
+    target_assignment: tuple[TopicPartition, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ConsumerGroupDescription:
+    """A consumer group."""
+
+    group_id: str
+    state: str  # Empty | Assigning | Reconciling | Stable | Dead
+    assignor: str
+    group_epoch: int
+    assignment_epoch: int
+    members: tuple[MemberDescription, ...]

@@ -1,0 +1,237 @@
+"""Configuration of the clients: Kafka's names with underscores, checked before anything is sent.
+
+A name that is not known or a value that cannot work is KafkaError(INVALID_CONFIG) with what to do. Where a default
+differs from Kafka's, the comment of the field says why.
+"""
+
+# ruff: noqa: RUF009  (_setting makes a dataclass field: it is not shared between instances)
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import MISSING, dataclass, field, fields
+from typing import Any, Self
+from urllib.parse import urlsplit
+
+from odradek.client.transport import Transport
+from odradek.errors import ErrorCode, KafkaError
+from odradek.limits import FUNCTION_BINARY_BYTES_MAX, PRODUCER_BATCHES_REMEMBERED
+from odradek.model.record import CompressionType
+from odradek.ports.clock import Clock
+from odradek.ports.rng import Rng
+
+Check = Callable[[str, Any], str | None]
+"""Returns what is wrong with a value, or None."""
+
+Serializer = Callable[[Any], bytes | None]
+Deserializer = Callable[[bytes | None], Any]
+Partitioner = Callable[[str, bytes | None, bytes | None, int], int]
+"""topic, key, value, partition count -> partition."""
+
+FRAME_OVERHEAD_BYTES = 64 * 1024  # names, headers and response fields around the records of one call
+REQUEST_BYTES_MAX = FUNCTION_BINARY_BYTES_MAX - FRAME_OVERHEAD_BYTES
+
+
+def _int(low: int, high: int = 2**31 - 1) -> Check:
+    def check(name: str, value: Any) -> str | None:
+        if isinstance(value, bool) or not isinstance(value, int):
+            return f"{name} must be a whole number, not {value!r}"
+        return None if low <= value <= high else f"{name} must be between {low} and {high}, not {value}"
+
+    return check
+
+
+def _number(low: float) -> Check:
+    def check(name: str, value: Any) -> str | None:
+        if isinstance(value, bool) or not isinstance(value, int | float):
+            return f"{name} must be a number, not {value!r}"
+        return None if value >= low else f"{name} must be at least {low}, not {value}"
+
+    return check
+
+
+def _bool(name: str, value: Any) -> str | None:
+    return None if isinstance(value, bool) else f"{name} must be True or False, not {value!r}"
+
+
+def _text(name: str, value: Any) -> str | None:
+    return None if isinstance(value, str) and value else f"{name} must be a non-empty string, not {value!r}"
+
+
+def _callable(name: str, value: Any) -> str | None:
+    return None if callable(value) else f"{name} must be a function, not {value!r}"
+
+
+def _one_of(*choices: object) -> Check:
+    def check(name: str, value: Any) -> str | None:
+        if value in choices and not isinstance(value, bool):
+            return None
+        return f"{name} must be one of {', '.join(map(str, choices))}, not {value!r}"
+
+    return check
+
+
+def _url(name: str, value: Any) -> str | None:
+    wanted = f"{name} must be the URL of the coordinator function, such as https://<id>.lambda-url.<region>.on.aws"
+    if not isinstance(value, str):
+        return f"{wanted}, not {value!r}"
+    parts = urlsplit(value)
+    if parts.scheme in {"http", "https"} and parts.hostname:
+        return None
+    if re.fullmatch(r"[\w.-]+:\d+", value):
+        return f"{wanted}; {value!r} looks like a Kafka broker, which a Kafka client speaks to"
+    return f"{wanted}, not {value!r}"
+
+
+def _partitioner(name: str, value: Any) -> str | None:
+    if callable(value) or value in {"default", "round_robin"}:
+        return None
+    return f"{name} must be 'default', 'round_robin' or a function, not {value!r}"
+
+
+def _setting(default: Any, check: Check) -> Any:
+    """A field; a None default means "not given" and is not checked."""
+    return field(default=default, metadata={"check": check})
+
+
+@dataclass(frozen=True, kw_only=True)
+class ClientConfig:
+    """What every client takes."""
+
+    bootstrap_servers: str | None = _setting(None, _url)  # URL of the coordinator function or the local service
+    client_id: str = _setting("odradek", _text)
+    request_timeout_ms: int = _setting(30_000, _int(1))  # one attempt of one call
+    default_api_timeout_ms: int = _setting(60_000, _int(1))  # a call with its retries
+    retry_backoff_ms: int = _setting(100, _int(0))
+    retry_backoff_max_ms: int = _setting(1_000, _int(0))
+    metadata_max_age_ms: int = _setting(300_000, _int(0))
+    aws_access_key_id: str | None = _setting(None, _text)  # None: botocore's default chain
+    aws_secret_access_key: str | None = _setting(None, _text)
+    aws_session_token: str | None = _setting(None, _text)
+    aws_region: str | None = _setting(None, _text)  # None: from the URL or the discovery document
+    transport: Transport | None = None  # in place of bootstrap_servers
+    clock: Clock | None = None  # a test's
+    rng: Rng | None = None  # a test's
+
+    def __post_init__(self) -> None:
+        problems = [
+            problem
+            for spec in fields(self)
+            if (check := spec.metadata.get("check")) is not None
+            and not ((value := getattr(self, spec.name)) is None and spec.default is None)
+            and (problem := check(spec.name, value)) is not None
+        ]
+        problems += self._relations()
+        if problems:
+            raise KafkaError(ErrorCode.INVALID_CONFIG, "; ".join(problems))
+
+    def _relations(self) -> list[str]:
+        problems = []
+        if self.transport is None and self.bootstrap_servers is None:
+            problems.append("bootstrap_servers is required: the URL of the coordinator function")
+        if self.transport is not None and self.bootstrap_servers is not None:
+            problems.append("give either bootstrap_servers or transport, not both")
+        if (self.aws_access_key_id is None) != (self.aws_secret_access_key is None):
+            problems.append("aws_access_key_id and aws_secret_access_key are given together or not at all")
+        return problems
+
+    @classmethod
+    def of(cls, configs: Mapping[str, Any]) -> Self:
+        """Check names and values. Raises KafkaError(INVALID_CONFIG) that says what to change."""
+        known = {spec.name for spec in fields(cls)}
+        for name in configs:
+            if name not in known:
+                raise KafkaError(ErrorCode.INVALID_CONFIG, _unknown(cls, name, known))
+        return cls(**configs)
+
+
+def _unknown(config: type[ClientConfig], name: str, known: set[str]) -> str:
+    kind = config.__name__.removesuffix("Config").lower()
+    close = difflib.get_close_matches(name.replace(".", "_"), sorted(known), n=1)
+    hint = f": did you mean {close[0]}?" if close else ""
+    return f"a {kind} has no configuration {name!r}{hint or '; see docs/CLIENTS.md'}"
+
+
+@dataclass(frozen=True, kw_only=True)
+class ProducerConfig(ClientConfig):
+    """Configuration of a producer."""
+
+    acks: str | int = _setting("all", _one_of("all", -1, 0, 1))  # 1 and all are the same: durable in the store
+    enable_idempotence: bool = _setting(True, _bool)
+    linger_ms: float = _setting(5, _number(0))  # as in Kafka 4
+    batch_size: int = _setting(1_000_000, _int(1))  # Kafka's is 16 KiB; here each call costs money
+    max_request_size: int = _setting(4_000_000, _int(1024, REQUEST_BYTES_MAX))  # batches of several partitions
+    buffer_memory: int = _setting(64 * 1024 * 1024, _int(1024, 2**63 - 1))
+    max_block_ms: int = _setting(60_000, _int(0))
+    compression_type: str = _setting("none", _one_of("none", "gzip", "snappy", "lz4", "zstd"))
+    compression_level: int | None = _setting(None, _int(-(2**17), 22))
+    max_in_flight_requests_per_connection: int = _setting(5, _int(1, 64))
+    delivery_timeout_ms: int = _setting(120_000, _int(1))
+    retries: int = _setting(2**31 - 1, _int(0))
+    partitioner: str | Partitioner = _setting("default", _partitioner)
+    key_serializer: Serializer | None = _setting(None, _callable)
+    value_serializer: Serializer | None = _setting(None, _callable)
+
+    @property
+    def compression(self) -> CompressionType:
+        return CompressionType[self.compression_type.upper()]
+
+    @property
+    def awaits_acks(self) -> bool:
+        return self.acks != 0
+
+    def _relations(self) -> list[str]:
+        problems = super()._relations()
+        if self.enable_idempotence:
+            if not self.awaits_acks:
+                problems.append("acks=0 cannot be idempotent: set enable_idempotence=False or acks='all'")
+            if self.max_in_flight_requests_per_connection > PRODUCER_BATCHES_REMEMBERED:
+                problems.append(
+                    "an idempotent producer may have at most "
+                    f"max_in_flight_requests_per_connection={PRODUCER_BATCHES_REMEMBERED}"
+                )
+        if self.delivery_timeout_ms < self.linger_ms + self.request_timeout_ms:
+            problems.append("delivery_timeout_ms must be at least linger_ms + request_timeout_ms")
+        return problems
+
+
+@dataclass(frozen=True, kw_only=True)
+class ConsumerConfig(ClientConfig):
+    """Configuration of a consumer."""
+
+    group_id: str | None = _setting(None, _text)
+    group_instance_id: str | None = _setting(None, _text)
+    group_remote_assignor: str | None = _setting(None, _text)  # uniform or range; None: the server's choice
+    auto_offset_reset: str = _setting("latest", _one_of("latest", "earliest", "none"))
+    enable_auto_commit: bool = _setting(True, _bool)  # without a group_id nothing is committed
+    auto_commit_interval_ms: int = _setting(5_000, _int(0))
+    fetch_min_bytes: int = _setting(1, _int(0))
+    fetch_max_wait_ms: int = _setting(500, _int(0))
+    fetch_max_bytes: int = _setting(4 * 1024 * 1024, _int(1, REQUEST_BYTES_MAX))  # Kafka's 50 MB fit no function
+    max_partition_fetch_bytes: int = _setting(1024 * 1024, _int(1))
+    max_poll_records: int = _setting(500, _int(1))
+    max_poll_interval_ms: int = _setting(300_000, _int(1))
+    check_crcs: bool = _setting(True, _bool)
+    isolation_level: str = _setting("read_uncommitted", _one_of("read_uncommitted", "read_committed"))
+    key_deserializer: Deserializer | None = _setting(None, _callable)
+    value_deserializer: Deserializer | None = _setting(None, _callable)
+
+    def _relations(self) -> list[str]:
+        problems = super()._relations()
+        if self.fetch_max_wait_ms >= self.request_timeout_ms:
+            problems.append("request_timeout_ms must be above fetch_max_wait_ms")
+        if self.group_id is None and self.group_instance_id is not None:
+            problems.append("group_instance_id needs a group_id")
+        return problems
+
+
+@dataclass(frozen=True, kw_only=True)
+class AdminConfig(ClientConfig):
+    """Configuration of an admin client."""
+
+
+def defaults(config: type[ClientConfig]) -> dict[str, Any]:
+    """The defaults of a configuration, for documentation and tests."""
+    return {spec.name: spec.default for spec in fields(config) if spec.default is not MISSING}

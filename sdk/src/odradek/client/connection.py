@@ -1,0 +1,243 @@
+"""What every client has: a transport, deadlines, retries, and the metadata of topics.
+
+The metadata is a copy with an age: a topic's id and its partition count. A topic that is not there yet is asked for
+again for a short while only, so that a misspelt name is an error within seconds and not a hang.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Iterable
+from dataclasses import dataclass
+from typing import Any, TypeVar
+from uuid import UUID
+
+from kio.schema.metadata.v12.request import MetadataRequest, MetadataRequestTopic
+from kio.schema.metadata.v12.response import MetadataResponse
+from kio.schema.types import TopicName
+
+from odradek.client.config import ClientConfig
+from odradek.client.retry import RetryPolicy, retrying
+from odradek.client.system import SystemClock, SystemRng
+from odradek.client.transport import RequestFailed, Transport
+from odradek.errors import ErrorCode, KafkaError
+from odradek.ports.clock import Clock
+from odradek.ports.rng import Rng
+
+R = TypeVar("R")
+
+UNKNOWN_TOPIC_PATIENCE_MS = 3_000
+
+
+def error_code(value: int) -> ErrorCode:
+    """Kafka's number as our code; one that we do not know is UNKNOWN_SERVER_ERROR."""
+    try:
+        return ErrorCode(int(value))
+    except ValueError:
+        return ErrorCode.UNKNOWN_SERVER_ERROR
+
+
+@dataclass(frozen=True, slots=True)
+class TopicMetadata:
+    """A topic as the metadata shows it."""
+
+    name: str
+    topic_id: UUID | None
+    partition_count: int
+    is_internal: bool = False
+
+
+class Connection:
+    """Calls with deadlines and retries over one transport."""
+
+    def __init__(self, config: ClientConfig, *, creates_topics: bool = False) -> None:
+        self.config = config
+        self.creates_topics = creates_topics  # where the server is set to create topics that are asked for
+        self.clock: Clock = config.clock or SystemClock()
+        self.rng: Rng = config.rng or SystemRng()
+        self.policy = RetryPolicy(config.retry_backoff_ms, config.retry_backoff_max_ms)
+        self.metadata = MetadataCache(self)
+        self._transport = config.transport
+        self._owns_transport = config.transport is None
+
+    @property
+    def transport(self) -> Transport:
+        if self._transport is None:
+            # aiohttp and botocore are slow to import: only who speaks HTTP pays for them.
+            from odradek.client.http_transport import HttpTransport
+
+            config = self.config
+            assert config.bootstrap_servers is not None
+            self._transport = HttpTransport(
+                config.bootstrap_servers,
+                aws_access_key_id=config.aws_access_key_id,
+                aws_secret_access_key=config.aws_secret_access_key,
+                aws_session_token=config.aws_session_token,
+                region=config.aws_region,
+            )
+        return self._transport
+
+    async def connect(self) -> None:
+        """Find the functions. Raises KafkaError at once where nothing listens at the address."""
+
+        async def attempt(timeout_s: float) -> None:
+            try:
+                await self.transport.connect(timeout_s)
+            except RequestFailed as error:
+                if error.code is ErrorCode.BROKER_NOT_AVAILABLE:
+                    raise KafkaError(
+                        error.code, f"{error.message}; check bootstrap_servers={self.config.bootstrap_servers!r}"
+                    ) from error
+                raise
+
+        await self.retrying(attempt, f"connecting to {self.config.bootstrap_servers}")
+
+    async def attempt(self, message: Any, response_type: type[R], timeout_s: float) -> R:
+        """One attempt of one call. Raises KafkaError, whatever the transport met."""
+        try:
+            return await self.transport.call(message, response_type, timeout_s, client_id=self.config.client_id)
+        except KafkaError:
+            raise
+        except Exception as error:
+            raise RequestFailed(
+                ErrorCode.UNKNOWN_SERVER_ERROR,
+                f"{type(message).__name__} failed unexpectedly: {error!r}",
+                may_have_applied=True,
+            ) from error
+
+    async def call(
+        self,
+        message: Any,
+        response_type: type[R],
+        what: str,
+        *,
+        check: Callable[[R], None] | None = None,
+        timeout_ms: float | None = None,
+    ) -> R:
+        """A call with retries until `timeout_ms` (default_api_timeout_ms).
+
+        Args:
+            what: the call as the user knows it.
+            check: raises KafkaError for an answer that carries an error; a retryable one is tried again.
+        """
+
+        async def attempt(timeout_s: float) -> R:
+            response = await self.attempt(message, response_type, timeout_s)
+            if check is not None:
+                check(response)
+            return response
+
+        return await self.retrying(attempt, what, timeout_ms=timeout_ms)
+
+    async def retrying(
+        self, attempt: Callable[[float], Awaitable[R]], what: str, *, timeout_ms: float | None = None
+    ) -> R:
+        """`retry.retrying` with this client's configuration."""
+        return await retrying(
+            attempt,
+            what=what,
+            timeout_ms=self.config.default_api_timeout_ms if timeout_ms is None else timeout_ms,
+            request_timeout_ms=self.config.request_timeout_ms,
+            policy=self.policy,
+            clock=self.clock,
+            rng=self.rng,
+        )
+
+    async def close(self) -> None:
+        """Release the transport, unless it was given."""
+        if self._owns_transport and self._transport is not None:
+            await self._transport.close()
+
+
+class MetadataCache:
+    """Topics by name and by id."""
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+        self._topics: dict[str, TopicMetadata] = {}
+        self._names: dict[UUID, str] = {}
+        self._read_at: dict[str, float] = {}
+
+    def partition_count(self, topic: str) -> int | None:
+        """What is known of a topic without a call; None where nothing is, or where it is too old."""
+        known = self._topics.get(topic)
+        return known.partition_count if known is not None else None
+
+    def is_stale(self, topic: str) -> bool:
+        read_at = self._read_at.get(topic)
+        age_ms = self._connection.config.metadata_max_age_ms
+        return read_at is None or (self._connection.clock.monotonic() - read_at) * 1000 >= age_ms
+
+    def name_of(self, topic_id: UUID) -> str | None:
+        return self._names.get(topic_id)
+
+    def forget(self, topic: str) -> None:
+        """Ask again at the next need."""
+        self._read_at.pop(topic, None)
+
+    async def topic(self, topic: str, *, timeout_ms: float) -> TopicMetadata:
+        """The topic's metadata. Raises KafkaError(UNKNOWN_TOPIC_OR_PARTITION) where it does not exist."""
+        if not self.is_stale(topic):
+            return self._topics[topic]
+
+        async def attempt(timeout_s: float) -> TopicMetadata:
+            found = (await self._read([topic], timeout_s))[topic]
+            if isinstance(found, KafkaError):
+                raise found
+            return found
+
+        patience_ms = min(timeout_ms, UNKNOWN_TOPIC_PATIENCE_MS)
+        try:
+            result = await self._connection.retrying(attempt, f"metadata of topic {topic}", timeout_ms=patience_ms)
+        except KafkaError as error:
+            if error.code is not ErrorCode.REQUEST_TIMED_OUT or timeout_ms <= patience_ms:
+                raise
+            # It was the network and not the topic: that may take as long as the caller allows.
+            result = await self._connection.retrying(
+                attempt, f"metadata of topic {topic}", timeout_ms=timeout_ms - patience_ms
+            )
+        return result
+
+    async def refresh(self, topics: Iterable[str] | None) -> dict[str, TopicMetadata | KafkaError]:
+        """Read the topics anew (None: all that there are); what failed for one topic stands in its place."""
+
+        async def attempt(timeout_s: float) -> dict[str, TopicMetadata | KafkaError]:
+            return await self._read(topics, timeout_s)
+
+        return await self._connection.retrying(attempt, "metadata")
+
+    async def _read(self, topics: Iterable[str] | None, timeout_s: float) -> dict[str, TopicMetadata | KafkaError]:
+        wanted = (
+            None if topics is None else tuple(MetadataRequestTopic(topic_id=None, name=TopicName(t)) for t in topics)
+        )
+        request = MetadataRequest(
+            topics=wanted,
+            allow_auto_topic_creation=self._connection.creates_topics,
+            include_topic_authorized_operations=False,
+        )
+        response = await self._connection.attempt(request, MetadataResponse, timeout_s)
+        found: dict[str, TopicMetadata | KafkaError] = {}
+        now = self._connection.clock.monotonic()
+        for topic in response.topics:
+            if topic.name is None:
+                continue
+            name = str(topic.name)
+            code = error_code(topic.error_code)
+            if code is not ErrorCode.NONE:
+                self._topics.pop(name, None)
+                self._read_at.pop(name, None)
+                found[name] = KafkaError(code, _topic_message(code, name))
+                continue
+            known = TopicMetadata(name, topic.topic_id, len(topic.partitions), topic.is_internal)
+            found[name] = self._topics[name] = known
+            self._read_at[name] = now
+            if topic.topic_id is not None:
+                self._names[topic.topic_id] = name
+        return found
+
+
+def _topic_message(code: ErrorCode, topic: str) -> str:
+    if code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
+        return f"topic {topic!r} does not exist: create it with Admin.create_topics or `odradek topics create`"
+    if code is ErrorCode.INVALID_TOPIC_EXCEPTION:
+        return f"{topic!r} is no valid topic name: up to 249 of letters, digits, '.', '_' and '-'"
+    return f"topic {topic!r}: {code.name}"

@@ -1,0 +1,43 @@
+"""A record as a consumer gets it."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+from odradek.errors import ErrorCode, KafkaError
+from odradek.model.record import Header, TimestampType
+from odradek.model.topic_partition import TopicPartition
+
+
+class ConsumerRecord(NamedTuple):
+    """A record with its place. `key` and `value` are what the deserializers made of them, else bytes or None."""
+
+    topic: str
+    partition: int
+    offset: int
+    timestamp_ms: int
+    timestamp_type: TimestampType
+    key: Any
+    value: Any
+    headers: tuple[Header, ...]
+
+    @property
+    def topic_partition(self) -> TopicPartition:
+        return TopicPartition(self.topic, self.partition)
+
+
+class RecordDeserializationError(KafkaError):
+    """A deserializer failed. The position stays at the record; seek past it to go on.
+
+    Attributes:
+        topic_partition, offset: of the record.
+    """
+
+    def __init__(self, topic_partition: TopicPartition, offset: int, cause: Exception) -> None:
+        super().__init__(
+            ErrorCode.INVALID_RECORD,
+            f"the record at offset {offset} of {topic_partition} cannot be deserialized ({cause}); "
+            "seek past it to go on without it",
+        )
+        self.topic_partition = topic_partition
+        self.offset = offset

@@ -1,0 +1,314 @@
+"""Fetches ahead of the application: one call in flight for all partitions, one answer ahead of the one in use.
+
+    loop: find positions that are missing -> fetch all partitions -> buffer the answer -> rest while the buffer is full
+
+All partitions are in every call, so that none starves behind another and a long poll ends as soon as any has data. The
+order turns with each call: the server fills its answer in the order of the request. A seek or a new partition
+interrupts a call that waits.
+
+What goes wrong is tried again; it reaches `poll` when it cannot be helped by waiting, or when nothing has succeeded for
+default_api_timeout_ms.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Awaitable, Callable
+
+from odradek.client import offset_calls
+from odradek.client.config import ConsumerConfig
+from odradek.client.connection import UNKNOWN_TOPIC_PATIENCE_MS, Connection
+from odradek.client.consumer_record import ConsumerRecord, RecordDeserializationError
+from odradek.client.fetch_buffer import Chunk, FetchBuffer, next_offset
+from odradek.client.fetch_call import FetchedPartition, FetchResponse, fetch_request, fetched
+from odradek.client.positions import RESET_TIMESTAMPS, PartitionState, Positions
+from odradek.client.retry import RetryAfter, decide
+from odradek.client.system import wait_for
+from odradek.errors import ErrorCode, FormatError, KafkaError
+from odradek.format.record_batch import Row
+from odradek.model.topic_partition import OffsetAndMetadata, TopicPartition
+
+_ANSWERS_MAX = 2  # one in use, one ahead
+
+Committed = Callable[[list[TopicPartition]], Awaitable[dict[TopicPartition, OffsetAndMetadata]]]
+Held = tuple[ConsumerRecord, PartitionState, int, int]
+"""A record, its partition, the version that it was fetched under, and the position after it."""
+
+
+class Fetcher:
+    """Keeps a buffer filled for the partitions in `positions`.
+
+    Args:
+        committed: reads committed offsets; None where there is no group.
+        activity: set when `poll` should look again.
+    """
+
+    def __init__(
+        self,
+        connection: Connection,
+        config: ConsumerConfig,
+        positions: Positions,
+        committed: Committed | None,
+        activity: asyncio.Event,
+    ) -> None:
+        self._connection = connection
+        self._config = config
+        self._positions = positions
+        self._committed = committed
+        self._activity = activity
+        self._clock = connection.clock
+        self._buffer = FetchBuffer()
+        self._changed = asyncio.Event()  # ends rest and long polls
+        self._room = asyncio.Event()
+        self._turn = 0
+        self._failures = 0
+        self._failing_since_s: float | None = None
+        self._error: KafkaError | None = None
+        self._key, self._value = config.key_deserializer, config.value_deserializer
+
+    # --- the application's side -----------------------------------------------------------------------------------
+
+    def changed(self) -> None:
+        """Partitions, positions or pauses are not what they were."""
+        self._changed.set()
+        self._room.set()
+
+    def raise_error(self) -> None:
+        """Raise what went wrong since the last look, once."""
+        error, self._error = self._error, None
+        if error is not None:
+            raise error
+
+    def take(self, limit: int) -> dict[TopicPartition, list[ConsumerRecord]]:
+        """Up to `limit` buffered records; the positions move past them. Raises KafkaError."""
+        records: dict[TopicPartition, list[ConsumerRecord]] = {}
+        for record, state, _, after in self._drain(limit):
+            records.setdefault(state.partition, []).append(record)
+            state.position = after
+        return records
+
+    def hold(self, limit: int) -> deque[Held]:
+        """Up to `limit` buffered records whose positions the caller moves one by one. Raises KafkaError."""
+        return deque(self._drain(limit))
+
+    def _drain(self, limit: int) -> list[Held]:
+        out: list[Held] = []
+        while len(out) < limit and (chunk := self._buffer.first()) is not None:
+            try:
+                taken = chunk.take(limit - len(out))
+                if taken is None:
+                    self._buffer.finish_first()
+                    continue
+                self._convert(chunk, *taken, out)
+            except KafkaError:
+                # Hand out what came before; whoever comes back for more meets the same bytes again.
+                chunk.state.drop_buffered()
+                self.changed()
+                if out:
+                    for record, state, _, after in out:
+                        if state is chunk.state and record.offset >= (state.position or 0):
+                            state.fetch_offset = after
+                    return out
+                raise
+        if self._buffer.answers < _ANSWERS_MAX:
+            self._room.set()
+        return out
+
+    def _convert(self, chunk: Chunk, rows: list[Row], after: int, out: list[Held]) -> None:
+        state = chunk.state
+        (topic, partition), version, stamp = state.partition, state.version, chunk.timestamp_type
+        key_of, value_of = self._key, self._value
+        last = len(rows) - 1
+        for i, (offset, timestamp_ms, key, value, headers) in enumerate(rows):
+            if key_of is not None or value_of is not None:
+                try:
+                    key = key_of(key) if key_of is not None else key
+                    value = value_of(value) if value_of is not None else value
+                except Exception as error:
+                    raise RecordDeserializationError(state.partition, offset, error) from error
+            record = ConsumerRecord(topic, partition, offset, timestamp_ms, stamp, key, value, headers)
+            out.append((record, state, version, after if i == last else offset + 1))
+
+    # --- the background -------------------------------------------------------------------------------------------
+
+    async def run(self) -> None:
+        """Fetch until cancelled."""
+        while True:
+            self._changed.clear()
+            try:
+                await self._find_positions()
+                await self._fetch_or_rest()
+            except KafkaError as error:
+                await self._back_off(error)
+
+    async def _back_off(self, error: KafkaError) -> None:
+        now_s = self._clock.monotonic()
+        if self._failing_since_s is None:
+            self._failing_since_s = now_s
+        self._failures += 1
+        patience_ms = self._config.default_api_timeout_ms
+        verdict = decide(
+            error,
+            attempts=self._failures,
+            left_s=self._failing_since_s + patience_ms / 1000 - now_s,
+            policy=self._connection.policy,
+            jitter=self._connection.rng.random(),
+        )
+        if isinstance(verdict, RetryAfter):
+            pause_s = verdict.seconds
+        else:
+            if error.is_retryable:
+                error = KafkaError(error.code, f"no fetch has succeeded for {patience_ms} ms: {error.message}")
+            self._fail(error)
+            pause_s = self._config.retry_backoff_max_ms / 1000
+        await wait_for(self._changed, max(pause_s, 0.001), self._clock)
+
+    def _fail(self, error: KafkaError) -> None:
+        self._error = error
+        self._recovered()
+        self._activity.set()
+
+    def _recovered(self) -> None:
+        self._failures = 0
+        self._failing_since_s = None
+
+    async def _find_positions(self) -> None:
+        """Positions for partitions that have none: committed offsets, else by auto_offset_reset."""
+        now_s = self._clock.monotonic()
+        missing = [(state, state.version) for state in self._positions if state.needs_position(now_s)]
+        fresh = [(state, version) for state, version in missing if state.reset_to is None]
+        if fresh and self._committed is not None:
+            committed = await self._committed([state.partition for state, _ in fresh])
+            for state, version in fresh:
+                found = committed.get(state.partition)
+                if found is not None and state.version == version:
+                    state.seek(found.offset)
+            fresh = [
+                (state, version) for state, version in fresh if state.version == version and state.position is None
+            ]
+        for state, version in fresh:
+            if state.version == version:
+                self._reset(state, "nothing was committed")
+        resetting = {
+            state.partition: (state, state.version, state.reset_to)
+            for state, _ in missing
+            if state.position is None and state.reset_to is not None and not state.is_blocked
+        }
+        if resetting:
+            found_at = await offset_calls.list_offsets(
+                self._connection,
+                {partition: timestamp_ms for partition, (_, _, timestamp_ms) in resetting.items()},
+                timeout_ms=self._config.request_timeout_ms,
+            )
+            for partition, (state, version, _) in resetting.items():
+                if state.version == version:
+                    state.seek(max(found_at[partition].offset, 0))
+        if missing:
+            self._recovered()
+            self._activity.set()
+
+    def _reset(self, state: PartitionState, why: str) -> None:
+        policy = self._config.auto_offset_reset
+        if policy in RESET_TIMESTAMPS:
+            state.reset(RESET_TIMESTAMPS[policy])
+            return
+        state.not_before_s = self._clock.monotonic() + self._config.retry_backoff_max_ms / 1000
+        self._fail(
+            KafkaError(
+                ErrorCode.OFFSET_OUT_OF_RANGE,
+                f"{state.partition} has no position ({why}) and auto_offset_reset is none: seek to one",
+            )
+        )
+
+    async def _fetch_or_rest(self) -> None:
+        now_s = self._clock.monotonic()
+        self._room.clear()
+        if self._buffer.answers >= _ANSWERS_MAX:
+            await wait_for(self._room, None, self._clock)
+            return
+        wanted = [
+            (state, state.version, state.fetch_offset)
+            for state in self._positions
+            if state.is_fetchable(now_s) and state.fetch_offset is not None
+        ]
+        if not wanted:
+            await wait_for(self._changed, self._next_try_s(now_s), self._clock)
+            return
+        self._turn += 1
+        shift = self._turn % len(wanted)
+        wanted = wanted[shift:] + wanted[:shift]
+        answer = await self._call([(state.partition, offset) for state, _, offset in wanted])
+        if answer is None:
+            return
+        self._recovered()
+        self._read(answer, {state.partition: (state, version, offset) for state, version, offset in wanted})
+
+    def _next_try_s(self, now_s: float) -> float | None:
+        waits = [state.not_before_s - now_s for state in self._positions if state.not_before_s > now_s]
+        return min(waits, default=None)
+
+    async def _call(self, offsets: list[tuple[TopicPartition, int]]) -> list[FetchedPartition] | None:
+        """One fetch; None where it was interrupted."""
+        call = asyncio.ensure_future(
+            self._connection.attempt(
+                fetch_request(offsets, self._config), FetchResponse, self._config.request_timeout_ms / 1000
+            )
+        )
+        interrupted = asyncio.ensure_future(self._changed.wait())
+        try:
+            await asyncio.wait({call, interrupted}, return_when=asyncio.FIRST_COMPLETED)
+            return fetched(call.result()) if call.done() else None
+        finally:
+            interrupted.cancel()
+            if not call.done():
+                call.cancel()
+                await asyncio.gather(call, return_exceptions=True)
+
+    def _read(
+        self, answer: list[FetchedPartition], asked: dict[TopicPartition, tuple[PartitionState, int, int]]
+    ) -> None:
+        chunks = []
+        for part in answer:
+            state, version, offset = asked.get(part.partition, (None, 0, 0))
+            if state is None or state.version != version:
+                continue
+            if part.error is not ErrorCode.NONE:
+                self._read_error(state, part.error, offset)
+                continue
+            state.unknown_since_s = None
+            state.high_watermark = part.high_watermark
+            if not part.records:
+                continue
+            try:
+                end = next_offset(part.records)
+            except FormatError as error:
+                self._fail(KafkaError(error.code, f"{part.partition} at offset {offset}: {error}"))
+                state.not_before_s = self._clock.monotonic() + self._config.retry_backoff_max_ms / 1000
+                continue
+            if end is not None:
+                state.fetch_offset = max(end, offset)
+                chunks.append(Chunk(state, offset, part.records, check_crcs=self._config.check_crcs))
+        self._buffer.add(chunks)
+        if chunks:
+            self._activity.set()
+
+    def _read_error(self, state: PartitionState, code: ErrorCode, offset: int) -> None:
+        now_s = self._clock.monotonic()
+        if code is ErrorCode.OFFSET_OUT_OF_RANGE:
+            if state.position == offset:  # else what is buffered is handed out first
+                self._reset(state, f"offset {offset} is out of range")
+            else:
+                state.not_before_s = now_s + self._config.retry_backoff_ms / 1000
+            return
+        state.not_before_s = now_s + self._config.retry_backoff_ms / 1000
+        if code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
+            if state.unknown_since_s is None:
+                state.unknown_since_s = now_s
+            # A group is told by its coordinator when a topic is gone.
+            if self._committed is not None or (now_s - state.unknown_since_s) * 1000 < UNKNOWN_TOPIC_PATIENCE_MS:
+                return
+            state.unknown_since_s = now_s
+        elif code.is_retryable:
+            return
+        self._fail(KafkaError(code, f"fetching {state.partition} at offset {offset}: {code.name}"))

@@ -1,0 +1,276 @@
+"""The producer, async: what odradek.aio.Producer is, and what the synchronous face runs.
+
+    send     serialize, choose the partition, append to its batch            (accumulator.py; any thread)
+    sender   a background task: batches to requests, answers to outcomes     (sender.py, lane.py)
+
+An error reaches the future of its record. Where nobody looked at the future, `flush` and `close` raise one KafkaError
+that counts the records and names the first failure: nothing is lost silently.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Self
+
+from odradek.client.accumulator import Accumulator
+from odradek.client.config import ProducerConfig
+from odradek.client.connection import Connection
+from odradek.client.partitioner import PartitionChooser
+from odradek.client.record_future import RecordFuture
+from odradek.client.retry import timed_out
+from odradek.client.sender import Sender
+from odradek.errors import ErrorCode, KafkaError
+from odradek.model.record import Header
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+Headers = Sequence[Header] | Mapping[str, bytes | None] | None
+
+_WAIT_FOR_MEMORY_S = 0.5  # memory is freed with every outcome; this only bounds the wait between looks
+_TABLE_CHUNK_ROWS = 10_000
+
+
+class Producer:
+    """Writes records to topics.
+
+    Use it as an async context manager, or `start` it and `close` it. Configuration: docs/CLIENTS.md.
+
+    Raises KafkaError(INVALID_CONFIG) for a configuration that is unknown or cannot work.
+    """
+
+    def __init__(self, config: ProducerConfig | None = None, /, **configs: Any) -> None:
+        self.config = config = config if config is not None else ProducerConfig.of(configs)
+        self._connection = Connection(config, creates_topics=True)
+        self._accumulator = Accumulator(
+            config, PartitionChooser(config.partitioner, self._connection.rng), self._connection.clock
+        )
+        self._sender = Sender(self._accumulator, self._connection, config)
+        self._serialize_key = config.key_serializer
+        self._serialize_value = config.value_serializer
+        self._now_ms = self._connection.clock.now_ms
+        self._partition_count = self._connection.metadata.partition_count
+        self._running: asyncio.Task[None] | None = None
+        self._starting = asyncio.Lock()
+        self._closed = False
+
+    async def start(self) -> Self:
+        """Connect. Raises KafkaError: BROKER_NOT_AVAILABLE and others that name the address where it is wrong."""
+        async with self._starting:
+            if self._running is None and not self._closed:
+                await self._connection.connect()
+                self._accumulator.bind(asyncio.get_running_loop())
+                self._running = asyncio.create_task(self._sender.run())
+        return self
+
+    async def send(
+        self,
+        topic: str,
+        value: Any = None,
+        key: Any = None,
+        headers: Headers = None,
+        partition: int | None = None,
+        timestamp_ms: int | None = None,
+    ) -> RecordFuture:
+        """Queue a record; await the returned future for its metadata.
+
+        Waits up to max_block_ms for the topic's metadata, and for room in buffer_memory.
+
+        Args:
+            value, key: bytes or None, or what the serializers take. A null value is a tombstone.
+            headers: pairs or a mapping of text to bytes or None.
+            partition: None lets the partitioner choose.
+            timestamp_ms: event time since the epoch; None is now.
+
+        Raises:
+            KafkaError: UNKNOWN_TOPIC_OR_PARTITION, MESSAGE_TOO_LARGE, INVALID_RECORD; REQUEST_TIMED_OUT where there
+                was no room in time.
+        """
+        record = self.prepare(value, key, headers, timestamp_ms)
+        future = self.try_send(topic, record, partition)
+        return future if future is not None else await self.send_when_possible(topic, record, partition)
+
+    async def send_and_wait(self, topic: str, value: Any = None, **record: Any) -> Any:
+        """`send`, then wait for the metadata."""
+        return await (await self.send(topic, value, **record))
+
+    # --- the parts of send, shared with the synchronous face ------------------------------------------------------
+
+    def prepare(
+        self, value: Any, key: Any, headers: Headers, timestamp_ms: int | None
+    ) -> tuple[int, bytes | None, bytes | None, Sequence[Header]]:
+        """Timestamp, key, value, headers as they are written. Raises KafkaError(INVALID_RECORD)."""
+        if self._serialize_key is not None:
+            key = self._serialize_key(key)
+        if self._serialize_value is not None:
+            value = self._serialize_value(value)
+        if not (key is None or type(key) is bytes):
+            key = _as_bytes("key", key)
+        if not (value is None or type(value) is bytes):
+            value = _as_bytes("value", value)
+        if timestamp_ms is None:
+            timestamp_ms = self._now_ms()
+        return timestamp_ms, key, value, _as_headers(headers) if headers else ()
+
+    def try_send(
+        self,
+        topic: str,
+        record: tuple[int, bytes | None, bytes | None, Sequence[Header]],
+        partition: int | None,
+    ) -> RecordFuture | None:
+        """Append without waiting, from any thread; None where metadata or memory are missing. Raises as `send`."""
+        if self._closed:
+            raise KafkaError(ErrorCode.INVALID_REQUEST, "the producer is closed: make another one")
+        count = self._partition_count(topic)
+        if count is None or self._running is None or (partition is not None and not 0 <= partition < count):
+            return None
+        timestamp_ms, key, value, headers = record
+        return self._accumulator.append(topic, partition, count, timestamp_ms, key, value, headers)
+
+    async def send_when_possible(
+        self,
+        topic: str,
+        record: tuple[int, bytes | None, bytes | None, Sequence[Header]],
+        partition: int | None,
+    ) -> RecordFuture:
+        """Get the metadata, wait for memory, append. Raises as `send`."""
+        clock = self._connection.clock
+        block_ms = self.config.max_block_ms
+        deadline_s = clock.monotonic() + block_ms / 1000
+        await self.start()
+        metadata = await self._connection.metadata.topic(topic, timeout_ms=block_ms)
+        if partition is not None and not 0 <= partition < metadata.partition_count:
+            self._connection.metadata.forget(topic)  # it may have got more partitions
+            metadata = await self._connection.metadata.topic(topic, timeout_ms=block_ms)
+            if not 0 <= partition < metadata.partition_count:
+                raise KafkaError(
+                    ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+                    f"topic {topic!r} has partitions 0 to {metadata.partition_count - 1}, not {partition}",
+                )
+        while True:
+            future = self.try_send(topic, record, partition)
+            if future is not None:
+                return future
+            left_s = deadline_s - clock.monotonic()
+            if left_s <= 0:
+                raise KafkaError(
+                    ErrorCode.REQUEST_TIMED_OUT,
+                    f"no room in buffer_memory={self.config.buffer_memory} within max_block_ms={block_ms}: "
+                    "records are sent faster than they are acknowledged",
+                )
+            self._accumulator.wake()
+            await self._sender.wait_progress(min(left_s, _WAIT_FOR_MEMORY_S))
+
+    # --- the rest -------------------------------------------------------------------------------------------------
+
+    async def send_table(self, topic: str, table: pa.Table, *, key: str = "key", value: str = "value") -> int:
+        """Send each row of an Arrow table; returns how many. Columns: `key`, `value`, and `timestamp` where given.
+
+        The rows are flushed by `flush`, which also tells of failures.
+        """
+        names = set(table.column_names)
+        if value not in names:
+            raise KafkaError(ErrorCode.INVALID_RECORD, f"the table has no column {value!r}")
+        for batch in table.to_batches(max_chunksize=_TABLE_CHUNK_ROWS):
+            values = batch.column(value).to_pylist()
+            keys = batch.column(key).to_pylist() if key in names else [None] * len(values)
+            times = (
+                batch.column("timestamp").cast("timestamp[ms]").cast("int64").to_pylist()
+                if "timestamp" in names
+                else [None] * len(values)
+            )
+            for row_key, row_value, timestamp_ms in zip(keys, values, times, strict=True):
+                await self.send(topic, row_value, row_key, timestamp_ms=timestamp_ms)
+        return int(table.num_rows)
+
+    async def flush(self, timeout: float | None = None) -> None:
+        """Send what was queued so far without lingering, and wait for its outcome.
+
+        Args:
+            timeout: in seconds; None waits as long as delivery_timeout_ms lets records live.
+
+        Raises:
+            KafkaError: records failed and nobody looked at their futures; REQUEST_TIMED_OUT where time ran out.
+        """
+        serial = self._accumulator.seal_for_flush()
+        self._accumulator.wake()
+        try:
+            async with asyncio.timeout(timeout):
+                await self._sender.wait_complete(serial)
+        except TimeoutError as error:
+            raise timed_out("flush", (timeout or 0) * 1000, None) from error
+        failure = self._sender.take_unseen_failure()
+        if failure is not None:
+            raise failure
+
+    async def close(self, timeout: float | None = None) -> None:
+        """Flush, then stop. Raises as `flush`; the producer is closed all the same."""
+        if self._closed:
+            return
+        try:
+            if self._running is not None:
+                await self.flush(timeout)
+        finally:
+            self._closed = True
+            await self._sender.stop()
+            if self._running is not None:
+                self._running.cancel()
+                await asyncio.gather(self._running, return_exceptions=True)
+            await self._connection.close()
+
+    async def partitions_for(self, topic: str) -> set[int]:
+        """The topic's partitions. Raises KafkaError(UNKNOWN_TOPIC_OR_PARTITION)."""
+        await self.start()
+        metadata = await self._connection.metadata.topic(topic, timeout_ms=self.config.max_block_ms)
+        return set(range(metadata.partition_count))
+
+    def metrics(self) -> dict[str, float]:
+        """Totals since the start, and what is buffered now."""
+        totals = self._sender.totals()
+        requests, batches, out = totals["request_total"], totals["batch_total"], totals["outgoing_byte_total"]
+        return {
+            **totals,
+            "buffer_available_bytes": self.config.buffer_memory - self._accumulator.bytes_held,
+            "records_per_batch_avg": totals["record_send_total"] / batches if batches else 0.0,
+            "compression_rate_avg": out / totals["uncompressed_byte_total"] if out else 1.0,
+            "request_latency_avg": totals["request_latency_ms_total"] / requests if requests else 0.0,
+        }
+
+    async def __aenter__(self) -> Self:
+        return await self.start()
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        try:
+            await self.close()
+        except KafkaError:
+            if error is None:  # the error of the block is the one to tell
+                raise
+
+
+def _as_bytes(name: str, value: Any) -> bytes:
+    if isinstance(value, bytes | bytearray | memoryview):
+        return bytes(value)
+    raise KafkaError(
+        ErrorCode.INVALID_RECORD, f"a {name} must be bytes or None, not {type(value).__name__}: set {name}_serializer"
+    )
+
+
+def _as_headers(headers: Headers) -> list[Header]:
+    pairs = headers.items() if isinstance(headers, Mapping) else headers or ()
+    checked: list[Header] = []
+    try:
+        for name, content in pairs:
+            if not isinstance(name, str) or not (
+                content is None or isinstance(content, bytes | bytearray | memoryview)
+            ):
+                raise TypeError
+            checked.append((name, None if content is None else bytes(content)))
+    except (TypeError, ValueError):
+        raise KafkaError(
+            ErrorCode.INVALID_RECORD, "headers must be pairs of text and bytes (or None), or a mapping of these"
+        ) from None
+    return checked

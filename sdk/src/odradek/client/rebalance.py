@@ -1,0 +1,45 @@
+"""What a consumer of a group is told when its partitions change."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Awaitable, Callable
+from typing import Protocol
+
+from odradek.model.topic_partition import TopicPartition
+
+
+class RebalanceListener:
+    """Override what you need; with odradek.aio the methods may be coroutines.
+
+    They are called inside `poll` (and `close`, `unsubscribe`), in the thread that polls, and may call the consumer.
+    """
+
+    def on_partitions_assigned(self, partitions: list[TopicPartition]) -> Awaitable[None] | None:
+        """The partitions are ours from now on; nothing of them has been fetched: a seek takes effect."""
+        return None
+
+    def on_partitions_revoked(self, partitions: list[TopicPartition]) -> Awaitable[None] | None:
+        """The partitions are still ours, and go to somebody else afterwards: commit what was processed."""
+        return None
+
+    def on_partitions_lost(self, partitions: list[TopicPartition]) -> Awaitable[None] | None:
+        """The partitions are somebody else's already: a commit would be refused."""
+        return None
+
+
+class Caller(Protocol):
+    """Runs a listener's method where the user expects it."""
+
+    async def __call__(
+        self, method: Callable[[list[TopicPartition]], Awaitable[None] | None], partitions: list[TopicPartition]
+    ) -> None: ...
+
+
+async def call_here(
+    method: Callable[[list[TopicPartition]], Awaitable[None] | None], partitions: list[TopicPartition]
+) -> None:
+    """Call a listener's method on this loop, and wait where it is a coroutine."""
+    outcome = method(partitions)
+    if inspect.isawaitable(outcome):
+        await outcome

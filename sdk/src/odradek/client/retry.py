@@ -1,0 +1,117 @@
+"""The one place that decides what is tried again, when, and when to stop.
+
+    decide       pure: an error, the attempts so far, the time left -> wait that long, or give up
+    retrying     the procedure around one call
+
+Back-off is exponential with full jitter: a pause is uniform between 0 and the smaller of the maximum and
+base x 2^attempt, so that many clients that failed together do not come back together. Source: KIP-580, AWS
+Architecture Blog "Exponential Backoff And Jitter".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import TypeVar
+
+from odradek.client.transport import RequestFailed
+from odradek.errors import ErrorCode, KafkaError
+from odradek.ports.clock import Clock
+from odradek.ports.rng import Rng
+
+T = TypeVar("T")
+
+_EXPONENT_MAX = 30
+
+
+@dataclass(frozen=True, slots=True)
+class RetryPolicy:
+    """How patiently a call is tried again."""
+
+    backoff_ms: int = 100
+    backoff_max_ms: int = 1_000
+    retries: int = 2**31 - 1  # attempts after the first
+
+
+@dataclass(frozen=True, slots=True)
+class RetryAfter:
+    """Try again after this pause."""
+
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class GiveUp:
+    """Tell the caller."""
+
+    timed_out: bool  # because time ran out, not because of the error
+
+
+def decide(
+    error: KafkaError, *, attempts: int, left_s: float, policy: RetryPolicy, jitter: float
+) -> RetryAfter | GiveUp:
+    """What to do after a failed attempt.
+
+    Args:
+        attempts: made so far, at least 1.
+        left_s: seconds until the caller's deadline.
+        jitter: in [0, 1).
+    """
+    if not error.is_retryable:
+        return GiveUp(timed_out=False)
+    if attempts > policy.retries:
+        return GiveUp(timed_out=False)
+    ceiling_ms = min(policy.backoff_max_ms, policy.backoff_ms * 2 ** min(attempts - 1, _EXPONENT_MAX))
+    pause_s = jitter * ceiling_ms / 1000
+    if pause_s >= left_s:
+        return GiveUp(timed_out=True)
+    return RetryAfter(pause_s)
+
+
+def may_have_applied(error: KafkaError) -> bool:
+    """Whether the failed attempt could have taken effect all the same."""
+    if isinstance(error, RequestFailed):
+        return error.may_have_applied
+    return not error.code.has_no_side_effects
+
+
+async def retrying(
+    call: Callable[[float], Awaitable[T]],
+    *,
+    what: str,
+    timeout_ms: float,
+    request_timeout_ms: float,
+    policy: RetryPolicy,
+    clock: Clock,
+    rng: Rng,
+) -> T:
+    """Call until it succeeds, fails for good, or `timeout_ms` is over.
+
+    Args:
+        call: takes the timeout of the attempt in seconds.
+        what: the call as the user knows it, for the message.
+
+    Raises:
+        KafkaError: the last error; REQUEST_TIMED_OUT that names it where time ran out.
+    """
+    deadline = clock.monotonic() + timeout_ms / 1000
+    attempts = 0
+    while True:
+        left_s = deadline - clock.monotonic()
+        try:
+            return await call(max(0.001, min(left_s, request_timeout_ms / 1000)))
+        except KafkaError as error:
+            attempts += 1
+            left_s = deadline - clock.monotonic()
+            verdict = decide(error, attempts=attempts, left_s=left_s, policy=policy, jitter=rng.random())
+            if isinstance(verdict, GiveUp):
+                if verdict.timed_out and error.code is not ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
+                    raise timed_out(what, timeout_ms, error) from error
+                raise
+        await clock.sleep(verdict.seconds)
+
+
+def timed_out(what: str, timeout_ms: float, last: KafkaError | None) -> KafkaError:
+    """The error of a deadline that passed."""
+    because = f"; last: {last}" if last is not None else ""
+    return KafkaError(ErrorCode.REQUEST_TIMED_OUT, f"{what} did not succeed within {timeout_ms:.0f} ms{because}")

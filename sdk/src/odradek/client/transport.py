@@ -1,0 +1,125 @@
+"""How a request message gets to the function that owns its API, and the answer back.
+
+A transport makes one attempt under a deadline; retry.py decides about another. Failures on the way are `RequestFailed`,
+which knows whether the request may have taken effect: a refused connection surely did not, a timeout may have.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import Any, Protocol, TypeVar
+
+from odradek.errors import ErrorCode, FormatError, KafkaError
+from odradek.protocol.api import ApiKey, FunctionName, owner_of
+from odradek.protocol.frame import decode_response, encode_request
+
+R = TypeVar("R")
+
+Dispatch = Callable[[FunctionName, bytes], Awaitable[bytes]]
+"""A request frame for a function -> its response frame."""
+
+_CORRELATION_ID_MAX = 2**31 - 1
+
+
+class RequestFailed(KafkaError):
+    """No answer frame came back.
+
+    Attributes:
+        may_have_applied: False where the request surely never reached the engine.
+        retryable: overrides that of the code where the transport knows better.
+    """
+
+    def __init__(self, code: ErrorCode, message: str, *, may_have_applied: bool, retryable: bool | None = None) -> None:
+        super().__init__(code, message)
+        self.may_have_applied = may_have_applied
+        self.retryable = retryable
+
+    @property
+    def is_retryable(self) -> bool:
+        return self.code.is_retryable if self.retryable is None else self.retryable
+
+
+class Transport(Protocol):
+    """One attempt of one call."""
+
+    async def connect(self, timeout_s: float) -> None:
+        """Find the functions. Raises KafkaError that names the address where it is wrong."""
+        ...
+
+    async def call(self, message: Any, response_type: type[R], timeout_s: float, *, client_id: str | None = None) -> R:
+        """Send a kio request message to the function that owns it and return its answer.
+
+        Raises:
+            RequestFailed: no answer, or an HTTP error before the dispatcher.
+        """
+        ...
+
+    async def close(self) -> None:
+        """Release connections; may be called twice."""
+        ...
+
+
+class FrameTransport:
+    """What transports share: frames and correlation ids. Children carry the bytes."""
+
+    def __init__(self) -> None:
+        self._correlation_id = 0
+
+    async def exchange(self, function: FunctionName, frame: bytes, timeout_s: float) -> bytes:
+        """Carry one frame to the function and its answer back. Raises RequestFailed."""
+        raise NotImplementedError
+
+    async def call(self, message: Any, response_type: type[R], timeout_s: float, *, client_id: str | None = None) -> R:
+        """See Transport.call."""
+        self._correlation_id = correlation_id = self._correlation_id % _CORRELATION_ID_MAX + 1
+        try:
+            frame = encode_request(message, correlation_id=correlation_id, client_id=client_id)
+        except FormatError as error:
+            raise RequestFailed(error.code, str(error), may_have_applied=False) from error
+        answer = await self.exchange(owner_of(ApiKey(message.__api_key__)), frame, timeout_s)
+        try:
+            return decode_response(answer, response_type, correlation_id=correlation_id)
+        except FormatError as error:
+            # The function did something, but what it says cannot be read.
+            raise RequestFailed(
+                ErrorCode.NETWORK_EXCEPTION, f"the answer is no Kafka response: {error}", may_have_applied=True
+            ) from error
+
+
+class InProcessTransport(FrameTransport):
+    """Frames straight to a dispatcher in this process.
+
+    Args:
+        dispatch: answers a frame for a function.
+        loop: the event loop that owns the dispatcher, where the client runs on another (the synchronous faces do).
+    """
+
+    def __init__(self, dispatch: Dispatch, *, loop: asyncio.AbstractEventLoop | None = None) -> None:
+        super().__init__()
+        self._dispatch = dispatch
+        self._loop = loop
+
+    async def connect(self, timeout_s: float) -> None:
+        return None
+
+    async def exchange(self, function: FunctionName, frame: bytes, timeout_s: float) -> bytes:
+        try:
+            async with asyncio.timeout(timeout_s):
+                if self._loop is None or self._loop is asyncio.get_running_loop():
+                    return await self._dispatch(function, frame)
+                return await asyncio.wrap_future(
+                    asyncio.run_coroutine_threadsafe(self._run(function, frame), self._loop)
+                )
+        except TimeoutError as error:
+            raise RequestFailed(
+                ErrorCode.REQUEST_TIMED_OUT,
+                f"the {function} function did not answer within {timeout_s * 1000:.0f} ms",
+                may_have_applied=True,
+            ) from error
+
+    async def _run(self, function: FunctionName, frame: bytes) -> bytes:
+        return await self._dispatch(function, frame)
+
+    async def close(self) -> None:
+        return None
