@@ -1,7 +1,7 @@
 """Build what is uploaded: the wheel (Glue), the layer (wheel and dependencies) and the functions' code. `make package`.
 
     dist/odradek-<version>-py3-none-any.whl
-    dist/layer.zip       python/...    odradek, kio, crc32c, cramjam, boto3, their dependencies, bytecode of it all
+    dist/layer.zip       python/...    odradek, kio, crc32c, cramjam, botocore, their dependencies, bytecode of it all
     dist/functions.zip   lambdas/...   the handlers
 
 By default for Lambda's Python 3.13 on arm64; `--host` builds for this machine, as the tests do. Versions are
@@ -103,7 +103,7 @@ def install_layer(python: Path, wheel: Path, target: Target, scratch: Path) -> N
     pruned = [argument for name in NOT_IN_FUNCTIONS for argument in ("--prune", name)]
     requirements.write_text(
         run_uv(
-            *("export", "--quiet", "--frozen", "--no-default-groups", "--package", "odradek", "--extra", "aws"),
+            *("export", "--quiet", "--frozen", "--no-default-groups", "--package", "odradek"),
             *("--no-emit-workspace", "--no-header", "--no-annotate", *pruned),
         )
     )
@@ -121,12 +121,10 @@ def install_layer(python: Path, wheel: Path, target: Target, scratch: Path) -> N
 
 
 def strip_services(python: Path) -> None:
-    """Remove the descriptions of services that are never called: 24 of boto3's 28 MB."""
+    """Remove the descriptions of services that are never called: nearly all of botocore."""
     for service in (python / "botocore" / "data").iterdir():
         if service.is_dir() and service.name not in SERVICES_CALLED:
             shutil.rmtree(service)
-    for unused in ("data", "examples"):  # of the resource API
-        shutil.rmtree(python / "boto3" / unused, ignore_errors=True)
 
 
 def compile_bytecode(tree: Path, deployed_at: str, target: Target) -> None:

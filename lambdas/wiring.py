@@ -1,0 +1,72 @@
+"""What every function is made of: environment -> settings, store, engine, dispatcher, handler.
+
+This is the only place that reads the environment of a function. It runs once a process, while Lambda initializes it: a
+function that lacks a variable fails there with one line that names it, and never serves.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from urllib.parse import urlsplit
+
+from odradek.adapters.aws import open_aws
+from odradek.adapters.system import SystemClock, SystemRng
+from odradek.engine.engine import Engine
+from odradek.errors import KafkaError
+from odradek.functions.environment import Environment
+from odradek.functions.logs import log_as_json
+from odradek.functions.metering import InvocationMeter
+from odradek.functions.telemetry import write_stdout
+from odradek.model.cluster import FLEET_BROKER_ID, Broker, Cluster
+from odradek.protocol.api import FunctionName
+from odradek.settings import Settings
+
+HTTPS_PORT = 443
+
+
+class Wiring:
+    """The parts of one function.
+
+    Args:
+        environ: the variables of functions.environment and of settings.
+    """
+
+    def __init__(self, environ: Mapping[str, str]) -> None:
+        self.environment = Environment.from_env(environ)
+        self.settings = Settings.from_env(environ)
+        self.clock = SystemClock()
+        self.meter = InvocationMeter()
+        log_as_json(write_stdout)
+        store = open_aws(
+            region=self.environment.region,
+            log_table=self.environment.log_table,
+            groups_table=self.environment.groups_table,
+            catalog_table=self.environment.catalog_table,
+            bucket=self.environment.bucket,
+            endpoint_url=self.environment.endpoint_url,
+            meter=self.meter,
+        )
+        self.engine = Engine(
+            log=store.log,
+            groups=store.groups,
+            catalog=store.catalog,
+            objects=store.objects,
+            clock=self.clock,
+            rng=SystemRng(),
+            settings=self.settings,
+        )
+
+    @property
+    def cluster(self) -> Cluster:
+        """The fleet is one logical broker; over HTTPS nobody dials its address, but Metadata must name one."""
+        url = self.environment.function_urls.get(FunctionName.PRODUCE, "")
+        return Cluster(self.settings.cluster_id, Broker(FLEET_BROKER_ID, urlsplit(url).hostname or "fleet", HTTPS_PORT))
+
+
+def wire() -> Wiring:
+    """The parts of this process' function. Ends the process, after one line, where the environment is not whole."""
+    try:
+        return Wiring(os.environ)
+    except KafkaError as error:
+        raise SystemExit(f"odradek: {error}") from None
