@@ -149,10 +149,17 @@ class ConditionalAppend:
             verdict = after_refusal(self._entries, self._expected_offset, self.head, self._known)
         return self._gave_up(verdict)
 
-    def _gave_up(self, verdict: Verdict) -> Reject:
-        if isinstance(verdict, Reject):
-            return verdict
-        return MAYBE_APPENDED if self._maybe_applied else NOT_APPENDED
+    def _gave_up(self, verdict: Verdict) -> Appended | Reject:
+        """The answer when time or attempts are over: what the last refusal showed, or what is not known."""
+        match verdict:
+            case Applied(base_offset) if self.head is not None:
+                return Appended(base_offset, self.head, self._entries[0].commit_ms)
+            case Reject():
+                return verdict
+            case SearchRows():
+                return MAYBE_APPENDED  # the entry may be among the spilled ones
+            case _:
+                return MAYBE_APPENDED if self._maybe_applied else NOT_APPENDED
 
     async def _attempt(self, verdict: Try, attempt: int) -> Appended | PartitionHead | None:
         """One update: done, the head that refused it, or None where it should simply be sent again."""
