@@ -1,0 +1,59 @@
+"""Composition root of the infrastructure: `python -m infra.app` writes the templates of one stage to cdk.out.
+
+    -c stage=dev|prod   (cdk)    or    make synth STAGE=prod
+
+It needs neither an account nor a network: the stacks take the account and region of whoever deploys them. The CDK
+command line runs the same module (cdk.json) and passes where to write in CDK_OUTDIR.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+
+from aws_cdk import App, Tags
+
+from infra.artifacts import ROOT, Artifacts
+from infra.stacks.api import ApiStack
+from infra.stacks.maintenance import MaintenanceStack
+from infra.stacks.pipeline import PipelineStack
+from infra.stacks.storage import StorageStack
+from infra.stages import Stage, stage_of
+
+DEFAULT_STAGE = "dev"
+
+
+def add_stacks(app: App, stage: Stage, artifacts: Artifacts) -> None:
+    """Add the stage's stacks. Storage comes first: the others name its bucket and tables."""
+    prefix = f"odradek-{stage.name}"
+    store = StorageStack(app, f"{prefix}-storage", stage=stage).store
+    for name, stack in (("api", ApiStack), ("maintenance", MaintenanceStack), ("pipeline", PipelineStack)):
+        stack(app, f"{prefix}-{name}", stage=stage, store=store, artifacts=artifacts)
+    Tags.of(app).add("odradek:stage", stage.name)
+
+
+def new_app(outdir: str | None = None) -> App:
+    """An app with the feature flags of cdk.json, which else only the CDK command line would pass."""
+    context = json.loads((ROOT / "cdk.json").read_text())["context"]
+    return App(outdir=outdir, context=context, analytics_reporting=False)
+
+
+def main() -> None:
+    """Write the templates; say where, and what is still missing for a deployment."""
+    app = new_app(os.environ.get("CDK_OUTDIR") or str(ROOT / "cdk.out"))
+    stage = stage_of(app.node.try_get_context("stage") or DEFAULT_STAGE)
+    artifacts = Artifacts.find()
+    add_stacks(app, stage, artifacts)
+    assembly = app.synth()
+    for stack in assembly.stacks:
+        print(f"{stack.stack_name}: {len(stack.template['Resources'])} resources, {stack.template_full_path}")
+    if artifacts.missing:
+        print(
+            f"Not built yet, so not to be deployed: {', '.join(artifacts.missing)}. Run `make package`.",
+            file=sys.stderr,
+        )
+
+
+if __name__ == "__main__":
+    main()

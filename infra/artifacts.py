@@ -1,0 +1,67 @@
+"""What is uploaded: the artifacts of `make package`, or stand-ins where they are not built yet.
+
+    dist/layer.zip       the wheel and what it needs, for Lambda's Python 3.13 on arm64
+    dist/functions.zip   lambdas/
+    dist/odradek-*.whl   for Glue
+
+The templates can be written on a fresh clone, without a network: a missing artifact is replaced by a stand-in, and the
+stacks that use it carry an error. `cdk deploy` and `cdk synth` refuse a stack with an error and print it; `make synth`
+writes the templates all the same. So nothing half-built can be deployed by accident.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+
+from aws_cdk import Annotations
+from constructs import IConstruct
+
+ROOT = Path(__file__).resolve().parent.parent
+STAND_IN = "STAND-IN"  # the file in a stand-in directory
+
+
+@dataclass(frozen=True, slots=True)
+class Artifacts:
+    """Paths of what is uploaded; `missing` names what `make package` has yet to build, relative to the repository."""
+
+    layer: Path  # zip, or a stand-in directory
+    functions: Path  # zip, or a stand-in directory
+    wheel: Path  # file name is a wheel's, stand-in or not: pip on Glue goes by the name
+    missing: tuple[str, ...] = ()
+
+    @classmethod
+    def find(cls, root: Path = ROOT) -> Artifacts:
+        """Look into dist/; make stand-ins in a temporary directory for what is not there."""
+        dist = root / "dist"
+        layer, functions = dist / "layer.zip", dist / "functions.zip"
+        wheels = sorted(dist.glob("odradek-*.whl"), key=lambda wheel: wheel.stat().st_mtime)
+        missing = [str(path.relative_to(root)) for path in (layer, functions) if not path.is_file()]
+        if not wheels:
+            missing.append("dist/odradek-*.whl")
+        if not missing:
+            return cls(layer, functions, wheels[-1])
+        stand_in = _stand_in_directory()
+        return cls(
+            layer=layer if layer.is_file() else stand_in,
+            functions=functions if functions.is_file() else stand_in,
+            wheel=wheels[-1] if wheels else stand_in / "odradek-0-py3-none-any.whl",
+            missing=tuple(missing),
+        )
+
+    def require(self, scope: IConstruct) -> None:
+        """Put an error on the scope if anything is a stand-in."""
+        if self.missing:
+            Annotations.of(scope).add_error(
+                f"not built: {', '.join(self.missing)}. Run `make package`, then deploy again."
+            )
+
+
+def _stand_in_directory() -> Path:
+    """A directory with fixed content, so that its hash, and with it the template, is the same in every run."""
+    directory = Path(tempfile.gettempdir()) / "odradek-stand-in"
+    directory.mkdir(exist_ok=True)
+    (directory / STAND_IN).write_text("Run `make package` before deploying.\n")
+    (directory / "odradek-0-py3-none-any.whl").write_bytes(b"")
+    return directory

@@ -1,0 +1,144 @@
+"""A Glue streaming job: one of the folders under glue_jobs/, with the wheel that it imports.
+
+Nothing starts it here: a job costs money while it runs, and an idle Odradek costs none.
+
+The wheel is uploaded under its own file name (in a folder named after its content), because Glue hands it to pip and
+pip goes by the name; CDK's usual asset names are bare hashes. Its dependencies, and those of the extras the job needs,
+are installed from the package index when the job starts.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import tomllib
+from collections.abc import Mapping
+from pathlib import Path
+
+from aws_cdk import ArnFormat, FileAssetLocation, FileAssetPackaging, Fn, IgnoreMode, Stack
+from aws_cdk import aws_glue as glue
+from aws_cdk import aws_iam as iam
+from aws_cdk import aws_s3_assets as assets
+from constructs import Construct
+
+from infra.artifacts import ROOT, Artifacts
+from infra.constructs.store_role import Store, StoreRole
+from infra.permissions import PERMISSIONS
+
+GLUE_VERSION = "6.0"  # Spark 4.1, Python 3.13, Java 17: the first with Python data sources
+WORKER_TYPE = "G.025X"  # the smallest, for streaming only
+# In the extras, but part of Glue already: installing them over Glue's own would break it.
+PROVIDED_BY_GLUE = ("pyspark", "pandas", "numpy", "pyarrow", "boto3")
+
+
+class GlueStreamingJob(Construct):
+    """The job glue_jobs/<name>/job.py. `arguments` are passed on as `--name value`."""
+
+    def __init__(
+        self,
+        scope: Construct,
+        construct_id: str,
+        *,
+        name: str,
+        stage_name: str,
+        workers: int,
+        store: Store,
+        artifacts: Artifacts,
+        arguments: Mapping[str, str],
+    ) -> None:
+        super().__init__(scope, construct_id)
+        self.role = StoreRole(
+            self, "Access", service="glue.amazonaws.com", permissions=PERMISSIONS[name], store=store
+        ).role
+        for statement in _observability(self):
+            self.role.add_to_policy(statement)
+        script = assets.Asset(self, "Script", path=str(ROOT / "glue_jobs" / name / "job.py"))
+        # Everything under glue_jobs/, with that folder in the zip: job.py imports its transform as glue_jobs.<name>.
+        modules = assets.Asset(
+            self,
+            "Modules",
+            path=str(ROOT),
+            exclude=["/*", "!/glue_jobs", "__pycache__", "*.pyc"],
+            ignore_mode=IgnoreMode.GIT,
+        )
+        wheel = _wheel_location(self, artifacts.wheel)
+        self.role.add_to_policy(_read_assets(self, script, modules, wheel))
+        self.job = glue.CfnJob(
+            self,
+            "Job",
+            name=f"odradek-{stage_name}-{name}",
+            role=self.role.role_arn,
+            glue_version=GLUE_VERSION,
+            worker_type=WORKER_TYPE,
+            number_of_workers=workers,
+            command=glue.CfnJob.JobCommandProperty(
+                name="gluestreaming", python_version="3", script_location=script.s3_object_url
+            ),
+            # One run at a time owns the checkpoint; a failed one is started again from there by whoever started it.
+            execution_property=glue.CfnJob.ExecutionPropertyProperty(max_concurrent_runs=1),
+            max_retries=0,
+            default_arguments={
+                "--job-language": "python",
+                "--enable-metrics": "true",
+                "--enable-continuous-cloudwatch-log": "true",
+                "--extra-py-files": modules.s3_object_url,
+                "--additional-python-modules": Fn.join(",", [wheel.s3_object_url, *job_requirements()]),
+                **{f"--{key}": value for key, value in arguments.items()},
+            },
+        )
+
+
+def job_requirements(sdk_project: Path = ROOT / "sdk" / "pyproject.toml") -> list[str]:
+    """What the wheel's extras `aws` and `spark` ask for beyond the wheel's own dependencies and what Glue brings."""
+    extras: dict[str, list[str]] = tomllib.loads(sdk_project.read_text())["project"]["optional-dependencies"]
+
+    def expand(extra: str) -> list[str]:
+        found: list[str] = []
+        for requirement in extras[extra]:
+            if requirement.startswith("odradek["):
+                found += expand(requirement.removeprefix("odradek[").rstrip("]"))
+            else:
+                found.append(requirement)
+        return found
+
+    # Glue splits the list at commas, so of a range only the first bound can be told.
+    wanted = (requirement.split(",")[0] for extra in ("aws", "spark") for requirement in expand(extra))
+    return [requirement for requirement in wanted if not requirement.startswith(PROVIDED_BY_GLUE)]
+
+
+def _wheel_location(scope: Construct, wheel: Path) -> FileAssetLocation:
+    """Have the wheel uploaded as <hash of its content>/<its file name>."""
+    digest = hashlib.sha256(wheel.read_bytes()).hexdigest()
+    return Stack.of(scope).synthesizer.add_file_asset(
+        file_name=str(wheel), packaging=FileAssetPackaging.FILE, source_hash=f"{digest}/{wheel.stem}"
+    )
+
+
+def _read_assets(
+    scope: Construct, script: assets.Asset, modules: assets.Asset, wheel: FileAssetLocation
+) -> iam.PolicyStatement:
+    """Just these three objects: Asset.grant_read would open every asset of every app in the account."""
+    places = [(each.s3_bucket_name, each.s3_object_key) for each in (script, modules)]
+    return iam.PolicyStatement(
+        actions=["s3:GetObject"],
+        resources=[
+            Stack.of(scope).format_arn(service="s3", region="", account="", resource=bucket, resource_name=key)
+            for bucket, key in [*places, (wheel.bucket_name, wheel.object_key)]
+        ],
+    )
+
+
+def _observability(scope: Construct) -> list[iam.PolicyStatement]:
+    """Logs and metrics as Glue writes them itself."""
+    log_groups = Stack.of(scope).format_arn(
+        service="logs", resource="log-group", resource_name="/aws-glue/*", arn_format=ArnFormat.COLON_RESOURCE_NAME
+    )
+    return [
+        iam.PolicyStatement(
+            actions=["logs:CreateLogGroup", "logs:CreateLogStream", "logs:PutLogEvents"], resources=[log_groups]
+        ),
+        iam.PolicyStatement(
+            actions=["cloudwatch:PutMetricData"],
+            resources=["*"],  # the action knows no resources; the namespace narrows it
+            conditions={"StringEquals": {"cloudwatch:namespace": "Glue"}},
+        ),
+    ]

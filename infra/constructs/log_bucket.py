@@ -1,0 +1,33 @@
+"""The bucket: WAL objects, segments, and the jobs' output.
+
+Versioning is off by choice: names are never reused and objects never overwritten, so a version could only ever be a
+deleted object that someone pays for. The one lifecycle rule drops the parts of uploads that were never completed; no
+rule may touch an object, because only the sweep knows what the log still refers to.
+"""
+
+from __future__ import annotations
+
+from aws_cdk import Duration, RemovalPolicy
+from aws_cdk import aws_s3 as s3
+from constructs import Construct
+
+
+class LogBucket(Construct):
+    """A private bucket: TLS only, encrypted with S3's own keys, no public access of any kind."""
+
+    def __init__(self, scope: Construct, construct_id: str, *, keeps_data: bool) -> None:
+        super().__init__(scope, construct_id)
+        self.bucket = s3.Bucket(
+            self,
+            "Bucket",
+            encryption=s3.BucketEncryption.S3_MANAGED,
+            enforce_ssl=True,
+            minimum_tls_version=1.2,
+            block_public_access=s3.BlockPublicAccess.BLOCK_ALL,
+            object_ownership=s3.ObjectOwnership.BUCKET_OWNER_ENFORCED,
+            versioned=False,
+            lifecycle_rules=[
+                s3.LifecycleRule(id="abort-uploads", abort_incomplete_multipart_upload_after=Duration.days(1))
+            ],
+            removal_policy=RemovalPolicy.RETAIN if keeps_data else RemovalPolicy.DESTROY,
+        )

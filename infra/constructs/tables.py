@@ -1,0 +1,34 @@
+"""The three tables. One shape: items under (`pk`, `sk`), strings both; billed by request; restorable to any second.
+
+Names are generated, so a table that was retained never stands in the way of a new deployment.
+"""
+
+from __future__ import annotations
+
+from aws_cdk import RemovalPolicy
+from aws_cdk import aws_dynamodb as dynamodb
+from constructs import Construct
+
+from infra.permissions import TableName
+
+
+class Tables(Construct):
+    """The log, groups and catalog tables, by name in `by_name`."""
+
+    def __init__(self, scope: Construct, construct_id: str, *, keeps_data: bool) -> None:
+        super().__init__(scope, construct_id)
+        self.by_name = {name: self._table(name, keeps_data) for name in TableName}
+
+    def _table(self, name: TableName, keeps_data: bool) -> dynamodb.Table:
+        return dynamodb.Table(
+            self,
+            name.value.capitalize(),
+            partition_key=dynamodb.Attribute(name="pk", type=dynamodb.AttributeType.STRING),
+            sort_key=dynamodb.Attribute(name="sk", type=dynamodb.AttributeType.STRING),
+            billing_mode=dynamodb.BillingMode.PAY_PER_REQUEST,
+            point_in_time_recovery_specification=dynamodb.PointInTimeRecoverySpecification(
+                point_in_time_recovery_enabled=True
+            ),
+            deletion_protection=keeps_data,
+            removal_policy=RemovalPolicy.RETAIN if keeps_data else RemovalPolicy.DESTROY,
+        )

@@ -1,0 +1,109 @@
+"""What each function and job may do to the store: the one table that the roles are made of.
+
+A role names its tables, its prefixes and its actions; nothing is granted "to be safe". Reading the rows:
+
+    produce      appends: WAL objects and items, heads, index and producer rows; reads topics
+    fetch        reads only
+    coordinator  groups; hands out producer ids (one row of the catalog); reads the rest of the catalog and the log
+    admin        topics, and the heads of their partitions; deletes no object: it leaves that to maintenance
+    maintenance  finishes deletions: rows of the log, objects under both prefixes
+    flight_delays  reads like fetch, appends like produce, keeps its output and checkpoint under its own prefix
+
+TransactWriteItems is authorised by the actions of its parts, so it has no name here. S3 answers 403 instead of 404 for
+a missing object unless the caller may list the bucket, and a reader must tell "gone, look the row up again" from
+"forbidden": that is why readers may list.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+
+from odradek.format.item_keys import COUNTERS_PK
+from odradek.functions.environment import MAINTENANCE
+from odradek.protocol.api import FunctionName
+
+READ = ("dynamodb:GetItem", "dynamodb:BatchGetItem", "dynamodb:Query")
+WRITE = ("dynamodb:PutItem", "dynamodb:UpdateItem")
+DELETE = ("dynamodb:DeleteItem",)
+CHECK = ("dynamodb:ConditionCheckItem",)
+
+WAL_PREFIX = "wal/"
+SEGMENT_PREFIX = "topics/"
+FLIGHT_DELAYS = "flight_delays"
+
+
+class TableName(StrEnum):
+    """The three tables."""
+
+    LOG = "log"
+    GROUPS = "groups"
+    CATALOG = "catalog"
+
+
+@dataclass(frozen=True, slots=True)
+class TableGrant:
+    """Actions on one table; with `partition_keys` only on items under these (dynamodb:LeadingKeys)."""
+
+    table: TableName
+    actions: tuple[str, ...]
+    partition_keys: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class ObjectGrant:
+    """Actions on the objects under some prefixes."""
+
+    prefixes: tuple[str, ...]
+    actions: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Permissions:
+    """All that one role may do to the store."""
+
+    tables: tuple[TableGrant, ...]
+    objects: tuple[ObjectGrant, ...] = ()
+    may_list: bool = False
+
+
+_READ_LOG = TableGrant(TableName.LOG, READ)
+_READ_CATALOG = TableGrant(TableName.CATALOG, READ)
+_APPEND_LOG = TableGrant(TableName.LOG, READ + WRITE)
+_TAKE_PRODUCER_ID = TableGrant(TableName.CATALOG, ("dynamodb:UpdateItem",), partition_keys=(COUNTERS_PK,))
+_READ_OBJECTS = ObjectGrant((WAL_PREFIX, SEGMENT_PREFIX), ("s3:GetObject",))
+_UPLOAD_WAL = ObjectGrant((WAL_PREFIX,), ("s3:PutObject",))
+
+PERMISSIONS: Mapping[str, Permissions] = {
+    FunctionName.PRODUCE.value: Permissions((_APPEND_LOG, _READ_CATALOG), (_UPLOAD_WAL,)),
+    FunctionName.FETCH.value: Permissions((_READ_LOG, _READ_CATALOG), (_READ_OBJECTS,), may_list=True),
+    FunctionName.COORDINATOR.value: Permissions(
+        (
+            TableGrant(TableName.GROUPS, READ + WRITE + DELETE + CHECK),
+            _READ_CATALOG,
+            _TAKE_PRODUCER_ID,
+            _READ_LOG,
+        )
+    ),
+    FunctionName.ADMIN.value: Permissions(
+        (
+            TableGrant(TableName.CATALOG, READ + WRITE + DELETE + CHECK),
+            TableGrant(TableName.LOG, READ + WRITE + DELETE),
+        )
+    ),
+    MAINTENANCE: Permissions(
+        (TableGrant(TableName.CATALOG, READ + DELETE), TableGrant(TableName.LOG, READ + WRITE + DELETE)),
+        (_READ_OBJECTS, ObjectGrant((WAL_PREFIX, SEGMENT_PREFIX), ("s3:DeleteObject",))),
+        may_list=True,
+    ),
+    FLIGHT_DELAYS: Permissions(
+        (_APPEND_LOG, _READ_CATALOG, _TAKE_PRODUCER_ID),
+        (
+            _READ_OBJECTS,
+            _UPLOAD_WAL,
+            ObjectGrant((f"jobs/{FLIGHT_DELAYS}/",), ("s3:GetObject", "s3:PutObject", "s3:DeleteObject")),
+        ),
+        may_list=True,
+    ),
+}

@@ -1,0 +1,1 @@
+"""Wiring only: a stack makes constructs and hands one what another needs."""

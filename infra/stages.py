@@ -1,0 +1,79 @@
+"""Stages: what differs between dev and prod, and nothing else. Chosen by the context value `stage`.
+
+dev can be thrown away; prod keeps its data when a stack is deleted or a resource is replaced.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from odradek.functions.environment import MAINTENANCE
+from odradek.limits import FUNCTION_TIMEOUT_S_MAX
+from odradek.protocol.api import FunctionName
+from odradek.settings import Settings
+
+
+@dataclass(frozen=True, slots=True)
+class FunctionSize:
+    """Memory buys CPU: 1,769 MB is one vCPU (Lambda developer guide)."""
+
+    memory_mb: int
+    timeout_s: int
+
+
+FUNCTION_SIZES: dict[str, FunctionSize] = {
+    FunctionName.PRODUCE.value: FunctionSize(memory_mb=1024, timeout_s=30),  # CRC of up to 4.5 MB, uploads
+    FunctionName.FETCH.value: FunctionSize(memory_mb=1024, timeout_s=30),  # parallel ranged reads, long poll
+    FunctionName.COORDINATOR.value: FunctionSize(memory_mb=512, timeout_s=30),
+    FunctionName.ADMIN.value: FunctionSize(memory_mb=512, timeout_s=60),  # a topic of many partitions is many heads
+    MAINTENANCE: FunctionSize(memory_mb=1769, timeout_s=FUNCTION_TIMEOUT_S_MAX),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Stage:
+    """One deployment's choices."""
+
+    name: str  # part of every stack's and function's name
+    keeps_data: bool  # retain bucket, tables and logs on deletion; deletion protection on the tables
+    log_retention_days: int
+    maintenance_every_minutes: int
+    glue_workers: int  # of the smallest streaming size; at least 2, one of them is the driver
+    settings: Settings = field(default_factory=Settings)  # what the functions get as ODRADEK_* variables
+
+    def __post_init__(self) -> None:
+        for name, size in FUNCTION_SIZES.items():
+            if name != MAINTENANCE and size.timeout_s * 1000 <= self.settings.request_timeout_ms:
+                raise ValueError(
+                    f"{name}: the function must outlive its own request_timeout_ms to answer with an error"
+                )
+
+
+STAGES: dict[str, Stage] = {
+    stage.name: stage
+    for stage in (
+        Stage(
+            "dev",
+            keeps_data=False,
+            log_retention_days=7,
+            maintenance_every_minutes=15,
+            glue_workers=2,
+            settings=Settings(cluster_id="odradek-dev"),
+        ),
+        Stage(
+            "prod",
+            keeps_data=True,
+            log_retention_days=90,
+            maintenance_every_minutes=5,
+            glue_workers=2,
+            settings=Settings(cluster_id="odradek-prod"),
+        ),
+    )
+}
+
+
+def stage_of(name: object) -> Stage:
+    """The stage of that name. Raises SystemExit that lists the known ones."""
+    if isinstance(name, str) and name in STAGES:
+        return STAGES[name]
+    raise SystemExit(f"infra: unknown stage {name!r}: use -c stage={'|'.join(STAGES)}")
