@@ -95,6 +95,15 @@ def test_an_api_or_version_that_is_not_served_is_named() -> None:
         assert caught.value.code is ErrorCode.UNSUPPORTED_VERSION
 
 
+def test_librdkafkas_request_for_all_topics_is_understood() -> None:
+    """As librdkafka 2.16 sends it: four bytes of null where one is due, so three are left over."""
+    frame = bytes.fromhex("0003000d 00000003 0007 72646b61666b61 00 00000000 01 00 00")
+    assert decode_request(frame).message.topics is None
+    for other in (frame + b"\0", frame[:-1]):
+        with pytest.raises(FormatError, match="after the end"):
+            decode_request(other)
+
+
 def test_a_response_reads_back_and_must_answer_this_request() -> None:
     response = ProduceResponse(responses=())
     frame = b"".join(encode_response(response, correlation_id=9))

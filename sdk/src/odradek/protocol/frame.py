@@ -6,7 +6,9 @@
 Tags stand in the header of flexible versions only (KIP-482); the response header of ApiVersions never has them, so that
 a client can read the answer before it knows what the server speaks (KIP-511).
 
-Whatever the bytes, decoding ends in a message or in FormatError. A frame is used up: trailing bytes are malformed.
+Whatever the bytes, decoding ends in a message or in FormatError. A frame is used up: trailing bytes are malformed. The
+one exception is a librdkafka that asks for the metadata of all topics (version 9 and up): it writes the null of the
+topics as four bytes where one is due (its issue 5049), which leaves three bytes at the end.
 """
 
 from __future__ import annotations
@@ -30,6 +32,7 @@ from odradek.protocol.versions import SUPPORTED_VERSIONS, is_supported
 ResponseT = TypeVar("ResponseT")
 
 CLIENT_ID_BYTES_MAX = 32_767
+_LIBRDKAFKA_METADATA_TRAILING_BYTES = 3
 _PASS_UNCOPIED_BYTES = 1024  # parts at least this large are handed on as they are; smaller ones are joined
 
 _REQUEST_PREFIX = struct.Struct(
@@ -151,7 +154,8 @@ def decode_request(frame: Buffer, header: RequestHeader | None = None) -> Reques
     schema = request_schema(header.api_key, header.api_version)
     cursor = Cursor(frame, header.body_position)
     message = read_message(cursor, schema)
-    _require_end(cursor)
+    if not _is_librdkafka_all_topics(header, message, cursor.end - cursor.at):
+        _require_end(cursor)
     return Request(ApiKey(header.api_key), header.api_version, header.correlation_id, header.client_id, message)
 
 
@@ -238,6 +242,15 @@ def _skip_tags(cursor: Cursor) -> None:
             cursor.take(read_unsigned_varint(cursor))
     except IndexError:
         raise malformed("the frame ends in its header") from None
+
+
+def _is_librdkafka_all_topics(header: RequestHeader, message: Any, trailing_bytes: int) -> bool:
+    return (
+        header.api_key == ApiKey.METADATA
+        and header.api_version >= 9
+        and message.topics is None
+        and trailing_bytes == _LIBRDKAFKA_METADATA_TRAILING_BYTES
+    )
 
 
 def _require_end(cursor: Cursor) -> None:
