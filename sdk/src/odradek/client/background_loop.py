@@ -65,6 +65,14 @@ class BackgroundLoop:
             self._callers.remove(handed)
         return future.result()
 
+    def start(self, make: Callable[[], asyncio.Task[T]]) -> Future[T]:
+        """Start a task on the loop; its outcome comes with the future."""
+
+        async def run() -> T:
+            return await make()
+
+        return asyncio.run_coroutine_threadsafe(run(), self._loop)
+
     async def on_caller(self, function: Callable[[], T]) -> T:
         """Run a function on the thread that waits in `call`, the innermost. Called on the loop."""
         if not self._callers:

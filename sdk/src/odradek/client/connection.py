@@ -25,8 +25,6 @@ from odradek.ports.rng import Rng
 
 R = TypeVar("R")
 
-UNKNOWN_TOPIC_PATIENCE_MS = 3_000
-
 
 def error_code(value: int) -> ErrorCode:
     """Kafka's number as our code; one that we do not know is UNKNOWN_SERVER_ERROR."""
@@ -185,17 +183,7 @@ class MetadataCache:
                 raise found
             return found
 
-        patience_ms = min(timeout_ms, UNKNOWN_TOPIC_PATIENCE_MS)
-        try:
-            result = await self._connection.retrying(attempt, f"metadata of topic {topic}", timeout_ms=patience_ms)
-        except KafkaError as error:
-            if error.code is not ErrorCode.REQUEST_TIMED_OUT or timeout_ms <= patience_ms:
-                raise
-            # It was the network and not the topic: that may take as long as the caller allows.
-            result = await self._connection.retrying(
-                attempt, f"metadata of topic {topic}", timeout_ms=timeout_ms - patience_ms
-            )
-        return result
+        return await self._connection.retrying(attempt, f"metadata of topic {topic}", timeout_ms=timeout_ms)
 
     async def refresh(self, topics: Iterable[str] | None) -> dict[str, TopicMetadata | KafkaError]:
         """Read the topics anew (None: all that there are); what failed for one topic stands in its place."""

@@ -18,12 +18,12 @@ from collections.abc import Awaitable, Callable
 
 from odradek.client import offset_calls
 from odradek.client.config import ConsumerConfig
-from odradek.client.connection import UNKNOWN_TOPIC_PATIENCE_MS, Connection
+from odradek.client.connection import Connection
 from odradek.client.consumer_record import ConsumerRecord, RecordDeserializationError
 from odradek.client.fetch_buffer import Chunk, FetchBuffer, next_offset
 from odradek.client.fetch_call import FetchedPartition, FetchResponse, fetch_request, fetched
 from odradek.client.positions import RESET_TIMESTAMPS, PartitionState, Positions
-from odradek.client.retry import RetryAfter, decide
+from odradek.client.retry import UNKNOWN_TOPIC_PATIENCE_MS, RetryAfter, decide
 from odradek.client.system import wait_for
 from odradek.errors import ErrorCode, FormatError, KafkaError
 from odradek.format.record_batch import Row
@@ -73,6 +73,11 @@ class Fetcher:
         """Partitions, positions or pauses are not what they were."""
         self._changed.set()
         self._room.set()
+
+    @property
+    def has_records(self) -> bool:
+        """Whether something is buffered; it may turn out to be nothing but compacted batches."""
+        return self._buffer.answers > 0
 
     def raise_error(self) -> None:
         """Raise what went wrong since the last look, once."""
@@ -155,10 +160,11 @@ class Fetcher:
             policy=self._connection.policy,
             jitter=self._connection.rng.random(),
         )
-        if isinstance(verdict, RetryAfter):
+        is_gone = error.code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION and self._committed is None
+        if isinstance(verdict, RetryAfter) and not is_gone:
             pause_s = verdict.seconds
         else:
-            if error.is_retryable:
+            if error.is_retryable and not is_gone:
                 error = KafkaError(error.code, f"no fetch has succeeded for {patience_ms} ms: {error.message}")
             self._fail(error)
             pause_s = self._config.retry_backoff_max_ms / 1000

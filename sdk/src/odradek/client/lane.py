@@ -105,7 +105,9 @@ class Lane:
         self._begin_epoch()
 
     def may_start(self, now_s: float) -> bool:
-        """Whether a batch that is sealed now could go at once."""
+        """Whether a batch that is sealed now could go at once. Closes a gap that has no batch behind it."""
+        if self.has_gap and not self.batches:
+            self._close_gap()
         return (
             now_s >= self.not_before_s
             and not self.has_gap

@@ -4,11 +4,11 @@
     JOINING   epoch 0: the next heartbeat asks to be taken in
     IN        the server gave an epoch; heartbeats keep the session alive
 
-    OUT --join--> JOINING --answer--> IN --fenced, unknown, expelled--> OUT (lost) --poll has told the listener--> JOINING
+    OUT --join--> JOINING --answer--> IN --fenced, unknown, expelled--> OUT (lost) --poll told the listener--> JOINING
 
-The server says which partitions to own. What is to be given up is revoked by `poll` in the application's thread (commit,
-listener), then the next heartbeat says so and the server may give it to another. A member that does not poll for
-max_poll_interval_ms leaves by itself. After an answer that got lost, everything is said again.
+The server says which partitions to own. What is to be given up is revoked by `poll` in the application's thread
+(commit, listener), then the next heartbeat says so and the server may give it to another. A member that does not poll
+for max_poll_interval_ms leaves by itself. After an answer that got lost, everything is said again.
 """
 
 from __future__ import annotations
@@ -175,7 +175,7 @@ class GroupMember:
         await self._say_leave(static=False)
         self.lose()
 
-    async def _beat(self) -> float:
+    async def _beat(self) -> float | None:
         """One heartbeat; the seconds until the next."""
         beat = self._next_heartbeat()
         said_owned = self._say_owned
@@ -192,8 +192,8 @@ class GroupMember:
             self._say_owned |= said_owned
             return self._beat_failed(error)
         self._failures = 0
-        if beat.topics is not None or beat.pattern is not None:
-            self._say_all = False if (beat.topics, beat.pattern) == self._said() else self._say_all
+        if (beat.topics, beat.pattern or "") == self._said():  # not where `subscribe` came in between
+            self._say_all = False
         if response.member_id:
             self._member_id = response.member_id
         self._epoch = int(response.member_epoch)

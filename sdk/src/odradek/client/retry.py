@@ -21,6 +21,8 @@ from odradek.ports.rng import Rng
 
 T = TypeVar("T")
 
+UNKNOWN_TOPIC_PATIENCE_MS = 3_000  # a topic just made may not be seen everywhere; a misspelt one never will be
+
 _EXPONENT_MAX = 30
 
 
@@ -92,9 +94,11 @@ async def retrying(
         what: the call as the user knows it, for the message.
 
     Raises:
-        KafkaError: the last error; REQUEST_TIMED_OUT that names it where time ran out.
+        KafkaError: the last error; REQUEST_TIMED_OUT that names it where time ran out. UNKNOWN_TOPIC_OR_PARTITION is
+            tried again for a short while only.
     """
-    deadline = clock.monotonic() + timeout_ms / 1000
+    began = clock.monotonic()
+    deadline = began + timeout_ms / 1000
     attempts = 0
     while True:
         left_s = deadline - clock.monotonic()
@@ -102,10 +106,12 @@ async def retrying(
             return await call(max(0.001, min(left_s, request_timeout_ms / 1000)))
         except KafkaError as error:
             attempts += 1
-            left_s = deadline - clock.monotonic()
+            is_unknown_topic = error.code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+            until = min(deadline, began + UNKNOWN_TOPIC_PATIENCE_MS / 1000) if is_unknown_topic else deadline
+            left_s = until - clock.monotonic()
             verdict = decide(error, attempts=attempts, left_s=left_s, policy=policy, jitter=rng.random())
             if isinstance(verdict, GiveUp):
-                if verdict.timed_out and error.code is not ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
+                if verdict.timed_out and not is_unknown_topic:
                     raise timed_out(what, timeout_ms, error) from error
                 raise
         await clock.sleep(verdict.seconds)

@@ -16,7 +16,7 @@ from typing import Any, cast
 from odradek.client.accumulator import Accumulator
 from odradek.client.batch import BatchState, ProducerBatch
 from odradek.client.config import ProducerConfig
-from odradek.client.connection import UNKNOWN_TOPIC_PATIENCE_MS, Connection, error_code
+from odradek.client.connection import Connection, error_code
 from odradek.client.lane import Acknowledge, Fail, Lane, Retry, Split
 from odradek.client.produce_call import (
     InitProducerIdResponse,
@@ -27,7 +27,7 @@ from odradek.client.produce_call import (
     produce_request,
 )
 from odradek.client.record_future import RecordFuture
-from odradek.client.retry import RetryPolicy, may_have_applied
+from odradek.client.retry import UNKNOWN_TOPIC_PATIENCE_MS, RetryPolicy, may_have_applied
 from odradek.client.system import wait_for
 from odradek.errors import ErrorCode, KafkaError
 from odradek.model.topic_partition import TopicPartition
