@@ -1,0 +1,129 @@
+"""Round trips of a group's items, and bytes that are none."""
+
+from __future__ import annotations
+
+from uuid import UUID
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from odradek.engine.group_partitions import decode_partitions, decode_target, encode_partitions, encode_target
+from odradek.engine.group_rows import (
+    decode_group,
+    decode_lease,
+    decode_member,
+    encode_group,
+    encode_member,
+    lease_key,
+    lease_partition,
+)
+from odradek.engine.group_state import GroupState, MemberState, Watch
+from odradek.errors import FormatError
+from odradek.limits import PARTITIONS_PER_TOPIC_MAX, TABLE_ITEM_BYTES_MAX
+from odradek.model.topic_partition import PartitionId
+
+QUICK = settings(deadline=None, max_examples=60)
+
+TEXT = st.text(max_size=20)
+COUNT = st.integers(0, 2**40)
+PARTITION = st.builds(PartitionId, st.uuids(), st.integers(0, PARTITIONS_PER_TOPIC_MAX - 1))
+PARTITIONS = st.frozensets(PARTITION, max_size=30) | st.builds(
+    lambda topic_id, end: frozenset(PartitionId(topic_id, number) for number in range(end)),
+    st.uuids(),
+    st.integers(0, 200),
+)
+TARGET = st.dictionaries(TEXT, PARTITIONS, max_size=5)
+MEMBER = st.builds(
+    MemberState,
+    member_id=TEXT,
+    epoch=st.integers(-2, 2**31),
+    previous_epoch=st.integers(-1, 2**31),
+    version=COUNT,
+    nonce=st.binary(max_size=8),
+    instance_id=st.none() | TEXT,
+    rack_id=st.none() | TEXT,
+    client_id=TEXT,
+    client_host=TEXT,
+    subscribed_topic_names=st.lists(TEXT, max_size=4).map(tuple),
+    subscribed_topic_regex=st.none() | TEXT,
+    assignor=st.none() | TEXT,
+    rebalance_timeout_ms=COUNT,
+    session_ms=COUNT,
+    interval_ms=COUNT,
+    renewed_ms=COUNT,
+    revoking_elapsed_ms=COUNT,
+    assigned=PARTITIONS,
+    revoking=PARTITIONS,
+    watches=st.dictionaries(TEXT, st.builds(Watch, COUNT, COUNT), max_size=3),
+)
+
+
+@QUICK
+@given(MEMBER)
+def test_member_round_trip(member: MemberState) -> None:
+    assert decode_member(member.member_id, encode_member(member)) == member
+
+
+@QUICK
+@given(
+    st.builds(
+        GroupState,
+        group_id=TEXT,
+        version=COUNT,
+        epoch=COUNT,
+        assignor=TEXT,
+        target=TARGET,
+        topics_digest=st.binary(max_size=12),
+        member_count=COUNT,
+    )
+)
+def test_group_round_trip(group: GroupState) -> None:
+    assert decode_group(group.group_id, encode_group(group)) == group
+
+
+@QUICK
+@given(PARTITION)
+def test_lease_key_round_trip(partition: PartitionId) -> None:
+    assert lease_partition(lease_key("g", partition).sk) == partition
+
+
+@QUICK
+@given(st.binary(max_size=60))
+def test_any_bytes_decode_or_are_refused(data: bytes) -> None:
+    for decode in (decode_partitions, decode_target):
+        try:
+            decode(data)
+        except FormatError:
+            pass
+
+
+@QUICK
+@given(PARTITIONS, st.integers(1, 10))
+def test_a_cut_set_is_refused(partitions: frozenset[PartitionId], cut: int) -> None:
+    data = encode_partitions(partitions)
+    with pytest.raises(FormatError):
+        decode_partitions(data[: max(len(data) - cut, 0)])
+
+
+@pytest.mark.parametrize("item", [{}, {"v": 2}, {"v": 1}, {"v": 1, "t": 5}])
+def test_damaged_items_are_refused(item: dict[str, object]) -> None:
+    for decode in (
+        lambda: decode_group("g", item),  # type: ignore[arg-type]
+        lambda: decode_member("m", item),  # type: ignore[arg-type]
+        lambda: decode_lease(item),  # type: ignore[arg-type]
+    ):
+        with pytest.raises(FormatError):
+            decode()
+
+
+def test_a_large_group_fits_an_item() -> None:
+    topics = [UUID(int=number) for number in range(50)]
+    target = {
+        f"a-member-id-that-has-36-characters-{member:03}": frozenset(
+            PartitionId(topic_id, number) for topic_id in topics for number in range(member, 1000, 200)
+        )
+        for member in range(200)
+    }
+    data = encode_target(target)
+    assert decode_target(data) == target
+    assert len(data) < TABLE_ITEM_BYTES_MAX * 3 // 4
