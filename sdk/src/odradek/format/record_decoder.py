@@ -86,10 +86,14 @@ def batch_payload(buf: Buffer, position: int, header: BatchHeader, *, verify_crc
 
 def decode_rows(buf: Buffer, position: int, header: BatchHeader, *, verify_crc: bool = True) -> list[Row]:
     """Decode a batch to plain tuples, for callers that make their own objects. Raises FormatError as `decode_batch`."""
-    data = bytes(batch_payload(buf, position, header, verify_crc=verify_crc))
+    return decode_payload(bytes(batch_payload(buf, position, header, verify_crc=verify_crc)), header)
+
+
+def decode_payload(payload: bytes, header: BatchHeader) -> list[Row]:
+    """Decode the records of a batch from its decompressed payload. Raises FormatError(INVALID_RECORD)."""
     log_append_time = header.max_timestamp_ms if header.timestamp_type is TimestampType.LOG_APPEND_TIME else None
     try:
-        return _decode_records(data, header, log_append_time)
+        return _decode_records(payload, header, log_append_time)
     except IndexError:
         raise _invalid("a record is cut off") from None
 

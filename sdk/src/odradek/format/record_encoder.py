@@ -96,6 +96,21 @@ class RecordBatchBuilder:
         """Bytes of the batch without compression: exact under NONE, above it nearly always smaller in the end."""
         return BATCH_HEADER_BYTES + len(self._body)
 
+    @property
+    def body(self) -> bytearray:
+        """The records as they are before compression. Not to be changed."""
+        return self._body
+
+    @property
+    def base_timestamp_ms(self) -> int:
+        """The first record's timestamp; 0 while there is none."""
+        return self._base_timestamp or 0
+
+    @property
+    def max_timestamp_ms(self) -> int:
+        """The largest timestamp so far; the smallest of 64 bits while there is none."""
+        return self._max_timestamp
+
     def append(self, timestamp_ms: int, key: bytes | None, value: bytes | None, headers: Sequence[Header] = ()) -> int:
         """Add a record; return its offset delta in the batch, or -1 where the batch is full and stays as it is.
 
@@ -194,7 +209,7 @@ class RecordBatchBuilder:
             leader_epoch=leader_epoch,
             attributes=attributes,
             last_offset_delta=last_offset_delta,
-            base_timestamp_ms=self._base_timestamp or 0,
+            base_timestamp_ms=self.base_timestamp_ms,
             max_timestamp_ms=self._max_timestamp,
             producer=producer,
             record_count=self._record_count,
@@ -232,7 +247,8 @@ def encode_batch(
         if delta <= last_delta:
             raise FormatError(f"offset {record.offset} does not rise in its batch", ErrorCode.INVALID_RECORD)
         builder._next_delta = delta
-        builder.append(record.timestamp_ms, record.key, record.value, record.headers)
+        if builder.append(record.timestamp_ms, record.key, record.value, record.headers) < 0:
+            raise FormatError("a record batch cannot hold more than 2 GiB", ErrorCode.INVALID_RECORD)
         last_delta = delta
     if base_offset is None or not builder.record_count:
         raise FormatError("a record batch holds at least one record", ErrorCode.INVALID_RECORD)

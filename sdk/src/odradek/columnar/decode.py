@@ -1,0 +1,146 @@
+"""Record batches to one Arrow record batch.
+
+What is not asked for is not done:
+
+* batches outside the asked offsets and timestamps are passed over by their header;
+* where the header alone answers (topic, partition, offset, and the timestamp under LogAppendTime) of a batch without
+  gaps, it is not even decompressed;
+* without key, value and headers the records are walked by their lengths alone.
+
+Buffers -> headers -> parts (a batch to be read, or a header that says it all) -> an engine -> columns.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from odradek.columnar.engine import EngineName, uses_numba
+from odradek.columnar.schema import schema
+from odradek.errors import ErrorCode, FormatError
+from odradek.format.record_batch import batch_payload, iter_headers
+from odradek.format.record_decoder import batch_body
+from odradek.limits import OFFSET_MAX
+from odradek.model.log import Buffer
+from odradek.model.record import BatchHeader, TimestampType
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+_TIMESTAMP_MIN, _TIMESTAMP_MAX = -(1 << 63), (1 << 63) - 1
+_COLUMN_BYTES_MAX = 2**31 - 1  # Arrow's binary type counts bytes in 32 bits
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """What the caller asked for."""
+
+    columns: frozenset[str]
+    start_offset: int  # inclusive
+    end_offset: int  # exclusive
+    min_timestamp_ms: int  # inclusive
+    max_timestamp_ms: int  # inclusive
+
+    @property
+    def filters_timestamps(self) -> bool:
+        return self.min_timestamp_ms > _TIMESTAMP_MIN or self.max_timestamp_ms < _TIMESTAMP_MAX
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """One batch of the answer."""
+
+    header: BatchHeader
+    payload: Buffer | None  # None: `offsets` and the header say all that is asked for
+    offsets: range
+
+    @property
+    def log_append_time_ms(self) -> int | None:
+        is_fixed = self.header.timestamp_type is TimestampType.LOG_APPEND_TIME
+        return self.header.max_timestamp_ms if is_fixed else None
+
+
+def decode_to_arrow(
+    batches: Buffer,
+    *,
+    topic: str,
+    partition: int,
+    columns: Sequence[str] | None = None,
+    start_offset: int | None = None,
+    end_offset: int | None = None,
+    min_timestamp_ms: int | None = None,
+    max_timestamp_ms: int | None = None,
+    verify_crc: bool = True,
+    engine: EngineName = "auto",
+) -> pa.RecordBatch:
+    """Decode record batches that follow each other; a last one that is cut off is left out, control batches too.
+
+    Args:
+        batches: whole batches with absolute offsets, as a fetch or a segment has them; less than 2 GiB decompressed.
+        topic, partition: for the columns of that name.
+        columns: which ones, in which order; None takes all but `headers`.
+        start_offset, end_offset: keep offsets in [start, end).
+        min_timestamp_ms, max_timestamp_ms: keep timestamps in [min, max], both inclusive.
+        verify_crc: of the batches that are read at all.
+
+    Raises:
+        FormatError: as `decode_batch`; RECORD_LIST_TOO_LARGE for 2 GiB or more (pass fewer batches at once).
+        ValueError: a column that does not exist, or an unknown engine.
+        ImportError: engine "numba" without the extra `fast`.
+    """
+    wanted_schema = schema(columns=columns)
+    wanted = Wanted(
+        frozenset(wanted_schema.names),
+        0 if start_offset is None else start_offset,
+        OFFSET_MAX if end_offset is None else end_offset,
+        _TIMESTAMP_MIN if min_timestamp_ms is None else min_timestamp_ms,
+        _TIMESTAMP_MAX if max_timestamp_ms is None else max_timestamp_ms,
+    )
+    run = _engine(engine)
+    parts = _select(batches, wanted, verify_crc)
+    return run(parts, wanted, wanted_schema, topic, partition)
+
+
+def _engine(engine: EngineName) -> Any:
+    if uses_numba(engine):
+        from odradek.columnar.decode_numba import build_columns
+
+        return build_columns
+    from odradek.columnar.decode_python import build_columns as build_columns_python
+
+    return build_columns_python
+
+
+def _select(batches: Buffer, wanted: Wanted, verify_crc: bool) -> list[Part]:
+    parts: list[Part] = []
+    size = 0
+    for position, header in iter_headers(batches):
+        if (
+            header.is_control
+            or header.last_offset < wanted.start_offset
+            or header.base_offset >= wanted.end_offset
+            or header.max_timestamp_ms < wanted.min_timestamp_ms
+        ):
+            continue
+        if _header_says_all(header, wanted):
+            batch_body(batches, position, header, verify_crc=verify_crc)
+            start, end = max(header.base_offset, wanted.start_offset), min(header.next_offset, wanted.end_offset)
+            parts.append(Part(header, None, range(start, end)))
+            continue
+        payload = batch_payload(batches, position, header, verify_crc=verify_crc)
+        size += len(payload)
+        if size > _COLUMN_BYTES_MAX:
+            raise FormatError("the batches hold 2 GiB or more: decode fewer at once", ErrorCode.RECORD_LIST_TOO_LARGE)
+        parts.append(Part(header, payload, range(0)))
+    return parts
+
+
+def _header_says_all(header: BatchHeader, wanted: Wanted) -> bool:
+    # A dense batch holds every offset, so it need not be read to know them.
+    if header.record_count != header.last_offset_delta + 1:
+        return False
+    if header.timestamp_type is TimestampType.LOG_APPEND_TIME:
+        fits = wanted.min_timestamp_ms <= header.max_timestamp_ms <= wanted.max_timestamp_ms
+        return fits and not wanted.columns & {"key", "value", "headers"}
+    return not wanted.filters_timestamps and not wanted.columns & {"key", "value", "headers", "timestamp"}

@@ -1,0 +1,27 @@
+"""Which engine runs: numba where it is asked for or installed, else plain Python.
+
+numba keeps what it compiles beside the module or, where that folder is read-only, in the user's cache folder or the
+one named by NUMBA_CACHE_DIR. Where it can write nowhere it compiles again in each process (some seconds).
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from importlib.util import find_spec
+from typing import Literal
+
+EngineName = Literal["auto", "numba", "python"]
+
+
+@cache
+def has_numba() -> bool:
+    return find_spec("numba") is not None and find_spec("numpy") is not None
+
+
+def uses_numba(engine: EngineName) -> bool:
+    """Whether the numba engine runs. Raises ValueError for another name, ImportError for numba without the extra."""
+    if engine not in ("auto", "numba", "python"):
+        raise ValueError(f"engine must be auto, numba or python, not {engine!r}")
+    if engine == "numba" and not has_numba():
+        raise ImportError("engine='numba' needs the extra: pip install 'odradek[fast]'")
+    return engine != "python" and has_numba()

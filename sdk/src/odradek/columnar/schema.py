@@ -1,0 +1,52 @@
+"""The columns that records become: those of Spark's Kafka source.
+
+    key            binary, null for a null key
+    value          binary, null for a tombstone
+    topic          string
+    partition      int32
+    offset         int64
+    timestamp      timestamp(us, UTC); Kafka counts milliseconds
+    timestampType  int32, 0 CreateTime, 1 LogAppendTime
+    headers        list of (key string, value binary), empty where there are none; only where asked for
+
+Milliseconds that do not fit 64 bits of microseconds (beyond the year 294246, so surely a wrong unit) become the nearest
+that do: one such record must not stop a whole stream.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pyarrow as pa
+
+HEADERS_TYPE = pa.list_(pa.struct([pa.field("key", pa.string()), pa.field("value", pa.binary())]))
+TIMESTAMP_TYPE = pa.timestamp("us", tz="UTC")
+TIMESTAMP_MS_MAX = (2**63 - 1) // 1000
+
+_FIELDS = {
+    "key": pa.binary(),
+    "value": pa.binary(),
+    "topic": pa.string(),
+    "partition": pa.int32(),
+    "offset": pa.int64(),
+    "timestamp": TIMESTAMP_TYPE,
+    "timestampType": pa.int32(),
+    "headers": HEADERS_TYPE,
+}
+COLUMNS: tuple[str, ...] = tuple(_FIELDS)
+
+
+def schema(include_headers: bool = False, columns: Sequence[str] | None = None) -> pa.Schema:
+    """The Arrow schema of decoded records; `columns` picks and orders them and then rules over `include_headers`.
+
+    Raises ValueError naming a column that does not exist.
+    """
+    if columns is None:
+        columns = COLUMNS if include_headers else COLUMNS[:-1]
+    unknown = [name for name in columns if name not in _FIELDS]
+    if unknown:
+        raise ValueError(f"no such column: {', '.join(unknown)}; there are {', '.join(COLUMNS)}")
+    return pa.schema([pa.field(name, _FIELDS[name]) for name in columns])
+
+
+SCHEMA = schema()
