@@ -1,0 +1,197 @@
+"""What is packaged is what runs: the zip and the layer, under AWS's runtime client, against DynamoDB and S3 of moto."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+from uuid import UUID
+
+import pytest
+from odradek.format.record_batch import decode_batches
+from odradek.functions.environment import (
+    BUCKET,
+    CATALOG_TABLE,
+    ENDPOINT_URL,
+    FUNCTION_URLS,
+    GROUPS_TABLE,
+    LOG_TABLE,
+    format_function_urls,
+)
+from odradek.functions.environment import REGION as REGION_VARIABLE
+from odradek.protocol.api import ApiKey, FunctionName
+
+from tests.support.aws import CREDENTIALS, REGION, create_tables, moto_server
+from tests.support.engine import batch
+from tests.support.function_calls import body_of, decode, frame, function_event, refusal_of
+from tests.support.packaged_functions import Deployment, RunningFunction, deploy, running_function
+from tests.support.runtime_api import FunctionFailed
+
+pytestmark = pytest.mark.timeout(900)  # the first test waits for the build
+
+URLS = {
+    FunctionName.PRODUCE: "https://p.example/",
+    FunctionName.FETCH: "https://f.example/",
+    FunctionName.ADMIN: "https://a.example/",
+}
+
+
+@pytest.fixture(scope="module")
+def deployment(tmp_path_factory: pytest.TempPathFactory) -> Deployment:
+    return deploy(tmp_path_factory.mktemp("deployment"))
+
+
+@pytest.fixture(scope="module")
+def environment() -> Iterator[dict[str, str]]:
+    with moto_server() as endpoint:
+        names = create_tables(endpoint)
+        yield {
+            **CREDENTIALS,
+            REGION_VARIABLE: REGION,
+            LOG_TABLE: names.log_table,
+            GROUPS_TABLE: names.groups_table,
+            CATALOG_TABLE: names.catalog_table,
+            BUCKET: names.bucket,
+            ENDPOINT_URL: endpoint,
+            FUNCTION_URLS: format_function_urls(URLS),
+        }
+
+
+@pytest.fixture(scope="module")
+def functions(
+    deployment: Deployment, environment: dict[str, str], tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[dict[str, RunningFunction]]:
+    logs = tmp_path_factory.mktemp("logs")
+    with ExitStack() as stack:
+        yield {
+            name: stack.enter_context(running_function(deployment, name, environment, logs / name))
+            for name in (*FunctionName, "maintenance")
+        }
+
+
+def call(function: RunningFunction, api_key: ApiKey, version: int, fields: dict[str, Any]) -> Any:
+    response = function.invoke(function_event(frame(api_key, version, fields)))
+    assert response["statusCode"] == 200, (response, function.log_text())
+    return decode(body_of(response), api_key, version)
+
+
+def create_topic(functions: dict[str, RunningFunction], name: str) -> UUID:
+    fields = {"topics": [{"name": name, "num_partitions": 1, "replication_factor": -1}], "timeout": 10_000}
+    [topic] = call(functions["admin"], ApiKey.CREATE_TOPICS, 7, fields).topics
+    assert int(topic.error_code) == 0, topic
+    assert topic.topic_id is not None
+    return UUID(str(topic.topic_id))
+
+
+def produce(functions: dict[str, RunningFunction], topic: str, records: bytes) -> Any:
+    partition = {"index": 0, "records": records}
+    fields = {"acks": -1, "timeout": 10_000, "topic_data": [{"name": topic, "partition_data": [partition]}]}
+    return call(functions["produce"], ApiKey.PRODUCE, 9, fields).responses[0].partition_responses[0]
+
+
+def fetch(functions: dict[str, RunningFunction], topic: str, offset: int) -> Any:
+    partition = {"partition": 0, "fetch_offset": offset, "partition_max_bytes": 1 << 22, "current_leader_epoch": -1}
+    fields = {
+        "replica_id": -1,
+        "max_wait": 0,
+        "min_bytes": 1,
+        "max_bytes": 1 << 22,
+        "session_epoch": -1,
+        "topics": [{"topic": topic, "partitions": [partition]}],
+    }
+    return call(functions["fetch"], ApiKey.FETCH, 12, fields).responses[0].partitions[0]
+
+
+@pytest.mark.parametrize("size", [100, 300_000], ids=["as an item", "as an object"])
+def test_create_produce_fetch_commit(functions: dict[str, RunningFunction], size: int) -> None:
+    topic = f"flights-{size}"
+    create_topic(functions, topic)
+    values = [bytes([n]) * size for n in range(3)]
+    assert produce(functions, topic, batch(values)).base_offset == 0
+    assert produce(functions, topic, batch([b"last"])).base_offset == 3
+    fetched = fetch(functions, topic, 0)
+    assert fetched.high_watermark == 4
+    assert [r.value for r in decode_batches(bytes(fetched.records), allow_truncated=False)] == [*values, b"last"]
+
+    commit = {
+        "group_id": f"readers-{size}",
+        "generation_id_or_member_epoch": -1,
+        "member_id": "",
+        "topics": [{"name": topic, "partitions": [{"partition_index": 0, "committed_offset": 3}]}],
+    }
+    committed = call(functions["coordinator"], ApiKey.OFFSET_COMMIT, 9, commit).topics[0].partitions[0]
+    assert int(committed.error_code) == 0
+    asked = {"groups": [{"group_id": f"readers-{size}", "topics": [{"name": topic, "partition_indexes": [0]}]}]}
+    group = call(functions["coordinator"], ApiKey.OFFSET_FETCH, 8, asked).groups[0]
+    assert group.topics[0].partitions[0].committed_offset == 3
+
+
+def test_discovery(functions: dict[str, RunningFunction]) -> None:
+    event = function_event(method="GET", path="/.well-known/odradek", host="c.example")
+    response = functions["coordinator"].invoke(event)
+    assert response["statusCode"] == 200
+    document = json.loads(response["body"])
+    assert document["functions"] == {**{k.value: v for k, v in URLS.items()}, "coordinator": "https://c.example/"}
+    assert document["region"] == REGION
+
+
+def test_a_corrupt_batch_leaves_no_trace(functions: dict[str, RunningFunction]) -> None:
+    create_topic(functions, "corrupt")
+    broken = bytearray(batch([b"value"]))
+    broken[-1] ^= 1
+    assert produce(functions, "corrupt", bytes(broken)).error_code.name == "corrupt_message"
+    assert fetch(functions, "corrupt", 0).high_watermark == 0
+
+
+def test_bad_events_are_answered_and_the_process_goes_on(functions: dict[str, RunningFunction]) -> None:
+    produce_function = functions["produce"]
+    assert refusal_of(produce_function.invoke({"no": "event"})) == (400, "INVALID_REQUEST")
+    assert refusal_of(produce_function.invoke(function_event(b"\x00"))) == (400, "INVALID_REQUEST")
+    assert refusal_of(produce_function.invoke(function_event(b"", method="GET"))) == (404, "INVALID_REQUEST")
+    api_versions = call(produce_function, ApiKey.API_VERSIONS, 3, {"client_software_name": "t"})
+    assert {int(api.api_key) for api in api_versions.api_keys} >= {int(ApiKey.PRODUCE)}
+    assert "Traceback" not in produce_function.log_text()
+
+
+def test_invocations_are_logged_with_their_billable_units(functions: dict[str, RunningFunction]) -> None:
+    create_topic(functions, "metered")
+    produce(functions, "metered", batch([b"x" * 100_000]))
+    lines = [json.loads(line) for line in functions["produce"].log_text().splitlines() if line.startswith('{"_aws"')]
+    last = lines[-1]
+    assert (last["api"], last["function"], last["status"]) == ("PRODUCE", "produce", 200)
+    assert last["object_put_requests"] == 1
+    assert last["table_write_units"] > 0  # moto counts halves
+
+
+def test_maintenance_finishes_a_deletion(functions: dict[str, RunningFunction]) -> None:
+    create_topic(functions, "doomed")
+    produce(functions, "doomed", batch([b"v"]))
+    fields = {"topics": [{"name": "doomed"}], "timeout": 10_000}
+    [deleted] = call(functions["admin"], ApiKey.DELETE_TOPICS, 6, fields).responses
+    assert int(deleted.error_code) == 0
+    scheduled = {"version": "0", "source": "aws.events", "detail-type": "Scheduled Event", "detail": {}}
+    report = functions["maintenance"].invoke(scheduled)
+    assert report["finished"] is True
+    assert report["topics_removed"] >= 1
+    assert functions["maintenance"].invoke(scheduled)["topics_removed"] == 0
+
+
+def test_missing_configuration_is_one_clear_line(deployment: Deployment, tmp_path: Path) -> None:
+    with (
+        running_function(deployment, "produce", {REGION_VARIABLE: REGION}, tmp_path / "log") as function,
+        pytest.raises(FunctionFailed) as failed,
+    ):
+        function.invoke({})
+    message = failed.value.document["errorMessage"]
+    assert LOG_TABLE in message
+    assert BUCKET in message
+
+
+def test_the_layer_holds_what_the_functions_need_and_no_more(deployment: Deployment) -> None:
+    python = deployment.layer / "python"
+    for unwanted in ("aiohttp", "typer", "rich", "boto3", "pyspark", "numba", "pyarrow", "numpy", "moto"):
+        assert not (python / unwanted).exists(), unwanted
+    assert list((python / "odradek").rglob("__pycache__/*.pyc")), "bytecode is packaged"
+    assert (python / "odradek" / "py.typed").exists()
