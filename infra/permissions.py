@@ -4,10 +4,12 @@ A role names its tables, its prefixes and its actions; nothing is granted "to be
 
     produce      appends: WAL objects and items, heads, index and producer rows; reads topics
     fetch        reads only
-    coordinator  groups; hands out producer ids (one row of the catalog); reads the rest of the catalog and the log
+    coordinator  groups; hands out producer ids (one row of the catalog); reads topics
     admin        topics, and the heads of their partitions; deletes no object: it leaves that to maintenance
-    maintenance  finishes deletions: rows of the log, objects under both prefixes
+    maintenance  finishes deletions: rows of the log, segments
     flight_delays  reads like fetch, appends like produce, keeps its output and checkpoint under its own prefix
+
+A test runs the engine and compares what each function calls with its row: a missing right and an idle one both fail.
 
 TransactWriteItems is authorised by the actions of its parts, so it has no name here. S3 answers 403 instead of 404 for
 a missing object unless the caller may list the bucket, and a reader must tell "gone, look the row up again" from
@@ -24,10 +26,8 @@ from odradek.format.item_keys import COUNTERS_PK
 from odradek.functions.environment import MAINTENANCE
 from odradek.protocol.api import FunctionName
 
-READ = ("dynamodb:GetItem", "dynamodb:BatchGetItem", "dynamodb:Query")
-WRITE = ("dynamodb:PutItem", "dynamodb:UpdateItem")
-DELETE = ("dynamodb:DeleteItem",)
-CHECK = ("dynamodb:ConditionCheckItem",)
+GET, GET_MANY, QUERY = "dynamodb:GetItem", "dynamodb:BatchGetItem", "dynamodb:Query"
+PUT, UPDATE, DELETE = "dynamodb:PutItem", "dynamodb:UpdateItem", "dynamodb:DeleteItem"
 
 WAL_PREFIX = "wal/"
 SEGMENT_PREFIX = "topics/"
@@ -68,37 +68,38 @@ class Permissions:
     may_list: bool = False
 
 
-_READ_LOG = TableGrant(TableName.LOG, READ)
-_READ_CATALOG = TableGrant(TableName.CATALOG, READ)
-_APPEND_LOG = TableGrant(TableName.LOG, READ + WRITE)
-_TAKE_PRODUCER_ID = TableGrant(TableName.CATALOG, ("dynamodb:UpdateItem",), partition_keys=(COUNTERS_PK,))
+_READ_LOG = TableGrant(TableName.LOG, (GET, GET_MANY, QUERY))
+_READ_TOPICS = TableGrant(TableName.CATALOG, (GET, QUERY))
+_APPEND_LOG = TableGrant(TableName.LOG, (GET, QUERY, PUT, UPDATE))
+_TAKE_PRODUCER_ID = TableGrant(TableName.CATALOG, (UPDATE,), partition_keys=(COUNTERS_PK,))
 _READ_OBJECTS = ObjectGrant((WAL_PREFIX, SEGMENT_PREFIX), ("s3:GetObject",))
 _UPLOAD_WAL = ObjectGrant((WAL_PREFIX,), ("s3:PutObject",))
 
 PERMISSIONS: Mapping[str, Permissions] = {
-    FunctionName.PRODUCE.value: Permissions((_APPEND_LOG, _READ_CATALOG), (_UPLOAD_WAL,)),
-    FunctionName.FETCH.value: Permissions((_READ_LOG, _READ_CATALOG), (_READ_OBJECTS,), may_list=True),
+    FunctionName.PRODUCE.value: Permissions((_APPEND_LOG, TableGrant(TableName.CATALOG, (GET,))), (_UPLOAD_WAL,)),
+    FunctionName.FETCH.value: Permissions(
+        (_READ_LOG, TableGrant(TableName.CATALOG, (GET,))), (_READ_OBJECTS,), may_list=True
+    ),
     FunctionName.COORDINATOR.value: Permissions(
         (
-            TableGrant(TableName.GROUPS, READ + WRITE + DELETE + CHECK),
-            _READ_CATALOG,
+            TableGrant(TableName.GROUPS, (GET, GET_MANY, QUERY, PUT, UPDATE, DELETE)),
+            _READ_TOPICS,
             _TAKE_PRODUCER_ID,
-            _READ_LOG,
         )
     ),
     FunctionName.ADMIN.value: Permissions(
         (
-            TableGrant(TableName.CATALOG, READ + WRITE + DELETE + CHECK),
-            TableGrant(TableName.LOG, READ + WRITE + DELETE),
+            TableGrant(TableName.CATALOG, (GET, PUT, UPDATE, DELETE)),
+            TableGrant(TableName.LOG, (PUT, DELETE)),
         )
     ),
     MAINTENANCE: Permissions(
-        (TableGrant(TableName.CATALOG, READ + DELETE), TableGrant(TableName.LOG, READ + WRITE + DELETE)),
-        (_READ_OBJECTS, ObjectGrant((WAL_PREFIX, SEGMENT_PREFIX), ("s3:DeleteObject",))),
+        (TableGrant(TableName.CATALOG, (QUERY, DELETE)), TableGrant(TableName.LOG, (QUERY, DELETE))),
+        (ObjectGrant((SEGMENT_PREFIX,), ("s3:DeleteObject",)),),
         may_list=True,
     ),
     FLIGHT_DELAYS: Permissions(
-        (_APPEND_LOG, _READ_CATALOG, _TAKE_PRODUCER_ID),
+        (TableGrant(TableName.LOG, (GET, GET_MANY, QUERY, PUT, UPDATE)), _READ_TOPICS, _TAKE_PRODUCER_ID),
         (
             _READ_OBJECTS,
             _UPLOAD_WAL,

@@ -1,0 +1,78 @@
+"""The templates of both stages, made once a session: jsii takes seconds to start."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+Resource = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Deployment:
+    """One stage's templates by the last part of their stacks' names, and what is said against deploying them."""
+
+    templates: dict[str, dict[str, Any]]
+    errors: dict[str, list[str]]
+    assets: dict[str, dict[str, Any]]  # the files that each stack has uploaded
+
+    def resources(self, stack: str, kind: str) -> dict[str, Resource]:
+        """The properties (and more) of one stack's resources of a type, by logical id."""
+        return {key: each for key, each in self.templates[stack]["Resources"].items() if each["Type"] == kind}
+
+    def only(self, stack: str, kind: str) -> Resource:
+        """The one resource of that type."""
+        (resource,) = self.resources(stack, kind).values()
+        return resource
+
+    def functions(self) -> dict[str, Resource]:
+        """The properties of every function by its name without the stage."""
+        made = (*self.resources("api", "AWS::Lambda::Function").values(),)
+        made += (*self.resources("maintenance", "AWS::Lambda::Function").values(),)
+        return {each["Properties"]["FunctionName"].split("-")[-1]: each["Properties"] for each in made}
+
+
+@pytest.fixture(scope="session")
+def synthesize(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Deployment]:
+    """Write a stage's templates; with a root that has no dist/, as on a fresh clone."""
+
+    from infra.app import add_stacks, new_app  # not before it is needed: aws_cdk takes seconds to import
+    from infra.artifacts import Artifacts
+    from infra.stages import STAGES
+
+    def make(stage: str, root: Path | None = None) -> Deployment:
+        app = new_app(str(tmp_path_factory.mktemp(f"cdk-{stage}")))
+        add_stacks(app, STAGES[stage], Artifacts.find(root or tmp_path_factory.mktemp("fresh")))
+        assembly = app.synth()
+        names = {stack.stack_name: stack.stack_name.split("-")[-1] for stack in assembly.stacks}
+        return Deployment(
+            templates={names[stack.stack_name]: stack.template for stack in assembly.stacks},
+            errors={
+                names[stack.stack_name]: [
+                    str(each.entry.data) for each in stack.messages if "error" in str(each.level).lower()
+                ]
+                for stack in assembly.stacks
+            },
+            assets={
+                names[stack.stack_name]: manifest.contents["files"]
+                for stack in assembly.stacks
+                for manifest in assembly.artifacts
+                if manifest.id == f"{stack.stack_name}.assets"
+            },
+        )
+
+    return make
+
+
+@pytest.fixture(scope="session")
+def dev(synthesize: Callable[..., Deployment]) -> Deployment:
+    return synthesize("dev")
+
+
+@pytest.fixture(scope="session")
+def prod(synthesize: Callable[..., Deployment]) -> Deployment:
+    return synthesize("prod")

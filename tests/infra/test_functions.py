@@ -1,0 +1,126 @@
+"""Functions, their URLs, environment, schedule and logs as CloudFormation gets them; the handlers that they name."""
+
+from __future__ import annotations
+
+import ast
+import importlib.util
+import json
+
+import pytest
+from odradek.functions import environment
+from odradek.limits import FUNCTION_TIMEOUT_S_MAX
+from odradek.protocol.api import FunctionName
+from odradek.settings import Settings
+
+from infra.stages import STAGES
+from tests.infra.conftest import Deployment
+
+pytestmark = pytest.mark.xdist_group("infra")
+
+FUNCTIONS = {"produce", "fetch", "coordinator", "admin", "maintenance"}
+
+
+def test_every_function_runs_python_3_13_on_arm64_with_the_layer(dev: Deployment) -> None:
+    functions = dev.functions()
+    assert set(functions) == FUNCTIONS
+    for properties in functions.values():
+        assert properties["Runtime"] == "python3.13"
+        assert properties["Architectures"] == ["arm64"]
+        assert len(properties["Layers"]) == 1
+    for stack in ("api", "maintenance"):
+        layer = dev.only(stack, "AWS::Lambda::LayerVersion")["Properties"]
+        assert layer["CompatibleRuntimes"] == ["python3.13"]
+        assert layer["CompatibleArchitectures"] == ["arm64"]
+
+
+def test_every_handler_string_names_a_handler_in_lambdas(dev: Deployment) -> None:
+    for name, properties in dev.functions().items():
+        module, _, attribute = properties["Handler"].rpartition(".")
+        assert module == f"lambdas.{name}.handler"
+        spec = importlib.util.find_spec(module)
+        assert spec is not None, f"{module} does not exist"
+        assert spec.origin is not None
+        # Importing it would wire a function to AWS: look at what it defines instead.
+        with open(spec.origin) as source:
+            tree = ast.parse(source.read())
+        defined = {target.id for node in tree.body if isinstance(node, ast.Assign) for target in node.targets}  # type: ignore[attr-defined]
+        defined |= {node.name for node in tree.body if isinstance(node, ast.FunctionDef)}
+        assert attribute in defined
+
+
+def test_every_function_finds_all_that_it_requires_in_its_environment(dev: Deployment) -> None:
+    by_lambda = {environment.REGION}
+    for name, properties in dev.functions().items():
+        variables = properties["Environment"]["Variables"]
+        assert set(environment.REQUIRED) - by_lambda <= set(variables), name
+        assert "TablesLog" in json.dumps(variables[environment.LOG_TABLE])
+        assert "TablesGroups" in json.dumps(variables[environment.GROUPS_TABLE])
+        assert "TablesCatalog" in json.dumps(variables[environment.CATALOG_TABLE])
+        assert "LogBucket" in json.dumps(variables[environment.BUCKET])
+        assert environment.ENDPOINT_URL not in variables
+
+
+def test_the_environment_reads_back_as_the_stage_was_written(dev: Deployment) -> None:
+    for properties in dev.functions().values():
+        texts = {key: value for key, value in properties["Environment"]["Variables"].items() if isinstance(value, str)}
+        assert Settings.from_env(texts) == STAGES["dev"].settings
+
+
+def test_the_coordinator_knows_its_siblings_and_nobody_else_does(dev: Deployment) -> None:
+    for name, properties in dev.functions().items():
+        urls = properties["Environment"]["Variables"].get(environment.FUNCTION_URLS)
+        assert (urls is not None) == (name == "coordinator")
+    joined = dev.functions()["coordinator"]["Environment"]["Variables"][environment.FUNCTION_URLS]["Fn::Join"][1]
+    urls = "".join(part if isinstance(part, str) else f"https://{part['Fn::GetAtt'][0]}/" for part in joined)
+    siblings = environment.parse_function_urls(urls)
+    assert set(siblings) == set(FunctionName) - {FunctionName.COORDINATOR}
+    for name, url in siblings.items():
+        assert name.value.capitalize() in url
+
+
+def test_urls_ask_for_a_signature(dev: Deployment) -> None:
+    urls = dev.resources("api", "AWS::Lambda::Url")
+    assert len(urls) == 4
+    for url in urls.values():
+        assert url["Properties"]["AuthType"] == "AWS_IAM"
+        assert url["Properties"]["InvokeMode"] == "BUFFERED"
+        assert "Cors" not in url["Properties"]
+    # No resource policy lets anyone in: who may call is said on the caller's side alone.
+    assert not dev.resources("api", "AWS::Lambda::Permission")
+    assert not dev.resources("maintenance", "AWS::Lambda::Url")
+
+
+def test_a_function_outlives_its_own_request_timeout(dev: Deployment) -> None:
+    for name, properties in dev.functions().items():
+        assert properties["Timeout"] <= FUNCTION_TIMEOUT_S_MAX
+        if name != "maintenance":
+            assert properties["Timeout"] * 1000 > STAGES["dev"].settings.request_timeout_ms
+
+
+@pytest.mark.parametrize(("stage", "days"), [("dev", 7), ("prod", 90)])
+def test_logs_are_kept_for_a_while_and_then_dropped(stage: str, days: int, request: pytest.FixtureRequest) -> None:
+    deployment: Deployment = request.getfixturevalue(stage)
+    groups = [
+        each["Properties"]
+        for stack in ("api", "maintenance")
+        for each in deployment.resources(stack, "AWS::Logs::LogGroup").values()
+    ]
+    assert [group["RetentionInDays"] for group in groups] == [days] * 5
+    for properties in deployment.functions().values():
+        assert "Logs" in properties["LoggingConfig"]["LogGroup"]["Ref"]
+
+
+def test_maintenance_is_called_by_the_clock(dev: Deployment) -> None:
+    rule = dev.only("maintenance", "AWS::Events::Rule")["Properties"]
+    assert rule["ScheduleExpression"] == "rate(15 minutes)"
+    assert rule["State"] == "ENABLED"
+    (target,) = rule["Targets"]
+    assert target["RetryPolicy"] == {"MaximumEventAgeInSeconds": 900, "MaximumRetryAttempts": 2}
+    permission = dev.only("maintenance", "AWS::Lambda::Permission")["Properties"]
+    assert permission["Principal"] == "events.amazonaws.com"
+    assert "SourceArn" in permission  # this rule only
+
+
+def test_outputs_name_every_url_and_the_policy_for_clients(dev: Deployment) -> None:
+    named = {"ProduceUrl", "FetchUrl", "CoordinatorUrl", "AdminUrl", "ClientPolicyArn"}
+    assert named <= set(dev.templates["api"]["Outputs"])

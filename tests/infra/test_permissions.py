@@ -1,0 +1,202 @@
+"""Each function can do its job and nothing else: what the engine calls for a function is compared with its row.
+
+The real engine runs over memory stores that record every call as the IAM action that DynamoDB or S3 would ask for.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from odradek.adapters.memory import MemoryObjectStore, MemoryTable
+from odradek.engine.engine import Engine
+from odradek.engine.maintenance import Maintenance
+from odradek.format.object_keys import segment_key
+from odradek.functions.environment import MAINTENANCE
+from odradek.model.group import JOIN_EPOCH, LEAVE_EPOCH, GroupHeartbeat
+from odradek.model.log import LATEST_TIMESTAMP, FetchPartition, ListOffsetsPartition
+from odradek.model.topic_partition import OffsetAndMetadata, PartitionId, TopicPartition
+from odradek.ports.table import Check, Delete, Put, Update
+from odradek.settings import Settings
+from odradek.testing.faults import Fault, Faulty
+from odradek.testing.manual_clock import ManualClock
+from odradek.testing.seeded_rng import SeededRng
+
+from infra.permissions import PERMISSIONS, TableName
+from tests.support.engine import batch, produce, read_all
+
+TABLE_ACTIONS = {
+    "get": "dynamodb:GetItem",
+    "get_many": "dynamodb:BatchGetItem",
+    "query": "dynamodb:Query",
+    "update": "dynamodb:UpdateItem",
+    "put": "dynamodb:PutItem",
+    "delete": "dynamodb:DeleteItem",
+}
+OPERATION_ACTIONS = {
+    Update: "dynamodb:UpdateItem",
+    Put: "dynamodb:PutItem",
+    Delete: "dynamodb:DeleteItem",
+    Check: "dynamodb:ConditionCheckItem",
+}
+OBJECT_ACTIONS = {
+    "put": "s3:PutObject",
+    "get": "s3:GetObject",
+    "get_range": "s3:GetObject",
+    "head": "s3:GetObject",
+    "list": "s3:ListBucket",
+    "delete": "s3:DeleteObject",
+}
+
+Note = Callable[[str, tuple[Any, ...]], set[tuple[str, str]]]
+Call = tuple[str, str, str]  # table name or "objects", IAM action, pk or object key
+
+
+class Recorder:
+    """A port whose calls are noted as IAM actions before they are made."""
+
+    def __init__(self, port: Any, calls: set[Call], note: Note, place: str) -> None:
+        self._port, self._calls, self._note, self._place = port, calls, note, place
+
+    def __getattr__(self, name: str) -> Any:
+        method = getattr(self._port, name)
+
+        async def call(*args: Any, **kwargs: Any) -> Any:
+            self._calls.update((self._place, action, target) for action, target in self._note(name, args))
+            return await method(*args, **kwargs)
+
+        return call
+
+
+def note_table(name: str, args: tuple[Any, ...]) -> set[tuple[str, str]]:
+    if name == "transact":
+        return {(OPERATION_ACTIONS[type(each)], each.key.pk) for each in args[0]}
+    if name == "get_many":
+        return {(TABLE_ACTIONS[name], key.pk) for key in args[0]}
+    target = args[0]
+    return {(TABLE_ACTIONS[name], target if isinstance(target, str) else getattr(target, "key", target).pk)}
+
+
+def note_objects(name: str, args: tuple[Any, ...]) -> set[tuple[str, str]]:
+    keys = args[0] if name == "delete" else [args[0]]
+    return {(OBJECT_ACTIONS[name], key) for key in keys}
+
+
+class World:
+    """One store, an engine a function over it, and what each function called."""
+
+    def __init__(self) -> None:
+        self.clock = ManualClock(auto_advance=True)
+        self.tables: dict[TableName, Any] = {name: Faulty(MemoryTable()) for name in TableName}
+        self.objects: Any = Faulty(MemoryObjectStore(self.clock))
+        self.calls: dict[str, set[Call]] = {}
+
+    def stores(self, function: str) -> dict[str, Any]:
+        calls = self.calls.setdefault(function, set())
+        stores = {name.value: Recorder(table, calls, note_table, name.value) for name, table in self.tables.items()}
+        return {**stores, "objects": Recorder(self.objects, calls, note_objects, "objects")}
+
+    def engine(self, function: str, **settings: Any) -> Engine:
+        return Engine(
+            **self.stores(function), clock=self.clock, rng=SeededRng(len(self.calls)), settings=Settings(**settings)
+        )
+
+
+async def work(world: World) -> None:
+    """What the functions are for, the rarer ways included: duplicates, spills, evicted producers, lost answers."""
+    admin, coordinator = world.engine("admin"), world.engine("coordinator", catalog_cache_ms=0)
+    producer = world.engine("produce", head_bytes_max=400, spill_entries=1, producers_in_head_max=1)
+    fetcher = world.engine("fetch")
+
+    topic = await admin.topics.create("flights", 2)
+    await admin.topics.create_partitions("flights", 3)
+    await admin.topics.alter_configs("flights", set={"retention.ms": "1000"})
+    await admin.topics.resolve("flights")
+
+    ids = [(await coordinator.producer_ids.init(None)).producer_id for _ in range(3)]
+    for producer_id in ids:
+        for sequence in range(8):
+            records = batch([b"x" * (20_000 if sequence % 2 else 10)], producer=(producer_id, 0, sequence))
+            assert not (await produce(producer, "flights", 0, records)).error
+    for producer_id in ids:  # the others' rows are read back: they have left the head
+        assert not (await produce(producer, "flights", 0, batch([b"x"], producer=(producer_id, 0, 8)))).error
+    world.tables[TableName.LOG].script[("update", world.tables[TableName.LOG].count("update") + 1)] = Fault.LOST_ANSWER
+    lost = batch([b"lost answer"], producer=(ids[0], 0, 9))
+    first = await produce(producer, "flights", 0, lost)
+    again = await produce(producer, "flights", 0, lost)
+    assert (first.error, first.base_offset) == (again.error, again.base_offset) == (0, 27)
+
+    assert len(await read_all(fetcher, "flights", 0)) == 28
+    await fetcher.fetch([FetchPartition("flights", 0, 0), FetchPartition("flights", 1, 0)])
+    await fetcher.list_offsets([ListOffsetsPartition("flights", 0, at) for at in (LATEST_TIMESTAMP, 1_700_000_000_000)])
+    await fetcher.fetch([FetchPartition("", 0, 0, topic_id=topic.topic_id)])
+
+    places = [TopicPartition("flights", 0), TopicPartition("flights", 1)]
+    member, epoch = "member-1", JOIN_EPOCH
+    for _ in range(3):
+        beat = GroupHeartbeat("group", member, epoch, rebalance_timeout_ms=60_000, subscribed_topic_names=["flights"])
+        result = await coordinator.groups.heartbeat(beat)
+        assert not result.error, result
+        epoch = result.member_epoch
+    committed = await coordinator.offsets.commit(
+        "group", {place: OffsetAndMetadata(1) for place in places}, member_id=member, member_epoch=epoch
+    )
+    assert not any(each.error for each in committed)
+    await coordinator.offsets.commit("simple", {places[0]: OffsetAndMetadata(1)})
+    await coordinator.offsets.fetch("group", places)
+    await coordinator.offsets.fetch("group", None)
+    await coordinator.topics.list()
+    await coordinator.topics.get_by_id(topic.topic_id)
+    await coordinator.groups.list()
+    await coordinator.groups.describe(["group"])
+    await coordinator.groups.heartbeat(GroupHeartbeat("group", member, LEAVE_EPOCH))
+    await coordinator.groups.delete(["group", "simple"])
+
+    await world.objects.put(segment_key(PartitionId(topic.topic_id, 0), 0, bytes(16)), [b"merged"])
+    await admin.topics.delete("flights")
+    stores = world.stores(MAINTENANCE)
+    report = await Maintenance(stores["catalog"], world.engine(MAINTENANCE).index, stores["objects"]).run()
+    assert report.topics_removed == report.objects_removed == 1
+
+
+@pytest.fixture(scope="module")
+def called() -> dict[str, set[Call]]:
+    world = World()
+    asyncio.run(work(world))
+    return world.calls
+
+
+FUNCTIONS = ("produce", "fetch", "coordinator", "admin", "maintenance")
+
+
+def may(function: str, call: Call) -> bool:
+    """Whether the function's row allows the call."""
+    place, action, target = call
+    row = PERMISSIONS[function]
+    if action == "s3:ListBucket":
+        return row.may_list
+    if place == "objects":
+        return any(action in grant.actions and target.startswith(grant.prefixes) for grant in row.objects)
+    return any(
+        action in grant.actions and (not grant.partition_keys or target in grant.partition_keys)
+        for grant in row.tables
+        if grant.table == place
+    )
+
+
+@pytest.mark.parametrize("function", FUNCTIONS)
+def test_a_function_may_do_all_that_its_work_calls(function: str, called: dict[str, set[Call]]) -> None:
+    assert called[function]
+    assert not [call for call in called[function] if not may(function, call)]
+
+
+@pytest.mark.parametrize("function", FUNCTIONS)
+def test_a_function_may_do_nothing_that_its_work_never_calls(function: str, called: dict[str, set[Call]]) -> None:
+    used = {(place, action) for place, action, _ in called[function]}
+    row = PERMISSIONS[function]
+    granted = {(grant.table.value, action) for grant in row.tables for action in grant.actions}
+    granted |= {("objects", action) for grant in row.objects for action in grant.actions}
+    # Fetch lists nothing: without the right to, S3 would answer 403 for an object that is gone (permissions.py).
+    assert granted - used == set()

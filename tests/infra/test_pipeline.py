@@ -1,0 +1,87 @@
+"""The Glue job as CloudFormation gets it."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from infra.constructs.glue_job import job_requirements
+from tests.infra.conftest import Deployment
+
+pytestmark = pytest.mark.xdist_group("infra")
+
+
+@pytest.fixture
+def job(dev: Deployment) -> dict[str, Any]:
+    properties: dict[str, Any] = dev.only("pipeline", "AWS::Glue::Job")["Properties"]
+    return properties
+
+
+def uploaded(dev: Deployment) -> dict[str, str]:
+    """The key of each uploaded file, to the path it comes from."""
+    return {
+        destination["objectKey"]: file["source"]["path"]
+        for file in dev.assets["pipeline"].values()
+        for destination in file["destinations"].values()
+    }
+
+
+def test_the_job_streams_on_glue_6_with_the_smallest_workers(job: dict[str, Any]) -> None:
+    assert job["GlueVersion"] == "6.0"
+    assert job["WorkerType"] == "G.025X"
+    assert job["NumberOfWorkers"] >= 2
+    assert job["Command"]["Name"] == "gluestreaming"
+    assert job["Command"]["PythonVersion"] == "3"
+    assert job["ExecutionProperty"] == {"MaxConcurrentRuns": 1}  # a checkpoint has one owner
+
+
+def test_nothing_starts_the_job_by_itself(dev: Deployment) -> None:
+    kinds = {each["Type"] for each in dev.templates["pipeline"]["Resources"].values()}
+    assert kinds == {"AWS::IAM::Role", "AWS::IAM::Policy", "AWS::Glue::Job"}
+
+
+def test_the_script_is_the_file_that_runs_locally(dev: Deployment, job: dict[str, Any]) -> None:
+    key = job["Command"]["ScriptLocation"]["Fn::Sub"].split("/")[-1]
+    assert uploaded(dev)[key].endswith(".py")
+
+
+def test_the_wheel_keeps_its_name_because_pip_goes_by_it(dev: Deployment, job: dict[str, Any]) -> None:
+    modules = json.dumps(job["DefaultArguments"]["--additional-python-modules"])
+    (key,) = [key for key in uploaded(dev) if key.endswith(".whl")]
+    assert key in modules
+    folder, name = key.split("/")
+    assert name.startswith("odradek-")
+    assert name.endswith("-py3-none-any.whl")
+    assert len(folder) == 64  # the hash of its content: another wheel of that version is another object
+
+
+def test_the_job_gets_what_the_wheel_needs_and_glue_does_not_bring() -> None:
+    names = [requirement.split(">")[0] for requirement in job_requirements()]
+    assert "numba" in names
+    assert not {"pyspark", "pandas", "pyarrow", "numpy", "boto3"} & set(names)
+    assert not [requirement for requirement in job_requirements() if "," in requirement or "[" in requirement]
+
+
+def test_state_and_output_lie_under_the_jobs_own_prefix(job: dict[str, Any]) -> None:
+    arguments = job["DefaultArguments"]
+    for name in ("--checkpoint", "--output"):
+        text = json.dumps(arguments[name])
+        assert "LogBucket" in text
+        assert "/jobs/flight_delays/" in text
+
+
+def test_the_role_reads_exactly_the_uploaded_files(dev: Deployment) -> None:
+    (policy,) = dev.resources("pipeline", "AWS::IAM::Policy").values()
+    reads = [
+        each
+        for each in policy["Properties"]["PolicyDocument"]["Statement"]
+        if each["Action"] == "s3:GetObject" and "cdk-" in json.dumps(each["Resource"])
+    ]
+    (statement,) = reads
+    text = json.dumps(statement["Resource"])
+    keys = [key for key in uploaded(dev) if not key.endswith(".json")]  # the template itself is CloudFormation's
+    assert len(keys) == len(statement["Resource"]) == 3
+    assert all(key in text for key in keys)
+    assert "*" not in text

@@ -1,0 +1,133 @@
+"""Least privilege: every role names its tables, prefixes and actions, and nothing else."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from tests.infra.conftest import Deployment
+
+pytestmark = pytest.mark.xdist_group("infra")
+
+Statement = dict[str, Any]
+
+# Statements whose resource must be "*": the action, and why.
+WITHOUT_RESOURCE = {
+    "cloudwatch:PutMetricData": "the action knows no resources; a condition on the namespace narrows it",
+}
+
+ALL_TABLES = ("TablesLog", "TablesGroups", "TablesCatalog")
+TABLES = {
+    "Produce": {"TablesLog", "TablesCatalog"},
+    "Fetch": {"TablesLog", "TablesCatalog"},
+    "Coordinator": {"TablesGroups", "TablesCatalog"},
+    "Admin": {"TablesLog", "TablesCatalog"},
+    "Maintenance": {"TablesLog", "TablesCatalog"},
+    "FlightDelays": {"TablesLog", "TablesCatalog"},
+}
+
+
+def as_list(value: Any) -> list[Any]:
+    return value if isinstance(value, list) else [value]
+
+
+def statements(deployment: Deployment) -> Iterator[tuple[str, Statement]]:
+    """Every statement that gives a role of ours something, with the name of its role."""
+    for stack in deployment.templates:
+        policies = deployment.resources(stack, "AWS::IAM::Policy")
+        for key, policy in (policies | deployment.resources(stack, "AWS::IAM::ManagedPolicy")).items():
+            for statement in policy["Properties"]["PolicyDocument"]["Statement"]:
+                assert statement["Effect"] == "Allow"
+                yield key.split("Access")[0], statement
+
+
+def test_no_action_has_a_wildcard(dev: Deployment) -> None:
+    found = list(statements(dev))
+    assert len(found) > 20
+    for role, statement in found:
+        assert not [action for action in as_list(statement["Action"]) if "*" in action], (role, statement)
+        assert "NotAction" not in statement
+        assert "NotResource" not in statement
+
+
+def test_no_resource_is_everything_without_a_reason(dev: Deployment) -> None:
+    for role, statement in statements(dev):
+        if "*" in as_list(statement["Resource"]):
+            assert set(as_list(statement["Action"])) <= set(WITHOUT_RESOURCE), (role, statement)
+            assert statement["Condition"], (role, statement)
+
+
+def test_no_role_gets_a_policy_that_aws_wrote(dev: Deployment) -> None:
+    for stack in dev.templates:
+        for role in dev.resources(stack, "AWS::IAM::Role").values():
+            assert "ManagedPolicyArns" not in role["Properties"]
+
+
+def test_a_role_is_assumed_by_its_service_only(dev: Deployment) -> None:
+    services = {}
+    for stack in dev.templates:
+        for key, role in dev.resources(stack, "AWS::IAM::Role").items():
+            (statement,) = role["Properties"]["AssumeRolePolicyDocument"]["Statement"]
+            services[key.split("Access")[0]] = statement["Principal"]
+    lambda_ = {"Service": "lambda.amazonaws.com"}
+    assert services == dict.fromkeys(TABLES, lambda_) | {"FlightDelays": {"Service": "glue.amazonaws.com"}}
+
+
+def test_a_role_names_only_its_own_tables(dev: Deployment) -> None:
+    named: dict[str, set[str]] = {}
+    for role, statement in statements(dev):
+        if any(action.startswith("dynamodb:") for action in as_list(statement["Action"])):
+            for resource in as_list(statement["Resource"]):
+                text = json.dumps(resource)
+                assert text.endswith('"}'), text  # an import of one table's ARN, with nothing joined to it
+                named.setdefault(role, set()).update(each for each in ALL_TABLES if each in text)
+    assert named == TABLES
+
+
+def test_a_role_names_prefixes_of_the_bucket(dev: Deployment) -> None:
+    found: dict[tuple[str, str], set[str]] = {}
+    for role, statement in statements(dev):
+        for action in as_list(statement["Action"]):
+            if action.startswith("s3:") and "LogBucket" in json.dumps(statement["Resource"]):
+                for resource in as_list(statement["Resource"]):
+                    prefix = resource["Fn::Join"][1][-1] if "Fn::Join" in resource else ""
+                    found.setdefault((role, action), set()).add(prefix)
+    log = {"/wal/*", "/topics/*"}
+    own = "/jobs/flight_delays/*"
+    assert found == {
+        ("Produce", "s3:PutObject"): {"/wal/*"},
+        ("Fetch", "s3:GetObject"): log,
+        ("Fetch", "s3:ListBucket"): {""},
+        ("Maintenance", "s3:DeleteObject"): {"/topics/*"},
+        ("Maintenance", "s3:ListBucket"): {""},
+        ("FlightDelays", "s3:GetObject"): log | {own},
+        ("FlightDelays", "s3:PutObject"): {"/wal/*", own},
+        ("FlightDelays", "s3:DeleteObject"): {own},
+        ("FlightDelays", "s3:ListBucket"): {""},
+    }
+
+
+def test_the_coordinator_writes_one_row_of_the_catalog(dev: Deployment) -> None:
+    writes = [
+        statement
+        for role, statement in statements(dev)
+        if role == "Coordinator"
+        and "TablesCatalog" in json.dumps(statement["Resource"])
+        and "dynamodb:UpdateItem" in as_list(statement["Action"])
+    ]
+    (statement,) = writes
+    assert statement["Action"] == "dynamodb:UpdateItem"
+    assert statement["Condition"] == {"ForAllValues:StringEquals": {"dynamodb:LeadingKeys": ["counters"]}}
+
+
+def test_clients_may_call_urls_and_nothing_else(dev: Deployment) -> None:
+    (policy,) = dev.resources("api", "AWS::IAM::ManagedPolicy").values()
+    by_action = {each["Action"]: each for each in policy["Properties"]["PolicyDocument"]["Statement"]}
+    assert set(by_action) == {"lambda:InvokeFunctionUrl", "lambda:InvokeFunction"}
+    for statement in by_action.values():
+        assert len(statement["Resource"]) == 4
+    # Directly invoked, a function would take any event; by its URL it takes signed requests.
+    assert by_action["lambda:InvokeFunction"]["Condition"] == {"Bool": {"lambda:InvokedViaFunctionUrl": "true"}}

@@ -1,0 +1,70 @@
+"""The bucket and the tables as CloudFormation gets them."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from tests.infra.conftest import Deployment
+
+pytestmark = pytest.mark.xdist_group("infra")
+
+
+def test_the_bucket_is_private_and_encrypted_with_s3_keys(dev: Deployment) -> None:
+    properties = dev.only("storage", "AWS::S3::Bucket")["Properties"]
+    (rule,) = properties["BucketEncryption"]["ServerSideEncryptionConfiguration"]
+    assert rule["ServerSideEncryptionByDefault"] == {"SSEAlgorithm": "AES256"}
+    assert set(properties["PublicAccessBlockConfiguration"].values()) == {True}
+    assert len(properties["PublicAccessBlockConfiguration"]) == 4
+    assert properties["OwnershipControls"]["Rules"] == [{"ObjectOwnership": "BucketOwnerEnforced"}]
+
+
+def test_the_bucket_refuses_what_is_not_tls_1_2(dev: Deployment) -> None:
+    policy = dev.only("storage", "AWS::S3::BucketPolicy")["Properties"]["PolicyDocument"]
+    denied = [each for each in policy["Statement"] if each["Effect"] == "Deny" and each["Action"] == "s3:*"]
+    conditions = [each["Condition"] for each in denied]
+    assert {"Bool": {"aws:SecureTransport": "false"}} in conditions
+    assert {"NumericLessThan": {"s3:TlsVersion": 1.2}} in conditions
+    for statement in denied:  # the bucket itself and every object in it
+        assert "/*" in json.dumps(statement["Resource"])
+        assert len(statement["Resource"]) == 2
+
+
+def test_no_lifecycle_rule_can_delete_an_object(dev: Deployment) -> None:
+    properties = dev.only("storage", "AWS::S3::Bucket")["Properties"]
+    (rule,) = properties["LifecycleConfiguration"]["Rules"]
+    assert set(rule) == {"Id", "Status", "AbortIncompleteMultipartUpload"}
+    assert "VersioningConfiguration" not in properties
+
+
+def test_three_tables_on_demand_with_point_in_time_recovery(dev: Deployment) -> None:
+    tables = dev.resources("storage", "AWS::DynamoDB::Table")
+    assert len(tables) == 3
+    for table in tables.values():
+        properties = table["Properties"]
+        assert properties["BillingMode"] == "PAY_PER_REQUEST"
+        assert properties["PointInTimeRecoverySpecification"] == {"PointInTimeRecoveryEnabled": True}
+        assert properties["KeySchema"] == [
+            {"AttributeName": "pk", "KeyType": "HASH"},
+            {"AttributeName": "sk", "KeyType": "RANGE"},
+        ]
+        assert {each["AttributeType"] for each in properties["AttributeDefinitions"]} == {"S"}
+        assert "TimeToLiveSpecification" not in properties  # nothing but the sweep may make rows disappear
+
+
+def test_prod_keeps_its_data_whatever_is_deleted(prod: Deployment) -> None:
+    stores = [*prod.resources("storage", "AWS::DynamoDB::Table").values(), prod.only("storage", "AWS::S3::Bucket")]
+    assert [(each["DeletionPolicy"], each["UpdateReplacePolicy"]) for each in stores] == [("Retain", "Retain")] * 4
+    tables = prod.resources("storage", "AWS::DynamoDB::Table").values()
+    assert all(table["Properties"]["DeletionProtectionEnabled"] is True for table in tables)
+
+
+def test_dev_can_be_thrown_away(dev: Deployment) -> None:
+    stores = [*dev.resources("storage", "AWS::DynamoDB::Table").values(), dev.only("storage", "AWS::S3::Bucket")]
+    assert {each["DeletionPolicy"] for each in stores} == {"Delete"}
+
+
+def test_outputs_name_the_store(dev: Deployment) -> None:
+    named = {"BucketName", "LogTableName", "GroupsTableName", "CatalogTableName"}
+    assert named <= set(dev.templates["storage"]["Outputs"])
