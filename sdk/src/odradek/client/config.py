@@ -91,9 +91,9 @@ def _partitioner(name: str, value: Any) -> str | None:
     return f"{name} must be 'default', 'round_robin' or a function, not {value!r}"
 
 
-def _setting(default: Any, check: Check) -> Any:
-    """A field; a None default means "not given" and is not checked."""
-    return field(default=default, metadata={"check": check})
+def _setting(default: Any, check: Check, *, secret: bool = False) -> Any:
+    """A field; a None default means "not given" and is not checked. A secret is not shown."""
+    return field(default=default, metadata={"check": check}, repr=not secret)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -108,8 +108,8 @@ class ClientConfig:
     retry_backoff_max_ms: int = _setting(1_000, _int(0))
     metadata_max_age_ms: int = _setting(300_000, _int(0))
     aws_access_key_id: str | None = _setting(None, _text)  # None: botocore's default chain
-    aws_secret_access_key: str | None = _setting(None, _text)
-    aws_session_token: str | None = _setting(None, _text)
+    aws_secret_access_key: str | None = _setting(None, _text, secret=True)
+    aws_session_token: str | None = _setting(None, _text, secret=True)
     aws_region: str | None = _setting(None, _text)  # None: from the URL or the discovery document
     transport: Transport | None = None  # in place of bootstrap_servers
     clock: Clock | None = None  # a test's
@@ -123,7 +123,7 @@ class ClientConfig:
             and not ((value := getattr(self, spec.name)) is None and spec.default is None)
             and (problem := check(spec.name, value)) is not None
         ]
-        problems += self._relations()
+        problems = problems or self._relations()
         if problems:
             raise KafkaError(ErrorCode.INVALID_CONFIG, "; ".join(problems))
 

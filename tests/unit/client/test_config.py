@@ -1,0 +1,69 @@
+"""Configurations are checked before anything is sent."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+from odradek.client.config import AdminConfig, ClientConfig, ConsumerConfig, ProducerConfig, defaults
+from odradek.errors import ErrorCode, KafkaError
+
+URL = "http://localhost:8080"
+
+BAD: list[tuple[type[ClientConfig], dict[str, Any], str]] = [
+    (ProducerConfig, {"lingerms": 5}, "did you mean linger_ms"),
+    (ProducerConfig, {"linger.ms": 5}, "did you mean linger_ms"),
+    (ConsumerConfig, {"linger_ms": 5}, "a consumer has no configuration 'linger_ms'"),
+    (ProducerConfig, {"linger_ms": -1}, "linger_ms must be at least 0"),
+    (ProducerConfig, {"batch_size": "1"}, "batch_size must be a whole number, not '1'"),
+    (ProducerConfig, {"batch_size": True}, "batch_size must be a whole number"),
+    (ProducerConfig, {"max_request_size": 6 * 1024 * 1024}, "max_request_size must be between"),
+    (ProducerConfig, {"compression_type": "brotli"}, "must be one of none, gzip, snappy, lz4, zstd"),
+    (ProducerConfig, {"acks": 2}, "acks must be one of all, -1, 0, 1"),
+    (ProducerConfig, {"acks": 0}, "enable_idempotence=False"),
+    (ProducerConfig, {"max_in_flight_requests_per_connection": 6}, "at most max_in_flight"),
+    (ProducerConfig, {"delivery_timeout_ms": 10}, "delivery_timeout_ms must be at least"),
+    (ProducerConfig, {"partitioner": "sticky"}, "partitioner must be"),
+    (ConsumerConfig, {"auto_offset_reset": "begin"}, "must be one of latest, earliest, none"),
+    (ConsumerConfig, {"group_id": ""}, "group_id must be a non-empty string"),
+    (ConsumerConfig, {"group_instance_id": "i"}, "group_instance_id needs a group_id"),
+    (ConsumerConfig, {"fetch_max_wait_ms": 60_000}, "request_timeout_ms must be above fetch_max_wait_ms"),
+    (ConsumerConfig, {"value_deserializer": "json"}, "value_deserializer must be a function"),
+    (AdminConfig, {"aws_access_key_id": "AKIA"}, "given together"),
+    (AdminConfig, {"bootstrap_servers": "localhost:9092"}, "looks like a Kafka broker"),
+    (AdminConfig, {"bootstrap_servers": "ftp://host"}, "must be the URL of the coordinator function"),
+    (AdminConfig, {"bootstrap_servers": ["http://a"]}, "must be the URL of the coordinator function"),
+    (AdminConfig, {"bootstrap_servers": None}, "bootstrap_servers is required"),
+]
+
+
+@pytest.mark.parametrize(("config", "configs", "message"), BAD)
+def test_what_cannot_work_is_refused_with_what_to_do(
+    config: type[ClientConfig], configs: dict[str, Any], message: str
+) -> None:
+    with pytest.raises(KafkaError, match=re.escape(message)) as failure:
+        config.of({"bootstrap_servers": URL, **configs})
+    assert failure.value.code is ErrorCode.INVALID_CONFIG
+
+
+def test_all_problems_are_told_at_once() -> None:
+    with pytest.raises(KafkaError, match=r"linger_ms.*; batch_size"):
+        ProducerConfig.of({"bootstrap_servers": URL, "linger_ms": "x", "batch_size": 0})
+
+
+def test_secrets_are_not_shown() -> None:
+    config = AdminConfig(bootstrap_servers=URL, aws_access_key_id="AKIA", aws_secret_access_key="hush")
+    assert "AKIA" in repr(config)
+    assert "hush" not in repr(config)
+
+
+def test_defaults_work_and_are_documented() -> None:
+    page = (Path(__file__).parents[3] / "docs" / "CLIENTS.md").read_text()
+    for config in (ProducerConfig, ConsumerConfig, AdminConfig):
+        made = config.of({"bootstrap_servers": URL})
+        for name, default in defaults(config).items():
+            if name != "bootstrap_servers":
+                assert getattr(made, name) == default
+            assert f"`{name}`" in page, f"docs/CLIENTS.md does not mention {name}"
