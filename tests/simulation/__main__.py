@@ -34,7 +34,8 @@ def main(argv: list[str] | None = None) -> int:
                     print(f"    {problem}")
                 print(f"    replay: make sim SEED={outcome.seed} RUNS=1")
     print(
-        f"{len(seeds) - len(bad)} of {len(seeds)} runs clean: {acked} acknowledged records, {steps} port calls and faults, "
+        f"{len(seeds) - len(bad)} of {len(seeds)} runs clean: {acked} acknowledged records, "
+        f"{steps} port calls and faults, "
         f"{time.monotonic() - started:.1f} s"
     )
     if arguments.runs == 1:

@@ -1,7 +1,7 @@
 """An event loop whose time is a number: it jumps to the next timer instead of waiting, so an hour costs nothing.
 
-Order is decided by timers alone: every switch point of the simulation sleeps a seeded delay. Nothing here reads a clock,
-a socket or a random source, so the same seed gives the same run.
+Order is decided by timers alone: every switch point of the simulation sleeps a seeded delay. Nothing here reads a
+clock, a socket or a random source, so the same seed gives the same run.
 """
 
 from __future__ import annotations

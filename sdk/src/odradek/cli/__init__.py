@@ -1,0 +1,49 @@
+"""The command line: `odradek --help`. Every error is one line with Kafka's error name; no stack trace reaches a user.
+
+Exit codes: 0 done, 1 refused or failed, 2 wrong usage or configuration, 130 interrupted.
+"""
+
+from __future__ import annotations
+
+import sys
+
+from odradek.errors import ErrorCode, KafkaError, OdradekError
+
+
+def main() -> None:
+    """The `odradek` command."""
+    sys.exit(run(sys.argv[1:]))
+
+
+def run(arguments: list[str]) -> int:
+    """Run one command and return its exit code."""
+    import typer
+
+    from odradek.cli.app import app
+
+    try:
+        result = app(arguments, standalone_mode=False)
+    except (typer.Abort, KeyboardInterrupt):
+        return _failed("interrupted", 130)
+    except typer.Exit as stop:
+        return stop.exit_code
+    except _usage_error() as error:
+        error.show()  # type: ignore[attr-defined]
+        return 2
+    except KafkaError as error:
+        return _failed(str(error), 2 if error.code is ErrorCode.INVALID_CONFIG else 1)
+    except (OdradekError, OSError) as error:
+        return _failed(str(error), 1)
+    return result if isinstance(result, int) else 0
+
+
+def _usage_error() -> type[Exception]:
+    """The base of what Typer raises for wrong arguments; recent Typers carry a Click of their own."""
+    import typer
+
+    return next(base for base in typer.BadParameter.__mro__ if base.__name__ == "ClickException")
+
+
+def _failed(message: str, code: int) -> int:
+    print(f"odradek: {message}", file=sys.stderr)
+    return code

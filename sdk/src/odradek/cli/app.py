@@ -1,0 +1,48 @@
+"""The tree of commands."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from odradek.cli.demo_command import demo
+from odradek.cli.groups import groups
+from odradek.cli.local_command import local
+from odradek.cli.records import consume, produce
+from odradek.cli.topics import topics
+
+app = typer.Typer(
+    name="odradek",
+    help="Apache Kafka with no servers.\n\n"
+    "Start with [bold]odradek local[/bold], then [bold]odradek topics create t[/bold].",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    rich_markup_mode="rich",
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        from importlib.metadata import version
+
+        typer.echo(f"odradek {version('odradek')}")
+        raise typer.Exit
+
+
+@app.callback()
+def _root(
+    version: Annotated[
+        bool, typer.Option("--version", help="Print the version and stop.", callback=_version, is_eager=True)
+    ] = False,
+) -> None:
+    """Options before the command."""
+
+
+app.command()(local)
+app.add_typer(topics, name="topics")
+app.command()(produce)
+app.command()(consume)
+app.add_typer(groups, name="groups")
+app.command()(demo)

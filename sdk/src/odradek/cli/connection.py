@@ -1,0 +1,66 @@
+"""Where the service is and who asks: the options that every command shares.
+
+Without options a command speaks to the embedded service that `odradek local` started in this folder.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Annotated, Any
+from urllib.parse import urlsplit
+
+import typer
+
+from odradek.errors import ErrorCode, KafkaError
+
+DEFAULT_DATA_DIR = Path(".odradek")
+DEFAULT_PORT = 9292
+DEFAULT_SERVER = f"http://127.0.0.1:{DEFAULT_PORT}"
+
+Server = Annotated[
+    str,
+    typer.Option(
+        "--bootstrap-servers",
+        "-b",
+        envvar="ODRADEK_BOOTSTRAP_SERVERS",
+        help="URL of the coordinator function, or of the service that `odradek local` started.",
+    ),
+]
+DataDir = Annotated[
+    Path,
+    typer.Option("--data-dir", envvar="ODRADEK_DATA_DIR", help="Folder of the embedded service, for its credentials."),
+]
+
+
+def client_configs(bootstrap_servers: str, data_dir: Path) -> dict[str, Any]:
+    """Configuration of a client: the AWS credentials of the environment, or those of the embedded service."""
+    configs: dict[str, Any] = {"bootstrap_servers": bootstrap_servers, "client_id": "odradek-cli"}
+    is_local = urlsplit(bootstrap_servers).hostname in ("127.0.0.1", "localhost", "::1")
+    if is_local and "AWS_ACCESS_KEY_ID" not in os.environ:
+        from odradek.local.credentials import FILE_NAME, load_credentials
+
+        if not (data_dir / FILE_NAME).exists():
+            raise KafkaError(
+                ErrorCode.INVALID_CONFIG,
+                f"no credentials: {data_dir} is not the folder of an embedded service. Start one with `odradek local`, "
+                "or name its folder with --data-dir",
+            )
+        credentials = load_credentials(data_dir)
+        configs |= {
+            "aws_access_key_id": credentials.access_key_id,
+            "aws_secret_access_key": credentials.secret_access_key,
+            "aws_region": credentials.region,
+        }
+    return configs
+
+
+@contextmanager
+def admin(bootstrap_servers: str, data_dir: Path) -> Iterator[Any]:
+    """An admin client that is closed afterwards."""
+    from odradek import Admin
+
+    with Admin(**client_configs(bootstrap_servers, data_dir)) as client:
+        yield client

@@ -1,0 +1,90 @@
+"""`odradek topics`: create, list, describe, delete."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from odradek.cli.connection import DEFAULT_DATA_DIR, DEFAULT_SERVER, DataDir, Server, admin
+from odradek.errors import ErrorCode, KafkaError
+
+topics = typer.Typer(help="Create, list, describe and delete topics.", no_args_is_help=True)
+
+Name = Annotated[str, typer.Argument(help="Name of the topic.")]
+
+
+def parse_configs(pairs: list[str]) -> dict[str, str]:
+    """`name=value` pairs. Raises KafkaError(INVALID_CONFIG) for one without an equals sign."""
+    configs = {}
+    for pair in pairs:
+        name, equals, value = pair.partition("=")
+        if not equals or not name:
+            raise KafkaError(ErrorCode.INVALID_CONFIG, f"a configuration is name=value, not {pair!r}")
+        configs[name.strip()] = value.strip()
+    return configs
+
+
+@topics.command()
+def create(
+    name: Name,
+    partitions: Annotated[int, typer.Option("--partitions", "-p", help="How many; -1: the service's default.")] = -1,
+    config: Annotated[list[str] | None, typer.Option("--config", "-c", help="name=value, may be repeated.")] = None,
+    bootstrap_servers: Server = DEFAULT_SERVER,
+    data_dir: DataDir = DEFAULT_DATA_DIR,
+) -> None:
+    """Create a topic.
+
+    Example: [bold]odradek topics create orders -p 6 -c cleanup.policy=compact[/bold]
+    """
+    from odradek import NewTopic
+
+    configs = parse_configs(config or [])
+    with admin(bootstrap_servers, data_dir) as client:
+        client.create_topics([NewTopic(name, partitions, configs=configs)])
+    typer.echo(f"created {name}")
+
+
+@topics.command("list")
+def list_topics(bootstrap_servers: Server = DEFAULT_SERVER, data_dir: DataDir = DEFAULT_DATA_DIR) -> None:
+    """List the topics, one a line."""
+    with admin(bootstrap_servers, data_dir) as client:
+        for name in client.list_topics():
+            typer.echo(name)
+
+
+@topics.command()
+def describe(name: Name, bootstrap_servers: Server = DEFAULT_SERVER, data_dir: DataDir = DEFAULT_DATA_DIR) -> None:
+    """Show a topic's partitions with their offsets, and the configurations that are not defaults."""
+    with admin(bootstrap_servers, data_dir) as client:
+        topic = client.describe_topics([name])[name]
+        earliest = client.list_offsets(dict.fromkeys(topic.partitions, "earliest"))
+        latest = client.list_offsets(dict.fromkeys(topic.partitions, "latest"))
+        configs = client.describe_configs([name])[name]
+    console = Console()
+    console.print(f"[bold]{topic.name}[/bold]  id {topic.topic_id}  {topic.partition_count} partitions")
+    table = Table("partition", "log start offset", "next offset", "records", box=None)
+    for partition in topic.partitions:
+        first, last = earliest[partition].offset, latest[partition].offset
+        table.add_row(str(partition.partition), str(first), str(last), str(last - first))
+    console.print(table)
+    for entry in sorted(configs.values(), key=lambda each: each.name):
+        if not entry.is_default:
+            console.print(f"{entry.name} = {entry.value}")
+
+
+@topics.command()
+def delete(
+    name: Name,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
+    bootstrap_servers: Server = DEFAULT_SERVER,
+    data_dir: DataDir = DEFAULT_DATA_DIR,
+) -> None:
+    """Delete a topic and all its records."""
+    if not yes and not typer.confirm(f"Delete {name} and all its records?"):
+        raise typer.Abort
+    with admin(bootstrap_servers, data_dir) as client:
+        client.delete_topics([name])
+    typer.echo(f"deleted {name}")
