@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import os
 import secrets
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
 from odradek.errors import ErrorCode, KafkaError
@@ -23,7 +23,7 @@ class Credentials:
     """An access key as AWS has them; its id does not look like one of AWS's."""
 
     access_key_id: str
-    secret_access_key: str
+    secret_access_key: str = field(repr=False)
     region: str = DEFAULT_REGION
 
     def signing_key(self) -> SigningKey:

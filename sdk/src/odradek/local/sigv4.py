@@ -19,7 +19,7 @@ import hashlib
 import hmac
 import re
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from urllib.parse import quote, unquote_to_bytes
 
@@ -70,7 +70,7 @@ class SigningKey:
     """Whose signature is accepted; `region` None accepts the scope of any region (an embedded service is in none)."""
 
     access_key_id: str
-    secret_access_key: str
+    secret_access_key: str = field(repr=False)
     region: str | None = None
 
 
