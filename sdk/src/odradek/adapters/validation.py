@@ -62,12 +62,18 @@ def check_operation(operation: Operation) -> None:
             pass
 
 
-def check_transaction(keys: Sequence[object]) -> None:
-    """Raise ValueError for more than 100 operations, none, or two on one key."""
-    if not 0 < len(keys) <= TABLE_TRANSACTION_ITEMS_MAX:
-        raise ValueError(f"a transaction has 1 to {TABLE_TRANSACTION_ITEMS_MAX} operations, not {len(keys)}")
-    if len(set(keys)) < len(keys):
+def check_transaction(addressed: Sequence[tuple[object, Operation]]) -> None:
+    """Raise ValueError for no operations or more than 100, two on one item, a bad operation.
+
+    Args:
+        addressed: each operation with its table.
+    """
+    if not 0 < len(addressed) <= TABLE_TRANSACTION_ITEMS_MAX:
+        raise ValueError(f"a transaction has 1 to {TABLE_TRANSACTION_ITEMS_MAX} operations, not {len(addressed)}")
+    if len({(table, operation.key) for table, operation in addressed}) < len(addressed):
         raise ValueError("two operations of one transaction address the same item")
+    for _, operation in addressed:
+        check_operation(operation)
 
 
 def check_key(key: Key) -> None:
@@ -131,6 +137,8 @@ def _check_condition(condition: Condition) -> None:
 
 
 def _check_actions(actions: Sequence[Action]) -> None:
+    if all(isinstance(action, RemoveFirst) and action.count == 0 for action in actions):
+        raise ValueError("an update that changes nothing: read with get, test a condition with Check")
     paths: list[Path] = []
     for action in actions:
         path = action.path

@@ -141,7 +141,7 @@ async def racing_transfers_keep_the_sum(tables: Tables, pk: str) -> None:
             return 0
         return 2
 
-    moves = await asyncio.gather(*(move(number) for number in range(48)))
+    moves = await asyncio.gather(*(move(number) for number in range(32)))
     found = await table.get_many(accounts)
     assert sum(item["balance"] for item in found if item) == 400  # type: ignore[misc]
     assert sum(item["moves"] for item in found if item) == sum(moves)  # type: ignore[misc]

@@ -115,11 +115,9 @@ class SqliteTable:
 
 async def transact(database: Database, addressed: Sequence[TableOperation], meter: Meter) -> None:
     """Apply all operations to their tables, or none: one request to the writer."""
+    check_transaction(addressed)
     places = [Place(TABLE_NUMBERS[each.table], each.operation.key) for each in addressed]
-    check_transaction(places)
     operations = [each.operation for each in addressed]
-    for operation in operations:
-        check_operation(operation)
 
     def evaluate(olds: list[State]) -> tuple[None, Sequence[State]]:
         try:

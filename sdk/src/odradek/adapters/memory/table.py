@@ -130,10 +130,8 @@ class MemoryStore:
 
 def _transact(addressed: Sequence[tuple[MemoryTable, Operation]], lock: threading.Lock, meter: Meter) -> None:
     """Apply all operations to their tables, or none; the tables share the lock."""
-    check_transaction([(id(table), operation.key) for table, operation in addressed])
+    check_transaction([(id(table), operation) for table, operation in addressed])
     operations = [operation for _, operation in addressed]
-    for operation in operations:
-        check_operation(operation)
     with lock:
         news = olds = [table._find(operation.key) for table, operation in addressed]
         try:

@@ -1,0 +1,64 @@
+"""Values to and from DynamoDB's attribute values.
+
+    str {"S": "text"}    int {"N": "17"}    bytes {"B": b"..."}    bool {"BOOL": True}    list {"L": [...]}
+    dict {"M": {...}}
+
+Only the types of ports.table.Value; they have passed validation.py. botocore does the base64 of bytes.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from odradek.ports.table import Item, Key, Value
+
+AttributeValue = dict[str, Any]
+
+
+def to_attribute(value: Value | Item) -> AttributeValue:
+    """The attribute value of a value."""
+    kind = type(value)
+    if kind is bytes:
+        return {"B": value}
+    if kind is str:
+        return {"S": value}
+    if kind is int:
+        return {"N": str(value)}
+    if kind is bool:
+        return {"BOOL": value}
+    if isinstance(value, list):
+        return {"L": [to_attribute(each) for each in value]}
+    if isinstance(value, dict):
+        return {"M": {name: to_attribute(each) for name, each in value.items()}}
+    raise ValueError(f"a table cannot store a {kind.__name__}")
+
+
+def from_attribute(attribute: AttributeValue) -> Any:
+    """The value of an attribute value."""
+    ((kind, value),) = attribute.items()
+    if kind == "N":
+        return int(value)
+    if kind == "L":
+        return [from_attribute(each) for each in value]
+    if kind == "M":
+        return {name: from_attribute(each) for name, each in value.items()}
+    if kind in ("S", "B", "BOOL"):
+        return value
+    raise ValueError(f"an attribute of DynamoDB's type {kind} was not written by Odradek")
+
+
+def to_key(key: Key) -> dict[str, AttributeValue]:
+    """The key attributes."""
+    return {"pk": {"S": key[0]}, "sk": {"S": key[1]}}
+
+
+def to_item(key: Key, item: Item) -> dict[str, AttributeValue]:
+    """The whole stored item, its key included."""
+    attributes = {name: to_attribute(value) for name, value in item.items()}
+    return attributes | to_key(key)
+
+
+def from_item(attributes: dict[str, AttributeValue]) -> tuple[Key, Item]:
+    """The key and the item of a whole stored item."""
+    item = {name: from_attribute(attribute) for name, attribute in attributes.items()}
+    return Key(item.pop("pk"), item.pop("sk")), item

@@ -1,0 +1,186 @@
+"""Calls to AWS: off the event loop, and with AWS's errors told in the port's words - here and nowhere else.
+
+    error                                             a write becomes        a read becomes
+    throttled, SlowDown, a conflicting transaction    StoreUnavailable       retried, then StoreUnavailable
+    no connection, no credentials, not allowed        StoreUnavailable       StoreUnavailable
+    timeout or connection lost after sending, 5xx     OutcomeUnknown         retried, then StoreUnavailable
+    refused as malformed                              ValueError             ValueError
+    item beyond 400 KB                                ItemTooLarge           -
+
+Clients are made with one attempt a call (store.py): a retry inside boto could meet the success of the attempt before
+it, and only the engine can tell. Reads are retried here, a bounded number of times with jitter.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import Awaitable, Callable
+from concurrent.futures import Executor, ThreadPoolExecutor
+from functools import partial
+from typing import Any, Final
+
+from botocore.exceptions import (
+    BotoCoreError,
+    ClientError,
+    ConnectTimeoutError,
+    EndpointConnectionError,
+    NoCredentialsError,
+    NoRegionError,
+    ParamValidationError,
+    PartialCredentialsError,
+    ProxyConnectionError,
+    TokenRetrievalError,
+)
+
+from odradek.errors import ItemTooLarge, OutcomeUnknown, StoreUnavailable
+
+READ_ATTEMPTS_MAX: Final = 5
+BACKOFF_S: Final = 0.025
+BACKOFF_S_MAX: Final = 1.0
+
+_THROTTLED: Final = frozenset(
+    {
+        "ProvisionedThroughputExceededException",
+        "ThrottlingException",
+        "Throttling",
+        "ThrottledException",
+        "RequestLimitExceeded",
+        "RequestThrottled",
+        "RequestThrottledException",
+        "TooManyRequestsException",
+        "BandwidthLimitExceeded",
+        "LimitExceededException",
+        "SlowDown",
+        "TransactionConflictException",
+        "TransactionInProgressException",
+        "ReplicatedWriteConflictException",
+        "ConditionalRequestConflict",
+        "OperationAborted",
+    }
+)
+_NEVER_SENT: Final = (
+    EndpointConnectionError,
+    ConnectTimeoutError,
+    ProxyConnectionError,
+    NoCredentialsError,
+    NoRegionError,
+    PartialCredentialsError,
+    TokenRetrievalError,
+)
+
+_ANSWERS: Final = frozenset(
+    {
+        "ConditionalCheckFailedException",
+        "TransactionCanceledException",
+        "PreconditionFailed",
+        "NoSuchKey",
+        "404",  # of a HEAD request, which has no body to name the error in
+        "InvalidRange",
+    }
+)
+
+Call = Callable[..., dict[str, Any]]
+
+
+class Refused(Exception):
+    """An error of AWS that is an answer: a false condition, a missing object, a range past the end.
+
+    Attributes:
+        code: AWS's name of it.
+        response: the parsed error response.
+    """
+
+    def __init__(self, code: str, response: dict[str, Any], message: str) -> None:
+        super().__init__(message)
+        self.code = code
+        self.response = response
+
+
+class Calls:
+    """Runs a client's synchronous methods in threads.
+
+    Args:
+        pool: the threads; as many as the client has connections.
+    """
+
+    def __init__(self, pool: Executor) -> None:
+        self._pool = pool
+
+    @classmethod
+    def for_client(cls, client: Any) -> Calls:
+        """Calls in a pool of their own, for a client that is used alone."""
+        return cls(ThreadPoolExecutor(client.meta.config.max_pool_connections, thread_name_prefix="odradek-aws"))
+
+    async def write(self, call: Call, **parameters: Any) -> dict[str, Any]:
+        """One attempt.
+
+        Raises Refused where a condition was false; StoreUnavailable, OutcomeUnknown, ItemTooLarge, ValueError.
+        """
+        return await self._once(call, parameters, write=True)
+
+    async def read(self, call: Call, **parameters: Any) -> dict[str, Any]:
+        """Several attempts. Raises Refused where the object or the range is not there; StoreUnavailable, ValueError."""
+        return await retried(lambda: self._once(call, parameters, write=False))
+
+    async def _once(self, call: Call, parameters: dict[str, Any], *, write: bool) -> dict[str, Any]:
+        try:
+            return await self._run(call, parameters)
+        except (ClientError, BotoCoreError) as error:
+            raise translated(error, write=write) from error
+
+    async def _run(self, call: Call, parameters: dict[str, Any]) -> dict[str, Any]:
+        return await asyncio.get_running_loop().run_in_executor(self._pool, partial(call, **parameters))
+
+
+async def retried(attempt: Callable[[], Awaitable[dict[str, Any]]]) -> dict[str, Any]:
+    """The answer of the first attempt that is not StoreUnavailable for a passing reason; the last one's error."""
+    for number in range(READ_ATTEMPTS_MAX - 1):
+        try:
+            return await attempt()
+        except StoreUnavailable as error:
+            if not _passes(error.__cause__):
+                raise
+        await asyncio.sleep(backoff_s(number))
+    return await attempt()
+
+
+def backoff_s(number: int) -> float:
+    """How long to wait after the attempt of that number (from 0): full jitter over a doubling bound."""
+    return random.random() * min(BACKOFF_S_MAX, BACKOFF_S * float(2**number))
+
+
+def error_code(error: ClientError) -> str:
+    """AWS's code of an error, such as "SlowDown"."""
+    return str(error.response.get("Error", {}).get("Code", ""))
+
+
+def translated(error: Exception, *, write: bool) -> Exception:
+    """The port's word for an error of botocore, or `Refused`."""
+    if isinstance(error, ParamValidationError):
+        return ValueError(str(error))
+    if isinstance(error, _NEVER_SENT):
+        return StoreUnavailable(f"AWS cannot be reached: {error}")
+    if isinstance(error, ClientError):
+        code, message = error_code(error), str(error)
+        status = error.response.get("ResponseMetadata", {}).get("HTTPStatusCode", 0)
+        if code in _ANSWERS:
+            return Refused(code, dict(error.response), message)
+        if code == "ValidationException":
+            return invalid(message)
+        if code in _THROTTLED or status < 500:
+            return StoreUnavailable(message)
+    return OutcomeUnknown(str(error)) if write else StoreUnavailable(str(error))
+
+
+def invalid(message: str) -> Exception:
+    """What a ValidationException means: an item beyond its size, or a bug of the caller."""
+    return ItemTooLarge() if "tem size" in message else ValueError(message)
+
+
+def _passes(cause: BaseException | None) -> bool:
+    """Whether the reason of an error may be gone at the next attempt."""
+    if not isinstance(cause, ClientError):
+        return not isinstance(cause, (NoCredentialsError, NoRegionError, PartialCredentialsError, TokenRetrievalError))
+    status = cause.response.get("ResponseMetadata", {}).get("HTTPStatusCode", 0)
+    return error_code(cause) in _THROTTLED or status >= 500

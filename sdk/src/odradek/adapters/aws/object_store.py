@@ -1,0 +1,155 @@
+"""Objects in S3: create-only by If-None-Match, checked by CRC-32C on the way up.
+
+S3 answers 412 to a create where the key is taken, and 409 while another create of it is under way: that one is tried
+again, as it says nothing yet about who wins.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+from collections.abc import Sequence
+from typing import Any, Final
+
+import crc32c
+from botocore.exceptions import ClientError
+
+from odradek.adapters.aws.calls import Calls, Refused, backoff_s, error_code
+from odradek.adapters.object_keys import check_limit, check_object_key, check_object_prefix, check_range
+from odradek.errors import ObjectExists, ObjectMissing, StoreUnavailable
+from odradek.model.log import Buffer
+from odradek.ports.meter import Meter, NullMeter, Usage
+from odradek.ports.object_store import ObjectInfo
+
+PAGE_KEYS_MAX: Final = 1000  # of a listing and of a DeleteObjects
+CONFLICT_ATTEMPTS_MAX: Final = 5
+
+
+class S3ObjectStore:
+    """ports.object_store.ObjectStore over a bucket.
+
+    Args:
+        client: botocore's S3 client, made for one attempt a call.
+        bucket: the bucket.
+        prefix: put before every key; empty or ending with a slash.
+        calls: the threads to call in; a pool of its own by default.
+    """
+
+    def __init__(
+        self,
+        client: Any,
+        bucket: str,
+        prefix: str = "",
+        meter: Meter | None = None,
+        *,
+        calls: Calls | None = None,
+    ) -> None:
+        if prefix and not prefix.endswith("/"):
+            raise ValueError(f"the prefix of a store ends with a slash, {prefix!r} does not")
+        self._client = client
+        self._calls = calls or Calls.for_client(client)
+        self._meter = meter or NullMeter()
+        self._prefix = prefix
+        self.bucket = bucket
+
+    async def put(self, key: str, parts: Sequence[Buffer]) -> None:
+        check_object_key(key)
+        content = b"".join(parts)
+        checksum = base64.b64encode(crc32c.crc32c(content).to_bytes(4, "big")).decode()
+        for attempt in range(CONFLICT_ATTEMPTS_MAX):
+            self._meter.add("PutObject", Usage(object_put_requests=1, object_bytes_written=len(content)))
+            try:
+                await self._calls.write(
+                    self._client.put_object,
+                    Bucket=self.bucket,
+                    Key=self._prefix + key,
+                    Body=content,
+                    IfNoneMatch="*",
+                    ChecksumCRC32C=checksum,
+                )
+                return
+            except Refused as refused:
+                raise ObjectExists(key) from refused
+            except StoreUnavailable as error:
+                conflict = isinstance(error.__cause__, ClientError) and (
+                    error_code(error.__cause__) == "ConditionalRequestConflict"
+                )
+                if not conflict or attempt == CONFLICT_ATTEMPTS_MAX - 1:
+                    raise
+            await asyncio.sleep(backoff_s(attempt))
+
+    async def get(self, key: str) -> bytes:
+        check_object_key(key)
+        return await self._get(key)
+
+    async def get_range(self, key: str, start: int, length: int) -> bytes:
+        check_object_key(key)
+        check_range(start, length)
+        if length == 0:  # S3 has no empty range
+            if await self.head(key) is None:
+                raise ObjectMissing(key)
+            return b""
+        return await self._get(key, Range=f"bytes={start}-{start + length - 1}")
+
+    async def head(self, key: str) -> ObjectInfo | None:
+        check_object_key(key)
+        self._meter.add("HeadObject", Usage(object_get_requests=1))
+        try:
+            answer = await self._calls.read(self._client.head_object, Bucket=self.bucket, Key=self._prefix + key)
+        except Refused:
+            return None
+        return ObjectInfo(key, answer["ContentLength"], _ms(answer["LastModified"]))
+
+    async def list(self, prefix: str, *, start_after: str = "", limit: int | None = None) -> list[ObjectInfo]:
+        check_object_prefix(prefix)
+        check_limit(limit)
+        found: list[ObjectInfo] = []
+        parameters: dict[str, Any] = {"Bucket": self.bucket, "Prefix": self._prefix + prefix}
+        if start_after:
+            parameters["StartAfter"] = self._prefix + start_after
+        while limit is None or len(found) < limit:
+            parameters["MaxKeys"] = PAGE_KEYS_MAX if limit is None else min(PAGE_KEYS_MAX, limit - len(found))
+            answer = await self._calls.read(self._client.list_objects_v2, **parameters)
+            self._meter.add("ListObjectsV2", Usage(object_put_requests=1))
+            found += (
+                ObjectInfo(each["Key"].removeprefix(self._prefix), each["Size"], _ms(each["LastModified"]))
+                for each in answer.get("Contents", ())
+            )
+            if not answer["IsTruncated"]:
+                break
+            parameters["ContinuationToken"] = answer["NextContinuationToken"]
+        return found
+
+    async def delete(self, keys: Sequence[str]) -> None:
+        for key in keys:
+            check_object_key(key)
+        for at in range(0, len(keys), PAGE_KEYS_MAX):
+            objects = [{"Key": self._prefix + key} for key in keys[at : at + PAGE_KEYS_MAX]]
+            self._meter.add("DeleteObjects", Usage(object_delete_requests=1))
+            answer = await self._calls.write(
+                self._client.delete_objects, Bucket=self.bucket, Delete={"Objects": objects, "Quiet": True}
+            )
+            for failed in answer.get("Errors", ()):
+                raise StoreUnavailable(f"{failed.get('Key')} was not deleted: {failed.get('Code')}")
+
+    async def _get(self, key: str, **parameters: str) -> bytes:
+        content = b""
+        try:
+            answer = await self._calls.read(self._read, Bucket=self.bucket, Key=self._prefix + key, **parameters)
+            content = bytes(answer["Content"])
+        except Refused as refused:
+            if refused.code == "InvalidRange":
+                return b""
+            raise ObjectMissing(key) from refused
+        finally:
+            self._meter.add("GetObject", Usage(object_get_requests=1, object_bytes_read=len(content)))
+        return content
+
+    def _read(self, **parameters: str) -> dict[str, Any]:
+        """GetObject with its body, read in the calling thread, so that a body cut short is retried as a whole."""
+        answer = self._client.get_object(**parameters)
+        return {"Content": answer["Body"].read()}
+
+
+def _ms(time: Any) -> int:
+    return int(time.timestamp() * 1000)

@@ -1,0 +1,135 @@
+"""The store on AWS: three DynamoDB tables and a bucket.
+
+Clients come from botocore's session, without boto3's layer above it, and share the session's loaded models. They make
+one attempt a call (calls.py says why) and hold as many connections as there are threads.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from types import TracebackType
+from typing import Any
+
+from odradek.adapters.aws.calls import Calls
+from odradek.adapters.aws.object_store import S3ObjectStore
+from odradek.adapters.aws.table import DynamoTable
+from odradek.adapters.aws.transaction import transact
+from odradek.ports.meter import Meter, NullMeter
+from odradek.ports.tables import TableOperation
+
+CONNECTIONS = 32
+CONNECT_TIMEOUT_S = 2.0
+TABLE_TIMEOUT_S = 5.0  # a table answers in milliseconds
+OBJECT_TIMEOUT_S = 20.0
+
+
+class AwsStore:
+    """ports.tables.Tables and an object store on AWS. Use `open_aws`; close it with `aclose`."""
+
+    def __init__(
+        self,
+        *,
+        dynamodb: Any,
+        s3: Any,
+        log_table: str,
+        groups_table: str,
+        catalog_table: str,
+        bucket: str,
+        prefix: str = "",
+        meter: Meter | None = None,
+        connections: int = CONNECTIONS,
+    ) -> None:
+        self._dynamodb = dynamodb
+        self._s3 = s3
+        self._meter = meter or NullMeter()
+        self._pool = ThreadPoolExecutor(connections, thread_name_prefix="odradek-aws")
+        self._calls = Calls(self._pool)
+        self.log = DynamoTable(dynamodb, log_table, meter, calls=self._calls)
+        self.groups = DynamoTable(dynamodb, groups_table, meter, calls=self._calls)
+        self.catalog = DynamoTable(dynamodb, catalog_table, meter, calls=self._calls)
+        self.objects = S3ObjectStore(s3, bucket, prefix, meter, calls=self._calls)
+
+    async def transact(self, operations: Sequence[TableOperation]) -> None:
+        names = {
+            "log": self.log.table_name,
+            "groups": self.groups.table_name,
+            "catalog": self.catalog.table_name,
+        }
+        addressed = [(names[each.table], each.operation) for each in operations]
+        await transact(self._dynamodb, self._calls, self._meter, addressed)
+
+    async def aclose(self) -> None:
+        """Finish the calls under way and close the connections."""
+        await asyncio.get_running_loop().run_in_executor(None, self._pool.shutdown)
+        self._dynamodb.close()
+        self._s3.close()
+
+    async def __aenter__(self) -> AwsStore:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.aclose()
+
+
+def open_aws(
+    *,
+    region: str | None,
+    log_table: str,
+    groups_table: str,
+    catalog_table: str,
+    bucket: str,
+    prefix: str = "",
+    endpoint_url: str | None = None,
+    meter: Meter | None = None,
+    connections: int = CONNECTIONS,
+    table_timeout_s: float = TABLE_TIMEOUT_S,
+    object_timeout_s: float = OBJECT_TIMEOUT_S,
+) -> AwsStore:
+    """Make the clients and the store; nothing is called yet.
+
+    Args:
+        region: AWS region, or None for that of the environment.
+        log_table, groups_table, catalog_table: names of the DynamoDB tables.
+        bucket, prefix: where the objects are.
+        endpoint_url: of an emulator; None for AWS.
+        meter: counts what AWS bills.
+        connections: calls at once, to each service.
+        table_timeout_s, object_timeout_s: how long to wait for an answer before a write's outcome is unknown.
+    """
+    import botocore.session
+    from botocore.config import Config
+
+    session = botocore.session.get_session()
+
+    def client(service: str, read_timeout_s: float, **config: Any) -> Any:
+        return session.create_client(
+            service,
+            region_name=region,
+            endpoint_url=endpoint_url,
+            config=Config(
+                connect_timeout=CONNECT_TIMEOUT_S,
+                read_timeout=read_timeout_s,
+                retries={"total_max_attempts": 1},
+                max_pool_connections=connections,
+                tcp_keepalive=True,
+                **config,
+            ),
+        )
+
+    path_style = {"addressing_style": "path"} if endpoint_url else {}
+    return AwsStore(
+        dynamodb=client("dynamodb", table_timeout_s),
+        # Uploads carry a CRC-32C of our own; batches carry theirs when read.
+        s3=client("s3", object_timeout_s, response_checksum_validation="when_required", s3=path_style),
+        log_table=log_table,
+        groups_table=groups_table,
+        catalog_table=catalog_table,
+        bucket=bucket,
+        prefix=prefix,
+        meter=meter,
+        connections=connections,
+    )

@@ -1,0 +1,85 @@
+"""TransactWriteItems: operations on one or several tables, all or none.
+
+DynamoDB answers a refusal with one reason an operation. A false condition outweighs the others: it will not go away by
+itself. A conflict with another transaction, or throttling, is StoreUnavailable: nothing was applied, try again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from odradek.adapters import capacity
+from odradek.adapters.aws.attribute_values import from_item, to_item, to_key
+from odradek.adapters.aws.calls import Calls, Refused, invalid
+from odradek.adapters.aws.expression import Expressions
+from odradek.adapters.validation import check_transaction
+from odradek.errors import ConditionFailed, StoreUnavailable, TransactionCanceled
+from odradek.format.item_size import item_size
+from odradek.ports.meter import Meter, Usage
+from odradek.ports.table import Check, Delete, Operation, Put, Update
+
+
+async def transact(client: Any, calls: Calls, meter: Meter, addressed: Sequence[tuple[str, Operation]]) -> None:
+    """Apply all operations, each given with its table's name, or none. Raises as ports.table.Table.transact."""
+    check_transaction(addressed)
+    try:
+        answer = await calls.write(
+            client.transact_write_items,
+            TransactItems=[_entry(table_name, operation) for table_name, operation in addressed],
+            ReturnConsumedCapacity="TOTAL",
+        )
+    except Refused as refused:
+        reasons = refused.response.get("CancellationReasons", [])
+        _count_refused(meter, [operation for _, operation in addressed], reasons)
+        raise _refusal(reasons, str(refused)) from refused
+    units = sum(each["CapacityUnits"] for each in answer.get("ConsumedCapacity", ()))
+    meter.add("TransactWriteItems", Usage(table_write_units=units, table_requests=1))
+
+
+def _entry(table_name: str, operation: Operation) -> dict[str, Any]:
+    expressions = Expressions()
+    body: dict[str, Any] = {"TableName": table_name, "ReturnValuesOnConditionCheckFailure": "ALL_OLD"}
+    match operation:
+        case Update(key, actions):
+            kind = "Update"
+            body |= {"Key": to_key(key), "UpdateExpression": expressions.update(actions)}
+        case Put(key, item):
+            kind = "Put"
+            body["Item"] = to_item(key, item)
+        case Delete(key):
+            kind = "Delete"
+            body["Key"] = to_key(key)
+        case Check(key):
+            kind = "ConditionCheck"
+            body["Key"] = to_key(key)
+    if operation.condition is not None:
+        body["ConditionExpression"] = expressions.condition(operation.condition)
+    return {kind: body | expressions.parameters()}
+
+
+def _refusal(reasons: Sequence[dict[str, Any]], message: str) -> Exception:
+    codes = [reason.get("Code", "None") for reason in reasons]
+    if "ConditionalCheckFailed" in codes:
+        return TransactionCanceled(
+            [
+                ConditionFailed(from_item(reason["Item"])[1] if reason.get("Item") else None)
+                if reason.get("Code") == "ConditionalCheckFailed"
+                else None
+                for reason in reasons
+            ]
+        )
+    for reason in reasons:
+        if reason.get("Code") == "ValidationError":
+            return invalid(str(reason.get("Message", "")))
+    return StoreUnavailable(message)
+
+
+def _count_refused(meter: Meter, operations: Sequence[Operation], reasons: Sequence[dict[str, Any]]) -> None:
+    """A refused transaction is billed and does not report how much: 2 units a KB of each item that it shows."""
+    sizes = [
+        item_size(operation.key[0], operation.key[1], from_item(reason["Item"])[1]) if reason.get("Item") else 0
+        for operation, reason in zip(operations, reasons, strict=False)
+    ]
+    units = 2 * sum(map(capacity.write_units, sizes))
+    meter.add("TransactWriteItems", Usage(table_write_units=units, table_requests=1))

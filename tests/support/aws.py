@@ -1,0 +1,142 @@
+"""AWS on this machine: moto's server in a thread, with tables and bucket as infra/ makes them.
+
+moto's DynamoDB loses updates and transactions under concurrent writers, so every DynamoDB request goes through one lock
+around the WSGI application; S3's go beside it.
+
+    with moto_server() as endpoint:
+        create_tables(endpoint)
+        async with open_store(endpoint) as store: ...
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+from odradek.adapters.aws import AwsStore, open_aws
+from odradek.ports.meter import Meter
+
+REGION = "us-east-1"
+CREDENTIALS = {
+    "AWS_ACCESS_KEY_ID": "testing",
+    "AWS_SECRET_ACCESS_KEY": "testing",
+    "AWS_SESSION_TOKEN": "testing",
+    "AWS_DEFAULT_REGION": REGION,
+}
+"""Environment of a process that calls the server. The values are moto's convention and open nothing."""
+
+
+@dataclass(frozen=True, slots=True)
+class StoreNames:
+    """Names of the tables and the bucket."""
+
+    log_table: str = "odradek-log"
+    groups_table: str = "odradek-groups"
+    catalog_table: str = "odradek-catalog"
+    bucket: str = "odradek-objects"
+
+    @property
+    def tables(self) -> tuple[str, str, str]:
+        return self.log_table, self.groups_table, self.catalog_table
+
+
+@contextmanager
+def moto_server() -> Iterator[str]:
+    """Run moto on a free port of this machine; give its endpoint URL."""
+    from moto.moto_server.werkzeug_app import DomainDispatcherApplication, create_backend_app
+    from werkzeug.serving import WSGIRequestHandler, make_server
+
+    class QuietHandler(WSGIRequestHandler):
+        def log(self, type: str, message: str, *args: object) -> None:
+            pass
+
+    application = _with_one_lock_for_dynamodb(DomainDispatcherApplication(create_backend_app))
+    server = make_server("127.0.0.1", 0, application, threaded=True, request_handler=QuietHandler)
+    thread = threading.Thread(target=server.serve_forever, name="moto", daemon=True)
+    thread.start()
+    try:
+        yield f"http://127.0.0.1:{server.server_port}"
+    finally:
+        server.shutdown()
+        thread.join()
+        server.server_close()
+        # The backends are the process's: the next server starts empty.
+        _reset()
+
+
+def create_tables(endpoint_url: str, names: StoreNames | None = None) -> StoreNames:
+    """Create the tables and the bucket; give their names."""
+    names = names or StoreNames()
+    dynamodb, s3 = _client("dynamodb", endpoint_url), _client("s3", endpoint_url)
+    for table_name in names.tables:
+        dynamodb.create_table(
+            TableName=table_name,
+            KeySchema=[{"AttributeName": "pk", "KeyType": "HASH"}, {"AttributeName": "sk", "KeyType": "RANGE"}],
+            AttributeDefinitions=[
+                {"AttributeName": "pk", "AttributeType": "S"},
+                {"AttributeName": "sk", "AttributeType": "S"},
+            ],
+            BillingMode="PAY_PER_REQUEST",
+        )
+    s3.create_bucket(Bucket=names.bucket)
+    return names
+
+
+def open_store(
+    endpoint_url: str, names: StoreNames | None = None, *, meter: Meter | None = None, prefix: str = ""
+) -> AwsStore:
+    """A store over existing tables. The environment needs CREDENTIALS; close it with `aclose` or `async with`."""
+    names = names or StoreNames()
+    return open_aws(
+        region=REGION,
+        log_table=names.log_table,
+        groups_table=names.groups_table,
+        catalog_table=names.catalog_table,
+        bucket=names.bucket,
+        prefix=prefix,
+        endpoint_url=endpoint_url,
+        meter=meter,
+        # A busy machine is slow; a test that wants a timeout makes one.
+        table_timeout_s=120,
+        object_timeout_s=120,
+    )
+
+
+def _client(service: str, endpoint_url: str) -> Any:
+    import botocore.session
+
+    return botocore.session.get_session().create_client(
+        service,
+        region_name=REGION,
+        endpoint_url=endpoint_url,
+        aws_access_key_id="testing",
+        aws_secret_access_key="testing",
+    )
+
+
+Application = Callable[[dict[str, Any], Any], Iterable[bytes]]
+
+
+def _with_one_lock_for_dynamodb(application: Application) -> Application:
+    lock = threading.Lock()
+
+    def locked(environ: dict[str, Any], start_response: Any) -> Iterable[bytes]:
+        if str(environ.get("HTTP_X_AMZ_TARGET", "")).startswith("DynamoDB"):
+            with lock:
+                return list(application(environ, start_response))
+        return application(environ, start_response)
+
+    return locked
+
+
+def _reset() -> None:
+    from moto.backends import get_backend
+
+    for service in ("dynamodb", "s3"):
+        backends: Any = get_backend(service)
+        for account in backends.values():
+            for backend in account.values():
+                backend.reset()
