@@ -1,0 +1,26 @@
+"""`make bench`: every question, one after the other; `--quick` for a shorter answer, names for some only."""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+
+QUESTIONS = ("throughput", "codec", "cold_start")
+
+
+def main(argv: list[str] | None = None) -> int:
+    """Run the benches; the exit code is the first that is not 0."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("names", nargs="*", metavar="NAME", help=f"some of: {', '.join(QUESTIONS)}")
+    parser.add_argument("--quick", action="store_true")
+    arguments = parser.parse_args(argv)
+    for name in arguments.names or QUESTIONS:
+        print(f"\n== {name}", flush=True)
+        code = importlib.import_module(f"bench.{name}").main(["--quick"] if arguments.quick else [])
+        if code:
+            return int(code)
+    return 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

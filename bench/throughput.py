@@ -1,0 +1,103 @@
+"""How fast, and for how much, through the functions? Produce and consume on the embedded store, one process each side.
+
+The service runs as `odradek local` does: SQLite and files with fsync, functions behind the local function-URL server with
+SigV4, base64 and AWS's payload limits. The dollars are what the same calls would have cost on AWS by the service's meter.
+
+    python -m bench.throughput [--quick]
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+import odradek
+from odradek.metering import usage_cost
+from odradek.prices import US_EAST_1
+from rich.console import Console
+from rich.table import Table
+
+RESULTS = Path(__file__).parent / "results" / "throughput.json"
+PARTITIONS = 4
+
+
+def measure(service: Any, topic: str, count: int, size: int) -> dict[str, Any]:
+    """Produce and consume `count` records of `size` bytes; rates of the client's process, costs of the service."""
+    with odradek.Admin(**service.client_config) as admin:
+        admin.create_topics([odradek.NewTopic(topic, num_partitions=PARTITIONS)])
+    values = [os.urandom(size) for _ in range(64)]
+    before = service.meter.total.usage
+    started = time.perf_counter()
+    with odradek.Producer(**service.client_config, linger_ms=50) as producer:
+        for number in range(count):
+            producer.send(topic, values[number & 63], key=b"%d" % (number & 1023))
+    produce_s = time.perf_counter() - started
+    produced = service.meter.total.usage
+    started = time.perf_counter()
+    seen = 0
+    with odradek.Consumer(**service.client_config, auto_offset_reset="earliest") as consumer:
+        consumer.assign([odradek.TopicPartition(topic, number) for number in range(PARTITIONS)])
+        while seen < count:
+            seen += sum(len(records) for records in consumer.poll(1000, max_records=100_000).values())
+    consume_s = time.perf_counter() - started
+    consumed = service.meter.total.usage
+    return {
+        "value_bytes": size,
+        "records": count,
+        "produce": _side(count, size, produce_s, produced - before),
+        "consume": _side(count, size, consume_s, consumed - produced),
+    }
+
+
+def _side(count: int, size: int, seconds: float, usage: Any) -> dict[str, float]:
+    gib = count * size / 2**30
+    return {
+        "records_per_s": count / seconds,
+        "mb_per_s": count * size / seconds / 1e6,
+        "function_requests_per_gib": usage.function_requests / gib,
+        "object_requests_per_gib": (usage.object_put_requests + usage.object_get_requests) / gib,
+        "table_units_per_gib": (usage.table_write_units + usage.table_read_units) / gib,
+        "dollars_per_gib": usage_cost(usage, US_EAST_1).total / gib,
+    }
+
+
+def main(argv: list[str] | None = None) -> int:
+    """Measure, print a table, write JSON."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--quick", action="store_true", help="a tenth of the records")
+    arguments = parser.parse_args(argv)
+    scale = 10 if arguments.quick else 1
+    results = []
+    with tempfile.TemporaryDirectory() as folder, odradek.local(folder) as service:
+        measure(service, "warm-up", 1000, 100)
+        for size, count in ((100, 1_000_000), (1024, 300_000)):
+            results.append(measure(service, f"bytes-{size}", count // scale, size))
+    table = Table(title="Through the functions, embedded store, one client")
+    for column in ("side", "value", "records/s", "MB/s", "calls/GiB", "object requests/GiB", "table units/GiB", "$/GiB on AWS"):
+        table.add_column(column, justify="right")
+    for result in results:
+        for side in ("produce", "consume"):
+            row = result[side]
+            table.add_row(
+                side,
+                f"{result['value_bytes']} B",
+                f"{row['records_per_s']:,.0f}",
+                f"{row['mb_per_s']:.1f}",
+                f"{row['function_requests_per_gib']:,.0f}",
+                f"{row['object_requests_per_gib']:,.0f}",
+                f"{row['table_units_per_gib']:,.0f}",
+                f"{row['dollars_per_gib']:.4f}",
+            )
+    Console().print(table)
+    RESULTS.parent.mkdir(exist_ok=True)
+    RESULTS.write_text(json.dumps(results, indent=2) + "\n")
+    return 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
