@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 from kio.serial import entity_reader as kio_reader
 from odradek.dispatcher.answer import build
 from odradek.errors import FormatError
-from odradek.protocol.decode import Cursor, read_message
+from odradek.protocol.decode import ELEMENTS_MAX, Cursor, read_message
+from odradek.protocol.encode import unsigned_varint
 from odradek.protocol.frame import (
     decode_request,
     decode_response,
@@ -68,7 +69,9 @@ def test_unknown_tagged_fields_are_ignored_in_every_flexible_message() -> None:
     for api_key, version in ALL_REQUESTS:
         for kind in ("request", "response"):
             schema = schema_of(kind, api_key, version)
-            message = decode(_one_of_everything(schema), schema)[0]
+            encoded = _one_of_everything(schema)
+            message, size = decode(encoded, schema)
+            assert (message, size) == kio_reader(schema)(encoded, 0)
             assert decode(encode_from_the_future(message), schema)[0] == message
 
 
@@ -175,8 +178,17 @@ def test_a_hostile_array_length_allocates_nothing(count: bytes) -> None:
 
 
 def test_many_small_elements_are_refused_before_they_cost_memory() -> None:
-    """3 MB of OffsetFetch groups, three bytes each, would be a million objects."""
-    groups = 2_000_000
-    frame = request_frame(9, 9, b"\x81\x89\x7a" + b"\x01\x01\x00\x00\x00\x00\x00\x00" * (groups // 2))
-    with pytest.raises(FormatError):
-        decode_request(frame)
+    """OffsetFetch groups of three bytes each, well formed, would be objects of a hundred times that."""
+    count = ELEMENTS_MAX + 1
+    body = unsigned_varint(count + 1) + b"\x01\x00\x00" * count + b"\0\0"
+    with pytest.raises(FormatError, match="elements"):
+        decode_request(request_frame(9, 8, body))
+    few = unsigned_varint(4) + b"\x01\x00\x00" * 3 + b"\0\0"
+    assert len(decode_request(request_frame(9, 8, few)).message.groups) == 3
+
+
+def test_nested_arrays_share_one_budget() -> None:
+    inner = unsigned_varint(ELEMENTS_MAX // 2 + 1) + bytes(4 * (ELEMENTS_MAX // 2)) + b"\0"
+    topics = b"\x04" + (b"\x02t" + inner) * 3
+    with pytest.raises(FormatError, match="elements"):
+        decode_request(request_frame(9, 8, b"\x02\x02g" + topics + b"\0\0\0"))

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from typing import Any
+from uuid import UUID
 
-from hypothesis import given, settings
+import pytest
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from odradek.dispatcher.answer import build
 from odradek.errors import ErrorCode
 from odradek.model.log import FetchResult, ProduceResult
+from odradek.protocol.api import ApiKey
 from odradek.protocol.encode import NodeEndpoint
 from odradek.protocol.fetch_response import encode_fetch_response
 from odradek.protocol.frame import encode_response, response_schema
@@ -51,8 +54,19 @@ def topics(results: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
     return st.lists(st.tuples(names, ids, st.lists(results, max_size=3)), max_size=3)
 
 
+def versions(api_key: ApiKey) -> range:
+    low, high = SUPPORTED_VERSIONS[api_key]
+    return range(low, high + 1)
+
+
 def by_kio(api_key: int, version: int, correlation_id: int, fields: dict[str, Any]) -> bytes:
     return b"".join(encode_response(build(response_schema(api_key, version), fields), correlation_id=correlation_id))
+
+
+A_PRODUCE_RESULT = ProduceResult("", 3, ErrorCode.NOT_LEADER_OR_FOLLOWER, 7, 1_000, 2, "no", 4, 5)
+A_FETCH_RESULT = FetchResult("", 3, ErrorCode.NOT_LEADER_OR_FOLLOWER, 7, 2, (b"ab", b"c"), None, 4, 5)
+AN_ID = UUID(int=9)
+A_NODE = NodeEndpoint(4, "host", 9092, "rack")
 
 
 def endpoint_fields(endpoints: list[NodeEndpoint]) -> list[dict[str, Any]]:
@@ -63,14 +77,15 @@ def leader_fields(result: ProduceResult | FetchResult) -> dict[str, Any]:
     return {"leader_id": result.current_leader_id, "leader_epoch": result.current_leader_epoch}
 
 
-@settings(max_examples=150, deadline=None)
+@pytest.mark.parametrize("version", versions(ApiKey.PRODUCE))
+@settings(max_examples=20, deadline=None)
 @given(
-    version=st.integers(*SUPPORTED_VERSIONS[0]),  # type: ignore[index]
     correlation_id=int32,
     asked=topics(produce_results),
     throttle_ms=st.integers(0, 2**31 - 1),
     endpoints=nodes,
 )
+@example(correlation_id=1, asked=[("t", AN_ID, [A_PRODUCE_RESULT])], throttle_ms=6, endpoints=[A_NODE])
 def test_produce(
     version: int, correlation_id: int, asked: Any, throttle_ms: int, endpoints: list[NodeEndpoint]
 ) -> None:
@@ -107,14 +122,21 @@ def test_produce(
     assert b"".join(ours) == by_kio(0, version, correlation_id, fields)
 
 
-@settings(max_examples=150, deadline=None)
+@pytest.mark.parametrize("version", versions(ApiKey.FETCH))
+@settings(max_examples=20, deadline=None)
 @given(
-    version=st.integers(*SUPPORTED_VERSIONS[1]),  # type: ignore[index]
     correlation_id=int32,
     asked=topics(fetch_results),
     error=codes,
     session_id=int32,
     endpoints=nodes,
+)
+@example(
+    correlation_id=1,
+    asked=[("t", AN_ID, [A_FETCH_RESULT])],
+    error=ErrorCode.NONE,
+    session_id=6,
+    endpoints=[A_NODE],
 )
 def test_fetch(
     version: int, correlation_id: int, asked: Any, error: ErrorCode, session_id: int, endpoints: list[NodeEndpoint]
