@@ -1,0 +1,199 @@
+"""Positions in topics: their JSON, how far one micro-batch may go, and what counts as data loss. Pure.
+
+Users write offsets as Kafka's Spark source takes them, `{"flights": {"0": 23, "1": -2}}` with -2 for earliest and -1
+for latest. A streaming offset in a checkpoint holds one thing more:
+
+    {"offsets": {"flights": {"0": 120}}, "initial": {"flights": {"0": 100}}}
+
+`initial` is in the end offset of a query's first micro-batch only. Spark stores no start offset: when that micro-batch
+is run again it asks the reader where the stream began, and "latest" has a new meaning by then. Spark does show the
+reader the last end offset first, so the answer is kept in there.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from odradek.errors import ErrorCode, KafkaError
+from odradek.model.topic_partition import TopicPartition
+
+LATEST = -1
+EARLIEST = -2
+
+Offsets = dict[TopicPartition, int]
+
+
+@dataclass(frozen=True, slots=True)
+class Bounds:
+    """What a partition holds: the offsets [log_start_offset, next_offset)."""
+
+    log_start_offset: int
+    next_offset: int
+
+
+def parse_offsets(option: str, text: str) -> Offsets:
+    """Offsets as a user writes them. Raises KafkaError(INVALID_CONFIG) that names the option."""
+    wanted = f'option {option} must be JSON such as {{"topic": {{"0": 23, "1": -2}}}}, not {text!r}'
+    try:
+        return _flatten(json.loads(text))
+    except (ValueError, TypeError, AttributeError):
+        raise KafkaError(ErrorCode.INVALID_CONFIG, wanted) from None
+
+
+def parse_assignment(option: str, text: str) -> list[TopicPartition]:
+    """Partitions as a user writes them, `{"topic": [0, 1]}`. Raises KafkaError(INVALID_CONFIG)."""
+    try:
+        document = json.loads(text)
+        partitions = sorted(
+            {TopicPartition(topic, _whole(partition)) for topic, numbers in document.items() for partition in numbers}
+        )
+    except (ValueError, TypeError, AttributeError):
+        partitions = []
+    if not partitions:
+        raise KafkaError(
+            ErrorCode.INVALID_CONFIG, f'option {option} must be JSON such as {{"topic": [0, 1]}}, not {text!r}'
+        )
+    return partitions
+
+
+def offsets_document(offsets: Mapping[TopicPartition, int]) -> dict[str, dict[str, int]]:
+    """Offsets as JSON takes them, in a fixed order: Spark compares the text."""
+    document: dict[str, dict[str, int]] = {}
+    for (topic, partition), offset in sorted(offsets.items()):
+        document.setdefault(topic, {})[str(partition)] = offset
+    return document
+
+
+def encode_position(
+    offsets: Mapping[TopicPartition, int], initial: Mapping[TopicPartition, int] | None
+) -> dict[str, Any]:
+    """A streaming offset."""
+    document: dict[str, Any] = {"offsets": offsets_document(offsets)}
+    if initial is not None:
+        document["initial"] = offsets_document(initial)
+    return document
+
+
+def decode_position(document: Mapping[str, Any]) -> tuple[Offsets, Offsets | None]:
+    """A streaming offset and, where it is that of a first micro-batch, where the stream began.
+
+    Raises KafkaError(INVALID_CONFIG): the checkpoint is that of another source.
+    """
+    try:
+        initial = document.get("initial")
+        return _flatten(document["offsets"]), None if initial is None else _flatten(initial)
+    except (ValueError, TypeError, AttributeError, KeyError):
+        raise KafkaError(
+            ErrorCode.INVALID_CONFIG, f"the checkpoint holds no offset of this source: {json.dumps(document)[:200]}"
+        ) from None
+
+
+def resolve(option: str, asked: Mapping[TopicPartition, int], bounds: Mapping[TopicPartition, Bounds]) -> Offsets:
+    """Replace earliest and latest by numbers.
+
+    Raises KafkaError(INVALID_CONFIG): the offsets do not name exactly the partitions that are read.
+    """
+    _check_same(option, asked, bounds)
+    resolved: Offsets = {}
+    for place, offset in asked.items():
+        if offset < EARLIEST:
+            raise KafkaError(ErrorCode.INVALID_CONFIG, f"option {option}: {place} has no offset {offset}")
+        if offset == EARLIEST:
+            offset = bounds[place].log_start_offset
+        elif offset == LATEST:
+            offset = bounds[place].next_offset
+        resolved[place] = offset
+    return resolved
+
+
+def limit(start: Mapping[TopicPartition, int], end: Mapping[TopicPartition, int], offsets_max: int | None) -> Offsets:
+    """How far a micro-batch of at most about `offsets_max` offsets goes: each partition gets its share of the backlog.
+
+    A partition with a backlog advances by at least one offset, so none starves. Never behind `start`, never past `end`.
+    """
+    backlog = {place: max(0, stop - start.get(place, 0)) for place, stop in end.items()}
+    total = sum(backlog.values())
+    if offsets_max is None or total <= offsets_max:
+        return {place: max(stop, start.get(place, 0)) for place, stop in end.items()}
+    return {
+        place: start.get(place, 0) + (max(1, offsets_max * count // total) if count else 0)
+        for place, count in backlog.items()
+    }
+
+
+def check_loss(
+    start: Mapping[TopicPartition, int],
+    end: Mapping[TopicPartition, int],
+    bounds: Mapping[TopicPartition, Bounds],
+    *,
+    fail: bool,
+) -> dict[TopicPartition, tuple[int, int]]:
+    """What of [start, end) can be read.
+
+    Offsets are lost when retention took them, or when the topic was deleted or made anew. A partition that is new since
+    `start` is read from its beginning.
+
+    Args:
+        fail: raise for lost offsets rather than going on with what is there.
+
+    Raises:
+        KafkaError: OFFSET_OUT_OF_RANGE that names the partition and the option failOnDataLoss.
+    """
+    lost: list[str] = [f"{place} is gone" for place in start if place not in bounds]
+    readable: dict[TopicPartition, tuple[int, int]] = {}
+    for place, stop in sorted(end.items()):
+        there = bounds.get(place)
+        if there is None:
+            if place not in start:
+                lost.append(f"{place} is gone")
+            continue
+        first = start.get(place, there.log_start_offset)
+        if first < there.log_start_offset and first < stop:
+            lost.append(f"{place} starts at {there.log_start_offset}, after {first}")
+        if stop > there.next_offset:
+            lost.append(f"{place} ends at {there.next_offset}, before {stop}")
+        low, high = max(first, there.log_start_offset), min(stop, there.next_offset)
+        if low < high:
+            readable[place] = (low, high)
+    if lost and fail:
+        raise KafkaError(
+            ErrorCode.OFFSET_OUT_OF_RANGE,
+            f"{'; '.join(lost[:5])}. To go on with what is there set failOnDataLoss to false",
+        )
+    return readable
+
+
+def _check_same(option: str, asked: Iterable[TopicPartition], bounds: Iterable[TopicPartition]) -> None:
+    missing, unknown = set(bounds) - set(asked), set(asked) - set(bounds)
+    problems = []
+    if missing:
+        problems.append(f"lacks {_some(missing)}")
+    if unknown:
+        problems.append(f"names {_some(unknown)}, which are not read")
+    if problems:
+        raise KafkaError(
+            ErrorCode.INVALID_CONFIG,
+            f"option {option} {' and '.join(problems)}; name every partition, -2 for earliest, -1 for latest",
+        )
+
+
+def _some(places: set[TopicPartition]) -> str:
+    names = [str(place) for place in sorted(places)]
+    return ", ".join(names[:5]) + (f" and {len(names) - 5} more" if len(names) > 5 else "")
+
+
+def _flatten(document: Mapping[str, Mapping[str, int]]) -> Offsets:
+    return {
+        TopicPartition(topic, int(partition)): _whole(offset)
+        for topic, partitions in document.items()
+        for partition, offset in partitions.items()
+    }
+
+
+def _whole(number: object) -> int:
+    if isinstance(number, bool) or not isinstance(number, int):
+        raise TypeError
+    return number

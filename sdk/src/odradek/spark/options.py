@@ -1,0 +1,214 @@
+"""The options of the source: the names of Spark's Kafka source, and where the store is.
+
+    which records      subscribe | subscribePattern | assign (exactly one)
+    from where         startingOffsets: earliest, latest or JSON (latest for streams, earliest for batches)
+                       startingTimestamp: ms since the epoch, rules over startingOffsets
+    to where           endingOffsets: latest or JSON; a stream that has it ends there (available_now.py)
+    how                maxOffsetsPerTrigger, failOnDataLoss, columns, includeHeaders, rangeBytes
+    the store          store: embedded:<data dir>, or aws with logTable, catalogTable, bucket and, if need be,
+                       prefix, region, endpointUrl
+
+An option that is not known is an error: a typing mistake in `subscribe` must not read something else.
+"""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+
+from odradek.columnar.schema import COLUMNS
+from odradek.errors import ErrorCode, KafkaError
+from odradek.model.topic_partition import TopicPartition
+from odradek.spark.offsets import EARLIEST, LATEST, Offsets, parse_assignment, parse_offsets
+
+EMBEDDED_PREFIX = "embedded:"
+AWS = "aws"
+RANGE_BYTES = 16 * 1024 * 1024
+
+_SPECIAL = {"earliest": EARLIEST, "latest": LATEST}
+_HINTS = {
+    "path": "topics are named by the option subscribe: call load() without a path",
+    "startingoffsetsbytimestamp": "startingTimestamp takes one time for all partitions",
+    "endingtimestamp": "end by endingOffsets, or filter on the column timestamp",
+    "group.id": "positions are kept in the checkpoint",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class StoreOptions:
+    """Where the store is; plain data that executors get too."""
+
+    store: str  # embedded:<data dir> | aws
+    log_table: str = ""
+    catalog_table: str = ""
+    bucket: str = ""
+    prefix: str = ""  # of all object keys
+    region: str = ""  # empty: that of the environment
+    endpoint_url: str = ""  # instead of AWS, for emulators
+
+    @property
+    def data_dir(self) -> str | None:
+        """The folder of an embedded store; None on AWS."""
+        return self.store.removeprefix(EMBEDDED_PREFIX) if self.store.startswith(EMBEDDED_PREFIX) else None
+
+
+@dataclass(frozen=True, slots=True)
+class Subscription:
+    """Which partitions are read; exactly one field is set."""
+
+    topics: tuple[str, ...] = ()
+    pattern: str = ""
+    partitions: tuple[TopicPartition, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class SourceOptions:
+    """All options, checked."""
+
+    store: StoreOptions
+    subscription: Subscription
+    starting_offsets: int | Offsets | None = None  # EARLIEST, LATEST or by partition; None: not given
+    starting_timestamp_ms: int | None = None
+    ending_offsets: int | Offsets = LATEST
+    max_offsets_per_trigger: int | None = None  # None: no limit
+    fail_on_data_loss: bool = True
+    columns: tuple[str, ...] = COLUMNS[:-1]
+    range_bytes: int = RANGE_BYTES  # stored bytes that one Spark task reads, about
+
+
+_NAMES = (
+    "subscribe", "subscribePattern", "assign", "startingOffsets", "startingTimestamp", "endingOffsets",
+    "maxOffsetsPerTrigger", "failOnDataLoss", "columns", "includeHeaders", "rangeBytes",
+    "store", "logTable", "catalogTable", "bucket", "prefix", "region", "endpointUrl",
+)  # fmt: skip
+
+
+def parse_options(given: Mapping[str, str]) -> SourceOptions:
+    """Check the options of a reader; names in any case, as Spark has them.
+
+    Raises KafkaError(INVALID_CONFIG) that names the option and says what it takes.
+    """
+    options = _known(given)
+    return SourceOptions(
+        store=_store(options),
+        subscription=_subscription(options),
+        starting_offsets=_starting_offsets(options),
+        starting_timestamp_ms=_number(options, "startingTimestamp", low=0),
+        ending_offsets=_ending_offsets(options),
+        max_offsets_per_trigger=_number(options, "maxOffsetsPerTrigger", low=1),
+        fail_on_data_loss=_flag(options, "failOnDataLoss", default=True),
+        columns=_columns(options),
+        range_bytes=_number(options, "rangeBytes", low=1) or RANGE_BYTES,
+    )
+
+
+def _known(given: Mapping[str, str]) -> dict[str, str]:
+    by_lower = {name.lower(): name for name in _NAMES}
+    options: dict[str, str] = {}
+    for name, value in given.items():
+        known = by_lower.get(name.lower())
+        if known is None:
+            hint = _HINTS.get(name.lower().removeprefix("kafka."), "")
+            if not hint and name.lower().startswith("kafka."):
+                hint = "the source reads the store itself and needs no brokers: give the option store"
+            close = difflib.get_close_matches(name.lower(), by_lower, n=1)
+            if not hint and close:
+                hint = f"did you mean {by_lower[close[0]]}?"
+            raise _refused(f"there is no option {name}: {hint or 'there are ' + ', '.join(_NAMES)}")
+        options[known] = str(value)
+    return options
+
+
+def _store(options: Mapping[str, str]) -> StoreOptions:
+    store = options.get("store", "")
+    if store.startswith(EMBEDDED_PREFIX) and len(store) > len(EMBEDDED_PREFIX):
+        return StoreOptions(store)
+    if store != AWS:
+        raise _refused(f"option store must be embedded:<data dir> or aws, not {store!r}")
+    missing = [name for name in ("logTable", "catalogTable", "bucket") if not options.get(name)]
+    if missing:
+        raise _refused(f"option store=aws needs the options {', '.join(missing)} too")
+    values = {
+        field.name: options.get(_camel(field.name), "") for field in fields(StoreOptions) if field.name != "store"
+    }
+    return StoreOptions(AWS, **values)
+
+
+def _camel(name: str) -> str:
+    first, *rest = name.split("_")
+    return first + "".join(word.capitalize() for word in rest)
+
+
+def _subscription(options: Mapping[str, str]) -> Subscription:
+    given = [name for name in ("subscribe", "subscribePattern", "assign") if options.get(name)]
+    if len(given) != 1:
+        found = " and ".join(given) or "none"
+        raise _refused(f"exactly one of the options subscribe, subscribePattern and assign is needed; {found} is given")
+    text = options[given[0]]
+    if given[0] == "assign":
+        return Subscription(partitions=tuple(parse_assignment("assign", text)))
+    if given[0] == "subscribePattern":
+        try:
+            re.compile(text)
+        except re.error as error:
+            raise _refused(f"option subscribePattern is no regular expression: {error}") from None
+        return Subscription(pattern=text)
+    topics = tuple(dict.fromkeys(topic.strip() for topic in text.split(",") if topic.strip()))
+    if not topics:
+        raise _refused(f"option subscribe must be topic names separated by commas, not {text!r}")
+    return Subscription(topics=topics)
+
+
+def _starting_offsets(options: Mapping[str, str]) -> int | Offsets | None:
+    text = options.get("startingOffsets")
+    if text is None:
+        return None
+    return _SPECIAL[text.lower()] if text.lower() in _SPECIAL else parse_offsets("startingOffsets", text)
+
+
+def _ending_offsets(options: Mapping[str, str]) -> int | Offsets:
+    text = options.get("endingOffsets", "latest")
+    if text.lower() == "latest":
+        return LATEST
+    if text.lower() == "earliest":
+        raise _refused("option endingOffsets must be latest or JSON: nothing lies before earliest")
+    offsets = parse_offsets("endingOffsets", text)
+    if EARLIEST in offsets.values():
+        raise _refused("option endingOffsets must not hold -2: nothing lies before earliest")
+    return offsets
+
+
+def _columns(options: Mapping[str, str]) -> tuple[str, ...]:
+    headers = _flag(options, "includeHeaders", default=False)
+    text = options.get("columns")
+    if text is None:
+        return COLUMNS if headers else COLUMNS[:-1]
+    by_lower = {name.lower(): name for name in COLUMNS}
+    names = [name.strip() for name in text.split(",") if name.strip()]
+    unknown = [name for name in names if name.lower() not in by_lower]
+    columns = tuple(dict.fromkeys(by_lower[name.lower()] for name in names if name.lower() in by_lower))
+    if unknown or not columns:
+        raise _refused(f"option columns must be some of {', '.join(COLUMNS)}, not {text!r}")
+    return (*columns, "headers") if headers and "headers" not in columns else columns
+
+
+def _number(options: Mapping[str, str], name: str, *, low: int) -> int | None:
+    text = options.get(name)
+    if text is None:
+        return None
+    if not re.fullmatch(r"\d{1,18}", text.strip()) or int(text) < low:
+        raise _refused(f"option {name} must be a whole number from {low}, not {text!r}")
+    return int(text)
+
+
+def _flag(options: Mapping[str, str], name: str, *, default: bool) -> bool:
+    text = options.get(name, str(default)).lower()
+    if text not in {"true", "false"}:
+        raise _refused(f"option {name} must be true or false, not {options[name]!r}")
+    return text == "true"
+
+
+def _refused(message: str) -> KafkaError:
+    return KafkaError(ErrorCode.INVALID_CONFIG, message)

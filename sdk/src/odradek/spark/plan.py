@@ -1,0 +1,62 @@
+"""From offsets to ranges: what one Spark task reads. Pure, and plain data: a driver plans, executors get the ranges.
+
+A range is a run of neighbouring pieces of one partition (a piece is one batch of the WAL, or one segment). Ranges end
+at piece boundaries, so no byte is read twice.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from uuid import UUID
+
+from odradek.engine.log_reader import Piece
+from odradek.model.topic_partition import PartitionId
+
+
+@dataclass(frozen=True, slots=True)
+class ReadRange:
+    """The offsets [start_offset, end_offset) of a partition, and the pieces that held them when it was planned."""
+
+    topic: str
+    topic_id: UUID
+    partition: int
+    start_offset: int
+    end_offset: int
+    pieces: tuple[Piece, ...]
+
+    @property
+    def partition_id(self) -> PartitionId:
+        return PartitionId(self.topic_id, self.partition)
+
+    @property
+    def size_bytes(self) -> int:
+        """Stored bytes."""
+        return sum(piece.length for piece in self.pieces)
+
+
+def split_range(whole: ReadRange, range_bytes: int) -> list[ReadRange]:
+    """Cut a range at piece boundaries into ranges of about `range_bytes`; a larger piece is a range by itself."""
+    return [
+        replace(
+            whole,
+            start_offset=max(whole.start_offset, pieces[0].base_offset),
+            end_offset=min(whole.end_offset, pieces[-1].end_offset),
+            pieces=tuple(pieces),
+        )
+        for pieces in group_pieces(whole.pieces, range_bytes)
+    ]
+
+
+def group_pieces(pieces: Iterable[Piece], bytes_max: int) -> Iterator[Sequence[Piece]]:
+    """Neighbours together, as long as a group has at most `bytes_max` bytes; at least one piece a group."""
+    group: list[Piece] = []
+    size = 0
+    for piece in pieces:
+        if group and size + piece.length > bytes_max:
+            yield group
+            group, size = [], 0
+        group.append(piece)
+        size += piece.length
+    if group:
+        yield group

@@ -1,0 +1,253 @@
+"""PySpark 4.1's Python Data Source API over the core: the only module that imports pyspark.
+
+How 4.1 drives a streaming reader (measured, and not written anywhere):
+
+    new query     latestOffset()  initialOffset()  partitions(start, end)  latestOffset()  commit(end) ...
+    restart       partitions(X, X)   X: the last end offset in the checkpoint, its micro-batch finished or not
+                  initialOffset()    only where that was the first micro-batch and is run again
+                  partitions(start, X)   only where X is run again
+                  latestOffset() ...
+
+`latestOffset` takes no start and no limit, so the reader remembers where it is: from `partitions`, or on a new query
+from where it resolved startingOffsets. That makes maxOffsetsPerTrigger hold from the first micro-batch on, and after a
+restart.
+
+Trigger.AvailableNow: 4.1 runs ONE micro-batch for a Python source (as Trigger.Once), which is everything where
+maxOffsetsPerTrigger is not set. With a limit, or to be sure after a crash, use available_now.py.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any
+
+from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStreamReader, InputPartition
+from pyspark.sql.types import (
+    ArrayType,
+    BinaryType,
+    DataType,
+    IntegerType,
+    LongType,
+    StringType,
+    StructField,
+    StructType,
+    TimestampType,
+)
+
+from odradek.errors import ErrorCode, KafkaError
+from odradek.model.topic_partition import TopicPartition
+from odradek.spark.offsets import (
+    EARLIEST,
+    LATEST,
+    Bounds,
+    Offsets,
+    check_loss,
+    decode_position,
+    encode_position,
+    limit,
+    resolve,
+)
+from odradek.spark.options import SourceOptions, parse_options
+from odradek.spark.plan import ReadRange, split_range
+from odradek.spark.read import read
+from odradek.spark.store import LogView
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+_TYPES: dict[str, DataType] = {
+    "key": BinaryType(),
+    "value": BinaryType(),
+    "topic": StringType(),
+    "partition": IntegerType(),
+    "offset": LongType(),
+    "timestamp": TimestampType(),
+    "timestampType": IntegerType(),
+    "headers": ArrayType(StructType([StructField("key", StringType()), StructField("value", BinaryType())])),
+}
+_QUIET_POLL_S = 0.1  # an idle query with no trigger would read the heads a hundred times a second
+
+
+class OdradekDataSource(DataSource):
+    """`format("odradek")`. Options: options.py."""
+
+    def __init__(self, options: dict[str, str]) -> None:
+        super().__init__(options)
+        self.parsed = parse_options(options)
+
+    @classmethod
+    def name(cls) -> str:
+        return "odradek"
+
+    def schema(self) -> StructType:
+        return StructType([StructField(name, _TYPES[name]) for name in self.parsed.columns])
+
+    def reader(self, schema: StructType) -> BatchReader:
+        return BatchReader(self.parsed, _columns_of(schema))
+
+    def streamReader(self, schema: StructType) -> StreamReader:
+        return StreamReader(self.parsed, _columns_of(schema))
+
+
+def _columns_of(schema: StructType) -> tuple[str, ...]:
+    """The columns of a schema; a user may have given one of their own. Raises KafkaError(INVALID_CONFIG)."""
+    for field in schema.fields:
+        if field.name not in _TYPES or field.dataType != _TYPES[field.name]:
+            raise KafkaError(
+                ErrorCode.INVALID_CONFIG,
+                f"the source has no column {field.name} {field.dataType.simpleString()}: leave the schema out",
+            )
+    return tuple(schema.fieldNames())
+
+
+class RangePartition(InputPartition):
+    """What one Spark task reads."""
+
+    def __init__(self, wanted: ReadRange) -> None:
+        super().__init__(str(TopicPartition(wanted.topic, wanted.partition)))
+        self.wanted = wanted
+
+
+class _Reader:
+    """What both readers share. Pickled to executors, where it opens a view of its own."""
+
+    def __init__(self, options: SourceOptions, columns: tuple[str, ...]) -> None:
+        self._options = options
+        self._columns = columns
+        self._opened: LogView | None = None
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "_opened": None}
+
+    def _view(self) -> LogView:
+        if self._opened is None:
+            self._opened = LogView(self._options.store)
+        return self._opened
+
+    def _close(self) -> None:
+        if self._opened is not None:
+            self._opened.close()
+            self._opened = None
+
+    def _bounds(self) -> dict[TopicPartition, Bounds]:
+        view = self._view()
+        return view.bounds(view.partitions(self._options.subscription))
+
+    def _start(self, bounds: dict[TopicPartition, Bounds], default: int) -> Offsets:
+        """Where the options say to begin."""
+        if self._options.starting_timestamp_ms is not None:
+            found = self._view().offsets_at(list(bounds), self._options.starting_timestamp_ms)
+            return {place: found.get(place, there.next_offset) for place, there in bounds.items()}
+        asked = self._options.starting_offsets
+        asked = default if asked is None else asked
+        by_place = dict.fromkeys(bounds, asked) if isinstance(asked, int) else asked
+        return resolve("startingOffsets", by_place, bounds)
+
+    def _plan(self, start: Offsets, end: Offsets) -> list[RangePartition]:
+        view = self._view()
+        ids = view.partitions(self._options.subscription)
+        readable = check_loss(start, end, view.bounds(ids), fail=self._options.fail_on_data_loss)
+        planned: list[RangePartition] = []
+        for place, (first, stop) in readable.items():
+            partition = ids[place]
+            pieces = tuple(view.pieces(partition, first, stop))
+            whole = ReadRange(place.topic, partition.topic_id, place.partition, first, stop, pieces)
+            planned += [RangePartition(part) for part in split_range(whole, self._options.range_bytes)]
+        return planned
+
+    def _read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        assert isinstance(partition, RangePartition)
+        with LogView(self._options.store) as view:
+            yield from read(partition.wanted, self._columns, view)
+
+
+class BatchReader(_Reader, DataSourceReader):
+    """`spark.read`: from startingOffsets to endingOffsets, both fixed when Spark plans."""
+
+    def partitions(self) -> Sequence[InputPartition]:
+        try:
+            bounds = self._bounds()
+            return self._plan(self._start(bounds, EARLIEST), self._end(bounds))
+        finally:
+            self._close()
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        return self._read(partition)
+
+    def _end(self, bounds: dict[TopicPartition, Bounds]) -> Offsets:
+        asked = self._options.ending_offsets
+        by_place = dict.fromkeys(bounds, asked) if isinstance(asked, int) else asked
+        return resolve("endingOffsets", by_place, bounds)
+
+
+class StreamReader(_Reader, DataSourceStreamReader):
+    """`spark.readStream`: see the module on how Spark drives it."""
+
+    def __init__(self, options: SourceOptions, columns: tuple[str, ...]) -> None:
+        super().__init__(options, columns)
+        self._position: Offsets | None = None  # where the next micro-batch starts; None: not known yet
+        self._document: dict[str, Any] | None = None  # the same as it is in the checkpoint
+        self._initial: Offsets | None = None  # where the stream began, as long as it may be asked for
+        self._quiet_since: float | None = None  # when the last look found nothing new
+
+    def initialOffset(self) -> dict[str, Any]:
+        return encode_position(self._began(), None)
+
+    def latestOffset(self) -> dict[str, Any]:
+        self._pause_when_quiet()
+        start = self._began() if self._position is None else self._position
+        bounds = self._bounds()
+        first = {place: start.get(place, there.log_start_offset) for place, there in bounds.items()}
+        gone = {place: offset for place, offset in start.items() if place not in bounds}
+        check_loss(gone, gone, bounds, fail=self._options.fail_on_data_loss)
+        reached = gone | limit(first, self._end(bounds, first), self._options.max_offsets_per_trigger)
+        self._quiet_since = time.monotonic() if reached == start else None
+        if self._document is not None and reached == self._position:
+            return self._document  # Spark compares the text
+        return encode_position(reached, self._began() if self._position is None else None)
+
+    def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
+        first, _ = decode_position(start)
+        stop, initial = decode_position(end)
+        if initial is not None:
+            self._initial = initial
+        behind = [place for place, offset in first.items() if place in stop and stop[place] < offset]
+        if behind:
+            raise KafkaError(
+                ErrorCode.INVALID_CONFIG,
+                f"the stream would go back on {behind[0]}: spark.sql.streaming.triggerAvailableNowWrapper.enabled "
+                "and maxOffsetsPerTrigger do not go together",
+            )
+        self._position, self._document = stop, end
+        return [] if first == stop else self._plan(first, stop)
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        return self._read(partition)
+
+    def commit(self, end: dict[str, Any]) -> None:
+        """The checkpoint holds the position; nothing is kept elsewhere."""
+
+    def stop(self) -> None:
+        self._close()
+
+    def _began(self) -> Offsets:
+        if self._initial is None:
+            self._initial = self._start(self._bounds(), LATEST)
+        return self._initial
+
+    def _end(self, bounds: dict[TopicPartition, Bounds], first: Offsets) -> Offsets:
+        """How far there is anything now, at most to endingOffsets; a partition that those lack stays where it is."""
+        asked = self._options.ending_offsets
+        if isinstance(asked, int):
+            return {place: there.next_offset for place, there in bounds.items()}
+        return {
+            place: there.next_offset
+            if asked.get(place) == LATEST
+            else max(first[place], min(asked.get(place, 0), there.next_offset))
+            for place, there in bounds.items()
+        }
+
+    def _pause_when_quiet(self) -> None:
+        if self._quiet_since is not None:
+            time.sleep(max(0.0, self._quiet_since + _QUIET_POLL_S - time.monotonic()))

@@ -1,0 +1,197 @@
+"""A synchronous view of the log for Spark's driver and executors, over a loop in a thread of its own.
+
+It reads what every reader may: heads and index rows (log table), topics (catalog table) and objects; it writes nothing
+and asks no function. An embedded store is opened read-only beside the service that writes it. Spark may fork or pickle
+what holds a view, so views are opened where they are used and closed there.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections.abc import Callable, Coroutine, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import TYPE_CHECKING, Any, Self, TypeVar
+
+from odradek.adapters.system import SystemClock, SystemRng
+from odradek.engine.list_offsets import OffsetLister
+from odradek.engine.log_reader import LogReader, Piece, PieceReader
+from odradek.engine.partition_index import PartitionIndex
+from odradek.engine.topics import Topics
+from odradek.engine.wal import Wal
+from odradek.errors import ErrorCode, KafkaError, StoreUnavailable
+from odradek.model.log import ListOffsetsPartition
+from odradek.model.topic_partition import PartitionId, TopicPartition
+from odradek.settings import Settings
+from odradek.spark.offsets import Bounds, Offsets
+from odradek.spark.options import StoreOptions, Subscription
+
+if TYPE_CHECKING:
+    from odradek.adapters.aws import AwsStore
+    from odradek.adapters.embedded import EmbeddedStore
+
+T = TypeVar("T")
+
+_ATTEMPTS = 5
+_BACKOFF_S = 0.2
+
+
+class LogView:
+    """What the source asks of a store. Use it as a context manager, or `close` it.
+
+    Raises KafkaError(INVALID_CONFIG): the store cannot be opened.
+    """
+
+    def __init__(self, options: StoreOptions, settings: Settings | None = None) -> None:
+        self._settings = settings or Settings()
+        self._closed = False
+        self._runner = asyncio.Runner()
+        self._thread = ThreadPoolExecutor(1, thread_name_prefix="odradek-log-view")
+        try:
+            self._store = self._run(lambda: _open(options))
+            clock = SystemClock()
+            index = PartitionIndex(self._store.log, self._settings)
+            self._index = index
+            self._topics = Topics(self._store.catalog, index, clock, SystemRng(), self._settings)
+            self._reader = LogReader(index)
+            self._pieces = PieceReader(Wal(self._store.log, self._store.objects, clock, self._settings), self._settings)
+            self._lister = OffsetLister(index, self._reader, self._pieces, self._topics)
+        except BaseException:
+            self._stop()
+            raise
+
+    # --- what is there --------------------------------------------------------------------------------------------
+
+    def partitions(self, subscription: Subscription) -> dict[TopicPartition, PartitionId]:
+        """The partitions that a subscription means now.
+
+        Raises KafkaError: UNKNOWN_TOPIC_OR_PARTITION for a topic or partition that is named and not there; none for a
+        pattern that matches nothing (yet).
+        """
+        return self._run(lambda: self._partitions(subscription))
+
+    def bounds(self, partitions: dict[TopicPartition, PartitionId]) -> dict[TopicPartition, Bounds]:
+        """First and next offset of each partition; one that is gone is left out."""
+        return self._run(lambda: self._bounds(partitions))
+
+    def offsets_at(self, partitions: Sequence[TopicPartition], timestamp_ms: int) -> Offsets:
+        """The first offset of each partition whose timestamp is at least that; left out where there is none."""
+        return self._run(lambda: self._offsets_at(partitions, timestamp_ms))
+
+    def pieces(self, partition: PartitionId, start_offset: int, end_offset: int) -> list[Piece]:
+        """Where the bytes of [start, end) lie. Raises KafkaError(UNKNOWN_TOPIC_OR_PARTITION), FormatError."""
+        return self._run(lambda: self._plan(partition, start_offset, end_offset))
+
+    def read(self, pieces: Sequence[Piece]) -> list[memoryview]:
+        """The bytes of pieces, neighbours by one request. Raises ObjectMissing: plan again (`forget` first)."""
+        return self._run(lambda: self._pieces.read(pieces))
+
+    def forget(self, partition: PartitionId) -> None:
+        """Forget where the bytes of a partition were."""
+        self._reader.forget(partition)
+
+    # --- on the loop ----------------------------------------------------------------------------------------------
+
+    async def _partitions(self, subscription: Subscription) -> dict[TopicPartition, PartitionId]:
+        found: dict[TopicPartition, PartitionId] = {}
+        if subscription.pattern:
+            pattern = re.compile(subscription.pattern)
+            topics = [topic for topic in await self._topics.list() if pattern.fullmatch(topic.name)]
+        else:
+            names = subscription.topics or tuple(dict.fromkeys(place.topic for place in subscription.partitions))
+            topics = [await self._topics.resolve(name) for name in names]
+        for topic in topics:
+            for partition in range(topic.partition_count):
+                found[TopicPartition(topic.name, partition)] = PartitionId(topic.topic_id, partition)
+        if not subscription.partitions:
+            return found
+        missing = [place for place in subscription.partitions if place not in found]
+        if missing:
+            raise KafkaError(
+                ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"option assign names {missing[0]}, which does not exist"
+            )
+        return {place: found[place] for place in subscription.partitions}
+
+    async def _bounds(self, partitions: dict[TopicPartition, PartitionId]) -> dict[TopicPartition, Bounds]:
+        heads = await self._index.read_heads(list(partitions.values())) if partitions else []
+        return {
+            place: Bounds(head.log_start_offset, head.next_offset)
+            for place, head in zip(partitions, heads, strict=True)
+            if head is not None
+        }
+
+    async def _offsets_at(self, partitions: Sequence[TopicPartition], timestamp_ms: int) -> Offsets:
+        questions = [ListOffsetsPartition(place.topic, place.partition, timestamp_ms) for place in partitions]
+        offsets: Offsets = {}
+        for place, answer in zip(partitions, await self._lister.list_offsets(questions), strict=True):
+            if answer.error is not ErrorCode.NONE:
+                raise KafkaError(answer.error, answer.message or f"cannot look up {place} by time")
+            if answer.offset >= 0:
+                offsets[place] = answer.offset
+        return offsets
+
+    async def _plan(self, partition: PartitionId, start_offset: int, end_offset: int) -> list[Piece]:
+        head = await self._index.read_head(partition)
+        if head is None:
+            raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"{partition} has been deleted")
+        return await self._reader.pieces(partition, head, start_offset, end_offset=end_offset)
+
+    # --- life -----------------------------------------------------------------------------------------------------
+
+    def _run(self, work: Callable[[], Coroutine[Any, Any, T]]) -> T:
+        """Run on the loop; what the store cannot do now is tried again for a while, since nothing is written."""
+        return self._thread.submit(self._runner.run, _patiently(work)).result()
+
+    def close(self) -> None:
+        """Close the store. May be repeated."""
+        if self._closed:
+            return
+        try:
+            self._run(self._store.aclose)
+        finally:
+            self._stop()
+
+    def _stop(self) -> None:
+        self._closed = True
+        self._thread.submit(self._runner.close).result()
+        self._thread.shutdown()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+async def _patiently(work: Callable[[], Coroutine[Any, Any, T]]) -> T:
+    attempt = 0
+    while True:
+        attempt += 1
+        try:
+            return await work()
+        except StoreUnavailable as error:
+            if attempt == _ATTEMPTS:
+                raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"the store does not answer: {error}") from error
+            await asyncio.sleep(_BACKOFF_S * 2 ** (attempt - 1))
+
+
+async def _open(options: StoreOptions) -> EmbeddedStore | AwsStore:
+    # Each side's libraries only where it is used.
+    if options.data_dir is None:
+        from odradek.adapters.aws import open_aws
+
+        return open_aws(
+            region=options.region or None,
+            log_table=options.log_table,
+            groups_table=options.catalog_table,  # no reader looks at groups
+            catalog_table=options.catalog_table,
+            bucket=options.bucket,
+            prefix=options.prefix,
+            endpoint_url=options.endpoint_url or None,
+        )
+    from odradek.adapters.embedded import open_embedded
+
+    try:
+        return open_embedded(options.data_dir, read_only=True)
+    except StoreUnavailable as error:
+        raise KafkaError(ErrorCode.INVALID_CONFIG, f"option store: {error}") from None

@@ -1,0 +1,86 @@
+"""A producer for a job's driver: through the functions, or on AWS straight to the store by the same engine.
+
+It is an ordinary idempotent producer, so its own retries add nothing; a job that sends again after a crash sends
+duplicates. Keys that follow from the data make them harmless in a compacted topic.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from odradek.client.sync_producer import Producer
+from odradek.client.transport import InProcessTransport
+from odradek.errors import ErrorCode, KafkaError
+from odradek.limits import FUNCTION_BINARY_BYTES_MAX
+from odradek.spark.options import StoreOptions, parse_options
+
+if TYPE_CHECKING:
+    from odradek.client.transport import Transport
+
+_LINGER_MS = 50
+
+
+def open_producer(options: Mapping[str, str], bootstrap_servers: str | None) -> Producer:
+    """A producer for the store that source options name.
+
+    Args:
+        options: of the source; those that say where the store is count.
+        bootstrap_servers: URL of the coordinator function or of the embedded service. None writes to the store itself,
+            which an embedded one does not allow: its service is the one writer.
+
+    Raises:
+        KafkaError: INVALID_CONFIG, BROKER_NOT_AVAILABLE.
+    """
+    store = parse_options(options).store
+    if bootstrap_servers is not None:
+        return Producer(bootstrap_servers=bootstrap_servers, compression_type="zstd", linger_ms=_LINGER_MS)
+    if store.data_dir is not None:
+        raise KafkaError(
+            ErrorCode.INVALID_CONFIG, "bootstrap_servers is needed: the service of an embedded store is its one writer"
+        )
+    return Producer(transport=_straight_to(store), compression_type="zstd", linger_ms=_LINGER_MS)
+
+
+def _straight_to(store: StoreOptions) -> Transport:
+    """The dispatcher in this process, over the tables and the bucket."""
+    from odradek.adapters.aws import open_aws
+    from odradek.adapters.system import SystemClock, SystemRng
+    from odradek.dispatcher import BadFrame, Dispatcher, RequestContext
+    from odradek.engine.engine import Engine
+    from odradek.model.cluster import FLEET_BROKER_ID, Broker, Cluster
+    from odradek.protocol.api import OWNED, FunctionName
+
+    opened = open_aws(
+        region=store.region or None,
+        log_table=store.log_table,
+        groups_table=store.catalog_table,  # a producer has no group
+        catalog_table=store.catalog_table,
+        bucket=store.bucket,
+        prefix=store.prefix,
+        endpoint_url=store.endpoint_url or None,
+    )
+    engine = Engine(
+        log=opened.log,
+        groups=opened.groups,
+        catalog=opened.catalog,
+        objects=opened.objects,
+        clock=SystemClock(),
+        rng=SystemRng(),
+    )
+    dispatcher = Dispatcher(engine, Cluster(engine.settings.cluster_id, Broker(FLEET_BROKER_ID, "in-process", 0)))
+
+    async def dispatch(function: FunctionName, frame: bytes) -> bytes:
+        context = RequestContext(
+            principal="User:job",
+            client_host="in-process",
+            transport="https",
+            allowed=OWNED[function],
+            max_response_bytes=FUNCTION_BINARY_BYTES_MAX,
+        )
+        try:
+            return b"".join(await dispatcher.dispatch(frame, context) or ())
+        except BadFrame as bad:
+            raise KafkaError(bad.code, bad.message) from None
+
+    return InProcessTransport(dispatch)

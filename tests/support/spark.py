@@ -1,0 +1,136 @@
+"""A small local Spark for tests, one a test process, and a live embedded log for it to read."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Coroutine, Iterator, Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Self, TypeVar
+
+import pytest
+from odradek.adapters.embedded import EmbeddedStore, open_embedded
+from odradek.adapters.system import SystemClock, SystemRng
+from odradek.client.background_loop import BackgroundLoop
+from odradek.engine.engine import Engine
+from odradek.errors import ErrorCode
+from odradek.format.record_batch import RecordBatchBuilder
+from odradek.model.log import ProducePartition
+from odradek.model.record import CompressionType, Header
+from odradek.settings import Settings
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+T = TypeVar("T")
+
+# Tests that use Spark run in one worker: a session costs seconds and a gigabyte.
+in_one_worker = pytest.mark.xdist_group("spark")
+
+
+def make_session() -> SparkSession:
+    # Python workers must be this Python, whatever is on the PATH.
+    os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
+    os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
+    import odradek.spark
+    from pyspark.sql import SparkSession
+
+    session = (
+        SparkSession.builder.master("local[2]")
+        .appName("odradek-tests")
+        .config("spark.ui.enabled", "false")
+        .config("spark.sql.shuffle.partitions", "2")
+        .config("spark.default.parallelism", "2")
+        .config("spark.sql.session.timeZone", "UTC")
+        .config("spark.driver.memory", "1g")
+        .config("spark.driver.bindAddress", "127.0.0.1")
+        # A machine that is busy with other tests must not look like a dead executor.
+        .config("spark.executor.heartbeatInterval", "120s")
+        .config("spark.network.timeout", "1200s")
+        .getOrCreate()
+    )
+    session.sparkContext.setLogLevel("ERROR")
+    odradek.spark.register(session)
+    return session
+
+
+@pytest.fixture(scope="session")
+def spark() -> Iterator[SparkSession]:
+    session = make_session()
+    yield session
+    session.stop()
+
+
+Row = tuple[bytes | None, bytes | None]
+
+
+class LiveLog:
+    """An embedded store with its one writer open, as while the service runs."""
+
+    def __init__(self, data_dir: Path, **settings: Any) -> None:
+        self.data_dir = data_dir
+        self._loop = BackgroundLoop("live-log")
+        self._settings = Settings(**settings)
+        self._store: EmbeddedStore = self._run(self._open())
+
+    @property
+    def options(self) -> dict[str, str]:
+        """Options that name this store."""
+        return {"store": f"embedded:{self.data_dir}"}
+
+    async def _open(self) -> EmbeddedStore:
+        store = open_embedded(self.data_dir, synchronous="NORMAL")
+        self.engine = Engine(
+            log=store.log,
+            groups=store.groups,
+            catalog=store.catalog,
+            objects=store.objects,
+            clock=SystemClock(),
+            rng=SystemRng(),
+            settings=self._settings,
+        )
+        return store
+
+    def _run(self, work: Coroutine[Any, Any, T]) -> T:
+        return self._loop.call(work)
+
+    def create(self, topic: str, partitions: int = 1, **configs: str) -> None:
+        self._run(self.engine.topics.create(topic, partitions, configs))
+
+    def grow(self, topic: str, partitions: int) -> None:
+        self._run(self.engine.topics.create_partitions(topic, partitions))
+
+    def delete(self, topic: str) -> None:
+        self._run(self.engine.topics.delete(topic))
+
+    def produce(
+        self,
+        topic: str,
+        partition: int,
+        rows: Sequence[Row],
+        *,
+        timestamp_ms: int = 1_700_000_000_000,
+        headers: Sequence[Header] = (),
+        compression: CompressionType = CompressionType.NONE,
+    ) -> int:
+        """Append one batch, a millisecond between records; its base offset."""
+        builder = RecordBatchBuilder(compression)
+        for i, (key, value) in enumerate(rows):
+            builder.append(timestamp_ms + i, key, value, tuple(headers))
+        batch = builder.build()
+        [result] = self._run(self.engine.produce([ProducePartition(topic, partition, batch)]))
+        assert result.error is ErrorCode.NONE, result
+        return result.base_offset
+
+    def close(self) -> None:
+        self._run(self._store.aclose())
+        self._loop.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
