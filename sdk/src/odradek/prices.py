@@ -1,0 +1,94 @@
+"""Dollars of a metered usage, by a dated price list.
+
+Prices are data with a date, a region and a source; check them against the source before quoting a result. What is not
+in here is free or not used: data transfer between these services within a region, DELETE requests, function URLs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from odradek.ports.meter import Usage
+
+GIB: Final = 1024**3
+GB_MONTH: Final = 1024**3  # AWS's storage "GB" is 2**30 bytes
+
+
+@dataclass(frozen=True, slots=True)
+class PriceList:
+    """What a unit costs, in US dollars."""
+
+    date: str  # ISO, when the prices were looked up
+    region: str
+    source: str
+    per_million_table_write_units: float  # on demand, 1 KB
+    per_million_table_read_units: float  # on demand, 4 KB, consistent
+    per_thousand_object_put_requests: float  # PUT, LIST
+    per_thousand_object_get_requests: float  # GET, HEAD
+    per_million_function_requests: float
+    per_function_gb_second: float
+    table_gb_month: float
+    object_gb_month: float
+
+
+US_EAST_1: Final = PriceList(
+    date="2026-11-20",
+    region="us-east-1",
+    source="AWS price pages: DynamoDB on demand (Standard), S3 Standard, Lambda arm64",
+    per_million_table_write_units=0.625,
+    per_million_table_read_units=0.125,
+    per_thousand_object_put_requests=0.005,
+    per_thousand_object_get_requests=0.0004,
+    per_million_function_requests=0.20,
+    per_function_gb_second=0.0000133334,
+    table_gb_month=0.25,
+    object_gb_month=0.023,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class CostReport:
+    """Dollars of a usage, by component."""
+
+    components: Mapping[str, float]
+    prices: PriceList
+
+    @property
+    def total(self) -> float:
+        return sum(self.components.values())
+
+    def per_gib(self, payload_bytes: int) -> float:
+        """Dollars per GiB of the user's data; 0 where there was none."""
+        return self.total * GIB / payload_bytes if payload_bytes else 0.0
+
+    def per_million_records(self, records: int) -> float:
+        """Dollars per million records; 0 where there were none."""
+        return self.total * 1_000_000 / records if records else 0.0
+
+
+def cost(usage: Usage, prices: PriceList = US_EAST_1) -> CostReport:
+    """What the usage costs, without storage."""
+    return CostReport(
+        {
+            "table writes": usage.table_write_units * prices.per_million_table_write_units / 1e6,
+            "table reads": usage.table_read_units * prices.per_million_table_read_units / 1e6,
+            "object puts": usage.object_put_requests * prices.per_thousand_object_put_requests / 1e3,
+            "object gets": usage.object_get_requests * prices.per_thousand_object_get_requests / 1e3,
+            "function requests": usage.function_requests * prices.per_million_function_requests / 1e6,
+            "function time": usage.function_gb_seconds * prices.per_function_gb_second,
+        },
+        prices,
+    )
+
+
+def storage_cost_per_month(*, table_bytes: int, object_bytes: int, prices: PriceList = US_EAST_1) -> CostReport:
+    """What it costs to keep that much for a month: all that an idle system pays."""
+    return CostReport(
+        {
+            "table storage": table_bytes / GB_MONTH * prices.table_gb_month,
+            "object storage": object_bytes / GB_MONTH * prices.object_gb_month,
+        },
+        prices,
+    )

@@ -1,0 +1,160 @@
+"""What the embedded store promises beyond the contract: one writer, group commit, errors that leave nothing behind."""
+
+from __future__ import annotations
+
+import asyncio
+import sqlite3
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from odradek.adapters.embedded import EmbeddedStore, open_embedded
+from odradek.adapters.embedded.item_codec import decode_item, encode_item
+from odradek.errors import ConditionFailed, ItemTooLarge, StoreUnavailable
+from odradek.ports.table import Absent, Add, Append, Compare, Item, Key, Put, Set, Update
+
+COUNTER = Key("t#0", "head")
+
+
+async def test_a_second_writer_is_refused(tmp_path: Path) -> None:
+    async with open_embedded(tmp_path):
+        with pytest.raises(StoreUnavailable, match="one writer"):
+            open_embedded(tmp_path)
+    async with open_embedded(tmp_path) as store:
+        await store.log.put(Put(COUNTER, {}))
+
+
+async def test_a_second_writing_process_is_refused(tmp_path: Path) -> None:
+    program = f"from odradek.adapters.embedded import open_embedded; open_embedded({str(tmp_path)!r})"
+    async with open_embedded(tmp_path):
+        second = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
+    assert second.returncode != 0
+    assert "in use by another process" in second.stderr
+
+
+async def test_readers_see_what_is_committed(tmp_path: Path) -> None:
+    async with open_embedded(tmp_path) as writer, open_embedded(tmp_path, read_only=True) as reader:
+        assert await reader.log.get(COUNTER) is None
+        await writer.log.put(Put(COUNTER, {"n": 1}))
+        await writer.objects.put("wal/a", [b"bytes"])
+        assert await reader.log.get(COUNTER) == {"n": 1}
+        assert await reader.objects.get("wal/a") == b"bytes"
+        with pytest.raises(StoreUnavailable, match="for reading"):
+            await reader.log.put(Put(COUNTER, {}))
+    async with open_embedded(tmp_path, read_only=True) as reader:
+        assert await reader.log.get(COUNTER) == {"n": 1}
+
+
+async def test_a_reader_makes_no_store(tmp_path: Path) -> None:
+    with pytest.raises(StoreUnavailable, match="no store"):
+        open_embedded(tmp_path / "nothing", read_only=True)
+    assert not (tmp_path / "nothing").exists()
+
+
+async def test_closing_finishes_what_is_queued(tmp_path: Path) -> None:
+    store = open_embedded(tmp_path)
+    writes = [asyncio.ensure_future(store.log.update(Update(COUNTER, (Add(("n",), 1),)))) for _ in range(200)]
+    await asyncio.sleep(0)
+    await store.aclose()
+    await asyncio.gather(*writes)
+    await store.aclose()
+    for call in (store.log.get(COUNTER), store.log.put(Put(COUNTER, {})), store.objects.get("a")):
+        with pytest.raises(StoreUnavailable, match="closed"):
+            await call
+    async with open_embedded(tmp_path) as store:
+        assert await store.log.get(COUNTER) == {"n": 200}
+    assert not (tmp_path / "odradek.db-wal").exists(), "the log is folded into the file"
+
+
+async def test_a_refused_write_does_not_hinder_its_group(tmp_path: Path) -> None:
+    """All of these wait while the writer starts, so they are committed together."""
+    async with open_embedded(tmp_path) as store:
+        await store.log.put(Put(Key("t", "full"), {"data": b"x" * 400_000}))
+        outcomes = await asyncio.gather(
+            store.log.update(Update(COUNTER, (Add(("n",), 1),))),
+            store.log.update(Update(COUNTER, (Add(("n",), 100),), Compare(("n",), "=", 7))),
+            store.log.update(Update(COUNTER, (Append(("nothing",), (1,)),))),
+            store.log.update(Update(Key("t", "full"), (Set(("more",), b"x" * 20_000),))),
+            store.log.transact([Put(Key("t", "both"), {}), Put(COUNTER, {}, Absent(("n",)))]),
+            store.log.update(Update(COUNTER, (Add(("n",), 1),))),
+            return_exceptions=True,
+        )
+        first, refused, bug, large, canceled, last = outcomes
+        assert first == {"n": 1}
+        assert isinstance(refused, ConditionFailed)
+        assert refused.current == {"n": 1}
+        assert isinstance(bug, ValueError)
+        assert isinstance(large, ItemTooLarge)
+        assert isinstance(canceled, BaseException)
+        assert last == {"n": 2}
+        assert await store.log.get(COUNTER) == {"n": 2}
+        assert await store.log.get(Key("t", "both")) is None
+
+
+async def test_a_write_stands_when_its_caller_gives_up(tmp_path: Path) -> None:
+    async with open_embedded(tmp_path) as store:
+        write = asyncio.ensure_future(store.log.put(Put(COUNTER, {"n": 1})))
+        await asyncio.sleep(0)
+        write.cancel()
+        await store.log.put(Put(Key("t", "later"), {}))
+        assert await store.log.get(COUNTER) == {"n": 1}
+
+
+def _page_limit(store: EmbeddedStore, pages: int) -> None:
+    store._database._connection.execute(f"PRAGMA max_page_count = {pages}")
+
+
+async def test_a_full_disk_leaves_nothing_half_written(tmp_path: Path) -> None:
+    async with open_embedded(tmp_path) as store:
+        await store.log.put(Put(COUNTER, {"n": 1}))
+        _page_limit(store, 20)  # SQLite meets its limit of pages as it meets a full disk
+        with pytest.raises(StoreUnavailable, match="full"):
+            await store.log.transact([Put(COUNTER, {"n": 2}), Put(Key("t", "large"), {"data": b"x" * 300_000})])
+        assert await store.log.get(COUNTER) == {"n": 1}
+        assert await store.log.get(Key("t", "large")) is None
+        await store.log.put(Put(COUNTER, {"n": 3}))
+        _page_limit(store, 1_000_000)
+        await store.log.put(Put(Key("t", "large"), {"data": b"x" * 300_000}))
+    async with open_embedded(tmp_path) as store:
+        assert await store.log.get(COUNTER) == {"n": 3}
+
+
+async def test_a_folder_that_cannot_be_used(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("not a folder")
+    with pytest.raises(StoreUnavailable, match="cannot write"):
+        open_embedded(tmp_path / "file")
+
+
+async def test_a_file_that_is_no_database(tmp_path: Path) -> None:
+    (tmp_path / "odradek.db").write_bytes(b"something else entirely" * 1000)
+    for _ in range(2):
+        with pytest.raises(StoreUnavailable, match="not a database"):
+            open_embedded(tmp_path)
+
+
+async def test_a_database_of_another_release(tmp_path: Path) -> None:
+    async with open_embedded(tmp_path):
+        pass
+    connection = sqlite3.connect(tmp_path / "odradek.db")
+    connection.execute("PRAGMA user_version = 99")
+    connection.close()
+    with pytest.raises(StoreUnavailable, match="version 99"):
+        open_embedded(tmp_path)
+
+
+async def test_synchronous_is_checked(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="FULL or NORMAL"):
+        open_embedded(tmp_path, synchronous="OFF")  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    "item",
+    [
+        {},
+        {"n": 2**63, "m": {"deep": [-(2**63) - 1, 10**38 - 1, True, b"", ""]}},
+        {"n": -(2**63), "u": 2**64 - 1},
+    ],
+)
+def test_items_round_trip(item: Item) -> None:
+    assert decode_item(encode_item(item)) == item

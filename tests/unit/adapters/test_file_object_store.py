@@ -1,0 +1,102 @@
+"""What files promise beyond the contract: whole or not at all, whatever fails."""
+
+from __future__ import annotations
+
+import errno
+import os
+import stat
+from collections.abc import AsyncIterator, Callable
+from pathlib import Path
+
+import pytest
+from odradek.adapters.embedded import FileObjectStore, open_embedded
+from odradek.errors import ObjectMissing, OutcomeUnknown, StoreUnavailable
+
+
+@pytest.fixture
+async def store(tmp_path: Path) -> AsyncIterator[FileObjectStore]:
+    store = FileObjectStore(tmp_path)
+    yield store
+    await store.aclose()
+
+
+def _files(folder: Path) -> list[str]:
+    return sorted(str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_file())
+
+
+def _failing_fsync(*, of_folders: bool) -> Callable[[int], None]:
+    real = os.fsync
+
+    def fsync(descriptor: int) -> None:
+        if stat.S_ISDIR(os.fstat(descriptor).st_mode) is of_folders:
+            raise OSError(errno.ENOSPC, "No space left on device")
+        real(descriptor)
+
+    return fsync
+
+
+async def test_a_full_disk_leaves_no_object(
+    store: FileObjectStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(os, "fsync", _failing_fsync(of_folders=False))
+    with pytest.raises(StoreUnavailable, match="No space left"):
+        await store.put("wal/a", [b"x"])
+    monkeypatch.undo()
+    assert _files(tmp_path) == []
+    with pytest.raises(ObjectMissing):
+        await store.get("wal/a")
+    await store.put("wal/a", [b"x"])
+
+
+async def test_a_folder_that_does_not_sync_leaves_the_outcome_open(
+    store: FileObjectStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await store.put("wal/first", [b"x"])
+    monkeypatch.setattr(os, "fsync", _failing_fsync(of_folders=True))
+    with pytest.raises(OutcomeUnknown):
+        await store.put("wal/a", [b"x"])
+    assert await store.get("wal/a") == b"x"
+
+
+async def test_uploads_leave_only_objects(store: FileObjectStore, tmp_path: Path) -> None:
+    await store.put("wal/2026/a", [b"x"])
+    assert _files(tmp_path) == ["objects/wal/2026/a"]
+
+
+async def test_crashed_uploads_are_removed_on_open(tmp_path: Path) -> None:
+    async with open_embedded(tmp_path) as embedded:
+        await embedded.objects.put("wal/a", [b"x"])
+    (tmp_path / "uploads" / "left").write_bytes(b"half")
+    async with open_embedded(tmp_path, read_only=True):
+        assert (tmp_path / "uploads" / "left").exists(), "only the writer cleans up"
+    async with open_embedded(tmp_path) as embedded:
+        assert await embedded.objects.get("wal/a") == b"x"
+    assert _files(tmp_path / "uploads") == []
+
+
+async def test_empty_folders_go_and_come_back(store: FileObjectStore, tmp_path: Path) -> None:
+    for _ in range(2):
+        await store.put("wal/2026/a", [b"x"])
+        await store.delete(["wal/2026/a"])
+        assert not (tmp_path / "objects" / "wal").exists()
+
+
+async def test_a_key_is_no_folder_of_another(store: FileObjectStore) -> None:
+    await store.put("a/b", [b"x"])
+    with pytest.raises(ValueError, match="folder"):
+        await store.put("a", [b"x"])
+    with pytest.raises(ValueError, match="under another"):
+        await store.put("a/b/c", [b"x"])
+    await store.delete(["a"])
+    assert await store.get("a/b") == b"x"
+
+
+async def test_without_fsync_nothing_is_synced(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fsync(descriptor: int) -> None:
+        raise AssertionError("fsync was called")
+
+    monkeypatch.setattr(os, "fsync", fsync)
+    store = FileObjectStore(tmp_path, fsync=False)
+    await store.put("wal/a", [b"x"])
+    assert await store.get("wal/a") == b"x"
+    await store.aclose()
