@@ -28,7 +28,7 @@ from odradek.model.record import BatchHeader, TimestampType
 if TYPE_CHECKING:
     import pyarrow as pa
 
-_TIMESTAMP_MIN, _TIMESTAMP_MAX = -(1 << 63), (1 << 63) - 1
+_INT64_MIN, _INT64_MAX = -(1 << 63), (1 << 63) - 1
 _COLUMN_BYTES_MAX = 2**31 - 1  # Arrow's binary type counts bytes in 32 bits
 
 
@@ -44,7 +44,7 @@ class Wanted:
 
     @property
     def filters_timestamps(self) -> bool:
-        return self.min_timestamp_ms > _TIMESTAMP_MIN or self.max_timestamp_ms < _TIMESTAMP_MAX
+        return self.min_timestamp_ms > _INT64_MIN or self.max_timestamp_ms < _INT64_MAX
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,14 +92,18 @@ def decode_to_arrow(
     wanted_schema = schema(columns=columns)
     wanted = Wanted(
         frozenset(wanted_schema.names),
-        0 if start_offset is None else start_offset,
-        OFFSET_MAX if end_offset is None else end_offset,
-        _TIMESTAMP_MIN if min_timestamp_ms is None else min_timestamp_ms,
-        _TIMESTAMP_MAX if max_timestamp_ms is None else max_timestamp_ms,
+        _bounded(start_offset, 0),
+        _bounded(end_offset, OFFSET_MAX),
+        _bounded(min_timestamp_ms, _INT64_MIN),
+        _bounded(max_timestamp_ms, _INT64_MAX),
     )
     run = _engine(engine)
     parts = _select(batches, wanted, verify_crc)
     return run(parts, wanted, wanted_schema, topic, partition)
+
+
+def _bounded(bound: int | None, default: int) -> int:
+    return default if bound is None else max(_INT64_MIN, min(bound, _INT64_MAX))
 
 
 def _engine(engine: EngineName) -> Any:

@@ -11,13 +11,10 @@ from odradek.format.record_encoder import RecordBatchBuilder
 
 def write_bodies(columns: Columns, max_batch_bytes: int) -> Iterator[Body]:
     """The bodies of the batches, in order. Raises FormatError as `RecordBatchBuilder.append`."""
-    nothing = repeat(None, columns.row_count)
+    columns_of_rows = (columns.timestamps, columns.key, columns.value, columns.headers)
     rows = zip(
-        columns.timestamps.to_pylist(),
-        nothing if columns.key is None else columns.key.to_pylist(),
-        nothing if columns.value is None else columns.value.to_pylist(),
-        nothing if columns.headers is None else columns.headers.to_pylist(),
-        strict=False,
+        *(repeat(None, columns.row_count) if column is None else column.to_pylist() for column in columns_of_rows),
+        strict=True,
     )
     builder = RecordBatchBuilder(batch_bytes_max=max_batch_bytes)
     for timestamp_ms, key, value, pairs in rows:

@@ -63,7 +63,7 @@ def batch_body(buf: Buffer, position: int, header: BatchHeader, *, verify_crc: b
     """
     if verify_crc:
         check_crc(buf, position, header)
-    if header.base_offset < 0 or header.last_offset_delta < 0 or header.last_offset > OFFSET_MAX:
+    if header.base_offset < 0 or header.last_offset_delta < 0 or header.next_offset > OFFSET_MAX:
         raise _invalid(f"offsets {header.base_offset} to {header.last_offset} are out of range")
     count = header.record_count
     if count < 0 or count > header.last_offset_delta + 1 or count * RECORD_BYTES_MIN > DECOMPRESSED_BATCH_BYTES_MAX:

@@ -1,0 +1,8 @@
+"""Machines differ in speed, so no example has a deadline here; pytest's timeout ends what hangs."""
+
+from __future__ import annotations
+
+from hypothesis import settings
+
+settings.register_profile("odradek", deadline=None)
+settings.load_profile("odradek")
