@@ -89,6 +89,15 @@ def server_thread(**settings: Any) -> Iterator[tuple[Server, asyncio.AbstractEve
     try:
         yield asyncio.run_coroutine_threadsafe(make(), loop).result(10), loop
     finally:
+        asyncio.run_coroutine_threadsafe(_cancel_all(), loop).result(10)
         loop.call_soon_threadsafe(loop.stop)
         thread.join(10)
         loop.close()
+
+
+async def _cancel_all() -> None:
+    """A client's long poll may still be waiting here."""
+    tasks = asyncio.all_tasks() - {asyncio.current_task()}
+    for task in tasks:
+        task.cancel()
+    await asyncio.gather(*tasks, return_exceptions=True)

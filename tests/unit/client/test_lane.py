@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from odradek.client.batch import BatchState, ProducerBatch
 from odradek.client.lane import Acknowledge, Fail, Lane, Retry, Split, Verdict
+from odradek.client.record_future import RecordFuture
 from odradek.client.retry import RetryPolicy
 from odradek.errors import ErrorCode, KafkaError
 from odradek.format.record_batch import parse_header
@@ -21,7 +22,7 @@ def _lane(batches: int, *, idempotent: bool = True, acknowledged: bool = True, r
     for i in range(batches + acknowledged):
         batch = ProducerBatch(PARTITION, i, 0.0, CompressionType.NONE, None, None)
         for _ in range(records):
-            batch.append(0, None, b"x", (), 10)
+            batch.append(0, None, b"x")
         lane.open = batch
         lane.seal()
         if acknowledged and i == 0:
@@ -173,7 +174,9 @@ def test_too_large_is_split_into_halves_that_keep_the_sequences() -> None:
     lane = _lane(2, records=5)
     first, second = _send_all(lane)
     assert _fail(lane, first, ErrorCode.MESSAGE_TOO_LARGE) == Split()
-    futures = list(first.futures)
+    futures = [RecordFuture(first, index, 0, -1, 1) for index in range(5)]
+    told: list[int] = []
+    futures[3].add_done_callback(lambda future: told.append(future.result().offset))
     halves = first.split(CompressionType.NONE, None)
     lane.replace(first, halves)
     _fail(lane, second, ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER)
@@ -183,6 +186,7 @@ def test_too_large_is_split_into_halves_that_keep_the_sequences() -> None:
     halves[0].acknowledge(40)
     halves[1].acknowledge(42)
     assert [future.result().offset for future in futures] == [40, 41, 42, 43, 44]
+    assert told == [43]
     one = _lane(1, records=1)
     [batch] = _send_all(one)
     assert isinstance(_fail(one, batch, ErrorCode.MESSAGE_TOO_LARGE), Fail)

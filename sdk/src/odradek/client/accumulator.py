@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 from odradek.client.batch import BatchState, ProducerBatch
 from odradek.client.config import ProducerConfig
@@ -25,20 +25,15 @@ from odradek.model.record import Header
 from odradek.model.topic_partition import TopicPartition
 from odradek.ports.clock import Clock
 
-_RECORD_OVERHEAD_BYTES = 24  # lengths, deltas and header count of a record, at most, without its headers
+_RECORD_OVERHEAD_BYTES = 26  # lengths, deltas and header count of a record, at most, without its headers
 _HEADER_OVERHEAD_BYTES = 10
 
 
-def record_bytes(key: bytes | None, value: bytes | None, headers: Sequence[Header]) -> int:
-    """An upper bound of what a record takes in a batch without compression."""
-    size = _RECORD_OVERHEAD_BYTES
-    if key is not None:
-        size += len(key)
-    if value is not None:
-        size += len(value)
-    for name, content in headers:
-        size += _HEADER_OVERHEAD_BYTES + 4 * len(name) + (0 if content is None else len(content))
-    return size
+def header_bytes(headers: Sequence[Header]) -> int:
+    """An upper bound of what headers take in a batch without compression."""
+    return sum(
+        _HEADER_OVERHEAD_BYTES + 4 * len(name) + (0 if content is None else len(content)) for name, content in headers
+    )
 
 
 class Accumulator:
@@ -54,6 +49,10 @@ class Accumulator:
         self._clock = clock
         self._serial = 0
         self._linger_s = config.linger_ms / 1000
+        self._buffer_memory = config.buffer_memory
+        self._batch_size = config.batch_size
+        self._choose = chooser.choose
+        self._lane: Callable[[tuple[str, int]], Lane | None] = self.lanes.get  # type: ignore[assignment]
         self._record_bytes_max = min(config.max_request_size, config.buffer_memory) - BATCH_HEADER_BYTES
         self._loop: asyncio.AbstractEventLoop | None = None
         self._loop_thread: int | None = None
@@ -83,48 +82,60 @@ class Accumulator:
             KafkaError: MESSAGE_TOO_LARGE; INVALID_RECORD for a record that cannot be written; what the partitioner
                 raised.
         """
-        size = record_bytes(key, value, headers)
+        # The one path that every record takes: flat, since a call costs as much as the rest of a line.
+        key_size = -1 if key is None else len(key)
+        value_size = -1 if value is None else len(value)
+        size = _RECORD_OVERHEAD_BYTES + key_size + value_size
+        if headers:
+            size += header_bytes(headers)
         if size > self._record_bytes_max:
-            raise KafkaError(
-                ErrorCode.MESSAGE_TOO_LARGE,
-                f"the record has {size} bytes, more than max_request_size={self._config.max_request_size} "
-                f"and buffer_memory={self._config.buffer_memory} let through",
-            )
+            raise self._too_large(size)
         wake = False
         with self.lock:
-            if self.bytes_held + size > self._config.buffer_memory:
+            if self.bytes_held + size > self._buffer_memory:
                 return None
             if partition is None:
-                partition = self._chooser.choose(topic, key, value, partition_count)
-            name = TopicPartition(topic, partition)
-            lane = self.lanes.get(name)
+                partition = self._choose(topic, key, value, partition_count)
+            lane = self._lane((topic, partition))
             if lane is None:
-                lane = self.lanes[name] = Lane(
-                    name,
-                    idempotent=self._config.enable_idempotence,
-                    in_flight_max=self._config.max_in_flight_requests_per_connection,
-                )
+                lane = self._new_lane(TopicPartition(topic, partition))
             batch = lane.open
-            if batch is not None and batch.uncompressed_bytes + size > self._config.batch_size:
-                self._seal(lane)
-                batch = None
-            if batch is None:
-                batch = self._new_batch(name)
+            if batch is None or batch.bytes_held + size > self._batch_size:
+                if batch is not None:
+                    self._seal(lane)
+                batch = self._new_batch(lane.partition)
                 wake = True
             try:
-                future = batch.append(timestamp_ms, key, value, headers, size)  # type: ignore[arg-type]
+                index = batch.append(timestamp_ms, key, value, headers)
             except (FormatError, TypeError, ValueError, AttributeError) as error:
                 raise _invalid(error) from error
-            if lane.open is None:
+            future = RecordFuture(batch, index, timestamp_ms, key_size, value_size)
+            batch.bytes_held += size
+            self.bytes_held += size
+            if wake:  # only now, so that a record that cannot be written leaves no empty batch
                 lane.open = batch
                 self.incomplete.add(batch)
-            self.bytes_held += size
-            if batch.uncompressed_bytes >= self._config.batch_size:
+            if batch.bytes_held >= self._batch_size:
                 self._seal(lane)
                 wake = True
         if wake:
             self.wake()
         return future
+
+    def _too_large(self, size: int) -> KafkaError:
+        return KafkaError(
+            ErrorCode.MESSAGE_TOO_LARGE,
+            f"the record has {size} bytes, more than max_request_size={self._config.max_request_size} "
+            f"and buffer_memory={self._config.buffer_memory} let through",
+        )
+
+    def _new_lane(self, partition: TopicPartition) -> Lane:
+        lane = self.lanes[partition] = Lane(
+            partition,
+            idempotent=self._config.enable_idempotence,
+            in_flight_max=self._config.max_in_flight_requests_per_connection,
+        )
+        return lane
 
     def _new_batch(self, partition: TopicPartition) -> ProducerBatch:
         self._serial += 1

@@ -1,4 +1,4 @@
-"""A batch under way: records of one partition, their futures, and what has happened to them.
+"""A batch under way: records of one partition, and what has happened to them.
 
 OPEN        takes records                       (any thread, under the accumulator's lock)
 QUEUED      sealed; waits for its turn or for another attempt
@@ -14,10 +14,9 @@ import threading
 from collections.abc import Callable
 from enum import Enum, auto
 
-from odradek.client.record_future import RecordFuture
 from odradek.errors import KafkaError
-from odradek.format.record_batch import RecordBatchBuilder, decode_rows, parse_header
-from odradek.model.record import CompressionType, Header
+from odradek.format.record_batch import RecordBatchBuilder, Row, decode_rows, parse_header
+from odradek.model.record import CompressionType
 from odradek.model.topic_partition import TopicPartition
 
 _SEQUENCE_SPAN = 2**31
@@ -46,8 +45,12 @@ class ProducerBatch:
     __slots__ = (
         "_builder",
         "_callbacks",
+        "_final_count",
+        "_halves",
         "_lock",
         "_loop_thread",
+        "_seen",
+        "append",
         "attempts",
         "base_offset",
         "base_sequence",
@@ -56,7 +59,6 @@ class ProducerBatch:
         "encoded",
         "error",
         "first_sent_s",
-        "futures",
         "log_append_time_ms",
         "maybe_applied",
         "partition",
@@ -76,7 +78,6 @@ class ProducerBatch:
         self.partition = partition
         self.serial = serial
         self.created_s = created_s
-        self.futures: list[RecordFuture] = []
         self.bytes_held = 0
         self.state = BatchState.OPEN
         self.attempts = 0
@@ -88,26 +89,13 @@ class ProducerBatch:
         self.base_offset = -1
         self.log_append_time_ms = -1
         self._builder = RecordBatchBuilder(compression_type, compression_level)
+        self._final_count: int | None = None
+        self.append = self._builder.append  # (timestamp_ms, key, value, headers) -> index
         self._loop_thread = loop_thread
         self._lock = threading.Lock()
-        self._callbacks: list[tuple[RecordFuture, Callable[[RecordFuture], object]]] = []
-
-    def append(
-        self,
-        timestamp_ms: int,
-        key: bytes | None,
-        value: bytes | None,
-        headers: tuple[Header, ...] | list[Header],
-        bytes_held: int,
-    ) -> RecordFuture:
-        """Add a record. Raises FormatError(INVALID_RECORD)."""
-        index = self._builder.append(timestamp_ms, key, value, headers)
-        future = RecordFuture(
-            self, index, timestamp_ms, -1 if key is None else len(key), -1 if value is None else len(value)
-        )
-        self.futures.append(future)
-        self.bytes_held += bytes_held
-        return future
+        self._callbacks: list[tuple[int, Callable[[], object]]] = []
+        self._seen: set[int] = set()  # records whose outcome somebody has asked for
+        self._halves: tuple[ProducerBatch, ProducerBatch] | None = None
 
     @property
     def size_bytes(self) -> int:
@@ -120,7 +108,7 @@ class ProducerBatch:
 
     @property
     def record_count(self) -> int:
-        return len(self.futures)
+        return self._builder.record_count if self._final_count is None else self._final_count
 
     @property
     def is_done(self) -> bool:
@@ -157,29 +145,51 @@ class ProducerBatch:
         with self._lock:
             self.state = BatchState.DONE
             callbacks, self._callbacks = self._callbacks, []
+        self._release()
+        for _, callback in callbacks:
+            callback()
+
+    def _release(self) -> None:
+        """A future that is kept keeps its batch, but need not keep the records."""
+        self._final_count = self._builder.record_count
         self.encoded = None
-        for future, callback in callbacks:
-            callback(future)
+        self._builder = RecordBatchBuilder()
+        self.append = self._builder.append
 
-    def when_done(self, future: RecordFuture, callback: Callable[[RecordFuture], object]) -> None:
-        """Call back on the producer's thread, or at once where the outcome is known."""
+    def when_done(self, index: int, callback: Callable[[], object]) -> None:
+        """Call back for a record on the producer's thread, or at once where its outcome is known."""
         with self._lock:
-            if self.state is not BatchState.DONE:
-                if self.state is not BatchState.SPLIT:
-                    self._callbacks.append((future, callback))
-                    return
-                moved_to = future._batch
-            else:
-                moved_to = None
-        if moved_to is not None:
-            moved_to.when_done(future, callback)
-        else:
-            callback(future)
+            if self._halves is None and self.state is not BatchState.DONE:
+                self._callbacks.append((index, callback))
+                self._seen.add(index)
+                return
+        part, part_index = self.part_with(index)
+        if part is not self:
+            part.when_done(part_index, callback)
+            return
+        self.note_seen(index)
+        callback()
 
-    def error_for(self, index: int) -> KafkaError:
-        """An exception of its own for one record: a shared one would collect everybody's traceback."""
-        assert self.error is not None
-        return KafkaError(self.error.code, self.error.message)
+    def part_with(self, index: int) -> tuple[ProducerBatch, int]:
+        """The batch that a record ended up in, and its place there."""
+        batch = self
+        while batch._halves is not None:
+            first, second = batch._halves
+            if index < first.record_count:
+                batch = first
+            else:
+                index -= first.record_count
+                batch = second
+        return batch, index
+
+    def note_seen(self, index: int) -> None:
+        """Somebody knows the outcome of this record."""
+        self._seen.add(index)
+
+    @property
+    def unseen(self) -> int:
+        """How many records' outcomes nobody has asked for."""
+        return self.record_count - len(self._seen)
 
     def refuse_to_block(self) -> None:
         """Raises asyncio.InvalidStateError on the thread that has to bring the outcome."""
@@ -193,31 +203,33 @@ class ProducerBatch:
         rows = self._rows()
         middle = len(rows) // 2
         halves: list[ProducerBatch] = []
+        for start, part in ((0, rows[:middle]), (middle, rows[middle:])):
+            half = ProducerBatch(
+                self.partition, self.serial, self.created_s, compression_type, compression_level, self._loop_thread
+            )
+            for _, timestamp_ms, key, value, headers in part:
+                half.append(timestamp_ms, key, value, headers)
+            half.bytes_held = self.bytes_held * len(part) // len(rows)
+            half.attempts = self.attempts
+            half.first_sent_s = self.first_sent_s
+            half.state = BatchState.QUEUED
+            if self.base_sequence >= 0:
+                half.base_sequence = (self.base_sequence + start) % _SEQUENCE_SPAN
+            halves.append(half)
+        first, second = halves
+        second.bytes_held = self.bytes_held - first.bytes_held
         with self._lock:
-            for start, part in ((0, rows[:middle]), (middle, rows[middle:])):
-                half = ProducerBatch(
-                    self.partition, self.serial, self.created_s, compression_type, compression_level, self._loop_thread
-                )
-                for _, timestamp_ms, key, value, headers in part:
-                    half._builder.append(timestamp_ms, key, value, headers)
-                half.futures = self.futures[start : start + len(part)]
-                half.bytes_held = self.bytes_held * len(part) // len(rows)
-                half.attempts = self.attempts
-                half.first_sent_s = self.first_sent_s
-                half.state = BatchState.QUEUED
-                if self.base_sequence >= 0:
-                    half.base_sequence = (self.base_sequence + start) % _SEQUENCE_SPAN
-                for index, future in enumerate(half.futures):
-                    future._batch, future._index = half, index
-                halves.append(half)
-            halves[-1].bytes_held = self.bytes_held - halves[0].bytes_held
-            for future, callback in self._callbacks:
-                future._batch._callbacks.append((future, callback))
+            for index, callback in self._callbacks:
+                half, at = (first, index) if index < middle else (second, index - middle)
+                half._callbacks.append((at, callback))
+            first._seen = {index for index in self._seen if index < middle}
+            second._seen = {index - middle for index in self._seen if index >= middle}
             self._callbacks = []
+            self._halves = (first, second)
             self.state = BatchState.SPLIT
-        self.encoded = None
+        self._release()
         return halves
 
-    def _rows(self) -> list[tuple[int, int, bytes | None, bytes | None, tuple[Header, ...]]]:
+    def _rows(self) -> list[Row]:
         data = self.encoded if self.encoded is not None else self._builder.build()
         return decode_rows(data, 0, parse_header(data), verify_crc=False)

@@ -152,13 +152,11 @@ class MetadataCache:
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
         self._topics: dict[str, TopicMetadata] = {}
+        self._counts: dict[str, int] = {}
+        self.partition_count: Callable[[str], int | None] = self._counts.get
+        """What is known of a topic's partitions without a call, however old."""
         self._names: dict[UUID, str] = {}
         self._read_at: dict[str, float] = {}
-
-    def partition_count(self, topic: str) -> int | None:
-        """What is known of a topic without a call; None where nothing is, or where it is too old."""
-        known = self._topics.get(topic)
-        return known.partition_count if known is not None else None
 
     def is_stale(self, topic: str) -> bool:
         read_at = self._read_at.get(topic)
@@ -212,11 +210,13 @@ class MetadataCache:
             code = error_code(topic.error_code)
             if code is not ErrorCode.NONE:
                 self._topics.pop(name, None)
+                self._counts.pop(name, None)
                 self._read_at.pop(name, None)
                 found[name] = KafkaError(code, _topic_message(code, name))
                 continue
             known = TopicMetadata(name, topic.topic_id, len(topic.partitions), topic.is_internal)
             found[name] = self._topics[name] = known
+            self._counts[name] = known.partition_count
             self._read_at[name] = now
             if topic.topic_id is not None:
                 self._names[topic.topic_id] = name

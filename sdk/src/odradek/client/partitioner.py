@@ -58,31 +58,33 @@ class PartitionChooser:
 
     def __init__(self, partitioner: str | Partitioner, rng: Rng) -> None:
         self._custom = partitioner if callable(partitioner) else None
-        self._round_robin = partitioner == "round_robin"
+        self._is_default = partitioner == "default"
         self._rng = rng
         self._sticky: dict[str, int] = {}
         self._next: dict[str, int] = {}
 
     def choose(self, topic: str, key: bytes | None, value: bytes | None, partition_count: int) -> int:
         """The partition, 0 <= p < partition_count. Raises KafkaError(INVALID_PARTITIONS) for a custom choice beyond."""
-        if self._custom is not None:
-            chosen = self._custom(topic, key, value, partition_count)
-            if not isinstance(chosen, int) or not 0 <= chosen < partition_count:
-                raise KafkaError(
-                    ErrorCode.INVALID_PARTITIONS,
-                    f"the partitioner chose {chosen!r} for topic {topic} , which has {partition_count} partitions",
-                )
-            return chosen
-        if self._round_robin:
+        if self._is_default:
+            if key is not None:
+                if len(key) <= _KEY_BYTES_REMEMBERED_MAX:
+                    return _positive_hash(key) % partition_count
+                return partition_for_key(key, partition_count)
+            sticky = self._sticky.get(topic)
+            if sticky is None or sticky >= partition_count:
+                sticky = self._sticky[topic] = int(self._rng.random() * partition_count)
+            return sticky
+        if self._custom is None:
             turn = self._next.get(topic, 0)
             self._next[topic] = turn + 1
             return turn % partition_count
-        if key is not None:
-            return partition_for_key(key, partition_count)
-        sticky = self._sticky.get(topic)
-        if sticky is None or sticky >= partition_count:
-            sticky = self._sticky[topic] = int(self._rng.random() * partition_count)
-        return sticky
+        chosen = self._custom(topic, key, value, partition_count)
+        if not isinstance(chosen, int) or not 0 <= chosen < partition_count:
+            raise KafkaError(
+                ErrorCode.INVALID_PARTITIONS,
+                f"the partitioner chose {chosen!r} for topic {topic}, which has {partition_count} partitions",
+            )
+        return chosen
 
     def batch_sealed(self, topic: str, partition: int) -> None:
         """Records without a key go to another partition from now on."""

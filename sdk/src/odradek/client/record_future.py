@@ -36,9 +36,9 @@ class RecordMetadata:
 
 
 class RecordFuture:
-    """The outcome of one `send`."""
+    """The outcome of one `send`. Its batch does not know it, so that a future nobody keeps is gone at once."""
 
-    __slots__ = ("_batch", "_index", "_key_size", "_seen", "_timestamp_ms", "_value_size")
+    __slots__ = ("_batch", "_index", "_key_size", "_timestamp_ms", "_value_size")
 
     def __init__(self, batch: ProducerBatch, index: int, timestamp_ms: int, key_size: int, value_size: int) -> None:
         self._batch = batch
@@ -46,11 +46,10 @@ class RecordFuture:
         self._timestamp_ms = timestamp_ms
         self._key_size = key_size
         self._value_size = value_size
-        self._seen = False  # somebody asked for the outcome, so that flush() need not report it
 
     def done(self) -> bool:
         """Whether the outcome is known."""
-        return self._batch.is_done
+        return self._batch.part_with(self._index)[0].is_done
 
     def result(self, timeout: float | None = None) -> RecordMetadata:
         """Wait for the outcome.
@@ -67,15 +66,17 @@ class RecordFuture:
         return self._outcome()
 
     def exception(self, timeout: float | None = None) -> KafkaError | None:
-        """Wait for the outcome; the error, or None where the record was written. Raises TimeoutError."""
+        """Wait for the outcome; the error, or None where the record was written. Raises as `result`, but KafkaError."""
         self._wait(timeout)
-        self._seen = True
-        return self._batch.error
+        try:
+            self._outcome()
+        except KafkaError as error:
+            return error
+        return None
 
     def add_done_callback(self, callback: Callable[[RecordFuture], object]) -> None:
         """Call `callback(future)` once the outcome is known: at once if it is, else on the producer's thread."""
-        self._seen = True
-        self._batch.when_done(self, callback)
+        self._batch.when_done(self._index, lambda: callback(self))
 
     def __await__(self) -> Generator[object, None, RecordMetadata]:
         if not self.done():
@@ -86,7 +87,7 @@ class RecordFuture:
                 if not woken.done():
                     woken.set_result(None)
 
-            self._batch.when_done(self, lambda _: loop.call_soon_threadsafe(wake))
+            self._batch.when_done(self._index, lambda: loop.call_soon_threadsafe(wake))
             yield from woken
         return self._outcome()
 
@@ -95,19 +96,20 @@ class RecordFuture:
             return
         self._batch.refuse_to_block()
         woken = threading.Event()
-        self._batch.when_done(self, lambda _: woken.set())
+        self._batch.when_done(self._index, woken.set)
         if not woken.wait(timeout):
             raise TimeoutError(f"the record is not acknowledged after {timeout} s")
 
     def _outcome(self) -> RecordMetadata:
-        self._seen = True
-        batch = self._batch
+        batch, index = self._batch.part_with(self._index)
         if batch.error is not None:
-            raise batch.error_for(self._index)
+            batch.note_seen(index)
+            # An exception of its own for each record: a shared one would collect everybody's traceback.
+            raise KafkaError(batch.error.code, batch.error.message)
         return RecordMetadata(
             batch.partition.topic,
             batch.partition.partition,
-            batch.base_offset + self._index if batch.base_offset >= 0 else -1,
+            batch.base_offset + index if batch.base_offset >= 0 else -1,
             self._timestamp_ms if batch.log_append_time_ms < 0 else batch.log_append_time_ms,
             self._key_size,
             self._value_size,

@@ -26,7 +26,6 @@ from odradek.client.produce_call import (
     outcomes,
     produce_request,
 )
-from odradek.client.record_future import RecordFuture
 from odradek.client.retry import UNKNOWN_TOPIC_PATIENCE_MS, RetryPolicy, may_have_applied
 from odradek.client.system import wait_for
 from odradek.errors import ErrorCode, KafkaError
@@ -66,7 +65,7 @@ class Sender:
         self._background: set[asyncio.Task[None]] = set()
         self._producer_id: tuple[int, int] | None = None
         self._acquiring = False
-        self._failures: list[tuple[KafkaError, TopicPartition, list[RecordFuture]]] = []
+        self._failures: list[tuple[KafkaError, ProducerBatch]] = []
         self._progress = asyncio.Event()
         self._stopping = False
         self.metrics = SenderMetrics()
@@ -116,12 +115,14 @@ class Sender:
     def take_unseen_failure(self) -> KafkaError | None:
         """One error for all failures whose futures nobody has looked at; each is told once."""
         failures, self._failures = self._failures, []
-        unseen = [(e, p, n) for e, p, fs in failures if (n := sum(not future._seen for future in fs))]
+        unseen = [(error, batch) for error, batch in failures if batch.unseen]
         if not unseen:
             return None
-        first, partition, _ = unseen[0]
-        count = sum(n for _, _, n in unseen)
-        return KafkaError(first.code, f"{count} record(s) were not written; the first, to {partition}: {first.message}")
+        first, batch = unseen[0]
+        count = sum(batch.unseen for _, batch in unseen)
+        return KafkaError(
+            first.code, f"{count} record(s) were not written; the first, to {batch.partition}: {first.message}"
+        )
 
     # --- before sending -------------------------------------------------------------------------------------------
 
@@ -322,7 +323,7 @@ class Sender:
         for batch, error in failed:
             self.metrics.record_error_total += batch.record_count
             if len(self._failures) < _FAILURES_KEPT:
-                self._failures.append((error, batch.partition, batch.futures))
+                self._failures.append((error, batch))
             batch.fail(error)
         self._progress.set()
 
