@@ -11,6 +11,13 @@ Semantics are DynamoDB's:
 * A comparison or `Contains` on a path that is not there is false; `Not` of it is true.
 * A missing item satisfies `Absent(("anything",))`. An update of a missing item creates it (if the condition lets it).
 * Reads are strongly consistent unless `consistent=False`.
+* What is returned is the caller's: changing it changes nothing in the store.
+
+A bug of the caller is a ValueError in every backend: an attribute of another type (float, None, tuple), a document path
+whose parent map is not there, a number added or a list appended to something else, two actions of one update on
+overlapping paths, an update that changes nothing, an attribute called `pk` or `sk` (conditions may ask for them), a key
+part that is empty or too long (2,048 and 1,024 bytes). An update of removals alone may or may not create a missing
+item: give it a condition.
 """
 
 from __future__ import annotations
@@ -208,6 +215,7 @@ class Table(Protocol):
 
         Raises:
             ConditionFailed: refused; carries the item as it stands.
+            ItemTooLarge: the item would have more than 400 KB; not applied.
             StoreUnavailable: surely not applied.
             OutcomeUnknown: may have been applied.
         """
@@ -226,6 +234,7 @@ class Table(Protocol):
 
         Raises:
             TransactionCanceled: refused whole; carries which conditions failed.
+            ItemTooLarge: an item would have more than 400 KB; nothing was applied.
             StoreUnavailable: surely not applied (contention included).
             OutcomeUnknown: may have been applied.
             ValueError: more than 100 operations, or two on one key (a bug of the caller).

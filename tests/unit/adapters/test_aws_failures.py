@@ -1,0 +1,305 @@
+"""What the AWS adapters make of failures: surely not applied, or unknown, and never retried unasked."""
+
+from __future__ import annotations
+
+import socket
+import threading
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from typing import Any
+
+import botocore.session
+import pytest
+from botocore.config import Config
+from botocore.exceptions import (
+    ClientError,
+    ConnectionClosedError,
+    ConnectTimeoutError,
+    EndpointConnectionError,
+    NoCredentialsError,
+    ParamValidationError,
+    ReadTimeoutError,
+    ResponseStreamingError,
+)
+from odradek.adapters.aws import DynamoTable, S3ObjectStore
+from odradek.adapters.aws.calls import READ_ATTEMPTS_MAX, Calls, Refused, translated
+from odradek.errors import (
+    ConditionFailed,
+    ItemTooLarge,
+    ObjectExists,
+    ObjectMissing,
+    OutcomeUnknown,
+    StoreUnavailable,
+    TransactionCanceled,
+)
+from odradek.metering import Meter
+from odradek.ports.meter import Usage
+from odradek.ports.table import Absent, Add, Check, Exists, Key, Put, Update
+
+KEY = Key("t", "head")
+URL = "http://127.0.0.1"
+
+
+def aws_error(code: str, status: int = 400, message: str = "as told", **response: Any) -> ClientError:
+    parsed: Any = {"Error": {"Code": code, "Message": message}, "ResponseMetadata": {"HTTPStatusCode": status}}
+    return ClientError(parsed | response, "Operation")
+
+
+class Script:
+    """A client whose every method plays the next line: an error to raise or an answer to give."""
+
+    def __init__(self, *lines: Any) -> None:
+        self.lines = list(lines)
+        self.requests: list[dict[str, Any]] = []
+
+    def __getattr__(self, name: str) -> Callable[..., Any]:
+        return self._play
+
+    def _play(self, **parameters: Any) -> Any:
+        self.requests.append(parameters)
+        line = self.lines.pop(0)
+        if isinstance(line, Exception):
+            raise line
+        return line
+
+
+@pytest.fixture
+def calls() -> Iterator[Calls]:
+    with ThreadPoolExecutor(2) as pool:
+        yield Calls(pool)
+
+
+@pytest.fixture(autouse=True)
+def _no_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
+    for module in ("calls", "table", "object_store"):
+        monkeypatch.setattr(f"odradek.adapters.aws.{module}.backoff_s", lambda number: 0.0)
+
+
+@pytest.mark.parametrize(
+    ("error", "of_a_write", "of_a_read"),
+    [
+        (aws_error("ProvisionedThroughputExceededException"), StoreUnavailable, StoreUnavailable),
+        (aws_error("ThrottlingException"), StoreUnavailable, StoreUnavailable),
+        (aws_error("RequestLimitExceeded"), StoreUnavailable, StoreUnavailable),
+        (aws_error("TransactionConflictException"), StoreUnavailable, StoreUnavailable),
+        (aws_error("SlowDown", 503), StoreUnavailable, StoreUnavailable),
+        (aws_error("ConditionalRequestConflict", 409), StoreUnavailable, StoreUnavailable),
+        (aws_error("AccessDeniedException"), StoreUnavailable, StoreUnavailable),
+        (aws_error("ResourceNotFoundException"), StoreUnavailable, StoreUnavailable),
+        (aws_error("InternalServerError", 500), OutcomeUnknown, StoreUnavailable),
+        (aws_error("ServiceUnavailable", 503), OutcomeUnknown, StoreUnavailable),
+        (aws_error("ValidationException", message="bad expression"), ValueError, ValueError),
+        (aws_error("ValidationException", message="Item size has exceeded the maximum"), ItemTooLarge, ItemTooLarge),
+        (aws_error("ConditionalCheckFailedException"), Refused, Refused),
+        (ParamValidationError(report="bad"), ValueError, ValueError),
+        (EndpointConnectionError(endpoint_url=URL), StoreUnavailable, StoreUnavailable),
+        (ConnectTimeoutError(endpoint_url=URL), StoreUnavailable, StoreUnavailable),
+        (NoCredentialsError(), StoreUnavailable, StoreUnavailable),
+        (ReadTimeoutError(endpoint_url=URL), OutcomeUnknown, StoreUnavailable),
+        (ConnectionClosedError(endpoint_url=URL), OutcomeUnknown, StoreUnavailable),
+        (ResponseStreamingError(error="cut"), OutcomeUnknown, StoreUnavailable),
+    ],
+    ids=lambda value: value.__name__ if isinstance(value, type) else str(value)[:60],
+)
+def test_errors_are_told_in_the_ports_words(error: Exception, of_a_write: type, of_a_read: type) -> None:
+    assert type(translated(error, write=True)) is of_a_write
+    assert type(translated(error, write=False)) is of_a_read
+
+
+async def test_a_write_is_tried_once(calls: Calls) -> None:
+    for error, expected in (
+        (aws_error("ThrottlingException"), StoreUnavailable),
+        (ReadTimeoutError(endpoint_url=URL), OutcomeUnknown),
+        (aws_error("InternalServerError", 500), OutcomeUnknown),
+    ):
+        client = Script(error)
+        with pytest.raises(expected):
+            await DynamoTable(client, "log", calls=calls).update(Update(KEY, (Add(("n",), 1),)))
+        assert len(client.requests) == 1
+
+
+async def test_a_read_is_tried_again(calls: Calls) -> None:
+    client = Script(
+        aws_error("ThrottlingException"),
+        ReadTimeoutError(endpoint_url=URL),
+        {"Item": {"pk": {"S": "t"}, "sk": {"S": "head"}, "n": {"N": "3"}}},
+    )
+    assert await DynamoTable(client, "log", calls=calls).get(KEY) == {"n": 3}
+    client = Script(*[aws_error("ThrottlingException")] * 20)
+    with pytest.raises(StoreUnavailable):
+        await DynamoTable(client, "log", calls=calls).get(KEY)
+    assert len(client.requests) == READ_ATTEMPTS_MAX
+    client = Script(*[aws_error("AccessDeniedException")] * 20)
+    with pytest.raises(StoreUnavailable):
+        await DynamoTable(client, "log", calls=calls).get(KEY)
+    assert len(client.requests) == 1, "what is not allowed now will not be in a moment"
+
+
+async def test_unprocessed_keys_are_asked_for_again(calls: Calls) -> None:
+    def row(sk: str) -> dict[str, Any]:
+        return {"pk": {"S": "t"}, "sk": {"S": sk}}
+
+    client = Script(
+        {"Responses": {"log": [row("b")]}, "UnprocessedKeys": {"log": {"Keys": [row("a"), row("c")]}}},
+        {"Responses": {"log": []}, "UnprocessedKeys": {"log": {"Keys": [row("a"), row("c")]}}},
+        {"Responses": {"log": [row("c")]}, "UnprocessedKeys": {}},
+    )
+    keys = [Key("t", sk) for sk in "abc"]
+    assert await DynamoTable(client, "log", calls=calls).get_many(keys) == [None, {}, {}]
+    throttled = {"Responses": {"log": []}, "UnprocessedKeys": {"log": {"Keys": [row("a")]}}}
+    with pytest.raises(StoreUnavailable):
+        await DynamoTable(Script(*[throttled] * 20), "log", calls=calls).get_many(keys)
+
+
+@pytest.mark.parametrize(
+    ("codes", "expected"),
+    [
+        (["None", "ConditionalCheckFailed"], TransactionCanceled),
+        (["TransactionConflict", "ConditionalCheckFailed"], TransactionCanceled),
+        (["TransactionConflict", "None"], StoreUnavailable),
+        (["ThrottlingError", "None"], StoreUnavailable),
+        (["ProvisionedThroughputExceeded", "None"], StoreUnavailable),
+        (["ValidationError", "None"], ValueError),
+    ],
+)
+async def test_why_a_transaction_was_canceled(codes: list[str], expected: type[Exception], calls: Calls) -> None:
+    reasons = [{"Code": code, "Message": "as told"} for code in codes]
+    client = Script(aws_error("TransactionCanceledException", CancellationReasons=reasons))
+    meter = Meter()
+    with pytest.raises(expected) as raised:
+        await DynamoTable(client, "log", meter, calls=calls).transact(
+            [Put(KEY, {}), Check(Key("t", "x"), Absent(("n",)))]
+        )
+    if isinstance(raised.value, TransactionCanceled):
+        first, second = raised.value.failures
+        assert first is None
+        assert isinstance(second, ConditionFailed)
+    assert meter.total() == Usage(table_write_units=4, table_requests=1)
+    assert len(client.requests) == 1
+
+
+async def test_what_dynamodb_reports_is_what_is_metered(calls: Calls) -> None:
+    meter = Meter()
+    item = {"pk": {"S": "t"}, "sk": {"S": "head"}, "data": {"B": b"x" * 2048}}
+    client = Script(
+        {"Attributes": item, "ConsumedCapacity": {"CapacityUnits": 3.0}},
+        aws_error("ConditionalCheckFailedException", Item=item),
+        {"ConsumedCapacity": {"CapacityUnits": 0.5}},
+    )
+    table = DynamoTable(client, "log", meter, calls=calls)
+    await table.update(Update(KEY, (Add(("n",), 1),)))
+    with pytest.raises(ConditionFailed) as refused:
+        await table.update(Update(KEY, (Add(("n",), 1),), Exists(("n",))))
+    assert refused.value.current == {"data": b"x" * 2048}
+    await table.get(KEY, consistent=False)
+    assert meter.by_operation() == {
+        "GetItem": Usage(table_read_units=0.5, table_requests=1),
+        "UpdateItem": Usage(table_write_units=6, table_requests=2),
+    }
+
+
+async def test_a_create_that_meets_another_is_tried_again(calls: Calls) -> None:
+    conflict = aws_error("ConditionalRequestConflict", 409)
+    client = Script(conflict, conflict, {})
+    await S3ObjectStore(client, "bucket", "store/", calls=calls).put("wal/a", [b"x"])
+    assert [request["Key"] for request in client.requests] == ["store/wal/a"] * 3
+    assert all(request["IfNoneMatch"] == "*" for request in client.requests)
+    with pytest.raises(ObjectExists):
+        await S3ObjectStore(Script(conflict, aws_error("PreconditionFailed", 412)), "b", calls=calls).put("a", [b"x"])
+    with pytest.raises(StoreUnavailable):
+        await S3ObjectStore(Script(*[conflict] * 20), "b", calls=calls).put("a", [b"x"])
+    unknown = Script(ReadTimeoutError(endpoint_url=URL))
+    with pytest.raises(OutcomeUnknown):
+        await S3ObjectStore(unknown, "b", calls=calls).put("a", [b"x"])
+    assert len(unknown.requests) == 1
+
+
+async def test_a_missing_object_is_no_failure_of_the_store(calls: Calls) -> None:
+    client = Script(aws_error("NoSuchKey", 404), aws_error("404", 404), aws_error("InvalidRange", 416))
+    store = S3ObjectStore(client, "b", calls=calls)
+    with pytest.raises(ObjectMissing):
+        await store.get("a")
+    assert await store.head("a") is None
+    assert await store.get_range("a", 9, 1) == b""
+    with pytest.raises(StoreUnavailable):
+        await S3ObjectStore(Script(aws_error("NoSuchBucket", 404)), "b", calls=calls).get("a")
+
+
+async def test_failed_deletes_are_told(calls: Calls) -> None:
+    client = Script({"Errors": [{"Key": "a", "Code": "AccessDenied"}]})
+    with pytest.raises(StoreUnavailable, match="AccessDenied"):
+        await S3ObjectStore(client, "b", calls=calls).delete(["a", "b"])
+
+
+async def test_deletes_go_by_the_thousand(calls: Calls) -> None:
+    client = Script({}, {}, {})
+    await S3ObjectStore(client, "b", calls=calls).delete([f"k{number}" for number in range(2001)])
+    assert [len(request["Delete"]["Objects"]) for request in client.requests] == [1000, 1000, 1]
+
+
+def test_a_stores_prefix_is_a_folder(calls: Calls) -> None:
+    with pytest.raises(ValueError, match="slash"):
+        S3ObjectStore(Script(), "b", "prefix", calls=calls)
+
+
+# --- over real sockets: which errors botocore raises when -----------------------------------------------------------
+
+
+@contextmanager
+def _server(answer: Callable[[socket.socket], None]) -> Iterator[str]:
+    """A server that reads one request of each connection and then does as `answer` says."""
+    listener = socket.create_server(("127.0.0.1", 0))
+    accepted: list[socket.socket] = []
+
+    def serve() -> None:
+        while True:
+            try:
+                connection, _ = listener.accept()
+            except OSError:
+                return
+            accepted.append(connection)
+            connection.recv(65536)
+            answer(connection)
+
+    thread = threading.Thread(target=serve, daemon=True)
+    thread.start()
+    try:
+        yield f"http://127.0.0.1:{listener.getsockname()[1]}"
+    finally:
+        listener.shutdown(socket.SHUT_RDWR)
+        listener.close()
+        thread.join()
+        for connection in accepted:
+            connection.close()
+
+
+def _table(url: str, calls: Calls) -> DynamoTable:
+    config = Config(read_timeout=0.5, connect_timeout=5, retries={"total_max_attempts": 1})
+    client = botocore.session.get_session().create_client(
+        "dynamodb",
+        region_name="us-east-1",
+        endpoint_url=url,
+        aws_access_key_id="testing",
+        aws_secret_access_key="testing",
+        config=config,
+    )
+    return DynamoTable(client, "log", calls=calls)
+
+
+async def test_lost_answers_leave_the_outcome_open(calls: Calls) -> None:
+    write = Update(KEY, (Add(("n",), 1),))
+    with _server(lambda connection: connection.close()) as url:
+        with pytest.raises(OutcomeUnknown):
+            await _table(url, calls).update(write)
+        with pytest.raises(StoreUnavailable):
+            await _table(url, calls).get(KEY)
+    with _server(lambda connection: None) as url, pytest.raises(OutcomeUnknown):
+        await _table(url, calls).update(write)
+    half_an_answer = b"HTTP/1.1 200 OK\r\nContent-Length: 99\r\n\r\n{"
+    with _server(lambda connection: connection.sendall(half_an_answer)) as url, pytest.raises(OutcomeUnknown):
+        await _table(url, calls).update(write)
+    with socket.create_server(("127.0.0.1", 0)) as closed:
+        url = f"http://127.0.0.1:{closed.getsockname()[1]}"
+    with pytest.raises(StoreUnavailable):
+        await _table(url, calls).update(write)
