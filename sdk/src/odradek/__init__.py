@@ -1,1 +1,85 @@
-"""Odradek."""
+"""Odradek: Apache Kafka with no servers.
+
+    from odradek import Producer, Consumer, Admin
+
+Names are imported when they are first used, so that a function which needs no client does not pay for one.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+_HOMES = {
+    "Admin": "odradek.client.sync_admin",
+    "AdminConfig": "odradek.client.config",
+    "Consumer": "odradek.client.sync_consumer",
+    "ConsumerConfig": "odradek.client.config",
+    "ConsumerGroupDescription": "odradek.client.admin_types",
+    "ConsumerRecord": "odradek.client.consumer_record",
+    "ErrorCode": "odradek.errors",
+    "InProcessTransport": "odradek.client.transport",
+    "KafkaError": "odradek.errors",
+    "NewTopic": "odradek.client.admin_types",
+    "OffsetAndMetadata": "odradek.model.topic_partition",
+    "OffsetAndTimestamp": "odradek.client.admin_types",
+    "Producer": "odradek.client.sync_producer",
+    "ProducerConfig": "odradek.client.config",
+    "RebalanceListener": "odradek.client.rebalance",
+    "RecordFuture": "odradek.client.record_future",
+    "RecordMetadata": "odradek.client.record_future",
+    "TopicDescription": "odradek.client.admin_types",
+    "TopicPartition": "odradek.model.topic_partition",
+}
+
+if TYPE_CHECKING:
+    from odradek.client.admin_types import ConsumerGroupDescription, NewTopic, OffsetAndTimestamp, TopicDescription
+    from odradek.client.config import AdminConfig, ConsumerConfig, ProducerConfig
+    from odradek.client.consumer_record import ConsumerRecord
+    from odradek.client.rebalance import RebalanceListener
+    from odradek.client.record_future import RecordFuture, RecordMetadata
+    from odradek.client.sync_admin import Admin
+    from odradek.client.sync_consumer import Consumer
+    from odradek.client.sync_producer import Producer
+    from odradek.client.transport import InProcessTransport
+    from odradek.errors import ErrorCode, KafkaError
+    from odradek.local import start_local as local
+    from odradek.model.topic_partition import OffsetAndMetadata, TopicPartition
+
+__all__ = [
+    "Admin",
+    "AdminConfig",
+    "Consumer",
+    "ConsumerConfig",
+    "ConsumerGroupDescription",
+    "ConsumerRecord",
+    "ErrorCode",
+    "InProcessTransport",
+    "KafkaError",
+    "NewTopic",
+    "OffsetAndMetadata",
+    "OffsetAndTimestamp",
+    "Producer",
+    "ProducerConfig",
+    "RebalanceListener",
+    "RecordFuture",
+    "RecordMetadata",
+    "TopicDescription",
+    "TopicPartition",
+    "local",
+]
+
+
+def __getattr__(name: str) -> Any:
+    if name == "local":  # a package that can be called: odradek.local() starts an embedded service
+        return import_module("odradek.local")
+    home = _HOMES.get(name)
+    if home is None:
+        raise AttributeError(f"module 'odradek' has no attribute {name!r}")
+    value = getattr(import_module(home), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

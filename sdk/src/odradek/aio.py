@@ -1,0 +1,10 @@
+"""The asynchronous clients. `odradek.Producer`, `Consumer` and `Admin` are synchronous faces of these."""
+
+from __future__ import annotations
+
+from odradek.client.admin import Admin
+from odradek.client.consumer import Consumer
+from odradek.client.producer import Producer
+from odradek.client.rebalance import RebalanceListener
+
+__all__ = ["Admin", "Consumer", "Producer", "RebalanceListener"]
