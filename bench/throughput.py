@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 import odradek
-from odradek.metering import usage_cost
+from odradek.metering import cost
 from odradek.prices import US_EAST_1
 from rich.console import Console
 from rich.table import Table
@@ -62,7 +62,7 @@ def _side(count: int, size: int, seconds: float, usage: Any) -> dict[str, float]
         "function_requests_per_gib": usage.function_requests / gib,
         "object_requests_per_gib": (usage.object_put_requests + usage.object_get_requests) / gib,
         "table_units_per_gib": (usage.table_write_units + usage.table_read_units) / gib,
-        "dollars_per_gib": usage_cost(usage, US_EAST_1).total / gib,
+        "dollars_per_gib": cost(usage, US_EAST_1).total / gib,
     }
 
 
@@ -78,7 +78,16 @@ def main(argv: list[str] | None = None) -> int:
         for size, count in ((100, 1_000_000), (1024, 300_000)):
             results.append(measure(service, f"bytes-{size}", count // scale, size))
     table = Table(title="Through the functions, embedded store, one client")
-    for column in ("side", "value", "records/s", "MB/s", "calls/GiB", "object requests/GiB", "table units/GiB", "$/GiB on AWS"):
+    for column in (
+        "side",
+        "value",
+        "records/s",
+        "MB/s",
+        "calls/GiB",
+        "object requests/GiB",
+        "table units/GiB",
+        "$/GiB on AWS",
+    ):
         table.add_column(column, justify="right")
     for result in results:
         for side in ("produce", "consume"):

@@ -1,0 +1,115 @@
+"""The command line against an embedded service: what it prints, and one line with Kafka's error name when it fails."""
+
+from __future__ import annotations
+
+import io
+import json
+from collections.abc import Callable, Iterator
+from types import SimpleNamespace
+
+import odradek
+import pytest
+from odradek.cli import run
+
+Cli = Callable[..., tuple[int, str, str]]
+
+
+@pytest.fixture(scope="module")
+def service() -> Iterator[object]:
+    with odradek.local() as service:  # type: ignore[operator]
+        yield service
+
+
+@pytest.fixture
+def cli(service: object, monkeypatch: pytest.MonkeyPatch, capfdbinary: pytest.CaptureFixture[bytes]) -> Cli:
+    """Run a command as a user would; (exit code, standard output, standard error)."""
+    config = service.client_config  # type: ignore[attr-defined]
+    monkeypatch.setenv("ODRADEK_BOOTSTRAP_SERVERS", config["bootstrap_servers"])
+    monkeypatch.setenv("AWS_ACCESS_KEY_ID", config["aws_access_key_id"])
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", config["aws_secret_access_key"])
+
+    def call(*arguments: str, stdin: bytes = b"") -> tuple[int, str, str]:
+        monkeypatch.setattr("sys.stdin", SimpleNamespace(buffer=io.BytesIO(stdin)))
+        code = run(list(arguments))
+        captured = capfdbinary.readouterr()
+        return code, captured.out.decode(), captured.err.decode()
+
+    return call
+
+
+def test_topics(cli: Cli) -> None:
+    assert cli("topics", "create", "made", "-p", "3", "-c", "retention.ms=1000")[:2] == (0, "created made\n")
+    assert "made" in cli("topics", "list")[1].split()
+    code, shown, _ = cli("topics", "describe", "made")
+    assert code == 0
+    assert "3 partitions" in shown
+    assert "retention.ms = 1000" in shown
+    assert cli("topics", "delete", "made", "--yes")[0] == 0
+    assert "made" not in cli("topics", "list")[1].split()
+
+
+def test_records_come_back_with_keys_and_offsets(cli: Cli) -> None:
+    cli("topics", "create", "letters", "-p", "1")
+    code, _, said = cli("produce", "letters", "-K", ":", "-z", "lz4", stdin=b"a:1\nb:\xc3\xa4\na:\n")
+    assert (code, said) == (0, "sent 3 records to letters\n")
+    code, lines, said = cli("consume", "letters", "--json")
+    assert (code, said) == (0, "3 records\n")
+    records = [json.loads(line) for line in lines.splitlines()]
+    assert [(r["offset"], r["key"], r["value"]) for r in records] == [(0, "a", "1"), (1, "b", "ä"), (2, "a", "")]
+    assert cli("consume", "letters", "-o", "1", "-n", "1")[1] == "ä\n"
+    assert cli("consume", "letters", "-o", "latest")[1] == ""
+
+
+def test_null_values(cli: Cli) -> None:
+    cli("topics", "create", "tombs", "-c", "cleanup.policy=compact")
+    assert cli("produce", "tombs", "-K", ":", "--null", stdin=b"k:\n")[0] == 0
+    assert json.loads(cli("consume", "tombs", "--json")[1])["value"] is None
+    code, _, said = cli("produce", "tombs", stdin=b"no key\n")
+    assert code == 1
+    assert said.startswith("odradek: INVALID_RECORD:")
+
+
+def test_a_group_commits_and_is_described(cli: Cli) -> None:
+    cli("topics", "create", "work", "-p", "2")
+    cli("produce", "work", stdin=b"1\n2\n3\n4\n")
+    assert sorted(cli("consume", "work", "-g", "crew")[1].split()) == ["1", "2", "3", "4"]
+    assert cli("consume", "work", "-g", "crew")[1] == "", "its offsets were committed"
+    assert "crew" in cli("groups", "list")[1]
+    shown = cli("groups", "describe", "crew")[1]
+    assert "work-0" in shown
+    assert "work-1" in shown
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "name"),
+    [
+        (("topics", "create", "bad name"), 1, "INVALID_TOPIC_EXCEPTION"),
+        (("topics", "create", "x", "-c", "nonsense"), 2, "INVALID_CONFIG"),
+        (("topics", "create", "x", "-c", "no.such=1"), 2, "INVALID_CONFIG"),
+        (("topics", "describe", "nowhere"), 1, "UNKNOWN_TOPIC_OR_PARTITION"),
+        (("topics", "delete", "nowhere", "--yes"), 1, "UNKNOWN_TOPIC_OR_PARTITION"),
+        (("consume", "nowhere", "-o", "sideways"), 1, "UNKNOWN_TOPIC_OR_PARTITION"),
+        (("topics", "list", "-b", "localhost:9092"), 2, "INVALID_CONFIG"),
+    ],
+)
+def test_errors_are_one_line(cli: Cli, arguments: tuple[str, ...], code: int, name: str) -> None:
+    found, out, said = cli(*arguments)
+    assert (found, out) == (code, "")
+    assert said.startswith(f"odradek: {name}: ")
+    assert said.count("\n") == 1
+    assert "Traceback" not in said
+
+
+def test_wrong_usage_says_so(cli: Cli) -> None:
+    code, _, said = cli("bogus")
+    assert code == 2
+    assert "No such command" in said
+
+
+@pytest.mark.parametrize(
+    "command", [(), ("local",), ("topics",), ("topics", "create"), ("produce",), ("consume",), ("groups",), ("demo",)]
+)
+def test_help_is_there_for_every_command(cli: Cli, command: tuple[str, ...]) -> None:
+    code, shown, _ = cli(*command, "--help")
+    assert code == 0
+    assert "Usage" in shown
