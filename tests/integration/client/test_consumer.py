@@ -323,6 +323,24 @@ async def test_a_poison_record_is_named_and_can_be_skipped() -> None:
         assert [record.value for record in records] == [6, 7, 8, 9]
 
 
+async def test_iteration_yields_all_records_before_a_poison_record() -> None:
+    server = await _server(records=10)
+
+    def decode(value: bytes | None) -> int:
+        if value == b"5":
+            raise ValueError("not this one")
+        return int(value or b"0")
+
+    async with _consumer(server, value_deserializer=decode) as consumer:
+        consumer.assign([T0])
+        seen = []
+        with pytest.raises(RecordDeserializationError):
+            async for record in consumer:
+                seen.append(record.value)  # noqa: PERF401
+        assert seen == [0, 1, 2, 3, 4]
+        assert await consumer.position(T0) == 5
+
+
 async def test_misuse_is_told() -> None:
     server = await _server(records=0)
     async with _consumer(server) as consumer:

@@ -65,6 +65,7 @@ class Fetcher:
         self._failures = 0
         self._failing_since_s: float | None = None
         self._error: KafkaError | None = None
+        self._poison: tuple[PartitionState, int, KafkaError] | None = None  # bytes that cannot be handed out
         self._key, self._value = config.key_deserializer, config.value_deserializer
 
     # --- the application's side -----------------------------------------------------------------------------------
@@ -77,7 +78,7 @@ class Fetcher:
     @property
     def has_records(self) -> bool:
         """Whether something is buffered; it may turn out to be nothing but compacted batches."""
-        return self._buffer.answers > 0
+        return self._poison is not None or self._buffer.answers > 0
 
     def raise_error(self) -> None:
         """Raise what went wrong since the last look, once."""
@@ -99,6 +100,7 @@ class Fetcher:
 
     def _drain(self, limit: int) -> list[Held]:
         out: list[Held] = []
+        self._raise_poison()
         while len(out) < limit and (chunk := self._buffer.first()) is not None:
             try:
                 taken = chunk.take(limit - len(out))
@@ -106,19 +108,26 @@ class Fetcher:
                     self._buffer.finish_first()
                     continue
                 self._convert(chunk, *taken, out)
-            except KafkaError:
-                # Hand out what came before; whoever comes back for more meets the same bytes again.
-                chunk.state.drop_buffered()
-                self.changed()
-                if out:
-                    for record, state, _, after in out:
-                        if state is chunk.state and record.offset >= (state.position or 0):
-                            state.fetch_offset = after
-                    return out
-                raise
+            except KafkaError as error:
+                # What came before is handed out first; whoever comes back for more is told.
+                self._buffer.finish_first()
+                self._poison = (chunk.state, chunk.state.version, error)
+                if not out:
+                    self._raise_poison()
+                break
         if self._buffer.answers < _ANSWERS_MAX:
             self._room.set()
         return out
+
+    def _raise_poison(self) -> None:
+        """Raise what stands at the position, unless that has been sought past; it is fetched again."""
+        poison, self._poison = self._poison, None
+        if poison is not None:
+            state, version, error = poison
+            if state.version == version:
+                state.drop_buffered()
+                self.changed()
+                raise error
 
     def _convert(self, chunk: Chunk, rows: list[Row], after: int, out: list[Held]) -> None:
         state = chunk.state
