@@ -12,6 +12,7 @@ import json
 import os
 import signal
 import sys
+from dataclasses import asdict
 from pathlib import Path
 
 from odradek.errors import KafkaError
@@ -59,7 +60,26 @@ async def _serve(options: argparse.Namespace) -> None:
                 }
             )
         )
+        reporting = asyncio.create_task(_report_usage(service, options.usage_file)) if options.usage_file else None
         await stopping.wait()
+        if reporting is not None:
+            reporting.cancel()
+            _write_usage(service, options.usage_file)
+
+
+async def _report_usage(service: LocalService, path: Path) -> None:
+    """Write what all invocations so far would be billed, once a second, so that SIGKILL loses a second of it."""
+    while True:
+        _write_usage(service, path)
+        await asyncio.sleep(1)
+
+
+def _write_usage(service: LocalService, path: Path) -> None:
+    """`{"usage": ports.meter.Usage, "calls": {operation: count}}`, whole or not at all."""
+    total = service.meter.total
+    fresh = path.with_name(path.name + ".new")
+    fresh.write_text(json.dumps({"usage": asdict(total.usage), "calls": dict(total.calls)}))
+    fresh.replace(path)
 
 
 def _write_stderr(line: str) -> None:
@@ -75,6 +95,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--memory-mb", type=int, default=limits.memory_mb, help="memory of a function, for its cost")
     parser.add_argument("--timeout-s", type=float, default=limits.timeout_s, help="time limit of a function")
     parser.add_argument("--synchronous", choices=["FULL", "NORMAL"], default="FULL", help="FULL survives power loss")
+    parser.add_argument("--usage-file", type=Path, help="keep what the run would be billed in this file, as JSON")
     parser.add_argument("--log", action="store_true", help="print the functions' log lines")
     return parser
 

