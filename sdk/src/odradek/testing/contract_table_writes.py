@@ -173,7 +173,7 @@ async def a_path_without_its_parent_is_a_bug_of_the_caller(table: Table, pk: str
         Remove(("nothing", "x")),
     ]
     for bug in bugs:
-        await failure(ValueError, table.update(Update(key, (Set(("other",), 1), bug))))
+        await failure(ValueError, table.update(Update(key, (Set(("other",), 1), Set(("m", "other"), 1), bug))))
         assert await table.get(key) == before, f"{bug} left something behind"
         await failure(ValueError, table.transact([Put(Key(pk, "second"), {}), Update(key, (bug,))]))
         assert await table.get(key) == before, f"{bug} left something behind"
