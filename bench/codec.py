@@ -168,8 +168,8 @@ def _peer_encoders(keys: list[bytes], values: list[bytes]) -> list[tuple[str, in
 
 
 def _peer_decoders(batch: bytes, count: int) -> list[tuple[str, int, Job]]:
-    from aiokafka.record.default_records import DefaultRecordBatch as Aiokafka  # type: ignore[import-untyped]
-    from kafka.record.default_records import DefaultRecordBatch as KafkaPython  # type: ignore[import-untyped]
+    from aiokafka.record.default_records import DefaultRecordBatch as Aiokafka
+    from kafka.record.default_records import DefaultRecordBatch as KafkaPython
 
     def decode(make: Any) -> Job:
         def run() -> list[Any]:

@@ -5,7 +5,7 @@
     schema, SCHEMA       the columns
 
 Two engines give the same answers: `numba` (the extra `fast`) compiles the loops, `python` needs pyarrow alone. `auto`
-takes numba where it is installed. Nothing heavy is imported before the first call.
+takes numba where it is installed. Importing this package imports pyarrow; numba waits for the first call.
 """
 
 from __future__ import annotations
