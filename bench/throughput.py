@@ -1,7 +1,7 @@
 """How fast, and for how much, through the functions? Produce and consume on the embedded store, one process each side.
 
-The service runs as `odradek local` does: SQLite and files with fsync, functions behind the local function-URL server with
-SigV4, base64 and AWS's payload limits. The dollars are what the same calls would have cost on AWS by the service's meter.
+The service runs as `odradek local` does: SQLite and files with fsync, functions behind the local function-URL server
+with SigV4, base64 and AWS's payload limits. The dollars are what the same calls would have cost on AWS by its meter.
 
     python -m bench.throughput [--quick]
 """
@@ -11,14 +11,19 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import subprocess
+import sys
 import tempfile
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import odradek
-from odradek.metering import cost
-from odradek.prices import US_EAST_1
+from odradek.local import load_credentials
+from odradek.ports.meter import Usage
+from odradek.prices import US_EAST_1, cost
 from rich.console import Console
 from rich.table import Table
 
@@ -26,26 +31,60 @@ RESULTS = Path(__file__).parent / "results" / "throughput.json"
 PARTITIONS = 4
 
 
-def measure(service: Any, topic: str, count: int, size: int) -> dict[str, Any]:
-    """Produce and consume `count` records of `size` bytes; rates of the client's process, costs of the service."""
+class Service:
+    """The embedded service in a process of its own."""
+
+    def __init__(self, folder: Path, bootstrap_servers: str) -> None:
+        credentials = load_credentials(folder)
+        self._usage = folder / "usage.json"
+        self.client_config: dict[str, Any] = {
+            "bootstrap_servers": bootstrap_servers,
+            "aws_access_key_id": credentials.access_key_id,
+            "aws_secret_access_key": credentials.secret_access_key,
+            "aws_region": credentials.region,
+        }
+
+    def usage(self) -> Usage:
+        """What was billed so far; the service writes it once a second."""
+        time.sleep(2.5)
+        return Usage(**json.loads(self._usage.read_text())["usage"])
+
+
+@contextmanager
+def started() -> Iterator[Service]:
+    """A service on a new folder, stopped at the end."""
+    with tempfile.TemporaryDirectory() as name:
+        command = [sys.executable, "-m", "odradek.local", "--data-dir", name, "--usage-file", f"{name}/usage.json"]
+        process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+        assert process.stdout is not None
+        try:
+            yield Service(Path(name), json.loads(process.stdout.readline())["bootstrap_servers"])
+        finally:
+            process.terminate()
+            process.wait()
+            process.stdout.close()
+
+
+def measure(service: Service, topic: str, count: int, size: int) -> dict[str, Any]:
+    """Produce and consume `count` records of `size` bytes: rates as the client sees them, costs of the service."""
     with odradek.Admin(**service.client_config) as admin:
         admin.create_topics([odradek.NewTopic(topic, num_partitions=PARTITIONS)])
     values = [os.urandom(size) for _ in range(64)]
-    before = service.meter.total.usage
-    started = time.perf_counter()
+    before = service.usage()
+    started_s = time.perf_counter()
     with odradek.Producer(**service.client_config, linger_ms=50) as producer:
         for number in range(count):
             producer.send(topic, values[number & 63], key=b"%d" % (number & 1023))
-    produce_s = time.perf_counter() - started
-    produced = service.meter.total.usage
-    started = time.perf_counter()
+    produce_s = time.perf_counter() - started_s
+    produced = service.usage()
+    started_s = time.perf_counter()
     seen = 0
     with odradek.Consumer(**service.client_config, auto_offset_reset="earliest") as consumer:
         consumer.assign([odradek.TopicPartition(topic, number) for number in range(PARTITIONS)])
         while seen < count:
             seen += sum(len(records) for records in consumer.poll(1000, max_records=100_000).values())
-    consume_s = time.perf_counter() - started
-    consumed = service.meter.total.usage
+    consume_s = time.perf_counter() - started_s
+    consumed = service.usage()
     return {
         "value_bytes": size,
         "records": count,
@@ -54,7 +93,7 @@ def measure(service: Any, topic: str, count: int, size: int) -> dict[str, Any]:
     }
 
 
-def _side(count: int, size: int, seconds: float, usage: Any) -> dict[str, float]:
+def _side(count: int, size: int, seconds: float, usage: Usage) -> dict[str, float]:
     gib = count * size / 2**30
     return {
         "records_per_s": count / seconds,
@@ -73,7 +112,7 @@ def main(argv: list[str] | None = None) -> int:
     arguments = parser.parse_args(argv)
     scale = 10 if arguments.quick else 1
     results = []
-    with tempfile.TemporaryDirectory() as folder, odradek.local(folder) as service:
+    with started() as service:
         measure(service, "warm-up", 1000, 100)
         for size, count in ((100, 1_000_000), (1024, 300_000)):
             results.append(measure(service, f"bytes-{size}", count // scale, size))
