@@ -87,7 +87,11 @@ class Connection:
                     ) from error
                 raise
 
-        await self.retrying(attempt, f"connecting to {self.config.bootstrap_servers}")
+        try:
+            await self.retrying(attempt, f"connecting to {self.config.bootstrap_servers}")
+        except BaseException:
+            await self.close()  # nobody closes a client that did not start
+            raise
 
     async def attempt(self, message: Any, response_type: type[R], timeout_s: float) -> R:
         """One attempt of one call. Raises KafkaError, whatever the transport met."""
