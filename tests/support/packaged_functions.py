@@ -6,7 +6,6 @@ site-packages, no user site, an environment of its own.
 
 from __future__ import annotations
 
-import re
 import subprocess
 import sys
 import zipfile

@@ -5,13 +5,13 @@ from __future__ import annotations
 import asyncio
 
 import pytest
-
 from odradek.errors import ErrorCode
 from odradek.format.item_keys import HEAD_SK, partition_pk
 from odradek.model.log import ProducePartition
 from odradek.model.topic_partition import PartitionId
 from odradek.ports.table import Key, Set, Update
 from odradek.testing.faults import Fault
+
 from tests.support.engine import Store, batch, memory_store, produce, read_all
 
 BIG = b"x" * 20_000  # more than item_bytes_max: goes to an object

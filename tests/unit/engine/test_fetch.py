@@ -5,11 +5,11 @@ from __future__ import annotations
 import asyncio
 
 import pytest
-
 from odradek.errors import ErrorCode
 from odradek.format.record_batch import decode_batches, parse_header
 from odradek.model.log import FetchPartition, FetchResult
 from odradek.testing.faults import Fault
+
 from tests.support.engine import Store, batch, memory_store, produce, read_all
 
 BIG = b"x" * 20_000

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import pytest
-
 from odradek.errors import ErrorCode
 from odradek.model.log import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP, MAX_TIMESTAMP, ListOffsetsPartition
+
 from tests.support.engine import Store, batch, memory_store, produce
 
 T0 = 1_700_000_000_000

@@ -5,10 +5,10 @@ from __future__ import annotations
 import asyncio
 
 import pytest
-
 from odradek.errors import ErrorCode, KafkaError
 from odradek.format.item_keys import DELETED_TOPICS_PK
 from odradek.testing.faults import Fault
+
 from tests.support.engine import Store, batch, memory_store, produce, read_all
 
 
@@ -68,15 +68,13 @@ async def test_validate_only_changes_nothing(store: Store) -> None:
 
 
 async def test_one_of_many_creators_wins(store: Store) -> None:
-    async def create(seed: int) -> bool:
-        try:
-            await store.engine(seed).topics.create("t", 2)
-        except KafkaError as error:
-            assert error.code is ErrorCode.TOPIC_ALREADY_EXISTS
-            return False
-        return True
+    async def create(seed: int) -> object:
+        return await store.engine(seed).topics.create("t", 2)
 
-    assert sum(await asyncio.gather(*(create(seed) for seed in range(1, 9)))) == 1
+    outcomes = await asyncio.gather(*(create(seed) for seed in range(1, 9)), return_exceptions=True)
+    refusals = [outcome for outcome in outcomes if isinstance(outcome, KafkaError)]
+    assert len(refusals) == 7
+    assert {refusal.code for refusal in refusals} == {ErrorCode.TOPIC_ALREADY_EXISTS}
     engine = store.engine()
     for partition in range(2):
         assert (await produce(engine, "t", partition, batch([b"a"]))).base_offset == 0
