@@ -33,8 +33,9 @@ class PipelineStack(Stack):
                 "log_table": store.tables[TableName.LOG].table_name,
                 "catalog_table": store.tables[TableName.CATALOG].table_name,
                 "bucket": store.bucket.bucket_name,
-                "checkpoint": f"{home}/checkpoint/",
-                "output": f"{home}/output/",
+                "region": self.region,
+                "checkpoint_location": f"{home}/checkpoint",
+                "output": f"{home}/output",
             },
         )
         CfnOutput(self, "FlightDelaysJobName", value=str(made.job.name))

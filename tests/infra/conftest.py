@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -36,6 +37,24 @@ class Deployment:
         return {each["Properties"]["FunctionName"].split("-")[-1]: each["Properties"] for each in made}
 
 
+def as_list(value: Any) -> list[Any]:
+    """What IAM writes as one or as a list, as a list."""
+    return value if isinstance(value, list) else [value]
+
+
+def read_deployment(out: Path) -> Deployment:
+    """Read a cloud assembly's files, as the CDK command line does."""
+    templates, errors, assets = {}, {}, {}
+    for path in out.glob("*.template.json"):
+        stack = path.name.removesuffix(".template.json")
+        name = stack.split("-")[-1]
+        templates[name] = json.loads(path.read_text())
+        assets[name] = json.loads((out / f"{stack}.assets.json").read_text())["files"]
+        metadata = json.loads((out / f"{stack}.metadata.json").read_text())
+        errors[name] = [each["data"] for each in metadata[f"/{stack}"] if each["type"] == "aws:cdk:error"]
+    return Deployment(templates, errors, assets)
+
+
 @pytest.fixture(scope="session")
 def synthesize(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Deployment]:
     """Write a stage's templates; with a root that has no dist/, as on a fresh clone."""
@@ -45,25 +64,11 @@ def synthesize(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Deploy
     from infra.stages import STAGES
 
     def make(stage: str, root: Path | None = None) -> Deployment:
-        app = new_app(str(tmp_path_factory.mktemp(f"cdk-{stage}")))
+        out = tmp_path_factory.mktemp(f"cdk-{stage}")
+        app = new_app(str(out))
         add_stacks(app, STAGES[stage], Artifacts.find(root or tmp_path_factory.mktemp("fresh")))
-        assembly = app.synth()
-        names = {stack.stack_name: stack.stack_name.split("-")[-1] for stack in assembly.stacks}
-        return Deployment(
-            templates={names[stack.stack_name]: stack.template for stack in assembly.stacks},
-            errors={
-                names[stack.stack_name]: [
-                    str(each.entry.data) for each in stack.messages if "error" in str(each.level).lower()
-                ]
-                for stack in assembly.stacks
-            },
-            assets={
-                names[stack.stack_name]: manifest.contents["files"]
-                for stack in assembly.stacks
-                for manifest in assembly.artifacts
-                if manifest.id == f"{stack.stack_name}.assets"
-            },
-        )
+        app.synth()
+        return read_deployment(out)
 
     return make
 

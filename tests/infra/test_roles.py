@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tests.infra.conftest import Deployment
+from tests.infra.conftest import Deployment, as_list
 
 pytestmark = pytest.mark.xdist_group("infra")
 
@@ -28,10 +28,6 @@ TABLES = {
     "Maintenance": {"TablesLog", "TablesCatalog"},
     "FlightDelays": {"TablesLog", "TablesCatalog"},
 }
-
-
-def as_list(value: Any) -> list[Any]:
-    return value if isinstance(value, list) else [value]
 
 
 def statements(deployment: Deployment) -> Iterator[tuple[str, Statement]]:
@@ -91,8 +87,8 @@ def test_a_role_names_prefixes_of_the_bucket(dev: Deployment) -> None:
     found: dict[tuple[str, str], set[str]] = {}
     for role, statement in statements(dev):
         for action in as_list(statement["Action"]):
-            if action.startswith("s3:") and "LogBucket" in json.dumps(statement["Resource"]):
-                for resource in as_list(statement["Resource"]):
+            for resource in as_list(statement["Resource"]):
+                if action.startswith("s3:") and "LogBucket" in json.dumps(resource):
                     prefix = resource["Fn::Join"][1][-1] if "Fn::Join" in resource else ""
                     found.setdefault((role, action), set()).add(prefix)
     log = {"/wal/*", "/topics/*"}
