@@ -11,8 +11,15 @@ import typer
 def demo(
     data_dir: Annotated[Path, typer.Option("--data-dir", help="Folder for the store and the results.")] = Path(".demo"),
     keep: Annotated[bool, typer.Option("--keep", help="Go on with the store that is there.")] = False,
+    records: Annotated[int | None, typer.Option("--records", min=1, help="Only the first so many flights.")] = None,
+    crash_at: Annotated[
+        int | None, typer.Option("--crash-at", min=1, help="SIGKILL the service after so many records, then restart it.")
+    ] = None,
 ) -> None:
-    """Stream a year of New York's flights through the functions, aggregate them with Spark, check the result."""
+    """Stream a year of New York's flights through the functions, aggregate them with Spark, check against pandas.
+
+    Example: [bold]odradek demo --records 20000 --crash-at 8000[/bold]
+    """
     from odradek.cli.demo import run_demo
 
-    raise typer.Exit(run_demo(data_dir, keep=keep))
+    raise typer.Exit(run_demo(data_dir, keep=keep, records=records, crash_at=crash_at))
