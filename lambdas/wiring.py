@@ -1,7 +1,7 @@
 """What every function is made of: environment -> settings, store, engine, dispatcher, handler.
 
 This is the only place that reads the environment of a function. It runs once a process, while Lambda initializes it: a
-function that lacks a variable fails there with one line that names it, and never serves.
+function that lacks variables fails there, with a message that names them all, and never serves.
 """
 
 from __future__ import annotations
@@ -13,7 +13,6 @@ from urllib.parse import urlsplit
 from odradek.adapters.aws import open_aws
 from odradek.adapters.system import SystemClock, SystemRng
 from odradek.engine.engine import Engine
-from odradek.errors import KafkaError
 from odradek.functions.environment import Environment
 from odradek.functions.logs import log_as_json
 from odradek.functions.metering import InvocationMeter
@@ -65,8 +64,9 @@ class Wiring:
 
 
 def wire() -> Wiring:
-    """The parts of this process' function. Ends the process, after one line, where the environment is not whole."""
-    try:
-        return Wiring(os.environ)
-    except KafkaError as error:
-        raise SystemExit(f"odradek: {error}") from None
+    """The parts of this process' function.
+
+    Raises KafkaError(INVALID_CONFIG) where the environment is not whole: Lambda reports its message as the reason why
+    the function does not initialize.
+    """
+    return Wiring(os.environ)

@@ -178,13 +178,15 @@ def test_maintenance_finishes_a_deletion(functions: dict[str, RunningFunction]) 
     assert functions["maintenance"].invoke(scheduled)["topics_removed"] == 0
 
 
-def test_missing_configuration_is_one_clear_line(deployment: Deployment, tmp_path: Path) -> None:
+def test_missing_configuration_is_one_clear_message(deployment: Deployment, tmp_path: Path) -> None:
     with (
         running_function(deployment, "produce", {REGION_VARIABLE: REGION}, tmp_path / "log") as function,
         pytest.raises(FunctionFailed) as failed,
     ):
         function.invoke({})
+    assert failed.value.document["errorType"] == "KafkaError"
     message = failed.value.document["errorMessage"]
+    assert message.startswith("INVALID_CONFIG: the function lacks ")
     assert LOG_TABLE in message
     assert BUCKET in message
 
