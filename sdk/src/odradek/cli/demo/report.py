@@ -51,8 +51,8 @@ def show_worst_hours(console: Console, windows: pd.DataFrame) -> None:
         table.add_row(
             row["origin"],
             f"{row['window_start'].tz_convert(NEW_YORK):%a %d %b %H:%M}",
-            f"{row['departures']}",
-            f"{row['cancelled']}",
+            f"{row['departures']:.0f}",
+            f"{row['cancelled']:.0f}",
             f"{row['mean_delay_minutes']:.0f}",
             f"{row['p95_delay_minutes']:.0f}",
             f"{row['worst_delay_minutes']:.0f}",

@@ -1,0 +1,7 @@
+"""One Spark session for the tests of jobs."""
+
+from __future__ import annotations
+
+from tests.support.spark import spark
+
+__all__ = ["spark"]
