@@ -13,7 +13,7 @@ def demo(
     keep: Annotated[bool, typer.Option("--keep", help="Go on with the store that is there.")] = False,
     records: Annotated[int | None, typer.Option("--records", min=1, help="Only the first so many flights.")] = None,
     crash_at: Annotated[
-        int | None, typer.Option("--crash-at", min=1, help="SIGKILL the service after so many records, then restart it.")
+        int | None, typer.Option("--crash-at", min=1, help="SIGKILL the service after so many records, restart it.")
     ] = None,
 ) -> None:
     """Stream a year of New York's flights through the functions, aggregate them with Spark, check against pandas.

@@ -21,6 +21,8 @@ from odradek.cli.demo.workspace import Workspace
 
 JOB = Path("glue_jobs", "flight_delays", "job.py")
 _STOP_S = 10.0
+_STARTS = 2
+_TOO_BUSY = "Python worker failed to connect back"
 _SPARK: Sequence[str] = (
     "--master", "local[2]",
     "--driver-memory", "1g",
@@ -80,7 +82,29 @@ def run_job(checkout: Path, service: ServiceProcess, workspace: Workspace) -> Jo
         "PYSPARK_SUBMIT_ARGS": " ".join(_SPARK),
     }
     started = time.monotonic()
+    _warm(environment)
     log_file = workspace.log("job")
+    for _ in range(_STARTS):
+        output, code = _run(command, checkout, environment, log_file)
+        # The checkpoint makes a second start safe: it goes on where the first one stopped.
+        if code == 0 or _TOO_BUSY not in _reason(log_file):
+            break
+    if code != 0:
+        raise DemoFailed(f"the job flight_delays failed: {_reason(log_file)}; its log is {log_file}")
+    try:
+        summary = json.loads(output.decode().strip().splitlines()[-1])
+    except (ValueError, IndexError):
+        raise DemoFailed(f"the job flight_delays said nothing of its work; its log is {log_file}") from None
+    return JobRun(summary, time.monotonic() - started)
+
+
+def _warm(environment: dict[str, str]) -> None:
+    """Import once what Spark's Python workers import, so that theirs finds bytecode: Spark gives them 10 s to start."""
+    modules = "pyspark.daemon, pyspark.worker, pyspark.sql.streaming.python_streaming_source_runner, odradek.spark"
+    subprocess.run([sys.executable, "-c", f"import {modules}"], env=environment, capture_output=True, check=False)
+
+
+def _run(command: Sequence[str], checkout: Path, environment: dict[str, str], log_file: Path) -> tuple[bytes, int]:
     with log_file.open("wb") as log:
         # In a session of its own, so that Spark's JVM and workers can be stopped with it.
         process = subprocess.Popen(
@@ -91,13 +115,7 @@ def run_job(checkout: Path, service: ServiceProcess, workspace: Workspace) -> Jo
         except BaseException:
             stop_group(process)
             raise
-    if process.returncode != 0:
-        raise DemoFailed(f"the job flight_delays failed: {_reason(log_file)}; its log is {log_file}")
-    try:
-        summary = json.loads(output.decode().strip().splitlines()[-1])
-    except (ValueError, IndexError):
-        raise DemoFailed(f"the job flight_delays said nothing of its work; its log is {log_file}") from None
-    return JobRun(summary, time.monotonic() - started)
+    return output, process.returncode
 
 
 def stop_group(process: subprocess.Popen[bytes]) -> None:
