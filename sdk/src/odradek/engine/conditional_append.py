@@ -30,7 +30,7 @@ from odradek.engine.append_decisions import (
 from odradek.engine.head import PartitionHead, decode_head
 from odradek.engine.partition_index import PartitionIndex
 from odradek.engine.wal import Wal
-from odradek.errors import ConditionFailed, ErrorCode, OutcomeUnknown, StoreError, StoreUnavailable
+from odradek.errors import ConditionFailed, ErrorCode, ItemTooLarge, OutcomeUnknown, StoreError, StoreUnavailable
 from odradek.format.object_id import new_object_id
 from odradek.format.tail_entry import FLAG_LOG_APPEND_TIME, TailEntry, encode_tail_entry
 from odradek.model.topic_partition import PartitionId
@@ -173,7 +173,7 @@ class ConditionalAppend:
             return decode_head(refused.current)
         except OutcomeUnknown:
             self._maybe_applied = True
-        except StoreUnavailable:
+        except (StoreUnavailable, ItemTooLarge):
             pass
         else:
             await self._spill_if_due(head)
