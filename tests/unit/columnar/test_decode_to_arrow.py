@@ -90,7 +90,18 @@ def test_asked_columns_in_the_asked_order(engine: EngineName, columns: list[str]
         ({"max_timestamp_ms": 2_000}, lambda r: r.timestamp_ms <= 2_000),
         ({"min_timestamp_ms": 1_000, "max_timestamp_ms": 9_005}, lambda r: 1_000 <= r.timestamp_ms <= 9_005),
     ],
-    ids=str,
+    ids=[
+        "from",
+        "below",
+        "between",
+        "past the end",
+        "before the start",
+        "empty",
+        "beyond 64 bits",
+        "since",
+        "until",
+        "times",
+    ],
 )
 def test_ranges(engine: EngineName, columns: Any, options: dict[str, int], keeps: Any) -> None:
     expected = [record.offset for record in RECORDS + LATER if keeps(record)]
