@@ -64,7 +64,8 @@ synth: setup ## Write the CloudFormation templates to cdk.out (STAGE=dev|prod); 
 package: setup ## Build the wheel, the functions' zip and their layer in dist/
 	@$(PY) -m tools.package $(ARGS)
 
-deploy: package ## Deploy to the AWS account of your credentials (STAGE=dev|prod); docs/DEPLOY.md
+deploy: setup ## Deploy to the AWS account of your credentials (STAGE=dev|prod); docs/DEPLOY.md
+	@$(PY) -m tools.package
 	@$(CDK) deploy --all $(ARGS)
 
 cdk: setup ## Run CDK's command line (ARGS="bootstrap", "diff", "destroy --all"; STAGE=dev|prod)

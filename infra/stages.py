@@ -42,6 +42,8 @@ class Stage:
     settings: Settings = field(default_factory=Settings)  # what the functions get as ODRADEK_* variables
 
     def __post_init__(self) -> None:
+        if self.settings.auto_create_topics:
+            raise ValueError("auto_create_topics: the coordinator's role may not create topics (permissions.py)")
         for name, size in FUNCTION_SIZES.items():
             if name != MAINTENANCE and size.timeout_s * 1000 <= self.settings.request_timeout_ms:
                 raise ValueError(
