@@ -160,15 +160,15 @@ async def test_a_batch_given_up_in_doubt_does_not_duplicate_its_successors() -> 
     async with Producer(
         transport=server.transport(outage),
         linger_ms=0,
-        request_timeout_ms=1_000,
-        delivery_timeout_ms=1_000,
+        request_timeout_ms=8_000,
+        delivery_timeout_ms=8_000,
         retry_backoff_ms=20,
         retry_backoff_max_ms=20,
     ) as producer:
         await producer.send_and_wait("flights", b"first")
         phase = "mute"
         doubtful = await producer.send("flights", b"doubtful")
-        await asyncio.sleep(0.5)
+        await asyncio.sleep(4)  # half of the deadline: the successor outlives its predecessor by that much
         later = await producer.send("flights", b"later")
         with pytest.raises(KafkaError) as failure:
             await doubtful
