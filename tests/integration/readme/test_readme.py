@@ -28,7 +28,7 @@ def test_the_documents_it_names_exist() -> None:
         assert (ROOT / name).exists(), name
 
 
-@pytest.mark.parametrize("target", ["demo", "test", "help", "package", "synth", "bench"])
+@pytest.mark.parametrize("target", ["demo", "test", "help", "synth", "deploy", "bench"])
 def test_the_make_targets_it_names_exist(target: str) -> None:
     assert f"make {target}" in README
     assert re.search(rf"^{target}:", (ROOT / "Makefile").read_text(), re.MULTILINE)
