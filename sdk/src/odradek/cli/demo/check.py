@@ -58,9 +58,13 @@ def read_windows(output: Path) -> pd.DataFrame:
     import pandas as pd
 
     try:
-        return pd.read_parquet(output / "windows")
+        windows = pd.read_parquet(output / "windows")
     except (OSError, ValueError) as error:
         raise DemoFailed(f"the job left no table in {output}: {error}") from None
+    # Spark's Parquet carries times without a zone; the job's session is UTC.
+    for name in ("window_start", "window_end"):
+        windows[name] = pd.to_datetime(windows[name], utc=True)
+    return windows
 
 
 def check_windows(found: pd.DataFrame, expected: pd.DataFrame) -> None:
