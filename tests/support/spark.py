@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-import sys
+import tempfile
 from collections.abc import Coroutine, Iterator, Sequence
 from pathlib import Path
 from types import TracebackType
@@ -19,6 +19,7 @@ from odradek.format.record_batch import RecordBatchBuilder
 from odradek.model.log import ProducePartition
 from odradek.model.record import CompressionType, Header
 from odradek.settings import Settings
+from odradek.spark.local import local_environment, warm_workers
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -30,24 +31,18 @@ in_one_worker = pytest.mark.xdist_group("spark")
 
 
 def make_session() -> SparkSession:
-    # Python workers must be this Python, whatever is on the PATH.
-    os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
-    os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
+    environment = local_environment(Path(tempfile.gettempdir(), "odradek-tests-spark"), os.environ)
+    warm_workers(environment)
+    os.environ.update(environment)
+    os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
     import odradek.spark
     from pyspark.sql import SparkSession
 
     session = (
-        SparkSession.builder.master("local[2]")
-        .appName("odradek-tests")
-        .config("spark.ui.enabled", "false")
+        SparkSession.builder.appName("odradek-tests")
         .config("spark.sql.shuffle.partitions", "2")
         .config("spark.default.parallelism", "2")
         .config("spark.sql.session.timeZone", "UTC")
-        .config("spark.driver.memory", "1g")
-        .config("spark.driver.bindAddress", "127.0.0.1")
-        # A machine that is busy with other tests must not look like a dead executor.
-        .config("spark.executor.heartbeatInterval", "120s")
-        .config("spark.network.timeout", "1200s")
         .getOrCreate()
     )
     session.sparkContext.setLogLevel("ERROR")

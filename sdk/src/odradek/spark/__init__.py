@@ -1,6 +1,7 @@
 """The Spark source: `spark.readStream.format("odradek")` reads topics straight from the store.
 
     options.py        what a user may ask for, checked before Spark plans anything
+    local.py          a Spark on this machine
     store.py          where the store is, and a synchronous view of it
     offsets.py        positions as JSON, admission control, data loss: pure
     plan.py           offsets -> ranges, plain data that is shipped to executors: pure

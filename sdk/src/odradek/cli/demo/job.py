@@ -18,23 +18,12 @@ import odradek
 from odradek.cli.demo.failure import DemoFailed
 from odradek.cli.demo.service import ServiceProcess
 from odradek.cli.demo.workspace import Workspace
+from odradek.spark.local import local_environment, warm_workers
 
 JOB = Path("glue_jobs", "flight_delays", "job.py")
 _STOP_S = 10.0
 _STARTS = 2
 _TOO_BUSY = "Python worker failed to connect back"
-_SPARK: Sequence[str] = (
-    "--master", "local[2]",
-    "--driver-memory", "1g",
-    "--conf", "spark.ui.enabled=false",
-    "--conf", "spark.ui.showConsoleProgress=false",
-    "--conf", "spark.driver.host=127.0.0.1",
-    "--conf", "spark.driver.bindAddress=127.0.0.1",
-    # A machine that is busy with something else must not look like a dead executor.
-    "--conf", "spark.executor.heartbeatInterval=60s",
-    "--conf", "spark.network.timeout=600s",
-    "pyspark-shell",
-)  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,16 +62,10 @@ def run_job(checkout: Path, service: ServiceProcess, workspace: Workspace) -> Jo
         "--output", str(workspace.output),
     ]  # fmt: skip
     path = os.pathsep.join(filter(None, [str(checkout), os.environ.get("PYTHONPATH", "")]))
-    environment = {
-        **os.environ,
-        **service.environment,
-        "PYTHONPATH": path,
-        "PYSPARK_PYTHON": sys.executable,
-        "PYSPARK_DRIVER_PYTHON": sys.executable,
-        "PYSPARK_SUBMIT_ARGS": " ".join(_SPARK),
-    }
+    spark = local_environment(workspace.spark, os.environ)
+    environment = spark | service.environment | {"PYTHONPATH": path}
     started = time.monotonic()
-    _warm(environment)
+    warm_workers(environment)
     log_file = workspace.log("job")
     for _ in range(_STARTS):
         output, code = _run(command, checkout, environment, log_file)
@@ -96,12 +79,6 @@ def run_job(checkout: Path, service: ServiceProcess, workspace: Workspace) -> Jo
     except (ValueError, IndexError):
         raise DemoFailed(f"the job flight_delays said nothing of its work; its log is {log_file}") from None
     return JobRun(summary, time.monotonic() - started)
-
-
-def _warm(environment: dict[str, str]) -> None:
-    """Import once what Spark's Python workers import, so that theirs finds bytecode: Spark gives them 10 s to start."""
-    modules = "pyspark.daemon, pyspark.worker, pyspark.sql.streaming.python_streaming_source_runner, odradek.spark"
-    subprocess.run([sys.executable, "-c", f"import {modules}"], env=environment, capture_output=True, check=False)
 
 
 def _run(command: Sequence[str], checkout: Path, environment: dict[str, str], log_file: Path) -> tuple[bytes, int]:

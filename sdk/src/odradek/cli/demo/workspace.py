@@ -4,6 +4,7 @@
 <data dir>/store/          the embedded service's data directory
 <data dir>/checkpoint/     the job's
 <data dir>/output/         the job's Parquet
+<data dir>/spark/          links and bytecode of its Spark; a fresh run leaves it
 <data dir>/*.log, delays.png
 """
 
@@ -20,6 +21,7 @@ from pathlib import Path
 from odradek.cli.demo.failure import DemoFailed
 
 MARKER = ".odradek-demo"
+SPARK = "spark"
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +41,10 @@ class Workspace:
     @property
     def output(self) -> Path:
         return self.root / "output"
+
+    @property
+    def spark(self) -> Path:
+        return self.root / SPARK
 
     @property
     def chart(self) -> Path:
@@ -75,7 +81,7 @@ def open_workspace(data_dir: Path, *, keep: bool) -> Iterator[Workspace]:
             raise DemoFailed(f"another demo is running in {data_dir}") from None
         if not keep:
             for entry in root.iterdir():
-                if entry.name == MARKER:
+                if entry.name in (MARKER, SPARK):
                     continue
                 if entry.is_dir() and not entry.is_symlink():
                     shutil.rmtree(entry)

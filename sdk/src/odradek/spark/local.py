@@ -1,0 +1,87 @@
+"""A Spark on this machine: the environment of a driver whose Python workers start fast.
+
+Spark gives the process that drives a Python source ten seconds from its start to its first word, and it puts a zipped
+pyspark in front of the installed one. A zip has no bytecode, so every worker compiles thousands of lines anew: some
+seconds, which on a busy machine are more than ten. SPARK_HOME is therefore a folder of links to all of the installed
+pyspark except that zip, and bytecode is kept in a folder of ours, whatever the environment says of writing it.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Mapping
+from importlib.util import find_spec
+from pathlib import Path
+
+from odradek.errors import ErrorCode, KafkaError
+
+_SETTINGS = {
+    "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
+    "spark.driver.host": "127.0.0.1",
+    "spark.driver.bindAddress": "127.0.0.1",
+    # A machine that is busy with something else must not look like a dead executor.
+    "spark.executor.heartbeatInterval": "60s",
+    "spark.network.timeout": "600s",
+}
+_IMPORTED = (
+    "pyspark.daemon",
+    "pyspark.worker",
+    "pyspark.sql.worker.lookup_data_sources",
+    "pyspark.sql.streaming.python_streaming_source_runner",
+    "odradek.spark.source",
+)
+_LEFT_OUT = "python"  # holds lib/pyspark.zip
+
+
+def local_environment(
+    folder: Path, environ: Mapping[str, str], *, cores: int = 2, driver_memory: str = "1g"
+) -> dict[str, str]:
+    """The environment in which a process that makes a session starts.
+
+    Args:
+        folder: for the links and the bytecode; kept between runs.
+        environ: the environment to add to.
+
+    Raises:
+        KafkaError: INVALID_CONFIG where pyspark is not installed.
+    """
+    conf = [word for name, value in _SETTINGS.items() for word in ("--conf", f"{name}={value}")]
+    submit = ["--master", f"local[{cores}]", "--driver-memory", driver_memory, *conf, "pyspark-shell"]
+    environment = {name: value for name, value in environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
+    return environment | {
+        "SPARK_HOME": str(_link_spark(folder / "spark")),
+        "PYTHONPYCACHEPREFIX": str(folder / "bytecode"),
+        "PYSPARK_PYTHON": sys.executable,
+        "PYSPARK_DRIVER_PYTHON": sys.executable,
+        "PYSPARK_SUBMIT_ARGS": " ".join(submit),
+        "SPARK_LOCAL_IP": "127.0.0.1",
+    }
+
+
+def warm_workers(environment: Mapping[str, str]) -> None:
+    """Import once what Spark's Python workers import, so that they find bytecode. Quick where it is there already."""
+    imports = f"import {', '.join(_IMPORTED)}"
+    subprocess.run([sys.executable, "-c", imports], env=environment, capture_output=True, check=False)
+
+
+def _link_spark(home: Path) -> Path:
+    spec = find_spec("pyspark")
+    if spec is None or spec.origin is None:
+        raise KafkaError(ErrorCode.INVALID_CONFIG, "pyspark is not installed: pip install 'odradek[spark]'")
+    installed = Path(spec.origin).parent
+    home.mkdir(parents=True, exist_ok=True)
+    for entry in installed.iterdir():
+        link = home / entry.name
+        if not entry.is_dir() or entry.name in (_LEFT_OUT, "__pycache__") or _points_to(link, entry):
+            continue
+        fresh = home / f".{entry.name}.{os.getpid()}"
+        fresh.symlink_to(entry)
+        fresh.replace(link)  # another process may be making the same
+    return home
+
+
+def _points_to(link: Path, target: Path) -> bool:
+    return link.is_symlink() and Path(os.readlink(link)) == target
