@@ -24,14 +24,14 @@ import re
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import MISSING, dataclass, field, fields
+from dataclasses import MISSING, dataclass, fields
 from typing import TYPE_CHECKING, Any
 
 import odradek.spark
 from odradek.errors import OdradekError
 from odradek.spark.available_now import process_available
 from odradek.spark.writer import open_producer
-from pyspark.errors import PySparkException
+from pyspark.errors import AnalysisException, PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
@@ -40,6 +40,9 @@ from glue_jobs.flight_delays.transform import OBSERVED, as_records, flight_delay
 if TYPE_CHECKING:
     from odradek import Producer
     from pyspark.sql.streaming.query import StreamingQuery
+
+
+_NOTHING_WRITTEN = ("PATH_NOT_FOUND", "UNABLE_TO_INFER_SCHEMA")
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,10 +141,7 @@ def run(spark: SparkSession, arguments: Arguments, producer: Producer | None) ->
         "maxOffsetsPerTrigger": arguments.max_offsets_per_trigger,
     }
     progress = process_available(spark, options, start)
-    windows = 0
-    if progress or sent.batches:
-        windows = _write_windows(spark, arguments.output)
-    return _summary(progress, windows, sent.records)
+    return _summary(progress, _write_windows(spark, arguments.output), sent.records)
 
 
 @dataclass(slots=True)
@@ -149,7 +149,6 @@ class _Sent:
     """What this run wrote to the topic."""
 
     records: int = 0
-    batches: list[int] = field(default_factory=list)
 
 
 def _table(spark: SparkSession, arguments: Arguments, topic: str, columns: str) -> DataFrame:
@@ -162,7 +161,7 @@ def _write_batch(changes: str, topic: str, producer: Producer | None, sent: _Sen
     def write(windows: DataFrame, batch_id: int) -> None:
         windows = windows.persist()
         try:
-            if windows.isEmpty():
+            if batch_id and windows.isEmpty():
                 return
             # A checkpoint's first micro-batch starts the output anew: what an older one left would count as newer.
             mode = "static" if batch_id == 0 else "dynamic"
@@ -174,7 +173,6 @@ def _write_batch(changes: str, topic: str, producer: Producer | None, sent: _Sen
                 .partitionBy("batch_id")
                 .parquet(changes)
             )
-            sent.batches.append(batch_id)
             if producer is not None:
                 sent.records += _send(producer, topic, as_records(windows))
         finally:
@@ -194,8 +192,15 @@ def _send(producer: Producer, topic: str, records: DataFrame) -> int:
 
 
 def _write_windows(spark: SparkSession, output: str) -> int:
+    """Make windows/ from changes/ and return how many there are."""
     root = output.rstrip("/")
-    windows = latest_windows(spark.read.parquet(f"{root}/changes")).orderBy("window_start", "origin").coalesce(1)
+    try:
+        changes = spark.read.parquet(f"{root}/changes")
+    except AnalysisException as error:
+        if error.getCondition() in _NOTHING_WRITTEN:
+            return 0
+        raise
+    windows = latest_windows(changes).orderBy("window_start", "origin").coalesce(1)
     windows.write.mode("overwrite").parquet(f"{root}/windows")
     return spark.read.parquet(f"{root}/windows").count()
 

@@ -156,7 +156,9 @@ class _Reader:
             planned += [RangePartition(part) for part in split_range(whole, self._options.range_bytes)]
         return planned
 
-    def _read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+    def _read(self, partition: InputPartition | None) -> Iterator[pa.RecordBatch]:
+        if partition is None:  # what Spark asks for where nothing was planned
+            return
         assert isinstance(partition, RangePartition)
         with LogView(self._options.store) as view:
             yield from read(partition.wanted, self._columns, view)
@@ -172,7 +174,7 @@ class BatchReader(_Reader, DataSourceReader):
         finally:
             self._close()
 
-    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+    def read(self, partition: InputPartition | None) -> Iterator[pa.RecordBatch]:
         return self._read(partition)
 
     def _end(self, bounds: dict[TopicPartition, Bounds]) -> Offsets:
@@ -199,8 +201,8 @@ class StreamReader(_Reader, DataSourceStreamReader):
         start = self._began() if self._position is None else self._position
         bounds = self._bounds()
         first = {place: start.get(place, there.log_start_offset) for place, there in bounds.items()}
+        check_loss(start, start, bounds, fail=self._options.fail_on_data_loss)
         gone = {place: offset for place, offset in start.items() if place not in bounds}
-        check_loss(gone, gone, bounds, fail=self._options.fail_on_data_loss)
         reached = gone | limit(first, self._end(bounds, first), self._options.max_offsets_per_trigger)
         self._quiet_since = time.monotonic() if reached == start else None
         if self._document is not None and reached == self._position:
@@ -222,7 +224,7 @@ class StreamReader(_Reader, DataSourceStreamReader):
         self._position, self._document = stop, end
         return [] if first == stop else self._plan(first, stop)
 
-    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+    def read(self, partition: InputPartition | None) -> Iterator[pa.RecordBatch]:
         return self._read(partition)
 
     def commit(self, end: dict[str, Any]) -> None:
