@@ -47,9 +47,7 @@ class Wiring:
             meter=self.meter,
         )
         self.engine = Engine(
-            log=store.log,
-            groups=store.groups,
-            catalog=store.catalog,
+            tables=store,
             objects=store.objects,
             clock=self.clock,
             rng=SystemRng(),

@@ -6,21 +6,21 @@ The real engine runs over memory stores that record every call as the IAM action
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import pytest
-from odradek.adapters.memory import MemoryObjectStore, MemoryTable
+from odradek.adapters.memory import MemoryObjectStore, MemoryStore
 from odradek.engine.engine import Engine
-from odradek.engine.maintenance import Maintenance
 from odradek.format.object_keys import segment_key
 from odradek.functions.environment import MAINTENANCE
 from odradek.model.group import JOIN_EPOCH, LEAVE_EPOCH, GroupHeartbeat
 from odradek.model.log import LATEST_TIMESTAMP, FetchPartition, ListOffsetsPartition
 from odradek.model.topic_partition import OffsetAndMetadata, PartitionId, TopicPartition
 from odradek.ports.table import Check, Delete, Put, Update
+from odradek.ports.tables import TableOperation
 from odradek.settings import Settings
-from odradek.testing.faults import Fault, Faulty
+from odradek.testing.faults import Fault, Faulty, FaultyTables
 from odradek.testing.manual_clock import ManualClock
 from odradek.testing.seeded_rng import SeededRng
 
@@ -84,19 +84,38 @@ def note_objects(name: str, args: tuple[Any, ...]) -> set[tuple[str, str]]:
     return {(OBJECT_ACTIONS[name], key) for key in keys}
 
 
+class RecordingTables:
+    """The tables as a function sees them: recorded each, and across each other."""
+
+    def __init__(self, tables: FaultyTables, calls: set[Call]) -> None:
+        self._tables, self._calls = tables, calls
+        self.log: Any = Recorder(tables.log, calls, note_table, TableName.LOG)
+        self.groups: Any = Recorder(tables.groups, calls, note_table, TableName.GROUPS)
+        self.catalog: Any = Recorder(tables.catalog, calls, note_table, TableName.CATALOG)
+
+    async def transact(self, operations: Sequence[TableOperation]) -> None:
+        self._calls.update(
+            (each.table, OPERATION_ACTIONS[type(each.operation)], each.operation.key.pk) for each in operations
+        )
+        await self._tables.transact(operations)
+
+
 class World:
     """One store, an engine a function over it, and what each function called."""
 
     def __init__(self) -> None:
         self.clock = ManualClock(auto_advance=True)
-        self.tables: dict[TableName, Any] = {name: Faulty(MemoryTable()) for name in TableName}
+        self.store = FaultyTables(MemoryStore())
+        self.tables: dict[TableName, Any] = {name: getattr(self.store, name.value) for name in TableName}
         self.objects: Any = Faulty(MemoryObjectStore(self.clock))
         self.calls: dict[str, set[Call]] = {}
 
     def stores(self, function: str) -> dict[str, Any]:
         calls = self.calls.setdefault(function, set())
-        stores = {name.value: Recorder(table, calls, note_table, name.value) for name, table in self.tables.items()}
-        return {**stores, "objects": Recorder(self.objects, calls, note_objects, "objects")}
+        return {
+            "tables": RecordingTables(self.store, calls),
+            "objects": Recorder(self.objects, calls, note_objects, "objects"),
+        }
 
     def engine(self, function: str, **settings: Any) -> Engine:
         return Engine(
@@ -156,9 +175,8 @@ async def work(world: World) -> None:
 
     await world.objects.put(segment_key(PartitionId(topic.topic_id, 0), 0, bytes(16)), [b"merged"])
     await admin.topics.delete("flights")
-    stores = world.stores(MAINTENANCE)
-    report = await Maintenance(stores["catalog"], world.engine(MAINTENANCE).index, stores["objects"]).run()
-    assert report.topics_removed == report.objects_removed == 1
+    report = await world.engine(MAINTENANCE).maintenance.run()
+    assert report.done["topics_removed"] == report.done["objects_removed"] == 1
 
 
 @pytest.fixture(scope="module")

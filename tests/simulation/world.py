@@ -14,13 +14,14 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import random
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from dataclasses import dataclass, field, fields
 from typing import Any
 
 from odradek.adapters.memory import MemoryObjectStore, MemoryStore
 from odradek.engine.engine import Engine
 from odradek.errors import OutcomeUnknown, StoreError, StoreUnavailable
+from odradek.ports.tables import TableOperation
 from odradek.settings import Settings
 from odradek.testing.seeded_rng import SeededRng
 
@@ -124,9 +125,7 @@ class Process:
         self.clock = SimClock(self.skew_ms)
         tables = self.world.tables
         self.engine = Engine(
-            log=SimPort(self, tables.log, "log"),  # type: ignore[arg-type]
-            groups=SimPort(self, tables.groups, "groups"),  # type: ignore[arg-type]
-            catalog=SimPort(self, tables.catalog, "catalog"),  # type: ignore[arg-type]
+            tables=SimTables(self, tables),
             objects=SimPort(self, self.world.objects, "objects"),  # type: ignore[arg-type]
             clock=self.clock,
             rng=SeededRng(self.world.rng.getrandbits(64)),
@@ -154,6 +153,19 @@ class Process:
         if not self.dead:
             self.dead = True
             self.world.note(f"{self.name} dies")
+
+
+class SimTables:
+    """The tables as a process sees them."""
+
+    def __init__(self, process: Process, tables: MemoryStore) -> None:
+        self.log: Any = SimPort(process, tables.log, "log")
+        self.groups: Any = SimPort(process, tables.groups, "groups")
+        self.catalog: Any = SimPort(process, tables.catalog, "catalog")
+        self._across: Any = SimPort(process, tables, "tables")
+
+    async def transact(self, operations: Sequence[TableOperation]) -> None:
+        await self._across.transact(operations)
 
 
 class SimPort:

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, TypeVar
 
-from odradek.adapters.memory import MemoryObjectStore, MemoryTable
+from odradek.adapters.memory import MemoryObjectStore, MemoryStore
 from odradek.adapters.system import SystemClock, SystemRng
 from odradek.client.transport import InProcessTransport, RequestFailed
 from odradek.dispatcher.context import RequestContext
@@ -33,9 +33,7 @@ class Server:
         clock = SystemClock()
         settings = {"poll_interval_ms": 5, "group_heartbeat_interval_ms": 50, **settings}
         self.engine = Engine(
-            log=MemoryTable(),
-            groups=MemoryTable(),
-            catalog=MemoryTable(),
+            tables=MemoryStore(),
             objects=MemoryObjectStore(clock),
             clock=clock,
             rng=SystemRng(),

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from odradek.adapters.memory import MemoryObjectStore, MemoryTable
+from odradek.adapters.memory import MemoryObjectStore, MemoryStore
 from odradek.engine.engine import Engine
 from odradek.format.record_batch import RecordBatchBuilder, decode_batches
 from odradek.model.log import FetchPartition, ProducePartition, ProduceResult
 from odradek.model.record import CompressionType, Record
 from odradek.settings import Settings
-from odradek.testing.faults import Faulty
+from odradek.testing.faults import Faulty, FaultyTables
 from odradek.testing.manual_clock import ManualClock
 from odradek.testing.seeded_rng import SeededRng
 
@@ -20,18 +20,26 @@ from odradek.testing.seeded_rng import SeededRng
 class Store:
     """The parts that engines share."""
 
-    log: Faulty
-    groups: Faulty
-    catalog: Faulty
+    tables: FaultyTables
     objects: Faulty
     clock: ManualClock
 
+    @property
+    def log(self) -> Faulty:
+        return self.tables.log  # type: ignore[no-any-return]
+
+    @property
+    def groups(self) -> Faulty:
+        return self.tables.groups  # type: ignore[no-any-return]
+
+    @property
+    def catalog(self) -> Faulty:
+        return self.tables.catalog  # type: ignore[no-any-return]
+
     def engine(self, seed: int = 0, **settings: int | bool | str) -> Engine:
         return Engine(
-            log=self.log,
-            groups=self.groups,
-            catalog=self.catalog,
-            objects=self.objects,
+            tables=self.tables,
+            objects=self.objects,  # type: ignore[arg-type]
             clock=self.clock,
             rng=SeededRng(seed),
             settings=Settings(**settings),  # type: ignore[arg-type]
@@ -40,9 +48,7 @@ class Store:
 
 def memory_store() -> Store:
     clock = ManualClock(auto_advance=True)
-    return Store(
-        Faulty(MemoryTable()), Faulty(MemoryTable()), Faulty(MemoryTable()), Faulty(MemoryObjectStore(clock)), clock
-    )
+    return Store(FaultyTables(MemoryStore()), Faulty(MemoryObjectStore(clock)), clock)
 
 
 def batch(

@@ -77,9 +77,7 @@ class LiveLog:
     async def _open(self) -> EmbeddedStore:
         store = open_embedded(self.data_dir, synchronous="NORMAL")
         self.engine = Engine(
-            log=store.log,
-            groups=store.groups,
-            catalog=store.catalog,
+            tables=store,
             objects=store.objects,
             clock=SystemClock(),
             rng=SystemRng(),

@@ -51,6 +51,8 @@ class Settings:
     group_attempts_max: int = _knob(30, hostile=4)  # conditional writes of a heartbeat before COORDINATOR_NOT_AVAILABLE
     offset_metadata_bytes_max: int = _knob(4_096)
     transaction_timeout_ms_max: int = _knob(900_000)
+    maintenance_parallelism: int = _knob(8, hostile=1)  # partitions that one maintenance run works on at once
+    maintenance_lease_ms: int = _knob(60_000, hostile=40)  # silence after which another may take over
     producer_id_block: int = _knob(1, hostile=3)  # ids taken from the counter at once
 
     message_bytes_max: int = _knob(1_048_588)  # default of the topic configuration max.message.bytes

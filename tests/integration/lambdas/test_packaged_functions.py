@@ -175,7 +175,7 @@ def test_maintenance_finishes_a_deletion(functions: dict[str, RunningFunction]) 
     report = functions["maintenance"].invoke(scheduled)
     assert report["finished"] is True
     assert report["topics_removed"] >= 1
-    assert functions["maintenance"].invoke(scheduled)["topics_removed"] == 0
+    assert functions["maintenance"].invoke(scheduled).get("topics_removed", 0) == 0
 
 
 def test_missing_configuration_is_one_clear_message(deployment: Deployment, tmp_path: Path) -> None:

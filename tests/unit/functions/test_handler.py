@@ -9,7 +9,7 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 import pytest
-from odradek.adapters.memory import MemoryObjectStore, MemoryTable
+from odradek.adapters.memory import MemoryObjectStore, MemoryStore
 from odradek.dispatcher import Dispatcher, RequestContext
 from odradek.engine.engine import Engine
 from odradek.functions.discovery import Discovery
@@ -274,9 +274,7 @@ async def test_usage_belongs_to_the_invocation_that_caused_it() -> None:
     slow, slow_lines = handler(FunctionName.FETCH, FakeDispatcher(wait), meter=meter)
     clock = ManualClock()
     engine = Engine(
-        log=MemoryTable(meter),
-        groups=MemoryTable(meter),
-        catalog=MemoryTable(meter),
+        tables=MemoryStore(meter),
         objects=MemoryObjectStore(clock),
         clock=clock,
         rng=SeededRng(),

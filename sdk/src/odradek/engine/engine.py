@@ -18,6 +18,7 @@ from odradek.engine.groups import Groups
 from odradek.engine.list_offsets import OffsetLister
 from odradek.engine.log_reader import LogReader, PieceReader
 from odradek.engine.maintenance import Maintenance
+from odradek.engine.maintenance_lease import MaintenanceLeases
 from odradek.engine.offsets import GroupOffsets
 from odradek.engine.partition_index import PartitionIndex
 from odradek.engine.producer_ids import ProducerIds
@@ -34,7 +35,7 @@ from odradek.model.log import (
 from odradek.ports.clock import Clock
 from odradek.ports.object_store import ObjectStore
 from odradek.ports.rng import Rng
-from odradek.ports.table import Table
+from odradek.ports.tables import Tables
 from odradek.settings import Settings
 
 
@@ -42,9 +43,8 @@ class Engine:
     """Kafka's log over a store.
 
     Args:
-        log: heads, index rows, producer rows, small WAL items.
-        groups: groups, members, leases with committed offsets.
-        catalog: topics, configs, producer id counter.
+        tables: log (heads, index rows, producer rows, small WAL items), groups (groups, members, leases with committed
+            offsets), catalog (topics, configs, producer ids), and transactions across them.
         objects: WAL objects and segments.
         clock, rng: time and chance.
         settings: what the operator chose.
@@ -53,9 +53,7 @@ class Engine:
     def __init__(
         self,
         *,
-        log: Table,
-        groups: Table,
-        catalog: Table,
+        tables: Tables,
         objects: ObjectStore,
         clock: Clock,
         rng: Rng,
@@ -64,18 +62,19 @@ class Engine:
         self.settings = settings or Settings()
         self.clock = clock
         self.objects = objects
-        self.index = PartitionIndex(log, self.settings)
-        self.wal = Wal(log, objects, clock, self.settings)
-        self.topics = Topics(catalog, self.index, clock, rng, self.settings)
-        self.producer_ids = ProducerIds(catalog, clock, self.settings)
-        self.groups = Groups(groups, self.topics, clock, rng, self.settings)
-        self.offsets = GroupOffsets(groups, self.topics, clock, self.settings)
+        self.index = PartitionIndex(tables.log, self.settings)
+        self.wal = Wal(tables.log, objects, clock, self.settings)
+        self.topics = Topics(tables.catalog, self.index, clock, rng, self.settings)
+        self.producer_ids = ProducerIds(tables.catalog, clock, self.settings)
+        self.groups = Groups(tables.groups, self.topics, clock, rng, self.settings)
+        self.offsets = GroupOffsets(tables.groups, self.topics, clock, self.settings)
         self._appender = Appender(self.index, self.wal, self.topics, clock, rng, self.settings)
         self.reader = LogReader(self.index)
         self.pieces = PieceReader(self.wal, self.settings)
         self._fetcher = Fetcher(self.index, self.reader, self.pieces, self.topics, clock, self.settings)
         self._lister = OffsetLister(self.index, self.reader, self.pieces, self.topics)
-        self.maintenance = Maintenance(catalog, self.index, self.objects)
+        self.leases = MaintenanceLeases(tables.log, clock, rng, self.settings)
+        self.maintenance = Maintenance(tables.catalog, self.index, objects, self.topics, self.leases, self.settings)
 
     async def produce(
         self, partitions: Sequence[ProducePartition], *, transactional_id: str | None = None

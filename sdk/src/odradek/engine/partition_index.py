@@ -21,7 +21,8 @@ from odradek.engine.head import (
     encode_recent,
 )
 from odradek.engine.index_row import IndexRow, decode_index_row, encode_index_row
-from odradek.errors import ConditionFailed
+from odradek.engine.maintenance_lease import LeaseLost, MaintenanceLease
+from odradek.errors import ConditionFailed, OutcomeUnknown, TransactionCanceled
 from odradek.format.item_keys import (
     HEAD_SK,
     INDEX_END,
@@ -32,6 +33,7 @@ from odradek.format.item_keys import (
     producer_sk,
 )
 from odradek.format.tail_entry import TailEntry, decode_tail_entry, encode_tail_entry
+from odradek.limits import TABLE_TRANSACTION_ITEMS_MAX
 from odradek.model.cluster import FLEET_BROKER_ID
 from odradek.model.topic_partition import PartitionId
 from odradek.ports.table import (
@@ -46,6 +48,7 @@ from odradek.ports.table import (
     Delete,
     Key,
     Not,
+    Operation,
     Put,
     Remove,
     RemoveFirst,
@@ -62,6 +65,8 @@ _TAIL_ENTRY_BYTES = 61
 _PRODUCER_BYTES = 30
 # A spill is tried by the append that crosses the bound, and again by every fourth after it in case that one died.
 _SPILL_RETRY_ENTRIES = 4
+_SWAP_ATTEMPTS = 4
+ROWS_REPLACED_MAX = TABLE_TRANSACTION_ITEMS_MAX - 1  # the lease's check is one of them
 
 
 def head_key(partition: PartitionId) -> Key:
@@ -265,9 +270,79 @@ class PartitionIndex:
         )
         return [decode_index_row(index_base_offset(row.key.sk), row.item) for row in rows]
 
+    async def replace_rows(self, lease: MaintenanceLease, old: Sequence[IndexRow], new: Sequence[IndexRow]) -> None:
+        """Replace index rows in one transaction under the lease; a reader sees the old ones or the new ones.
+
+        At most `ROWS_REPLACED_MAX` of both together (rows of one base offset count once). Rows are recognised by kind,
+        end and segment, so a repetition changes nothing.
+
+        Raises:
+            LeaseLost: refused: another maintainer has the partition, or the old rows are no longer there.
+            OutcomeUnknown: it may still be applied, until the lease's epoch has moved on.
+            StoreUnavailable: surely not applied.
+        """
+        operations = _row_swap(lease, old, new)
+        unknown: OutcomeUnknown | None = None
+        for _ in range(_SWAP_ATTEMPTS):
+            try:
+                await self._log.transact(operations)
+                return
+            except TransactionCanceled as canceled:
+                if await self._holds(lease.partition, old, new):
+                    return
+                if unknown is not None and canceled.failures[0] is None:
+                    raise unknown from None
+                raise LeaseLost(f"{lease.partition}: the rows were changed by another maintainer") from None
+            except OutcomeUnknown as error:
+                unknown = error
+        assert unknown is not None
+        raise unknown
+
+    async def _holds(self, partition: PartitionId, old: Sequence[IndexRow], new: Sequence[IndexRow]) -> bool:
+        """Whether exactly the new rows are there where the old ones were."""
+        bases = sorted({row.base_offset for row in (*old, *new)})
+        items = await self._log.get_many([Key(partition_pk(partition), index_sk(base)) for base in bases])
+        wanted = {row.base_offset: row for row in new}
+        found = {
+            base: decode_index_row(base, item) for base, item in zip(bases, items, strict=True) if item is not None
+        }
+        return found == wanted
+
+    async def advance_log_start(self, partition: PartitionId, offset: int) -> PartitionHead | None:
+        """Raise the log start offset to `offset`, never past the high watermark; the head after it, None: it is gone.
+
+        Raises StoreUnavailable, OutcomeUnknown (say it again: it only rises).
+        """
+        condition = all_of(Compare(("ls",), "<", offset), Compare(("no",), ">=", offset))
+        try:
+            return decode_head(await self._log.update(Update(head_key(partition), (Set(("ls",), offset),), condition)))
+        except ConditionFailed as refused:
+            return None if refused.current is None else decode_head(refused.current)
+
     async def delete_items(self, partition: PartitionId) -> int:
         """Remove everything stored for a partition of a deleted topic; returns how many items."""
         rows = await self._log.query(partition_pk(partition))
         for start in range(0, len(rows), 25):
             await asyncio.gather(*(self._log.delete(Delete(row.key)) for row in rows[start : start + 25]))
         return len(rows)
+
+
+def _row_swap(lease: MaintenanceLease, old: Sequence[IndexRow], new: Sequence[IndexRow]) -> list[Operation]:
+    """The operations of one swap: the lease's check first."""
+    pk = partition_pk(lease.partition)
+    before = {row.base_offset: row for row in old}
+    operations: list[Operation] = [lease.held]
+    for row in new:
+        there = before.pop(row.base_offset, None)
+        condition = Absent(("v",)) if there is None else _is_row(there)
+        operations.append(Put(Key(pk, index_sk(row.base_offset)), encode_index_row(row), condition))
+    operations += [Delete(Key(pk, index_sk(base)), _is_row(row)) for base, row in before.items()]
+    return operations
+
+
+def _is_row(row: IndexRow) -> Condition:
+    """True of the item of this row: a row never changes under the same kind, end and segment."""
+    same = [Compare(("k",), "=", "s" if row.is_segment else "w"), Compare(("n",), "=", row.end_offset)]
+    if row.segment_id is not None:
+        same.append(Compare(("o",), "=", row.segment_id))
+    return all_of(*same)

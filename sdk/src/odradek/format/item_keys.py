@@ -6,6 +6,7 @@ Log table. A partition's items share one `pk`, so a fetch below the tail is one 
     <topic id>#<partition>              head                          the partition's head      (engine/head.py)
     <topic id>#<partition>              i#<base offset, 20 digits>    index row                 (engine/index_row.py)
     <topic id>#<partition>              p#<producer id>               evicted producer          (engine/head.py)
+    <topic id>#<partition>              lease                         maintenance lease  (engine/maintenance_lease.py)
     w#<yyyymmddhh>#<shard, 2 hex>       <object id, 32 hex>           small WAL item: {"d": bytes}
 
 WAL items are spread over 64 shards an hour (bits of the id's random part), since one DynamoDB partition key takes
@@ -28,6 +29,7 @@ from odradek.format.object_id import object_id_ms
 from odradek.model.topic_partition import PartitionId
 
 HEAD_SK = "head"
+LEASE_SK = "lease"
 INDEX_PREFIX = "i#"
 INDEX_END = "i$"  # the first key after every index row
 PRODUCER_PREFIX = "p#"

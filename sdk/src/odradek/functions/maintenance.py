@@ -7,7 +7,6 @@ failure is logged and raised: the invocation counts as failed, which is what an 
 from __future__ import annotations
 
 import asyncio
-import dataclasses
 import traceback
 from typing import Any
 
@@ -74,7 +73,8 @@ class MaintenanceHandler:
         remaining_ms = context.get_remaining_time_in_millis() - _DEADLINE_MARGIN_MS
         try:
             async with asyncio.timeout(max(0.0, remaining_ms / 1000)):
-                done = {"finished": True, **dataclasses.asdict(await self._maintenance.run())}
+                report = await self._maintenance.run()
+                done = {"finished": True, **report.done, "failures": report.failures}
         except TimeoutError:
             done = {"finished": False}
         self._write_line(event_line("maintenance", {"request_id": context.aws_request_id, **done}))

@@ -140,9 +140,7 @@ class LocalService:
         try:
             self._credentials = load_or_create_credentials(self.data_dir)
             self._engine = engine = Engine(
-                log=store.log,
-                groups=store.groups,
-                catalog=store.catalog,
+                tables=store,
                 objects=store.objects,
                 clock=self._clock,
                 rng=SystemRng(),

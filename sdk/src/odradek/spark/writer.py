@@ -61,9 +61,7 @@ def _straight_to(store: StoreOptions) -> Transport:
         endpoint_url=store.endpoint_url or None,
     )
     engine = Engine(
-        log=opened.log,
-        groups=opened.groups,
-        catalog=opened.catalog,
+        tables=opened,
         objects=opened.objects,
         clock=SystemClock(),
         rng=SystemRng(),

@@ -11,11 +11,12 @@ A call is named by its method (`update`, `put` ...). `script` maps the n-th call
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from enum import Enum
 from typing import Any
 
 from odradek.errors import OutcomeUnknown, StoreError, StoreUnavailable
+from odradek.ports.tables import TableOperation, Tables
 
 
 class Fault(Enum):
@@ -78,3 +79,17 @@ class Faulty:
     def count(self, name: str) -> int:
         """How often a method was called."""
         return self.calls.count(name)
+
+
+class FaultyTables:
+    """The tables of one store, each of them and the transactions across them `Faulty`."""
+
+    def __init__(self, tables: Tables) -> None:
+        self.log: Any = Faulty(tables.log)
+        self.groups: Any = Faulty(tables.groups)
+        self.catalog: Any = Faulty(tables.catalog)
+        self.across = Faulty(tables)
+
+    async def transact(self, operations: Sequence[TableOperation]) -> None:
+        """As `Tables.transact`; its calls and script are those of `across`."""
+        await self.across.transact(operations)
