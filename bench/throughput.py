@@ -141,7 +141,7 @@ def main(argv: list[str] | None = None) -> int:
                 f"{row['table_units_per_gib']:,.0f}",
                 f"{row['dollars_per_gib']:.4f}",
             )
-    Console().print(table)
+    Console(width=120).print(table)
     RESULTS.parent.mkdir(exist_ok=True)
     RESULTS.write_text(json.dumps(results, indent=2) + "\n")
     return 0

@@ -46,7 +46,8 @@ def show_worst_hours(console: Console, windows: pd.DataFrame) -> None:
         title_justify="left",
     )
     for name in ("from", "hour", "left", "cancelled", "mean", "p95", "worst", "airline of the worst", "wind", "view"):
-        table.add_column(name, justify="left" if name in ("from", "hour", "airline of the worst") else "right")
+        is_text = name in ("from", "hour", "airline of the worst")
+        table.add_column(name, justify="left" if is_text else "right", no_wrap=True)
     for row in worst.to_dict("records"):
         table.add_row(
             row["origin"],

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import signal
+import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -24,6 +25,8 @@ from odradek.cli.demo.reference import expected_windows
 from odradek.cli.demo.service import ServiceProcess
 from odradek.cli.demo.stream import Streamed, make_topics, stream
 from odradek.cli.demo.workspace import Workspace, open_workspace
+
+_LOG_WIDTH = 120
 
 DELAYS = NewTopic("delays", 3, configs={"cleanup.policy": "compact"})
 
@@ -48,7 +51,8 @@ def run_demo(
     Raises:
         DemoFailed, KafkaError: a step failed, or the outcome is not what pandas says; the message says which.
     """
-    console = console or Console(highlight=False)
+    # A log file has no width: give the tables the room that they want.
+    console = console or Console(highlight=False, width=None if sys.stdout.isatty() else _LOG_WIDTH)
     require_java()
     checkout = find_checkout()
     with _terminable(), open_workspace(data_dir, keep=keep) as workspace:
