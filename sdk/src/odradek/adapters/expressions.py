@@ -28,6 +28,7 @@ from odradek.ports.table import (
     Compare,
     Condition,
     Contains,
+    Copy,
     Delete,
     Exists,
     Item,
@@ -105,7 +106,7 @@ def _applied(operation: Operation, old: State) -> State:
         case Update(key, actions):
             item: Item = dict(old.item or {})  # maps and lists below are copied where an action changes them
             for action in actions:
-                _apply(action, item)
+                _apply(action, item, old.item or {})
             return state_of(key, item)
         case Put(key, item):
             return state_of(key, copied(item))
@@ -158,11 +159,13 @@ def _find(path: Path, key: Key, item: Item | None) -> Any:
 # --- actions ------------------------------------------------------------------------------------------------------
 
 
-def _apply(action: Action, item: Item) -> None:
+def _apply(action: Action, item: Item, old: Item) -> None:
     parent, name = _parent(action.path, item), action.path[-1]
     match action:
         case Set(_, value):
             parent[name] = copied(value)
+        case Copy(_, from_path):
+            parent[name] = copied(_value_at(from_path, old))
         case Add(path, amount):
             number = parent.get(name, 0)
             if type(number) is not int:
@@ -188,6 +191,15 @@ def _parent(path: Path, item: Item) -> dict[str, Value]:
         parent[step] = copy
         parent = copy
     return parent
+
+
+def _value_at(path: Path, item: Item) -> Value:
+    found: Any = item
+    for step in path:
+        if not isinstance(found, dict) or step not in found:
+            raise ValueError(f"cannot copy {shown(path)}: it is not there")
+        found = found[step]
+    return cast(Value, found)
 
 
 def _list_at(path: Path, parent: dict[str, Value]) -> list[Value]:

@@ -21,6 +21,7 @@ from odradek.ports.table import (
     Compare,
     Condition,
     Contains,
+    Copy,
     Delete,
     Exists,
     Key,
@@ -153,6 +154,10 @@ def _check_actions(actions: Sequence[Action]) -> None:
         match action:
             case Set(_, value):
                 checked(value, path)
+            case Copy(_, from_path):
+                _check_path(from_path)
+                if from_path[0] in KEY_ATTRIBUTES or from_path == path:
+                    raise ValueError(f"{shown(from_path)} cannot be copied to {shown(path)}")
             case Add(_, amount):
                 if type(amount) is not int:
                     raise ValueError(f"{shown(path)}: the amount to add is an int")

@@ -14,10 +14,10 @@ Semantics are DynamoDB's:
 * What is returned is the caller's: changing it changes nothing in the store.
 
 A bug of the caller is a ValueError in every backend: an attribute of another type (float, None, tuple), a document path
-whose parent map is not there, a number added or a list appended to something else, two actions of one update on
-overlapping paths, an update that changes nothing, an attribute called `pk` or `sk` (conditions may ask for them), a key
-part that is empty or too long (2,048 and 1,024 bytes). An update of removals alone may or may not create a missing
-item: give it a condition.
+whose parent map is not there, a number added or a list appended to something else, a copy of what is not there, two
+actions of one update on overlapping paths, an update that changes nothing, an attribute called `pk` or `sk`
+(conditions may ask for them), a key part that is empty or too long (2,048 and 1,024 bytes). An update of removals alone
+may or may not create a missing item: give it a condition.
 """
 
 from __future__ import annotations
@@ -107,6 +107,14 @@ class Set:
 
 
 @dataclass(frozen=True, slots=True)
+class Copy:
+    """Set the path to the value that `from_path` had before this update; it must be there."""
+
+    path: Path
+    from_path: Path
+
+
+@dataclass(frozen=True, slots=True)
 class Add:
     """Add to the number at the path; a missing number counts as 0."""
 
@@ -137,7 +145,7 @@ class Remove:
     path: Path
 
 
-Action = Set | Add | Append | RemoveFirst | Remove
+Action = Set | Copy | Add | Append | RemoveFirst | Remove
 
 
 # --- operations ---------------------------------------------------------------------------------------------------

@@ -14,6 +14,7 @@ from odradek.ports.table import (
     Append,
     Compare,
     Contains,
+    Copy,
     Delete,
     Item,
     Key,
@@ -123,6 +124,28 @@ async def set_writes_nested_paths(table: Table, pk: str) -> None:
     await table.update(Update(key, (Set(("producers", "17", "s"), 10), Set(("producers", "18"), {"s": b"\xff"}))))
     await table.update(Update(key, (Set(("producers", "a.b c#:"), 1),), Compare(("producers", "17", "s"), "=", 10)))
     assert await table.get(key) == {"producers": {"17": {"e": 0, "s": 10}, "18": {"s": b"\xff"}, "a.b c#:": 1}}
+
+
+async def copy_takes_the_value_of_before(table: Table, pk: str) -> None:
+    key = Key(pk, "head")
+    await table.put(Put(key, {"n": 5, "start": 0, "m": {"deep": [b"x"]}}))
+    update = Update(key, (Copy(("start",), ("n",)), Add(("n",), 3), Copy(("twin",), ("m", "deep"))))
+    assert await table.update(update) == {"n": 8, "start": 5, "m": {"deep": [b"x"]}, "twin": [b"x"]}
+    new = await table.update(Update(key, (Copy(("m", "n"), ("n",)), Append(("twin",), (b"y",)))))
+    assert new["m"] == {"deep": [b"x"], "n": 8}, "the copy is a value of its own"
+    swapped = await table.update(Update(key, (Copy(("n",), ("start",)), Copy(("start",), ("n",)))))
+    assert (swapped["n"], swapped["start"]) == (5, 8)
+
+
+async def copy_of_what_is_not_there_is_a_bug_of_the_caller(table: Table, pk: str) -> None:
+    key = Key(pk, "head")
+    await table.put(Put(key, {"n": 5, "m": {}}))
+    for bad in (Copy(("a",), ("nothing",)), Copy(("a",), ("m", "nothing")), Copy(("nothing", "a"), ("n",))):
+        await failure(ValueError, table.update(Update(key, (bad,))))
+    for nonsense in (Copy(("n",), ("n",)), Copy(("a",), ("pk",)), Copy(("a",), ())):
+        await failure(ValueError, table.update(Update(key, (nonsense,))))
+    await failure(ValueError, table.update(Update(Key(pk, "missing"), (Copy(("a",), ("n",)),))))
+    assert await table.get(key) == {"n": 5, "m": {}}
 
 
 async def add_counts_a_missing_number_as_zero(table: Table, pk: str) -> None:
@@ -344,6 +367,8 @@ CHECKS = (
     update_creates_a_missing_item,
     update_answers_the_new_image,
     set_writes_nested_paths,
+    copy_takes_the_value_of_before,
+    copy_of_what_is_not_there_is_a_bug_of_the_caller,
     add_counts_a_missing_number_as_zero,
     append_keeps_the_order,
     remove_first_takes_what_is_there,

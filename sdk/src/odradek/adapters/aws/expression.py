@@ -24,6 +24,7 @@ from odradek.ports.table import (
     Compare,
     Condition,
     Contains,
+    Copy,
     Exists,
     Not,
     Path,
@@ -78,6 +79,8 @@ class Expressions:
             match action:
                 case Set(path, value):
                     sets.append(f"{self._path(path)} = {self._value(value)}")
+                case Copy(path, from_path):
+                    sets.append(f"{self._path(path)} = {self._path(from_path)}")
                 case Add(path, amount):
                     name = self._path(path)
                     sets.append(f"{name} = if_not_exists({name}, {self._value(0)}) + {self._value(amount)}")
