@@ -1,0 +1,31 @@
+"""worker.py over a store that answers before it commits: what test_killed.py must find out."""
+
+from __future__ import annotations
+
+import time
+
+from odradek.adapters.embedded import database
+
+from tests.e2e.crash import worker
+
+COMMIT_TAKES_S = 0.05
+
+
+class LyingDatabase(database.Database):
+    """Says yes, then writes."""
+
+    def _store(self, states: dict[database.Place, database.State]) -> database.StoreError | None:
+        database._answer(self._lied_to)
+        time.sleep(COMMIT_TAKES_S)
+        return super()._store(states)
+
+    def _commit(self, group: list[database._Request]) -> None:
+        self._lied_to = group
+        super()._commit(group)
+
+
+if __name__ == "__main__":
+    import odradek.adapters.embedded.store
+
+    odradek.adapters.embedded.store.Database = LyingDatabase  # type: ignore[misc]
+    worker.main()

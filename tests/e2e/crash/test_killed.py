@@ -1,0 +1,153 @@
+"""SIGKILL at random moments, over and over: what was acknowledged is there once, and what is there is whole.
+
+The producers and the consumer live through all of it. Two producers are idempotent: they send again until they are
+told yes, so all their records are there, once, in order. One is not and does not: what it was told is there.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import signal
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import odradek
+import pytest
+from odradek.aio import Admin, Consumer, Producer
+from odradek.errors import KafkaError
+
+from tests.e2e.crash.log_ledger import Ledger, value_of
+from tests.e2e.crash.services import Services
+
+TOPIC = "t"
+PARTITIONS = 3
+OUTSTANDING = 40  # records of one producer without an answer
+WHOLE_CHECK_EVERY = 25  # rounds
+# Small, so that a round meets spills, evictions of producers, items, objects and takeovers of leases.
+SETTINGS = {"head_bytes_max": 512, "spill_entries": 2, "producers_in_head_max": 2, "maintenance_lease_ms": 200}
+PATIENT = {"retry_backoff_ms": 2, "retry_backoff_max_ms": 20, "request_timeout_ms": 20_000}
+WRITES_TO_LIVE = 60  # a service that dies by itself does so within so many writes
+
+
+@dataclass
+class Writer:
+    """Sends while the gate is open, and keeps the ledger."""
+
+    name: str
+    producer: Producer
+    ledger: Ledger
+    gate: asyncio.Event
+    chance: random.Random
+    sent: int = 0
+    failed: int = 0
+    pending: set[asyncio.Task[None]] = field(default_factory=set)
+
+    async def run(self) -> None:
+        while True:
+            await self.gate.wait()
+            while len(self.pending) >= OUTSTANDING:
+                await asyncio.wait(self.pending, return_when=asyncio.FIRST_COMPLETED)
+            value = value_of(self.name, self.sent, self.chance.choice([0, 100, 100, 12_000]))
+            self.sent += 1
+            future = await self.producer.send(TOPIC, value, partition=self.chance.randrange(PARTITIONS))
+            task = asyncio.create_task(self._note(future, value))
+            self.pending.add(task)
+            task.add_done_callback(self.pending.discard)
+            if self.chance.random() < 0.3:
+                await asyncio.sleep(0.001)
+
+    async def _note(self, future: Any, value: bytes) -> None:
+        try:
+            metadata = await future
+        except KafkaError:
+            self.failed += 1
+        else:
+            self.ledger.acknowledge(metadata.partition, metadata.offset, value)
+
+
+@asynccontextmanager
+async def writers(services: Services, ledger: Ledger, seed: int) -> AsyncIterator[tuple[list[Writer], asyncio.Event]]:
+    """Two idempotent producers and a plain one that gives up at once, behind a closed gate."""
+    gate = asyncio.Event()
+    idempotent = {"delivery_timeout_ms": 600_000, **PATIENT}
+    plain = {"enable_idempotence": False, "retries": 0, **PATIENT}
+    made = [
+        Writer(name, Producer(**services.client_config, linger_ms=1, **config), ledger, gate, random.Random(seed + n))
+        for n, (name, config) in enumerate({"one": idempotent, "two": idempotent, "plain": plain}.items())
+    ]
+    tasks: list[asyncio.Task[None]] = []
+    try:
+        for writer in made:
+            await writer.producer.start()
+        tasks += [asyncio.create_task(writer.run()) for writer in made]
+        yield made, gate
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        for writer in made:
+            try:
+                await writer.producer.close()
+            except KafkaError:
+                pass  # counts failures that the ledger has counted
+
+
+async def rounds(data_dir: Path, count: int, seed: int, synchronous: str, worker: str = "worker") -> None:
+    chance = random.Random(seed)
+    async with Services(data_dir, settings=SETTINGS, synchronous=synchronous, worker=worker) as services:
+        assert await services.start() is None
+        async with Admin(**services.client_config) as admin:
+            await admin.create_topics([odradek.NewTopic(TOPIC, num_partitions=PARTITIONS)])
+        partitions = [odradek.TopicPartition(TOPIC, number) for number in range(PARTITIONS)]
+        ledger = Ledger(partitions)
+        async with (
+            Consumer(**services.client_config, auto_offset_reset="none", fetch_max_wait_ms=5, **PATIENT) as consumer,
+            writers(services, ledger, seed) as (made, gate),
+        ):
+            consumer.assign(partitions)
+            deaths = {"own": 0, "killed": 0}
+            for number in range(count):
+                gate.set()
+                services.signal(signal.SIGUSR1)
+                try:
+                    async with asyncio.timeout(chance.uniform(0.02, 0.3)):
+                        await services.ended()
+                    deaths["own"] += 1
+                except TimeoutError:
+                    await services.kill()
+                    deaths["killed"] += 1
+                gate.clear()
+                plan = chance.choice([0, chance.randint(1, WRITES_TO_LIVE)])
+                assert await services.start(die_at=plan, die_before=chance.random() < 0.5) is None
+                await ledger.check(consumer, whole=number % WHOLE_CHECK_EVERY == WHOLE_CHECK_EVERY - 1)
+            for writer in made:
+                await asyncio.gather(*writer.pending)
+            await ledger.check(consumer, whole=True)
+            for writer in made:
+                if writer.name != "plain":
+                    assert (writer.failed, ledger.count_of(writer.name)) == (0, writer.sent)
+                    ledger.check_order(writer.name)
+            print(f"{count} rounds: {deaths}, {len(ledger.acknowledged)} acknowledged records")
+            assert min(deaths.values()) > 0, "both ways to die must be met"
+        services.signal(signal.SIGTERM)
+        assert await services.ended() == 0
+        assert services.errors == "", "no service had anything to complain of"
+
+
+async def test_twenty_kills_lose_and_double_nothing(tmp_path: Path) -> None:
+    await rounds(tmp_path, 20, seed=1, synchronous="NORMAL")
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(900)
+async def test_eighty_more_kills_under_full_durability(tmp_path: Path) -> None:
+    await rounds(tmp_path, 80, seed=2, synchronous="FULL")
+
+
+async def test_a_store_that_answers_before_it_commits_is_found_out(tmp_path: Path) -> None:
+    with pytest.raises(AssertionError, match=r"acknowledged, and lost|has changed|promised twice"):
+        await rounds(tmp_path, 20, seed=3, synchronous="NORMAL", worker="liar")
