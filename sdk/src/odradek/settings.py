@@ -45,6 +45,9 @@ class Settings:
     append_attempts_max: int = _knob(20, hostile=3)
     request_timeout_ms: int = _knob(25_000)
 
+    broker_session_ms: int = _knob(10_000, hostile=40)  # a gateway's silence after which others may lead in its place
+    leader_cache_ms: int = _knob(1_000, hostile=0)  # how long a process trusts what it read of a gateway
+
     group_heartbeat_interval_ms: int = _knob(5_000, hostile=10)
     group_session_timeout_ms: int = _knob(45_000, hostile=30)
     group_members_max: int = _knob(250, hostile=3)  # a heartbeat reads all members of its group
@@ -53,6 +56,15 @@ class Settings:
     transaction_timeout_ms_max: int = _knob(900_000)
     maintenance_parallelism: int = _knob(8, hostile=1)  # partitions that one maintenance run works on at once
     maintenance_lease_ms: int = _knob(60_000, hostile=40)  # silence after which another may take over
+    maintenance_interval_ms: int = _knob(60_000)  # of the embedded service; 0: never. On AWS a schedule calls
+    sweep_horizon_ms: int = _knob(3_600_000, hostile=960_000)  # uploads older than this are swept if nothing needs them
+    sweep_interval_ms: int = _knob(3_600_000, hostile=0)  # between two sweeps, at least
+    sweep_recheck_hours: int = _knob(6, hostile=1)  # hours already swept that are looked at again for late WAL items
+    sweep_uploads_max: int = _knob(100_000, hostile=2)  # uploads that a sweep holds in memory at once
+    producer_expiry_ms: int = _knob(86_400_000)  # silence after which an evicted producer is forgotten
+    compaction_map_entries_max: int = _knob(1_000_000, hostile=3)  # keys that one pass of compaction keeps in mind
+    compaction_segment_bytes_max: int = _knob(64 * 1024 * 1024, hostile=400)  # small segments become one up to this
+    compaction_read_bytes: int = _knob(8 * 1024 * 1024, hostile=100)  # of a segment that are read at once
     producer_id_block: int = _knob(1, hostile=3)  # ids taken from the counter at once
 
     message_bytes_max: int = _knob(1_048_588)  # default of the topic configuration max.message.bytes
@@ -65,6 +77,16 @@ class Settings:
             )
         if self.spill_entries < 1 or self.producers_in_head_max < 1:
             raise KafkaError(ErrorCode.INVALID_CONFIG, "spill_entries and producers_in_head_max must be at least 1")
+        if self.sweep_horizon_ms <= self.transaction_timeout_ms_max + self.request_timeout_ms:
+            raise KafkaError(
+                ErrorCode.INVALID_CONFIG,
+                "sweep_horizon_ms must exceed transaction_timeout_ms_max and request_timeout_ms together: "
+                "otherwise the uploads of a slow request or of an open transaction are swept before they commit",
+            )
+        if self.sweep_uploads_max < 1 or self.sweep_recheck_hours < 0:
+            raise KafkaError(
+                ErrorCode.INVALID_CONFIG, "sweep_uploads_max must be at least 1, sweep_recheck_hours not negative"
+            )
 
     @classmethod
     def from_env(cls, environ: Mapping[str, str]) -> Settings:

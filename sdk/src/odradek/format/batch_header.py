@@ -6,7 +6,8 @@
         partition_leader_epoch  int32   +12   not under the CRC: a log sets it
         magic                   int8    +16   2
         crc                     uint32  +17   CRC-32C from `attributes` to the end
-        attributes              int16   +21   0-2 compression, 3 timestamp type, 4 transactional, 5 control
+        attributes              int16   +21   0-2 compression, 3 timestamp type, 4 transactional, 5 control,
+                                              6 delete horizon: base_timestamp is one (KIP-534)
         last_offset_delta       int32   +23
         base_timestamp          int64   +27   ms
         max_timestamp           int64   +35   ms
@@ -38,6 +39,7 @@ COMPRESSION_MASK = 0x07
 LOG_APPEND_TIME_FLAG = 0x08
 TRANSACTIONAL_FLAG = 0x10
 CONTROL_FLAG = 0x20
+DELETE_HORIZON_FLAG = 0x40
 
 HEADER = struct.Struct(
     ">"

@@ -7,6 +7,8 @@ Log table. A partition's items share one `pk`, so a fetch below the tail is one 
     <topic id>#<partition>              i#<base offset, 20 digits>    index row                 (engine/index_row.py)
     <topic id>#<partition>              p#<producer id>               evicted producer          (engine/head.py)
     <topic id>#<partition>              lease                         maintenance lease  (engine/maintenance_lease.py)
+    <topic id>#<partition>              e#<epoch, 10 digits>          start of a former leader epoch  (engine/leader_epochs.py)
+    <topic id>#<partition>              clean                         how far compaction is (engine/compaction_state.py)
     w#<yyyymmddhh>#<shard, 2 hex>       <object id, 32 hex>           small WAL item: {"d": bytes}
 
 WAL items are spread over 64 shards an hour (bits of the id's random part), since one DynamoDB partition key takes
@@ -18,6 +20,8 @@ Catalog table:
     topic-ids       <topic id>      {"name": name}
     deleted-topics  <topic id>      a topic whose heads, rows and objects are still to be removed
     counters        producer-id     {"next": the next free producer id}
+    brokers         <broker id>     a gateway's registration  (engine/brokers.py)
+    sweep           floor           the sweep's floor and progress   (engine/sweep_floor.py)
 """
 
 from __future__ import annotations
@@ -30,10 +34,13 @@ from odradek.model.topic_partition import PartitionId
 
 HEAD_SK = "head"
 LEASE_SK = "lease"
+CLEAN_SK = "clean"
 INDEX_PREFIX = "i#"
 INDEX_END = "i$"  # the first key after every index row
 PRODUCER_PREFIX = "p#"
 PRODUCER_END = "p$"
+EPOCH_PREFIX = "e#"
+EPOCH_END = "e$"
 WAL_SHARDS = 64
 
 TOPICS_PK = "topics"
@@ -41,6 +48,9 @@ TOPIC_IDS_PK = "topic-ids"
 DELETED_TOPICS_PK = "deleted-topics"
 COUNTERS_PK = "counters"
 PRODUCER_ID_SK = "producer-id"
+BROKERS_PK = "brokers"
+SWEEP_PK = "sweep"
+SWEEP_FLOOR_SK = "floor"
 
 
 def partition_pk(partition: PartitionId) -> str:
@@ -61,6 +71,16 @@ def index_base_offset(sk: str) -> int:
 def producer_sk(producer_id: int) -> str:
     """The `sk` of an evicted producer's row."""
     return f"{PRODUCER_PREFIX}{producer_id}"
+
+
+def epoch_sk(leader_epoch: int) -> str:
+    """The `sk` of the row that holds where a former leader epoch started."""
+    return f"{EPOCH_PREFIX}{leader_epoch:010d}"
+
+
+def epoch_of(sk: str) -> int:
+    """The leader epoch in such a row's `sk`."""
+    return int(sk[len(EPOCH_PREFIX) :])
 
 
 def wal_item_key(object_id: bytes) -> tuple[str, str]:

@@ -82,3 +82,8 @@ class BatchHeader:
     @property
     def is_control(self) -> bool:
         return bool(self.attributes & 0x20)
+
+    @property
+    def delete_horizon_ms(self) -> int | None:
+        """When compaction may drop the batch's tombstones; None where no compaction has seen them yet (KIP-534)."""
+        return self.base_timestamp_ms if self.attributes & 0x40 else None
