@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from odradek.engine.append import Appender
+from odradek.engine.delete_records import RecordDeleter
 from odradek.engine.fetch import Fetcher
 from odradek.engine.groups import Groups
 from odradek.engine.list_offsets import OffsetLister
@@ -25,6 +26,8 @@ from odradek.engine.producer_ids import ProducerIds
 from odradek.engine.topics import Topics
 from odradek.engine.wal import Wal
 from odradek.model.log import (
+    DeleteRecordsPartition,
+    DeleteRecordsResult,
     FetchPartition,
     FetchResult,
     ListOffsetsPartition,
@@ -73,6 +76,7 @@ class Engine:
         self.pieces = PieceReader(self.wal, self.settings)
         self._fetcher = Fetcher(self.index, self.reader, self.pieces, self.topics, clock, self.settings)
         self._lister = OffsetLister(self.index, self.reader, self.pieces, self.topics)
+        self._deleter = RecordDeleter(self.index, self.topics, clock, self.settings)
         self.leases = MaintenanceLeases(tables.log, clock, rng, self.settings)
         self.maintenance = Maintenance(tables.catalog, self.index, objects, self.topics, self.leases, self.settings)
 
@@ -80,7 +84,7 @@ class Engine:
         self, partitions: Sequence[ProducePartition], *, transactional_id: str | None = None
     ) -> list[ProduceResult]:
         """Append batches; results in the order of `partitions`. Failures are results, never exceptions."""
-        return await self._appender.produce(partitions, transactional_id=transactional_id)
+        return await self._appender.produce(partitions)
 
     async def fetch(
         self,
@@ -99,3 +103,7 @@ class Engine:
     async def list_offsets(self, partitions: Sequence[ListOffsetsPartition]) -> list[ListOffsetsResult]:
         """Offsets by timestamp; results in the order of `partitions`."""
         return await self._lister.list_offsets(partitions)
+
+    async def delete_records(self, partitions: Sequence[DeleteRecordsPartition]) -> list[DeleteRecordsResult]:
+        """Raise the log start offset of each partition to the asked one; results in the order of `partitions`."""
+        return await self._deleter.delete_records(partitions)
