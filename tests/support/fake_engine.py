@@ -18,6 +18,8 @@ from odradek.model.group import (
     OffsetFetchResult,
 )
 from odradek.model.log import (
+    DeleteRecordsPartition,
+    DeleteRecordsResult,
     FetchPartition,
     FetchResult,
     ListOffsetsPartition,
@@ -187,3 +189,7 @@ class FakeEngine:
     async def list_offsets(self, partitions: Sequence[ListOffsetsPartition]) -> list[ListOffsetsResult]:
         self.met("list_offsets", partitions)
         return [ListOffsetsResult(p.topic, p.partition, offset=5, timestamp_ms=6) for p in partitions]
+
+    async def delete_records(self, partitions: Sequence[DeleteRecordsPartition]) -> list[DeleteRecordsResult]:
+        self.met("delete_records", partitions)
+        return [DeleteRecordsResult(p.topic, p.partition, low_watermark=p.offset) for p in partitions]

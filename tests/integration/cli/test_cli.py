@@ -60,6 +60,17 @@ def test_records_come_back_with_keys_and_offsets(cli: Cli) -> None:
     assert cli("consume", "letters", "-o", "latest")[1] == ""
 
 
+def test_deleted_records_are_not_consumed(cli: Cli) -> None:
+    cli("topics", "create", "cut", "-p", "1")
+    cli("produce", "cut", stdin=b"1\n2\n3\n4\n")
+    assert cli("topics", "delete-records", "cut", "--before", "2", "-y")[:2] == (0, "cut-0: begins at offset 2\n")
+    assert cli("consume", "cut")[1].split() == ["3", "4"]
+    code, _, said = cli("topics", "delete-records", "cut", "--before", "9", "-p", "0", "-y")
+    assert code == 1
+    assert said.startswith("odradek: OFFSET_OUT_OF_RANGE: partition cut-0: ")
+    assert cli("topics", "delete-records", "cut", "--before", "-1", "-y")[1] == "cut-0: begins at offset 4\n"
+
+
 def test_null_values(cli: Cli) -> None:
     cli("topics", "create", "tombs", "-c", "cleanup.policy=compact")
     assert cli("produce", "tombs", "-K", ":", "--null", stdin=b"k:\n")[0] == 0

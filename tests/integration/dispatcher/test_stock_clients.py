@@ -92,7 +92,7 @@ async def test_confluent_kafka(address: str, asked: set[tuple[int, int]], compre
 
 
 async def test_confluent_kafka_admin(address: str) -> None:
-    from confluent_kafka import KafkaException
+    from confluent_kafka import KafkaException, TopicPartition
     from confluent_kafka.admin import AdminClient, ConfigResource, NewPartitions, NewTopic
 
     def work() -> None:
@@ -107,6 +107,10 @@ async def test_confluent_kafka_admin(address: str) -> None:
         assert admin.describe_configs([resource])[resource].result(10)["retention.ms"].value == "1000"
         assert admin.describe_cluster().result(10).cluster_id == "tcp-front"
         assert admin.list_consumer_groups().result(10).errors == []
+        [deleted] = admin.delete_records([TopicPartition("flights", 1, -1)]).values()
+        assert deleted.result(10).low_watermark >= 0
+        with pytest.raises(KafkaException, match="OFFSET_OUT_OF_RANGE"):
+            next(iter(admin.delete_records([TopicPartition("flights", 0, 2**40)]).values())).result(10)
         admin.delete_topics(["new"])["new"].result(10)
         assert set(admin.list_topics(timeout=10).topics) == {"flights"}
 

@@ -8,7 +8,7 @@ from uuid import UUID
 import pytest
 from odradek.dispatcher.produce import NIL
 from odradek.errors import ErrorCode
-from odradek.model.log import FetchPartition, ListOffsetsPartition
+from odradek.model.log import DeleteRecordsPartition, FetchPartition, ListOffsetsPartition
 from odradek.protocol.api import ApiKey
 from odradek.protocol.versions import SUPPORTED_VERSIONS
 
@@ -123,3 +123,16 @@ async def test_a_partition_asked_twice_is_refused_and_the_others_are_answered() 
         (1, ErrorCode.INVALID_REQUEST),
         (1, ErrorCode.INVALID_REQUEST),
     ]
+
+
+@pytest.mark.parametrize("version", versions(ApiKey.DELETE_RECORDS))
+async def test_delete_records(version: int) -> None:
+    engine = FakeEngine()
+    asked = [{"partition_index": 1, "offset": 40}, {"partition_index": 0, "offset": -1}]
+    asked += [{"partition_index": 2, "offset": n} for n in (1, 2)]
+    answer = await ask(engine, ApiKey.DELETE_RECORDS, version, {"topics": [{"name": "flights", "partitions": asked}]})
+    [(_, partitions)] = engine.calls
+    assert partitions == [DeleteRecordsPartition("flights", 1, 40), DeleteRecordsPartition("flights", 0, -1)]
+    [topic] = answer.topics
+    found = [(p.partition_index, p.low_watermark, p.error_code) for p in topic.partitions]
+    assert found == [(1, 40, 0), (0, -1, 0), *[(2, -1, ErrorCode.INVALID_REQUEST)] * 2], "named twice: refused"

@@ -1,4 +1,4 @@
-"""`odradek topics`: create, list, describe, delete."""
+"""`odradek topics`: create, list, describe, delete, delete-records."""
 
 from __future__ import annotations
 
@@ -73,6 +73,35 @@ def describe(name: Name, bootstrap_servers: Server = DEFAULT_SERVER, data_dir: D
     for entry in sorted(configs.values(), key=lambda each: each.name):
         if not entry.is_default:
             console.print(f"{entry.name} = {entry.value}")
+
+
+@topics.command("delete-records")
+def delete_records(
+    name: Name,
+    before: Annotated[int, typer.Option("--before", help="Offset of the first record to keep; -1: delete all.")],
+    partition: Annotated[
+        list[int] | None, typer.Option("--partition", "-p", help="Only this partition; may be repeated.")
+    ] = None,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
+    bootstrap_servers: Server = DEFAULT_SERVER,
+    data_dir: DataDir = DEFAULT_DATA_DIR,
+) -> None:
+    """Delete the records below an offset: in all partitions, or in those named.
+
+    Example: [bold]odradek topics delete-records orders --before 1000 -p 0[/bold]
+    """
+    from odradek.model.topic_partition import TopicPartition
+
+    with admin(bootstrap_servers, data_dir) as client:
+        places = client.describe_topics([name])[name].partitions
+        if partition:
+            places = tuple(TopicPartition(name, number) for number in partition)
+        what = "all records" if before == -1 else f"the records below offset {before}"
+        if not yes and not typer.confirm(f"Delete {what} of {len(places)} partitions of {name}?"):
+            raise typer.Abort
+        low_watermarks = client.delete_records(dict.fromkeys(places, before))
+    for place in sorted(low_watermarks):
+        typer.echo(f"{place}: begins at offset {low_watermarks[place]}")
 
 
 @topics.command()

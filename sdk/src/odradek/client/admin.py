@@ -31,6 +31,12 @@ R = TypeVar("R")
 
 _DEFAULT_SOURCE = 5  # ConfigSource.DEFAULT_CONFIG
 
+# The response of DeleteRecords has codes without messages.
+_DELETE_RECORDS_MESSAGES = {
+    int(ErrorCode.OFFSET_OUT_OF_RANGE): "records can be deleted up to the high watermark, not beyond",
+    int(ErrorCode.POLICY_VIOLATION): "the topic is only compacted: records are deleted there by tombstones",
+}
+
 OffsetSpec = int | str
 """A timestamp in ms, "earliest" or "latest"."""
 
@@ -110,6 +116,32 @@ class Admin:
         )
         for name in counts:
             self._connection.metadata.forget(name)
+
+    async def delete_records(self, offsets: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
+        """Delete all records below an offset of each partition; -1 stands for its high watermark.
+
+        Returns the low watermark (log start offset) of each after that. Raises KafkaError: OFFSET_OUT_OF_RANGE past the
+        high watermark, POLICY_VIOLATION for a topic that is only compacted, UNKNOWN_TOPIC_OR_PARTITION.
+        """
+        wanted = {TopicPartition(*place): offset for place, offset in offsets.items()}
+        low_watermarks: dict[TopicPartition, int] = {}
+
+        def results(response: calls.DeleteRecordsResponse) -> Iterable[tuple[str, int, str | None]]:
+            for topic in response.topics:
+                for each in topic.partitions:
+                    place = TopicPartition(str(topic.name), int(each.partition_index))
+                    low_watermarks[place] = int(each.low_watermark)
+                    yield f"partition {place}", each.error_code, _DELETE_RECORDS_MESSAGES.get(int(each.error_code))
+
+        if wanted:
+            await self._change(
+                calls.delete_records_request(wanted, timeout_ms=self.config.request_timeout_ms),
+                calls.DeleteRecordsResponse,
+                "DeleteRecords",
+                results,
+                reached=None,
+            )
+        return low_watermarks
 
     async def list_topics(self) -> list[str]:
         """Names of all topics, sorted."""

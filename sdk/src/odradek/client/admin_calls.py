@@ -1,7 +1,7 @@
 """The admin APIs as kio messages.
 
-CreateTopics 7, DeleteTopics 6, CreatePartitions 3, DescribeConfigs 4, ListGroups 5, ConsumerGroupDescribe 0,
-DeleteGroups 2.
+CreateTopics 7, DeleteTopics 6, CreatePartitions 3, DeleteRecords 2, DescribeConfigs 4, ListGroups 5,
+ConsumerGroupDescribe 0, DeleteGroups 2.
 """
 
 from __future__ import annotations
@@ -18,6 +18,8 @@ from kio.schema.create_topics.v7.request import CreatableTopic, CreatableTopicCo
 from kio.schema.create_topics.v7.response import CreateTopicsResponse
 from kio.schema.delete_groups.v2.request import DeleteGroupsRequest
 from kio.schema.delete_groups.v2.response import DeleteGroupsResponse
+from kio.schema.delete_records.v2.request import DeleteRecordsPartition, DeleteRecordsRequest, DeleteRecordsTopic
+from kio.schema.delete_records.v2.response import DeleteRecordsResponse
 from kio.schema.delete_topics.v6.request import DeleteTopicsRequest, DeleteTopicState
 from kio.schema.delete_topics.v6.response import DeleteTopicsResponse
 from kio.schema.describe_configs.v4.request import DescribeConfigsRequest, DescribeConfigsResource
@@ -25,7 +27,7 @@ from kio.schema.describe_configs.v4.response import DescribeConfigsResponse
 from kio.schema.list_groups.v5.request import ListGroupsRequest
 from kio.schema.list_groups.v5.response import ListGroupsResponse
 from kio.schema.types import GroupId, TopicName
-from kio.static.primitive import i8, i16, i32, i32Timedelta
+from kio.static.primitive import i8, i16, i32, i32Timedelta, i64
 
 from odradek.client.admin_types import ConsumerGroupDescription, MemberDescription
 from odradek.model.topic_partition import TopicPartition
@@ -35,12 +37,14 @@ __all__ = [
     "CreatePartitionsResponse",
     "CreateTopicsResponse",
     "DeleteGroupsResponse",
+    "DeleteRecordsResponse",
     "DeleteTopicsResponse",
     "DescribeConfigsResponse",
     "ListGroupsResponse",
     "create_partitions_request",
     "create_topics_request",
     "delete_groups_request",
+    "delete_records_request",
     "delete_topics_request",
     "describe_configs_request",
     "describe_groups_request",
@@ -90,6 +94,20 @@ def create_partitions_request(counts: Mapping[str, int], *, timeout_ms: int) -> 
         ),
         timeout=_timeout(timeout_ms),
         validate_only=False,
+    )
+
+
+def delete_records_request(offsets: Mapping[TopicPartition, int], *, timeout_ms: int) -> DeleteRecordsRequest:
+    by_topic: dict[str, list[DeleteRecordsPartition]] = {}
+    for place, offset in offsets.items():
+        asked = DeleteRecordsPartition(partition_index=i32(place.partition), offset=i64(offset))
+        by_topic.setdefault(place.topic, []).append(asked)
+    return DeleteRecordsRequest(
+        topics=tuple(
+            DeleteRecordsTopic(name=TopicName(topic), partitions=tuple(partitions))
+            for topic, partitions in by_topic.items()
+        ),
+        timeout=_timeout(timeout_ms),
     )
 
 

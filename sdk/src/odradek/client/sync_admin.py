@@ -54,6 +54,9 @@ class Admin:
     def create_partitions(self, counts: Mapping[str, int]) -> None:
         self._loop.call(self._admin.create_partitions(counts))
 
+    def delete_records(self, offsets: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
+        return self._loop.call(self._admin.delete_records(offsets))
+
     def list_topics(self) -> list[str]:
         return self._loop.call(self._admin.list_topics())
 

@@ -120,6 +120,8 @@ class TopicConfig:
     is_compacted: bool
     is_deleting: bool
     is_log_append_time: bool
+    retention_ms: int  # -1: no limit
+    retention_bytes: int  # -1: no limit
 
     @classmethod
     def of(cls, topic: Topic, settings: Settings) -> TopicConfig:
@@ -134,6 +136,8 @@ class TopicConfig:
             is_compacted="compact" in (policy.strip() for policy in policies),
             is_deleting="delete" in (policy.strip() for policy in policies),
             is_log_append_time=value("message.timestamp.type") == "LogAppendTime",
+            retention_ms=int(value("retention.ms")),
+            retention_bytes=int(value("retention.bytes")),
         )
 
 

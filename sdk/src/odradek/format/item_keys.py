@@ -7,9 +7,11 @@ Log table. A partition's items share one `pk`, so a fetch below the tail is one 
     <topic id>#<partition>              i#<base offset, 20 digits>    index row                 (engine/index_row.py)
     <topic id>#<partition>              p#<producer id>               evicted producer          (engine/head.py)
     <topic id>#<partition>              lease                         maintenance lease  (engine/maintenance_lease.py)
-    <topic id>#<partition>              e#<epoch, 10 digits>          start of a former leader epoch  (engine/leader_epochs.py)
+    <topic id>#<partition>              e#<epoch, 10 digits>          a former leader epoch (engine/leader_epochs.py)
     <topic id>#<partition>              clean                         how far compaction is (engine/compaction_state.py)
     w#<yyyymmddhh>#<shard, 2 hex>       <object id, 32 hex>           small WAL item: {"d": bytes}
+    txn#<transactional id>              <number, 20 digits>#...       pending items of a transaction
+                                                                                      (engine/transaction_rows.py)
 
 WAL items are spread over 64 shards an hour (bits of the id's random part), since one DynamoDB partition key takes
 1,000 write units a second; a sweep asks 64 Queries for an hour and needs no scan.
@@ -20,6 +22,8 @@ Catalog table:
     topic-ids       <topic id>      {"name": name}
     deleted-topics  <topic id>      a topic whose heads, rows and objects are still to be removed
     counters        producer-id     {"next": the next free producer id}
+    txn-ids         <trans. id>     a transactional id    (engine/transaction_rows.py)
+    batches         <key>           the last batch that a writer committed
     brokers         <broker id>     a gateway's registration  (engine/brokers.py)
     sweep           floor           the sweep's floor and progress   (engine/sweep_floor.py)
 """
@@ -48,6 +52,9 @@ TOPIC_IDS_PK = "topic-ids"
 DELETED_TOPICS_PK = "deleted-topics"
 COUNTERS_PK = "counters"
 PRODUCER_ID_SK = "producer-id"
+TRANSACTIONAL_IDS_PK = "txn-ids"
+BATCHES_PK = "batches"
+TRANSACTION_PREFIX = "txn#"
 BROKERS_PK = "brokers"
 SWEEP_PK = "sweep"
 SWEEP_FLOOR_SK = "floor"
@@ -97,3 +104,18 @@ def wal_item_pk(hour: datetime, shard: int) -> str:
 def topic_id_sk(topic_id: UUID) -> str:
     """The `sk` of a topic id's row."""
     return str(topic_id)
+
+
+def transaction_pk(transactional_id: str) -> str:
+    """The `pk` of all pending items of a transactional id."""
+    return f"{TRANSACTION_PREFIX}{transactional_id}"
+
+
+def transaction_sk(number: int, rest: str) -> str:
+    """The `sk` of a pending item of the transaction with that number."""
+    return f"{number:020d}#{rest}"
+
+
+def transaction_end_sk(number: int) -> str:
+    """The first `sk` after every pending item of that transaction and earlier ones."""
+    return f"{number:020d}$"

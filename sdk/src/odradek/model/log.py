@@ -81,6 +81,26 @@ class FetchResult:
 
 
 @dataclass(frozen=True, slots=True)
+class DeleteRecordsPartition:
+    """Records to delete: all below the offset; -1 stands for the high watermark."""
+
+    topic: str
+    partition: int
+    offset: int
+
+
+@dataclass(frozen=True, slots=True)
+class DeleteRecordsResult:
+    """The outcome for one partition: its low watermark, which is the log start offset."""
+
+    topic: str
+    partition: int
+    error: ErrorCode = ErrorCode.NONE
+    low_watermark: int = -1
+    message: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class ListOffsetsPartition:
     """One question of ListOffsets: a timestamp in ms since the epoch, or one of the constants above."""
 
