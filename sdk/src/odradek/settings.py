@@ -62,6 +62,10 @@ class Settings:
     sweep_recheck_hours: int = _knob(6, hostile=1)  # hours already swept that are looked at again for late WAL items
     sweep_uploads_max: int = _knob(100_000, hostile=2)  # uploads that a sweep holds in memory at once
     producer_expiry_ms: int = _knob(86_400_000)  # silence after which an evicted producer is forgotten
+    merge_bytes_max: int = _knob(64 * 1024 * 1024, hostile=600)  # stored bytes that all merges of a run hold at once
+    merge_rows_min: int = _knob(16, hostile=1)  # spilled rows from which a merge pays
+    merge_age_ms: int = _knob(600_000, hostile=0)  # age of a spilled row at which it is merged all the same
+    segment_bytes_max: int = _knob(64 * 1024 * 1024, hostile=500)  # caps the topic configuration segment.bytes
     compaction_map_entries_max: int = _knob(1_000_000, hostile=3)  # keys that one pass of compaction keeps in mind
     compaction_segment_bytes_max: int = _knob(64 * 1024 * 1024, hostile=400)  # small segments become one up to this
     compaction_read_bytes: int = _knob(8 * 1024 * 1024, hostile=100)  # of a segment that are read at once

@@ -122,6 +122,8 @@ class TopicConfig:
     is_log_append_time: bool
     retention_ms: int  # -1: no limit
     retention_bytes: int  # -1: no limit
+    segment_bytes: int
+    segment_ms: int
 
     @classmethod
     def of(cls, topic: Topic, settings: Settings) -> TopicConfig:
@@ -138,6 +140,8 @@ class TopicConfig:
             is_log_append_time=value("message.timestamp.type") == "LogAppendTime",
             retention_ms=int(value("retention.ms")),
             retention_bytes=int(value("retention.bytes")),
+            segment_bytes=int(value("segment.bytes")),
+            segment_ms=int(value("segment.ms")),
         )
 
 
