@@ -67,7 +67,6 @@ class Settings:
     merge_age_ms: int = _knob(600_000, hostile=0)  # age of a spilled row at which it is merged all the same
     segment_bytes_max: int = _knob(64 * 1024 * 1024, hostile=500)  # caps the topic configuration segment.bytes
     compaction_map_entries_max: int = _knob(1_000_000, hostile=3)  # keys that one pass of compaction keeps in mind
-    compaction_segment_bytes_max: int = _knob(64 * 1024 * 1024, hostile=400)  # small segments become one up to this
     compaction_read_bytes: int = _knob(8 * 1024 * 1024, hostile=100)  # of a segment that are read at once
     producer_id_block: int = _knob(1, hostile=3)  # ids taken from the counter at once
 
