@@ -18,6 +18,7 @@ from odradek.dispatcher import (
     groups,
     list_offsets,
     metadata,
+    offset_for_leader_epoch,
     offsets,
     produce,
     producer_ids,
@@ -51,6 +52,9 @@ HANDLERS: Mapping[ApiKey, Handler] = {
     ApiKey.DELETE_TOPICS: Handler(topics.handle_delete_topics, topics.refuse_delete_topics),
     ApiKey.DELETE_RECORDS: Handler(delete_records.handle_delete_records, delete_records.refuse_delete_records),
     ApiKey.INIT_PRODUCER_ID: Handler(producer_ids.handle_init_producer_id, producer_ids.refuse_init_producer_id),
+    ApiKey.OFFSET_FOR_LEADER_EPOCH: Handler(
+        offset_for_leader_epoch.handle_offset_for_leader_epoch, offset_for_leader_epoch.refuse_offset_for_leader_epoch
+    ),
     ApiKey.DESCRIBE_CONFIGS: Handler(configs.handle_describe_configs, configs.refuse_describe_configs),
     ApiKey.ALTER_CONFIGS: Handler(configs.handle_alter_configs, configs.refuse_alter_configs),
     ApiKey.CREATE_PARTITIONS: Handler(topics.handle_create_partitions, topics.refuse_create_partitions),

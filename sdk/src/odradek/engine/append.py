@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from odradek.engine.append_decisions import Reject
 from odradek.engine.conditional_append import NOT_APPENDED, AppendTools, ConditionalAppend
 from odradek.engine.head import PartitionHead
+from odradek.engine.leaders import Leaders
 from odradek.engine.partition_index import PartitionIndex
 from odradek.engine.topic_configs import TopicConfig
 from odradek.engine.topics import Topics
@@ -28,12 +29,19 @@ class Appender:
     """Appends for any partition; holds no state between calls."""
 
     def __init__(
-        self, index: PartitionIndex, wal: Wal, topics: Topics, clock: Clock, rng: Rng, settings: Settings
+        self,
+        index: PartitionIndex,
+        leaders: Leaders,
+        wal: Wal,
+        topics: Topics,
+        clock: Clock,
+        rng: Rng,
+        settings: Settings,
     ) -> None:
         self._topics = topics
         self._settings = settings
         self._uploads = Uploads(wal, topics, clock, rng, settings)
-        self._tools = AppendTools(index, wal, clock, rng, settings)
+        self._tools = AppendTools(index, leaders, wal, clock, rng, settings)
 
     async def produce(self, partitions: Sequence[ProducePartition]) -> list[ProduceResult]:
         """Append; results in the order of the request. See Engine.produce."""
@@ -49,7 +57,7 @@ class Appender:
         try:
             stored = await self._uploads.store(uploads)
         except StoreError:
-            return [_result(upload.request, NOT_APPENDED.code, NOT_APPENDED.message) for upload in uploads]
+            return [_result(upload.request, NOT_APPENDED) for upload in uploads]
         return list(await asyncio.gather(*(self._append(upload) for upload in stored)))
 
     # --- one conditional update a partition -----------------------------------------------------------------------
@@ -59,15 +67,16 @@ class Appender:
         # Entries of producers go one by one: each may be a duplicate of its own.
         idempotent = any(entry.producer_id >= 0 for entry in placed)
         base_offset, log_start, stamp = -1, -1, -1
+        expected_offset = upload.request.expected_offset
         for group in ([entry] for entry in placed) if idempotent else (placed,):
-            update = ConditionalAppend(
-                self._tools, upload.partition, upload.bytes_, group, upload.request.expected_offset
-            )
+            update = ConditionalAppend(self._tools, upload.partition, upload.bytes_, group, expected_offset)
             outcome = await update.run()
             if isinstance(outcome, Reject):
                 if update.partition_is_gone:
                     self._topics.forget(upload.topic)
-                return _result(upload.request, outcome.code, outcome.message, update.head)
+                return _result(upload.request, outcome, update.head)
+            if expected_offset is not None:  # nothing may come between the batches either
+                expected_offset = outcome.base_offset + sum(entry.offset_count for entry in group)
             base_offset = outcome.base_offset if base_offset < 0 else base_offset
             stamp = outcome.commit_ms
             log_start = outcome.head.log_start_offset
@@ -82,17 +91,16 @@ class Appender:
         )
 
 
-def _result(
-    request: ProducePartition, code: ErrorCode, message: str, head: PartitionHead | None = None
-) -> ProduceResult:
-    leader = head if head is not None and code is ErrorCode.NOT_LEADER_OR_FOLLOWER else None
+def _result(request: ProducePartition, rejection: Reject, head: PartitionHead | None = None) -> ProduceResult:
+    leader = head if head is not None and rejection.code is ErrorCode.NOT_LEADER_OR_FOLLOWER else None
     return ProduceResult(
         request.topic,
         request.partition,
-        error=code,
-        message=message,
+        error=rejection.code,
+        message=rejection.message,
         topic_id=request.topic_id,
         log_start_offset=head.log_start_offset if head else -1,
         current_leader_id=leader.leader_id if leader else -1,
         current_leader_epoch=leader.leader_epoch if leader else -1,
+        next_offset=rejection.next_offset,
     )

@@ -6,7 +6,7 @@ carries the head, and `after_refusal` reads it in this order:
     1. the entry is in the tail                         an earlier attempt was applied: success
     2. the spill floor has passed the commit time       look in the newest index rows; not there: it never will be, so a
                                                         new commit time is safe (docs/decisions/0002)
-    3. another leader                                   NOT_LEADER_OR_FOLLOWER
+    3. another leader, or another epoch of ours         `NotLeader`: who leads, and may we take over?
     4. the sweep floor has passed the object            upload again under a new id
     5. another next offset than expected                the conditional produce has lost
     6. sequences                                        `decide_sequences`
@@ -21,11 +21,11 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 
 from odradek.engine.head import PartitionHead, ProducerState, encode_producer, next_sequence
+from odradek.engine.leader_decisions import FLEET_CLAIM, Claim
 from odradek.engine.partition_index import SequenceClause
 from odradek.errors import ErrorCode
 from odradek.format.tail_entry import TailEntry, encode_tail_entry
 from odradek.limits import SEQUENCE_MAX
-from odradek.model.cluster import FLEET_BROKER_ID
 from odradek.ports.table import Absent, AnyOf, Compare, Set, all_of
 
 
@@ -49,11 +49,19 @@ class Reject:
 
     code: ErrorCode
     message: str
+    next_offset: int = -1  # of a conditional produce that lost: what it should have expected
 
 
 @dataclass(frozen=True, slots=True)
 class Ahead:
     """A predecessor is missing: it may have been overtaken on the way; wait, then reject with this."""
+
+    rejection: Reject
+
+
+@dataclass(frozen=True, slots=True)
+class NotLeader:
+    """The claim that it went by is no longer the head's: get another one, or reject with this."""
 
     rejection: Reject
 
@@ -77,7 +85,7 @@ class UploadAgain:
     """The object may have been swept."""
 
 
-Verdict = Try | Applied | Reject | Ahead | ReadProducerRow | SearchRows | UploadAgain
+Verdict = Try | Applied | Reject | Ahead | NotLeader | ReadProducerRow | SearchRows | UploadAgain
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +97,11 @@ class KnownRows:
 
 
 def after_refusal(
-    entries: Sequence[TailEntry], expected_offset: int | None, head: PartitionHead, known: KnownRows
+    entries: Sequence[TailEntry],
+    expected_offset: int | None,
+    head: PartitionHead,
+    known: KnownRows,
+    claim: Claim = FLEET_CLAIM,
 ) -> Verdict:
     """What a refused append should do next."""
     first = entries[0]
@@ -98,11 +110,8 @@ def after_refusal(
         return Applied(found)
     if head.spill_floor_ms >= first.commit_ms:
         return SearchRows(head.spill_floor_ms)
-    if head.leader_id != FLEET_BROKER_ID:
-        return Reject(
-            ErrorCode.NOT_LEADER_OR_FOLLOWER,
-            f"broker {head.leader_id} leads this partition at epoch {head.leader_epoch}: send the request to it",
-        )
+    if not claim.holds(head):
+        return NotLeader(not_leader(head))
     if head.sweep_floor > first.object_id:
         return UploadAgain()
     verdict = decide_sequences(entries, head, known)
@@ -111,8 +120,17 @@ def after_refusal(
             ErrorCode.OFFSET_OUT_OF_RANGE,
             f"the partition's next offset is {head.next_offset}, not {expected_offset} as expected: "
             "read up to it and decide again",
+            head.next_offset,
         )
     return verdict
+
+
+def not_leader(head: PartitionHead) -> Reject:
+    """The answer of a broker that does not lead the partition."""
+    return Reject(
+        ErrorCode.NOT_LEADER_OR_FOLLOWER,
+        f"broker {head.leader_id} leads this partition at epoch {head.leader_epoch}: send the request to it",
+    )
 
 
 def decide_sequences(entries: Sequence[TailEntry], head: PartitionHead | None, known: KnownRows) -> Verdict:

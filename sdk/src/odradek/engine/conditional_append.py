@@ -18,6 +18,7 @@ from odradek.engine.append_decisions import (
     Ahead,
     Applied,
     KnownRows,
+    NotLeader,
     ReadProducerRow,
     Reject,
     SearchRows,
@@ -26,12 +27,23 @@ from odradek.engine.append_decisions import (
     Verdict,
     after_refusal,
     decide_sequences,
+    not_leader,
 )
 from odradek.engine.head import PartitionHead, decode_head
+from odradek.engine.leader_decisions import FLEET_CLAIM
+from odradek.engine.leaders import Leaders
 from odradek.engine.partition_index import PartitionIndex
 from odradek.engine.wal import Wal
-from odradek.errors import ConditionFailed, ErrorCode, ItemTooLarge, OutcomeUnknown, StoreError, StoreUnavailable
-from odradek.format.object_id import new_object_id
+from odradek.errors import (
+    ConditionFailed,
+    ErrorCode,
+    ItemTooLarge,
+    KafkaError,
+    OutcomeUnknown,
+    StoreError,
+    StoreUnavailable,
+)
+from odradek.format.object_id import new_object_id, object_id_ms
 from odradek.format.tail_entry import FLAG_LOG_APPEND_TIME, TailEntry, encode_tail_entry
 from odradek.model.topic_partition import PartitionId
 from odradek.ports.clock import Clock
@@ -60,6 +72,7 @@ class AppendTools:
     """What every append works with."""
 
     index: PartitionIndex
+    leaders: Leaders
     wal: Wal
     clock: Clock
     rng: Rng
@@ -98,7 +111,8 @@ class ConditionalAppend:
         self._expected_offset = expected_offset
         self._known = KnownRows()
         self._maybe_applied = False
-        self._entries = _stamped(entries, tools.clock.now_ms())
+        self._entries = stamped(entries, tools.clock.now_ms())
+        self._claim = tools.leaders.claim(partition)
         self.head: PartitionHead | None = None
         self.partition_is_gone = False
 
@@ -108,7 +122,9 @@ class ConditionalAppend:
         started = tools.clock.monotonic()
         deadline = started + tools.settings.request_timeout_ms / 1000
         ahead_until = started + tools.settings.sequence_wait_ms / 1000
-        verdict = decide_sequences(self._entries, None, self._known)
+        verdict: Verdict = decide_sequences(self._entries, None, self._known)
+        if self._claim is None:
+            verdict = NotLeader(not_leader(PartitionHead()))
         attempt = 0
         while attempt == 0 or (
             attempt < tools.settings.append_attempts_max and tools.clock.monotonic() < max(deadline, ahead_until)
@@ -132,6 +148,10 @@ class ConditionalAppend:
                         return rejection
                     await tools.clock.sleep(_AHEAD_POLL_S)
                     await self._reread_head()
+                case NotLeader():
+                    attempt += 1
+                    verdict = await self._claim_anew(verdict)
+                    continue
                 case ReadProducerRow(producer_id):
                     attempt += 1
                     await self._read_producer_row(producer_id)
@@ -146,8 +166,35 @@ class ConditionalAppend:
                         return NOT_APPENDED
             if self.partition_is_gone or self.head is None:
                 return _GONE
-            verdict = after_refusal(self._entries, self._expected_offset, self.head, self._known)
+            verdict = self._next(self.head)
         return self._gave_up(verdict)
+
+    def _next(self, head: PartitionHead) -> Verdict:
+        if self._claim is None:
+            return NotLeader(not_leader(head))
+        return after_refusal(self._entries, self._expected_offset, head, self._known, self._claim)
+
+    async def _claim_anew(self, verdict: NotLeader) -> Verdict:
+        """Take the partition where that is allowed, and decide again by the new claim.
+
+        A gateway's late attempts went by an epoch that is over. The fleet's may still be applied once it leads again:
+        after one of unknown outcome, that another leads now proves nothing.
+        """
+        try:
+            self.head, self._claim = await self._tools.leaders.acquire(self._partition, self.head)
+        except KafkaError as error:
+            return Reject(error.code, error.message)
+        except StoreError:
+            await self._back_off(1)
+            return verdict
+        if self.head is None:
+            self.partition_is_gone = True
+            return _GONE
+        if self._claim is not None:
+            return self._next(self.head)
+        if self._maybe_applied and self._tools.leaders.claim(self._partition) is FLEET_CLAIM:
+            return MAYBE_APPENDED
+        return not_leader(self.head)
 
     def _gave_up(self, verdict: Verdict) -> Appended | Reject:
         """The answer when time or attempts are over: what the last refusal showed, or what is not known."""
@@ -156,6 +203,8 @@ class ConditionalAppend:
                 return Appended(base_offset, self.head, self._entries[0].commit_ms)
             case Reject():
                 return verdict
+            case NotLeader(rejection) if not self._maybe_applied:
+                return rejection
             case SearchRows():
                 return MAYBE_APPENDED  # the entry may be among the spilled ones
             case _:
@@ -164,8 +213,11 @@ class ConditionalAppend:
     async def _attempt(self, verdict: Try, attempt: int) -> Appended | PartitionHead | None:
         """One update: done, the head that refused it, or None where it should simply be sent again."""
         index = self._tools.index
+        assert self._claim is not None
         try:
-            head = await index.append(self._partition, self._entries, verdict.clauses, self._expected_offset)
+            head = await index.append(
+                self._partition, self._entries, verdict.clauses, self._expected_offset, self._claim
+            )
         except ConditionFailed as refused:
             if refused.current is None:
                 self.partition_is_gone = True
@@ -223,7 +275,7 @@ class ConditionalAppend:
         if found is not None:
             return Appended(found, self.head, self._entries[0].commit_ms)
         self._maybe_applied = False
-        self._entries = _stamped(self._entries, max(self._tools.clock.now_ms(), floor_ms + 1))
+        self._entries = stamped(self._entries, max(self._tools.clock.now_ms(), floor_ms + 1))
         return None
 
     async def _find_in_rows(self, entry: TailEntry) -> int | None:
@@ -253,7 +305,9 @@ class ConditionalAppend:
     async def _upload_again(self) -> bool:
         """The partition's own bytes under a new id, for a writer that stalled past the sweep floor."""
         tools = self._tools
-        object_id = new_object_id(tools.clock.now_ms(), tools.rng.random_bytes)
+        # Not before the floor, so that a clock that is behind does not get the new id refused as well.
+        floor_ms = object_id_ms(self.head.sweep_floor) if self.head is not None else 0
+        object_id = new_object_id(max(tools.clock.now_ms(), floor_ms), tools.rng.random_bytes)
         try:
             flags = await tools.wal.upload(object_id, [self._data])
         except StoreError:
@@ -271,7 +325,8 @@ class ConditionalAppend:
         return True
 
 
-def _stamped(entries: Sequence[TailEntry], commit_ms: int) -> list[TailEntry]:
+def stamped(entries: Sequence[TailEntry], commit_ms: int) -> list[TailEntry]:
+    """The entries under a commit time, which is the append time of topics that want one."""
     return [
         replace(
             entry,

@@ -4,6 +4,7 @@
     topics                         the catalog        (topics.py)
     producer_ids                   idempotence        (producer_ids.py)
     groups, offsets                consumer groups    (groups.py, offsets.py)
+    leaders, brokers, epochs       who appends        (leaders.py, brokers.py, leader_epochs.py)
 
 An engine holds no state that matters: any number of them, in any number of processes, may serve one store.
 """
@@ -13,9 +14,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from odradek.engine.append import Appender
+from odradek.engine.brokers import Brokers
 from odradek.engine.delete_records import RecordDeleter
+from odradek.engine.epoch_end_offsets import EpochEndLister
 from odradek.engine.fetch import Fetcher
 from odradek.engine.groups import Groups
+from odradek.engine.leader_epochs import LeaderEpochs
+from odradek.engine.leaders import Leaders
 from odradek.engine.list_offsets import OffsetLister
 from odradek.engine.log_reader import LogReader, PieceReader
 from odradek.engine.maintenance import Maintenance
@@ -25,9 +30,12 @@ from odradek.engine.partition_index import PartitionIndex
 from odradek.engine.producer_ids import ProducerIds
 from odradek.engine.topics import Topics
 from odradek.engine.wal import Wal
+from odradek.model.cluster import FLEET_BROKER_ID
 from odradek.model.log import (
     DeleteRecordsPartition,
     DeleteRecordsResult,
+    EpochEndPartition,
+    EpochEndResult,
     FetchPartition,
     FetchResult,
     ListOffsetsPartition,
@@ -51,6 +59,7 @@ class Engine:
         objects: WAL objects and segments.
         clock, rng: time and chance.
         settings: what the operator chose.
+        broker_id: as which broker it leads partitions: the fleet of functions, or a gateway (`leaders.register`).
     """
 
     def __init__(
@@ -61,6 +70,7 @@ class Engine:
         clock: Clock,
         rng: Rng,
         settings: Settings | None = None,
+        broker_id: int = FLEET_BROKER_ID,
     ) -> None:
         self.settings = settings or Settings()
         self.clock = clock
@@ -71,11 +81,15 @@ class Engine:
         self.producer_ids = ProducerIds(tables.catalog, clock, self.settings)
         self.groups = Groups(tables.groups, self.topics, clock, rng, self.settings)
         self.offsets = GroupOffsets(tables.groups, self.topics, clock, self.settings)
-        self._appender = Appender(self.index, self.wal, self.topics, clock, rng, self.settings)
+        self.brokers = Brokers(tables.catalog, clock, rng, self.settings)
+        self.epochs = LeaderEpochs(tables.log)
+        self.leaders = Leaders(tables.log, self.index, self.brokers, self.epochs, clock, self.settings, broker_id)
+        self._appender = Appender(self.index, self.leaders, self.wal, self.topics, clock, rng, self.settings)
         self.reader = LogReader(self.index)
         self.pieces = PieceReader(self.wal, self.settings)
-        self._fetcher = Fetcher(self.index, self.reader, self.pieces, self.topics, clock, self.settings)
+        self._fetcher = Fetcher(self.index, self.reader, self.pieces, self.topics, self.epochs, clock, self.settings)
         self._lister = OffsetLister(self.index, self.reader, self.pieces, self.topics)
+        self._epoch_ends = EpochEndLister(self.index, self.epochs, self.topics)
         self._deleter = RecordDeleter(self.index, self.topics, clock, self.settings)
         self.leases = MaintenanceLeases(tables.log, clock, rng, self.settings)
         self.maintenance = Maintenance(tables.catalog, self.index, objects, self.topics, self.leases, self.settings)
@@ -103,6 +117,10 @@ class Engine:
     async def list_offsets(self, partitions: Sequence[ListOffsetsPartition]) -> list[ListOffsetsResult]:
         """Offsets by timestamp; results in the order of `partitions`."""
         return await self._lister.list_offsets(partitions)
+
+    async def epoch_end_offsets(self, partitions: Sequence[EpochEndPartition]) -> list[EpochEndResult]:
+        """Where leader epochs ended; results in the order of `partitions`."""
+        return await self._epoch_ends.list_ends(partitions)
 
     async def delete_records(self, partitions: Sequence[DeleteRecordsPartition]) -> list[DeleteRecordsResult]:
         """Raise the log start offset of each partition to the asked one; results in the order of `partitions`."""

@@ -15,6 +15,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from odradek.engine.head import PartitionHead
+from odradek.engine.leader_decisions import check_leader_epoch
+from odradek.engine.leader_epochs import EpochHistory, LeaderEpochs
 from odradek.engine.log_reader import LogReader, Piece, PieceReader, patched
 from odradek.engine.partition_index import PartitionIndex
 from odradek.engine.topics import Topics
@@ -47,6 +49,13 @@ class _Planned:
     wanted: _Wanted
     head: PartitionHead
     pieces: list[Piece]
+    history: EpochHistory | None  # needed for batches from before the present leader epoch
+
+    def epoch_of(self, piece: Piece) -> int:
+        """The leader epoch under which the piece's batch was written; a batch is never of two."""
+        if self.history is None or piece.base_offset >= self.head.epoch_start:
+            return self.head.leader_epoch
+        return self.history.at(piece.base_offset)
 
 
 class Fetcher:
@@ -58,9 +67,11 @@ class Fetcher:
         reader: LogReader,
         pieces: PieceReader,
         topics: Topics,
+        epochs: LeaderEpochs,
         clock: Clock,
         settings: Settings,
     ) -> None:
+        self._epochs = epochs
         self._index = index
         self._reader = reader
         self._pieces = pieces
@@ -128,13 +139,15 @@ class Fetcher:
             try:
                 check_leader_epoch(want.request.current_leader_epoch, head)
                 pieces = await self._choose(want, head, left, is_first=left == max_bytes)
+                is_older = any(not p.is_segment and p.base_offset < head.epoch_start for p in pieces)
+                history = await self._epochs.history(want.partition, head) if is_older else None
             except KafkaError as error:
                 failed.append((want, _failed(want.request, error, head)))
             except (StoreUnavailable, FormatError) as error:
                 failed.append((want, _failed(want.request, _as_kafka(error), head)))
             else:
                 left -= sum(piece.length for piece in pieces)
-                planned.append(_Planned(want, head, pieces))
+                planned.append(_Planned(want, head, pieces, history))
         return planned, failed
 
     async def _choose(self, want: _Wanted, head: PartitionHead, left: int, *, is_first: bool) -> list[Piece]:
@@ -186,14 +199,6 @@ class Fetcher:
         return want, _failed(want.request, error, plan.head)
 
 
-def check_leader_epoch(current_leader_epoch: int, head: PartitionHead) -> None:
-    """Raises KafkaError where the client's leader epoch is not the head's (KIP-320); -1 is not checked."""
-    if 0 <= current_leader_epoch < head.leader_epoch:
-        raise KafkaError(ErrorCode.FENCED_LEADER_EPOCH, f"the leader epoch is {head.leader_epoch}: refresh metadata")
-    if current_leader_epoch > head.leader_epoch:
-        raise KafkaError(ErrorCode.UNKNOWN_LEADER_EPOCH, f"the leader epoch is {head.leader_epoch} yet")
-
-
 def _as_kafka(error: StoreUnavailable | FormatError) -> KafkaError:
     return KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, _DAMAGED) if isinstance(error, FormatError) else _STORE_BUSY
 
@@ -201,7 +206,7 @@ def _as_kafka(error: StoreUnavailable | FormatError) -> KafkaError:
 def _result(plan: _Planned, data: Sequence[memoryview]) -> FetchResult:
     records: list[Buffer] = []
     for piece, stored in zip(plan.pieces, data, strict=True):
-        records += patched(piece, stored, plan.head.leader_epoch)
+        records += patched(piece, stored, plan.epoch_of(piece))
     return FetchResult(
         plan.wanted.request.topic,
         plan.wanted.request.partition,

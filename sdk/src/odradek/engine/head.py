@@ -10,7 +10,7 @@ the item is kept under 1 KB, where a write costs one unit:
     t   tail: packed tail entries, oldest first (format/tail_entry.py)
     sf  spill floor, ms: an append whose commit time is not above it is refused (docs/decisions/0002)
     wf  sweep floor, object id: an append whose object is below it is refused, since the sweep may have deleted it
-    li  leader id        le  leader epoch
+    li  leader id        le  leader epoch        es  start offset of that epoch (engine/leader_epochs.py)
     by  bytes appended since creation
     p   producers: id -> {e: epoch, s: next sequence, r: recent batches that left the tail}
     pv  evictions: how many times a producer left `p` for a row of its own
@@ -70,6 +70,7 @@ class PartitionHead:
     sweep_floor: bytes = NO_FLOOR
     leader_id: int = FLEET_BROKER_ID
     leader_epoch: int = 0
+    epoch_start: int = 0
     appended_bytes: int = 0
     producers: Mapping[int, ProducerState] = field(default_factory=dict)
     evictions: int = 0
@@ -142,6 +143,7 @@ def encode_head(head: PartitionHead) -> Item:
         "wf": head.sweep_floor,
         "li": head.leader_id,
         "le": head.leader_epoch,
+        "es": head.epoch_start,
         "by": head.appended_bytes,
         "p": {str(producer_id): encode_producer(state) for producer_id, state in head.producers.items()},
         "pv": head.evictions,
@@ -160,6 +162,7 @@ def decode_head(item: Item) -> PartitionHead:
         sweep_floor=attribute(item, "wf", bytes),
         leader_id=attribute(item, "li", int),
         leader_epoch=attribute(item, "le", int),
+        epoch_start=attribute(item, "es", int),
         appended_bytes=attribute(item, "by", int),
         producers={int(key): decode_producer(value) for key, value in attribute(item, "p", dict).items()},
         evictions=attribute(item, "pv", int),

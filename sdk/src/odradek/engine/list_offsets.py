@@ -8,8 +8,8 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Callable, Sequence
 
-from odradek.engine.fetch import check_leader_epoch
 from odradek.engine.head import PartitionHead
+from odradek.engine.leader_decisions import check_leader_epoch
 from odradek.engine.log_reader import LogReader, Piece, PieceReader, entry_piece, patched, row_pieces
 from odradek.engine.partition_index import PartitionIndex
 from odradek.engine.topics import Topics

@@ -21,6 +21,7 @@ from odradek.engine.head import (
     encode_recent,
 )
 from odradek.engine.index_row import IndexRow, decode_index_row, encode_index_row
+from odradek.engine.leader_decisions import FLEET_CLAIM, Claim
 from odradek.engine.maintenance_lease import LeaseLost, MaintenanceLease
 from odradek.errors import ConditionFailed, OutcomeUnknown, TransactionCanceled
 from odradek.format.item_keys import (
@@ -34,7 +35,6 @@ from odradek.format.item_keys import (
 )
 from odradek.format.tail_entry import TailEntry, decode_tail_entry, encode_tail_entry
 from odradek.limits import TABLE_TRANSACTION_ITEMS_MAX
-from odradek.model.cluster import FLEET_BROKER_ID
 from odradek.model.topic_partition import PartitionId
 from odradek.ports.table import (
     Absent,
@@ -60,7 +60,7 @@ from odradek.ports.table import (
 from odradek.settings import Settings
 
 # What a head item takes without tail and producers, and what an entry of either adds (DynamoDB's rules).
-_HEAD_BYTES = 140
+_HEAD_BYTES = 146
 _TAIL_ENTRY_BYTES = 61
 _PRODUCER_BYTES = 30
 # A spill is tried by the append that crosses the bound, and again by every fourth after it in case that one died.
@@ -107,11 +107,13 @@ class PartitionIndex:
         item = await self._log.get(head_key(partition))
         return None if item is None else decode_head(item)
 
-    async def read_heads(self, partitions: Sequence[PartitionId]) -> list[PartitionHead | None]:
-        """The heads in the order asked, by consistent reads in one batch."""
-        if len(partitions) == 1:
+    async def read_heads(
+        self, partitions: Sequence[PartitionId], *, consistent: bool = True
+    ) -> list[PartitionHead | None]:
+        """The heads in the order asked, in batches of a hundred. Raises StoreUnavailable, FormatError."""
+        if len(partitions) == 1 and consistent:
             return [await self.read_head(partitions[0])]
-        items = await self._log.get_many([head_key(partition) for partition in partitions])
+        items = await self._log.get_many([head_key(partition) for partition in partitions], consistent=consistent)
         return [None if item is None else decode_head(item) for item in items]
 
     async def append(
@@ -120,6 +122,7 @@ class PartitionIndex:
         entries: Sequence[TailEntry],
         clauses: Sequence[SequenceClause],
         expected_offset: int | None,
+        claim: Claim = FLEET_CLAIM,
     ) -> PartitionHead:
         """Append entries that share one object and one commit time; the new head says where they went.
 
@@ -128,7 +131,7 @@ class PartitionIndex:
         first = entries[0]
         packed = tuple(encode_tail_entry(entry) for entry in entries)
         conditions: list[Condition] = [
-            Compare(("li",), "=", FLEET_BROKER_ID),
+            claim.condition,
             Compare(("wf",), "<=", first.object_id),
             Compare(("sf",), "<", first.commit_ms),
             Not(Contains(("t",), packed[0])),

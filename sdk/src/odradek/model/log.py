@@ -45,6 +45,7 @@ class ProduceResult:
     current_leader_id: int = -1
     current_leader_epoch: int = -1
     topic_id: UUID | None = None
+    next_offset: int = -1  # where the log ends: told to a conditional produce that expected another offset
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,4 +121,26 @@ class ListOffsetsResult:
     offset: int = -1
     timestamp_ms: int = -1
     leader_epoch: int = -1
+    message: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class EpochEndPartition:
+    """One question of OffsetForLeaderEpoch."""
+
+    topic: str
+    partition: int
+    leader_epoch: int
+    current_leader_epoch: int = -1
+
+
+@dataclass(frozen=True, slots=True)
+class EpochEndResult:
+    """The largest epoch up to the asked one under which anything was written, and where it ended; -1, -1: unknown."""
+
+    topic: str
+    partition: int
+    error: ErrorCode = ErrorCode.NONE
+    leader_epoch: int = -1
+    end_offset: int = -1
     message: str | None = None
