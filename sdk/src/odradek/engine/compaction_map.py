@@ -1,0 +1,48 @@
+"""The offset map of a compaction: the last offset of each key, for as many keys as it may hold.
+
+    16-byte digest of the key (BLAKE2b)  ->  offset of the key's last record
+
+No key is kept, so an entry costs the same however long keys are: about 150 bytes of a CPython dict (digest, integer
+and slot; a test measures it), 150 MB for the default of a million entries. An open-addressed table in one
+bytearray takes a fifth of that, and ten times the time, which is what a compaction waits for.
+
+Two keys of one digest would be taken for one; for a million random keys the odds are 1 in 10^26, and nobody knows how
+to make such a pair of BLAKE2b-128 on purpose in less than 2^64 tries. (Kafka's cleaner does the same with MD5.)
+"""
+
+from __future__ import annotations
+
+from hashlib import blake2b
+
+DIGEST_BYTES = 16
+
+
+def key_digest(key: bytes) -> bytes:
+    """What stands for a key in the map."""
+    return blake2b(key, digest_size=DIGEST_BYTES).digest()
+
+
+class OffsetMap:
+    """Last offsets by key, at most `entries_max` keys."""
+
+    __slots__ = ("_entries_max", "_offsets")
+
+    def __init__(self, entries_max: int) -> None:
+        self._entries_max = entries_max
+        self._offsets: dict[bytes, int] = {}
+
+    def __len__(self) -> int:
+        return len(self._offsets)
+
+    def put(self, key: bytes, offset: int) -> bool:
+        """Note a record; offsets come in rising order. False where the key is new and the map is full."""
+        digest = key_digest(key)
+        offsets = self._offsets
+        if len(offsets) >= self._entries_max and digest not in offsets:
+            return False
+        offsets[digest] = offset
+        return True
+
+    def latest(self, key: bytes) -> int:
+        """The key's last offset, -1 where the map does not know the key."""
+        return self._offsets.get(key_digest(key), -1)
