@@ -69,7 +69,9 @@ class Appender:
         base_offset, log_start, stamp = -1, -1, -1
         expected_offset = upload.request.expected_offset
         for group in ([entry] for entry in placed) if idempotent else (placed,):
-            update = ConditionalAppend(self._tools, upload.partition, upload.bytes_, group, expected_offset)
+            start = group[0].position - placed[0].position
+            data = upload.bytes_[start : start + sum(entry.length for entry in group)]
+            update = ConditionalAppend(self._tools, upload.partition, data, group, expected_offset)
             outcome = await update.run()
             if isinstance(outcome, Reject):
                 if update.partition_is_gone:

@@ -92,7 +92,7 @@ class ConditionalAppend:
     """One append in flight.
 
     Args:
-        data: the partition's bytes of the request, for the case that they must be uploaded again.
+        data: the bytes of the entries, for the case that they must be uploaded again.
         entries: entries of one chain, uploaded, without a commit time.
         expected_offset: append only if this is the next offset; None: wherever it comes.
     """
@@ -303,7 +303,7 @@ class ConditionalAppend:
             limit *= 4
 
     async def _upload_again(self) -> bool:
-        """The partition's own bytes under a new id, for a writer that stalled past the sweep floor."""
+        """The entries' own bytes under a new id, for a writer that stalled past the sweep floor."""
         tools = self._tools
         # Not before the floor, so that a clock that is behind does not get the new id refused as well.
         floor_ms = object_id_ms(self.head.sweep_floor) if self.head is not None else 0
