@@ -1,4 +1,4 @@
-"""Machines differ in speed, so no example has a deadline here; pytest's timeout ends what hangs."""
+"""hypothesis for all property tests: machines differ in speed, so no example has a deadline; pytest ends what hangs."""
 
 from __future__ import annotations
 
