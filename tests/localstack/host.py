@@ -1,8 +1,8 @@
 """LocalStack in host mode: from the package index alone, no Docker, no token. Python 3.13 is required by LocalStack.
 
-    .localstack/env     an environment of its own (some 350 MB, made once; its pins fit each other)
-    .localstack/root    what LocalStack writes; emptied at every start
-    .localstack/log     what it says
+.localstack/env     an environment of its own (some 350 MB, made once; its pins fit each other)
+.localstack/root    what LocalStack writes; emptied at every start
+.localstack/log     what it says
 """
 
 from __future__ import annotations

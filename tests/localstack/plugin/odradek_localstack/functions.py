@@ -30,7 +30,9 @@ class LocalExecutor(RuntimeExecutor):
     def __init__(self, id: str, function_version: FunctionVersion) -> None:
         super().__init__(id, function_version)
         self._process: subprocess.Popen[bytes] | None = None
-        self._log = tempfile.NamedTemporaryFile(prefix=f"function-{id}-", suffix=".log")
+        self._log = tempfile.NamedTemporaryFile(  # noqa: SIM115 - lives as long as the environment
+            prefix=f"function-{id}-", suffix=".log"
+        )
 
     def start(self, env_vars: dict[str, Any]) -> None:
         self.prepare_version(self.function_version)  # the code may have been another version's too, and be gone
@@ -72,7 +74,8 @@ class LocalExecutor(RuntimeExecutor):
         return f"http://127.0.0.1:{config.GATEWAY_LISTEN[0].port}"
 
     def invoke(self, payload: dict[str, str]) -> InvocationResult:
-        assert self._process is not None and self._process.stdin is not None
+        assert self._process is not None
+        assert self._process.stdin is not None
         request = {
             "event": json.loads(payload["payload"] or "null"),
             "request_id": payload["invoke-id"],
@@ -104,7 +107,8 @@ class LocalExecutor(RuntimeExecutor):
         function_version.config.code.destroy_cached()
 
     def _answer(self) -> dict[str, Any]:
-        assert self._process is not None and self._process.stdout is not None
+        assert self._process is not None
+        assert self._process.stdout is not None
         line = self._process.stdout.readline()
         if not line:
             return {"error": {"errorType": "Runtime.ExitError", "errorMessage": self.get_logs()[-1000:]}}
