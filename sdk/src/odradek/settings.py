@@ -52,6 +52,9 @@ class Settings:
     group_session_timeout_ms: int = _knob(45_000, hostile=30)
     group_members_max: int = _knob(250, hostile=3)  # a heartbeat reads all members of its group
     group_attempts_max: int = _knob(30, hostile=4)  # conditional writes of a heartbeat before COORDINATOR_NOT_AVAILABLE
+    group_session_timeout_ms_min: int = _knob(6_000, hostile=10)  # what a member of a classic group may ask for
+    group_session_timeout_ms_max: int = _knob(1_800_000)
+    group_initial_rebalance_delay_ms: int = _knob(500, hostile=0)  # a classic group's first round waits for more members
     offset_metadata_bytes_max: int = _knob(4_096)
     transaction_timeout_ms_max: int = _knob(900_000)
     maintenance_parallelism: int = _knob(8, hostile=1)  # partitions that one maintenance run works on at once

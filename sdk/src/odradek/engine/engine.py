@@ -3,6 +3,7 @@
     produce, fetch, list_offsets   the log            (append.py, fetch.py, list_offsets.py)
     topics                         the catalog        (topics.py)
     producer_ids                   idempotence        (producer_ids.py)
+    transactions                   many at once       (transactions.py)
     groups, offsets                consumer groups    (groups.py, offsets.py)
     leaders, brokers, epochs       who appends        (leaders.py, brokers.py, leader_epochs.py)
 
@@ -15,6 +16,7 @@ from collections.abc import Sequence
 
 from odradek.engine.append import Appender
 from odradek.engine.brokers import Brokers
+from odradek.engine.classic_groups import ClassicGroups
 from odradek.engine.delete_records import RecordDeleter
 from odradek.engine.epoch_end_offsets import EpochEndLister
 from odradek.engine.fetch import Fetcher
@@ -23,13 +25,22 @@ from odradek.engine.leader_epochs import LeaderEpochs
 from odradek.engine.leaders import Leaders
 from odradek.engine.list_offsets import OffsetLister
 from odradek.engine.log_reader import LogReader, PieceReader
-from odradek.engine.maintenance import Maintenance
+from odradek.engine.maintenance import Maintenance, Upkeep
 from odradek.engine.maintenance_lease import MaintenanceLeases
 from odradek.engine.offsets import GroupOffsets
+from odradek.engine.orphans import Orphans
 from odradek.engine.partition_index import PartitionIndex
+from odradek.engine.producer_expiry import ProducerExpiry
 from odradek.engine.producer_ids import ProducerIds
+from odradek.engine.retention import Retention
+from odradek.engine.segment_reader import SegmentIndexes
+from odradek.engine.sweep import Sweep
+from odradek.engine.timestamp_lookup import TimestampLookup
 from odradek.engine.topics import Topics
+from odradek.engine.transactions import Transactions
+from odradek.engine.upload import Uploads
 from odradek.engine.wal import Wal
+from odradek.engine.wal_uploads import WalUploads
 from odradek.model.cluster import FLEET_BROKER_ID
 from odradek.model.log import (
     DeleteRecordsPartition,
@@ -80,24 +91,59 @@ class Engine:
         self.topics = Topics(tables.catalog, self.index, clock, rng, self.settings)
         self.producer_ids = ProducerIds(tables.catalog, clock, self.settings)
         self.groups = Groups(tables.groups, self.topics, clock, rng, self.settings)
+        self.classic_groups = ClassicGroups(tables.groups, clock, rng, self.settings)
         self.offsets = GroupOffsets(tables.groups, self.topics, clock, self.settings)
         self.brokers = Brokers(tables.catalog, clock, rng, self.settings)
         self.epochs = LeaderEpochs(tables.log)
         self.leaders = Leaders(tables.log, self.index, self.brokers, self.epochs, clock, self.settings, broker_id)
         self._appender = Appender(self.index, self.leaders, self.wal, self.topics, clock, rng, self.settings)
-        self.reader = LogReader(self.index)
+        self.transactions = Transactions(
+            tables,
+            self.index,
+            self.topics,
+            self.producer_ids,
+            self.offsets,
+            Uploads(self.wal, self.topics, clock, rng, self.settings),
+            clock,
+            self.settings,
+        )
+        self.segments = SegmentIndexes(objects)
+        self.reader = LogReader(self.index, self.segments)
         self.pieces = PieceReader(self.wal, self.settings)
         self._fetcher = Fetcher(self.index, self.reader, self.pieces, self.topics, self.epochs, clock, self.settings)
-        self._lister = OffsetLister(self.index, self.reader, self.pieces, self.topics)
+        lookups = TimestampLookup(self.index, self.segments, self.pieces)
+        self._lister = OffsetLister(self.index, lookups, self.topics)
         self._epoch_ends = EpochEndLister(self.index, self.epochs, self.topics)
         self._deleter = RecordDeleter(self.index, self.topics, clock, self.settings)
         self.leases = MaintenanceLeases(tables.log, clock, rng, self.settings)
-        self.maintenance = Maintenance(tables.catalog, self.index, objects, self.topics, self.leases, self.settings)
+        self.orphans = Orphans(self.index, objects, self.leases)
+        self.sweep = Sweep(
+            tables.catalog, self.index, WalUploads(tables.log, objects), self.topics, clock, self.settings
+        )
+        upkeeps: list[Upkeep] = [
+            self.orphans,
+            Retention(self.index, objects, self.leases, clock),
+            ProducerExpiry(tables.log, clock, self.settings),
+        ]
+        self.maintenance = Maintenance(
+            tables.catalog, self.index, objects, self.topics, self.leases, self.settings, upkeeps, self.sweep
+        )
 
     async def produce(
-        self, partitions: Sequence[ProducePartition], *, transactional_id: str | None = None
+        self,
+        partitions: Sequence[ProducePartition],
+        *,
+        transactional_id: str | None = None,
+        announces: bool = True,
     ) -> list[ProduceResult]:
-        """Append batches; results in the order of `partitions`. Failures are results, never exceptions."""
+        """Append batches; results in the order of `partitions`. Failures are results, never exceptions.
+
+        Args:
+            transactional_id: take the batches into its open transaction instead (base offset -1: see transactions.py).
+            announces: whether that takes new partitions into the transaction (KIP-890), or AddPartitionsToTxn did.
+        """
+        if transactional_id is not None:
+            return await self.transactions.produce(transactional_id, partitions, announces=announces)
         return await self._appender.produce(partitions)
 
     async def fetch(

@@ -10,7 +10,10 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
+from dataclasses import replace
 
+from odradek.engine.classic_rows import session_key
+from odradek.engine.classic_sessions import alive as alive_classic
 from odradek.engine.group_decisions import LEASES_PER_STEP, Circumstances, by_topic, decide_expiry
 from odradek.engine.group_requests import check_group_id
 from odradek.engine.group_rows import (
@@ -32,6 +35,7 @@ from odradek.errors import (
     StoreUnavailable,
     TransactionCanceled,
 )
+from odradek.model.classic_group import ClassicState
 from odradek.model.group import GroupDescription, GroupListing, MemberDescription
 from odradek.ports.clock import Clock
 from odradek.ports.table import Absent, Compare, Condition, Delete, Operation, Row, all_of
@@ -49,14 +53,8 @@ async def list_groups(
         group_ids = [row.key.sk for row in await store.table.query(LISTING_PK)]
     except StoreUnavailable as error:
         raise _unavailable() from error
-    listings = []
-    for view in await _read_all(store, group_ids):
-        if view.group is not None:
-            is_simple = view.group.epoch == 0  # it has only ever had offsets
-            kind = ("classic", "") if is_simple else ("consumer", "consumer")
-            listings.append(
-                GroupListing(view.group_id, state_of(view.group, alive(view.members.values(), now_ms)), *kind)
-            )
+    views = await _read_all(store, group_ids)
+    listings = [_listing(view, view.group, now_ms) for view in views if view.group is not None]
     wanted_states, wanted_types = {state.lower() for state in states}, {kind.lower() for kind in types}
     return [
         listing
@@ -64,6 +62,16 @@ async def list_groups(
         if (not wanted_states or listing.state.lower() in wanted_states)
         and (not wanted_types or listing.group_type.lower() in wanted_types)
     ]
+
+
+def _listing(view: GroupView, group: GroupState, now_ms: int) -> GroupListing:
+    if group.classic is not None:
+        state = group.classic.state if alive_classic(group.classic, view.sessions, now_ms) else ClassicState.EMPTY
+        return GroupListing(view.group_id, state.value, "classic", group.classic.protocol_type)
+    state_name = state_of(group, alive(view.members.values(), now_ms))
+    if group.epoch == 0:  # it has only ever had offsets
+        return GroupListing(view.group_id, state_name, "classic", "")
+    return GroupListing(view.group_id, state_name)
 
 
 async def describe_groups(store: GroupStore, now_ms: int, group_ids: Sequence[str]) -> list[GroupDescription]:
@@ -86,12 +94,14 @@ async def delete_group(store: GroupStore, clock: Clock, settings: Settings, grou
             view = await store.read(group_id)
             if view.group is None:
                 return ErrorCode.NONE if attempt else ErrorCode.GROUP_ID_NOT_FOUND
-            if alive(view.members.values(), clock.now_ms()):
+            if has_living_members(view, clock.now_ms()):
                 return ErrorCode.NON_EMPTY_GROUP
             if view.members:
                 await evict(store, clock, settings, view)
                 continue
             leases = await store.table.query(group_pk(group_id), sk_from=LEASE_PREFIX, sk_to=LEASES_END)
+            for member_id in sorted(view.sessions):
+                await store.table.delete(Delete(session_key(group_id, member_id)))
             while len(leases) > LEASES_PER_STEP:
                 await store.table.transact([_delete_lease(row) for row in leases[:LEASES_PER_STEP]])
                 leases = leases[LEASES_PER_STEP:]
@@ -108,6 +118,14 @@ async def delete_group(store: GroupStore, clock: Clock, settings: Settings, grou
         else:
             return ErrorCode.NONE
     return ErrorCode.COORDINATOR_NOT_AVAILABLE
+
+
+def has_living_members(view: GroupView, now_ms: int) -> bool:
+    """Whether a member of either protocol does not seem dead by the clock."""
+    classic = view.group.classic if view.group is not None else None
+    if classic is not None and alive_classic(classic, view.sessions, now_ms):
+        return True
+    return bool(alive(view.members.values(), now_ms))
 
 
 async def evict(store: GroupStore, clock: Clock, settings: Settings, view: GroupView) -> None:
@@ -137,6 +155,18 @@ def _described(view: GroupView, now_ms: int) -> GroupDescription:
     if view.group is None:
         return GroupDescription(
             view.group_id, ErrorCode.GROUP_ID_NOT_FOUND, f"group {view.group_id!r} does not exist", "Dead"
+        )
+    if view.group.classic is not None:
+        classic = view.group.classic
+        living = tuple(alive_classic(classic, view.sessions, now_ms))
+        state = classic.state if living else ClassicState.EMPTY
+        return GroupDescription(
+            view.group_id,
+            state=state.value,
+            group_epoch=classic.generation,
+            assignment_epoch=classic.generation,
+            assignor=classic.protocol or "",
+            classic=replace(classic, members=living),
         )
     members = alive(view.members.values(), now_ms)
     return GroupDescription(

@@ -6,6 +6,8 @@
     g#<group>    m#<member id>               a member                 join .. leave or expiry
     g#<group>    o#<topic id>#<partition>    a lease: owner, offset   first grant or commit .. DeleteGroups
 
+A group of the classic protocol has another item under the same key, and sessions beside it (classic_rows.py).
+
 `g#` keeps a group named "groups" apart from the listing. "group" and "m#" sort next to each other and before "o#",
 so one Query reads a group with its members and no lease.
 
@@ -31,6 +33,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from uuid import UUID
 
+from odradek.engine.classic_rows import decode_classic, is_classic
 from odradek.engine.fields import attribute, check_version
 from odradek.engine.group_partitions import decode_partitions, decode_target, encode_partitions, encode_target
 from odradek.engine.group_state import GroupState, LeaseState, MemberState, Watch
@@ -98,6 +101,16 @@ def encode_group(group: GroupState) -> Item:
 def decode_group(group_id: str, item: Item) -> GroupState:
     """Raises FormatError where the item is damaged or of another version."""
     check_version(item, VERSION, f"group {group_id}")
+    if is_classic(item):
+        classic = decode_classic(item)
+        return GroupState(
+            group_id,
+            version=attribute(item, "n", int),
+            epoch=classic.generation,
+            assignor=classic.protocol or "",
+            member_count=len(classic.members),
+            classic=classic,
+        )
     return GroupState(
         group_id=group_id,
         version=attribute(item, "n", int),

@@ -10,6 +10,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
+from odradek.engine.classic_rows import Session
+from odradek.model.classic_group import ClassicGroup
 from odradek.model.group import LEAVE_STATIC_EPOCH
 from odradek.model.topic_partition import OffsetAndMetadata, PartitionId
 
@@ -76,6 +78,7 @@ class GroupState:
     target: Mapping[str, frozenset[PartitionId]] = field(default_factory=dict)  # by member id
     topics_digest: bytes = b""  # of the subscribed topics that the target was computed from
     member_count: int = 0
+    classic: ClassicGroup | None = None  # a group of the classic protocol; then the epoch is its generation
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,6 +99,7 @@ class GroupView:
     group_id: str
     group: GroupState | None = None
     members: Mapping[str, MemberState] = field(default_factory=dict)
+    sessions: Mapping[str, Session] = field(default_factory=dict)  # of classic members, by member id
 
     def static_member(self, instance_id: str) -> MemberState | None:
         """The member with this instance id."""

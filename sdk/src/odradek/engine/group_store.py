@@ -7,6 +7,7 @@ whole to the state it was decided on, or not at all.
 
 from __future__ import annotations
 
+from odradek.engine.classic_rows import SESSION_PREFIX, Session, decode_session
 from odradek.engine.group_decisions import LEASES_PER_STEP, Grant, Release, Transition
 from odradek.engine.group_partitions import TARGET_BYTES_MAX
 from odradek.engine.group_rows import (
@@ -58,13 +59,16 @@ class GroupStore:
         rows = await self.table.query(group_pk(group_id), sk_from=GROUP_SK, sk_to=MEMBERS_END)
         group: GroupState | None = None
         members: dict[str, MemberState] = {}
+        sessions: dict[str, Session] = {}
         for key, item in rows:
             if key.sk == GROUP_SK:
                 group = decode_group(group_id, item)
             elif key.sk.startswith(MEMBER_PREFIX):
                 member_id = key.sk.removeprefix(MEMBER_PREFIX)
                 members[member_id] = decode_member(member_id, item)
-        return GroupView(group_id, group, members)
+            elif key.sk.startswith(SESSION_PREFIX):
+                sessions[key.sk.removeprefix(SESSION_PREFIX)] = decode_session(item)
+        return GroupView(group_id, group, members, sessions)
 
     async def read_group(self, group_id: str) -> GroupState | None:
         """The group alone. Raises StoreUnavailable, FormatError."""

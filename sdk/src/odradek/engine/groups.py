@@ -109,7 +109,7 @@ class Groups:
         while failures < self._settings.group_attempts_max and steps < STEPS_MAX:
             nonce = self._rng.random_bytes(_NONCE_BYTES)
             try:
-                view = await self._store.read(request.group_id)
+                view = self._of_this_protocol(await self._store.read(request.group_id))
                 own = view.members.get(request.member_id)
                 if removing is not None and own is None:
                     return removing
@@ -134,6 +134,20 @@ class Groups:
             ErrorCode.COORDINATOR_NOT_AVAILABLE,
             f"group {request.group_id} is changing too fast or its table does not answer: send the heartbeat again",
         )
+
+    def _of_this_protocol(self, view: GroupView) -> GroupView:
+        """The view, in which a classic group without members is an empty group of this protocol.
+
+        Raises KafkaError(GROUP_ID_NOT_FOUND) where classic members live in it, as Kafka answers.
+        """
+        if view.group is None or view.group.classic is None:
+            return view
+        if group_admin.has_living_members(view, self._clock.now_ms()):
+            raise KafkaError(
+                ErrorCode.GROUP_ID_NOT_FOUND,
+                f"group {view.group_id} has members of the classic protocol: wait until they have left",
+            )
+        return replace(view, group=replace(view.group, classic=None, assignor="uniform", member_count=0))
 
     async def _decide(self, view: GroupView, request: GroupHeartbeat, nonce: bytes, *, is_taken_in: bool) -> Transition:
         """Decide on remembered topics where the group stays as it is, on fresh ones where it changes."""

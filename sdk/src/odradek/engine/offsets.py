@@ -10,7 +10,9 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Mapping, Sequence
 
-from odradek.engine.group_admin import evict
+from odradek.engine.classic_groups import MEMBER_ID
+from odradek.engine.classic_offsets import ClassicOffsets
+from odradek.engine.group_admin import evict, has_living_members
 from odradek.engine.group_requests import check_group_id
 from odradek.engine.group_rows import (
     LEASE_PREFIX,
@@ -20,7 +22,6 @@ from odradek.engine.group_rows import (
     lease_key,
     lease_partition,
 )
-from odradek.engine.group_sessions import alive
 from odradek.engine.group_state import GroupState, MemberState
 from odradek.engine.group_store import GroupStore, create_group_operations
 from odradek.engine.offset_decisions import (
@@ -31,6 +32,7 @@ from odradek.engine.offset_decisions import (
     decide_refusal,
     explain_refusal,
 )
+from odradek.engine.offset_deletion import delete_offsets
 from odradek.engine.topics import Topics
 from odradek.errors import (
     ConditionFailed,
@@ -57,6 +59,7 @@ class GroupOffsets:
 
     def __init__(self, groups: Table, topics: Topics, clock: Clock, settings: Settings) -> None:
         self._store = GroupStore(groups)
+        self._classic = ClassicOffsets(groups, topics, clock, settings)
         self._topics = topics
         self._clock = clock
         self._settings = settings
@@ -85,6 +88,10 @@ class GroupOffsets:
         committer = Committer(member_id, member_epoch, instance_id)
         if committer.is_simple and offsets:
             await self._make_room_for_simple(group_id)
+        if not committer.is_simple and MEMBER_ID.search(member_id):
+            results = await self._classic.commit(group_id, offsets, committer)
+            if results is not None:
+                return results
         limit = asyncio.Semaphore(_PARALLEL_COMMITS)
         started_s = self._clock.monotonic()
 
@@ -124,6 +131,39 @@ class GroupOffsets:
             return await self._fetch_some(group_id, partitions)
         except StoreUnavailable as error:
             raise _unavailable() from error
+
+    async def refusals(
+        self, group_id: str, partitions: Sequence[PartitionId], committer: Committer
+    ) -> dict[PartitionId, ErrorCode]:
+        """Whether the committer may commit these partitions as things stand; NONE where it may. Nothing is committed.
+
+        A simple consumer's group is made where there is none. Raises KafkaError as `commit`.
+        """
+        if committer.is_simple and partitions:
+            await self._make_room_for_simple(group_id)
+        try:
+            items = await self._store.table.get_many([lease_key(group_id, partition) for partition in partitions])
+        except StoreUnavailable as error:
+            raise _unavailable() from error
+        verdicts = [decide_refusal(item, committer) for item in items]
+        codes = [verdict if isinstance(verdict, ErrorCode) else ErrorCode.NONE for verdict in verdicts]
+        if any(codes):
+            members = await self._members(group_id)
+            codes = [explain_refusal(code, committer, members) if code else code for code in codes]
+        return dict(zip(partitions, codes, strict=True))
+
+    async def delete(self, group_id: str, partitions: Sequence[TopicPartition]) -> list[OffsetCommitResult]:
+        """Delete committed offsets (OffsetDelete, KIP-496); results in the order of `partitions`.
+
+        Codes of a partition: NONE (also where there was none); UNKNOWN_TOPIC_OR_PARTITION; GROUP_SUBSCRIBED_TO_TOPIC
+        (a member reads the topic); COORDINATOR_NOT_AVAILABLE (again).
+
+        Raises:
+            KafkaError: INVALID_GROUP_ID, GROUP_ID_NOT_FOUND; NON_EMPTY_GROUP where members do not say what they read;
+                COORDINATOR_NOT_AVAILABLE.
+        """
+        check_group_id(group_id)
+        return await delete_offsets(self._store, self._topics, self._clock, group_id, partitions)
 
     # --- commit ---------------------------------------------------------------------------------------------------
 
@@ -174,11 +214,13 @@ class GroupOffsets:
                 if group.member_count == 0:
                     return
                 view = await self._store.read(group_id)
-                if alive(view.members.values(), self._clock.now_ms()):
+                if has_living_members(view, self._clock.now_ms()):
                     raise KafkaError(
                         ErrorCode.UNKNOWN_MEMBER_ID,
                         f"group {group_id} has members: commit as one of them, or when all have left",
                     )
+                if view.group is not None and view.group.classic is not None:
+                    return  # all dead: their generation still fences them
                 if view.members:
                     await evict(self._store, self._clock, self._settings, view)
             except (ConditionFailed, TransactionCanceled, OutcomeUnknown, StoreUnavailable):
@@ -193,6 +235,9 @@ class GroupOffsets:
     async def _check_member(self, group_id: str, member_id: str, member_epoch: int) -> None:
         member = await self._store.read_member(group_id, member_id)
         if member is None:
+            group = await self._store.read_group(group_id)
+            if group is not None and group.classic is not None:
+                return  # a classic member may ask for anything
             raise KafkaError(ErrorCode.UNKNOWN_MEMBER_ID, f"member {member_id} is not in group {group_id}: join again")
         if member.epoch != member_epoch:
             raise KafkaError(

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from uuid import UUID
 
 from odradek.errors import ErrorCode
+from odradek.model.classic_group import ClassicGroup
 from odradek.model.topic_partition import OffsetAndMetadata, TopicPartition
 
 JOIN_EPOCH = 0
@@ -99,3 +100,4 @@ class GroupDescription:
     assignment_epoch: int = 0
     assignor: str = "uniform"
     members: tuple[MemberDescription, ...] = ()
+    classic: ClassicGroup | None = None  # a group of the classic protocol: its members are in here

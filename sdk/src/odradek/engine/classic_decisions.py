@@ -1,0 +1,327 @@
+"""What a request does to a group of the classic protocol: Kafka's group state machine as pure functions.
+
+            join                    all have joined, or time is up          leader syncs
+    Empty ───────> PreparingRebalance ──────────────────> CompletingRebalance ──────────> Stable
+      ^                │    ^  ^                             │                              │
+      │ nobody left    │    │  └── join, leave, expiry ──────┘                              │
+      └────────────────┘    └─────── join (leader, new metadata), leave, expiry ────────────┘
+
+Rules
+
+1. A round is complete when every member has joined it (`joined`), or when its time is up: then the members that did
+   not join are removed, save static ones. A complete round raises the generation.
+
+2. The whole group is one item, written on the version that was read. So of two that see a round complete, one
+   completes it, and the other finds the next generation.
+
+3. A member waits in JoinGroup until there is a generation above the one it began in and it is a member of it. If it
+   wakes so late that yet another round has begun, it joins that one at once, unasked: its client has seen nothing.
+
+4. Everything that a member says carries (member id, generation); what does not fit the group is refused
+   (UNKNOWN_MEMBER_ID, ILLEGAL_GENERATION, FENCED_INSTANCE_ID, REBALANCE_IN_PROGRESS).
+
+Unlike Kafka's coordinator this one keeps no list of ids that it handed out with MEMBER_ID_REQUIRED (KIP-394): an id of
+its own making joins, whether or not it was a member before. Its commits are fenced by the generation all the same.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection
+from dataclasses import dataclass, replace
+
+from odradek.errors import ErrorCode
+from odradek.model.classic_group import (
+    ClassicGroup,
+    ClassicIdentity,
+    ClassicJoin,
+    ClassicJoinResult,
+    ClassicLeave,
+    ClassicMember,
+    ClassicState,
+    ClassicSync,
+    ClassicSyncResult,
+)
+
+PREPARING, COMPLETING = ClassicState.PREPARING_REBALANCE, ClassicState.COMPLETING_REBALANCE
+EMPTY, STABLE = ClassicState.EMPTY, ClassicState.STABLE
+
+
+@dataclass(frozen=True, slots=True)
+class JoinStep:
+    """What comes next for a join: write `group` if there is one, then answer, or wait in the round."""
+
+    group: ClassicGroup | None = None
+    answer: ClassicJoinResult | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class SyncStep:
+    """What comes next for a sync: write `group` if there is one, then answer, or wait for the leader."""
+
+    group: ClassicGroup | None = None
+    answer: ClassicSyncResult | None = None
+
+
+# --- join ----------------------------------------------------------------------------------------------------------
+
+
+def decide_join(
+    group: ClassicGroup, request: ClassicJoin, member_id: str, *, waiting_since: int | None, members_max: int
+) -> JoinStep:
+    """The next step of a join.
+
+    Args:
+        group: as it stands; an empty one where there is none.
+        member_id: the request's, or the one made for it.
+        waiting_since: the generation in which this join began to wait, None before its first write.
+    """
+    member = group.member(member_id)
+    if waiting_since is not None:
+        return _decide_waiting(group, request, member_id, member, waiting_since)
+    refusal = _check_join(group, request, member_id, member, members_max)
+    if refusal is not None:
+        return JoinStep(answer=ClassicJoinResult(refusal, member_id=member_id))
+    if member is None:
+        replaced = group.static_member(request.instance_id)
+        if replaced is not None:
+            return _decide_replacement(group, request, member_id, replaced)
+        return JoinStep(_prepared(_with_member(group, _taken_in(ClassicMember(member_id), request)), member_id))
+    changed = member.protocols != request.protocols
+    if group.state is PREPARING:
+        fresh = replace(_taken_in(member, request), joined=True)
+        return JoinStep(None if fresh == member else _with_member(group, fresh))
+    is_settled = not changed and (group.state is COMPLETING or group.leader != member_id)
+    if is_settled:
+        return JoinStep(answer=_joined(group, member_id))
+    return JoinStep(_prepared(_with_member(group, _taken_in(member, request)), member_id))
+
+
+def _decide_waiting(
+    group: ClassicGroup, request: ClassicJoin, member_id: str, member: ClassicMember | None, waiting_since: int
+) -> JoinStep:
+    if member is None:
+        code = ErrorCode.FENCED_INSTANCE_ID if group.static_member(request.instance_id) else ErrorCode.UNKNOWN_MEMBER_ID
+        return JoinStep(answer=ClassicJoinResult(code, member_id=member_id))
+    if group.state is PREPARING:
+        return JoinStep() if member.joined else JoinStep(_with_member(group, replace(member, joined=True)))
+    if group.generation > waiting_since:
+        return JoinStep(answer=_joined(group, member_id))
+    # The group was deleted and made again meanwhile, with this member in it: a new beginning.
+    return JoinStep(_prepared(group, member_id))
+
+
+def _check_join(
+    group: ClassicGroup, request: ClassicJoin, member_id: str, member: ClassicMember | None, members_max: int
+) -> ErrorCode | None:
+    static = group.static_member(request.instance_id)
+    if request.instance_id is not None and request.member_id:
+        if static is None:
+            return ErrorCode.UNKNOWN_MEMBER_ID
+        if static.member_id != member_id:
+            return ErrorCode.FENCED_INSTANCE_ID
+    others = [each for each in group.members if each.member_id != member_id and each is not static]
+    if others and (
+        request.protocol_type != group.protocol_type
+        or not _common_protocols(others) & {name for name, _ in request.protocols}
+    ):
+        return ErrorCode.INCONSISTENT_GROUP_PROTOCOL
+    if member is None and static is None and len(group.members) >= members_max:
+        return ErrorCode.GROUP_MAX_SIZE_REACHED
+    return None
+
+
+def _decide_replacement(group: ClassicGroup, request: ClassicJoin, member_id: str, replaced: ClassicMember) -> JoinStep:
+    """A static member comes back under a new id (KIP-345). Where nothing else changed no round is needed."""
+    fresh = _taken_in(replace(replaced, member_id=member_id), request)
+    members = tuple(fresh if each is replaced else each for each in group.members)
+    was_leader = group.leader == replaced.member_id
+    renamed = replace(group, members=members, leader=member_id if was_leader else group.leader)
+    keeps_protocol = _chosen_protocol(members) == group.protocol
+    if group.state is STABLE and keeps_protocol and fresh.metadata(group.protocol) == replaced.metadata(group.protocol):
+        if was_leader and not request.may_skip_assignment:
+            # A client that cannot be told to skip would assign anew: show it a leader that it is not.
+            answer = replace(_joined(renamed, member_id), leader=replaced.member_id, members=())
+        else:
+            answer = replace(_joined(renamed, member_id), skip_assignment=was_leader)
+        return JoinStep(renamed, answer)
+    return JoinStep(_prepared(renamed, member_id))
+
+
+def _taken_in(member: ClassicMember, request: ClassicJoin) -> ClassicMember:
+    return replace(
+        member,
+        instance_id=request.instance_id if request.instance_id is not None else member.instance_id,
+        client_id=request.client_id,
+        client_host=request.client_host,
+        session_ms=request.session_ms,
+        rebalance_ms=request.rebalance_ms if request.rebalance_ms > 0 else request.session_ms,
+        protocols=request.protocols,
+    )
+
+
+def _with_member(group: ClassicGroup, member: ClassicMember) -> ClassicGroup:
+    if group.member(member.member_id) is None:
+        return replace(group, members=(*group.members, member))
+    members = tuple(member if each.member_id == member.member_id else each for each in group.members)
+    return replace(group, members=members)
+
+
+def _prepared(group: ClassicGroup, *joined: str) -> ClassicGroup:
+    """The group in a round that these members have joined; a round that is under way goes on."""
+    goes_on = group.state is PREPARING
+    return replace(
+        group,
+        state=PREPARING,
+        is_initial=group.is_initial if goes_on else group.state is EMPTY,
+        members=tuple(
+            replace(member, joined=member.member_id in joined or (goes_on and member.joined))
+            for member in group.members
+        ),
+    )
+
+
+def _joined(group: ClassicGroup, member_id: str) -> ClassicJoinResult:
+    return ClassicJoinResult(
+        member_id=member_id,
+        generation=group.generation,
+        protocol_type=group.protocol_type,
+        protocol=group.protocol,
+        leader=group.leader or "",
+        members=group.members if group.leader == member_id else (),
+    )
+
+
+# --- rounds --------------------------------------------------------------------------------------------------------
+
+
+def rebalance_timeout_ms(group: ClassicGroup) -> int:
+    """How long a round waits for its members: as long as the most patient one."""
+    return max((member.rebalance_ms for member in group.members), default=0)
+
+
+def decide_round(group: ClassicGroup, *, waited_ms: int, initial_delay_ms: int) -> ClassicGroup | None:
+    """The group after its round, or None while the round is not complete.
+
+    Args:
+        waited_ms: since somebody has been seen waiting in this round.
+    """
+    if group.state is not PREPARING or not any(member.joined for member in group.members):
+        return None
+    if waited_ms < rebalance_timeout_ms(group):
+        if not all(member.joined for member in group.members):
+            return None
+        if group.is_initial and waited_ms < initial_delay_ms:
+            return None
+    return complete_round(group)
+
+
+def complete_round(group: ClassicGroup) -> ClassicGroup:
+    """Raise the generation for those who joined, and static members who may still come."""
+    members = tuple(member for member in group.members if member.joined or member.instance_id is not None)
+    present = [member.member_id for member in members if member.joined]
+    leader = group.leader if group.leader in present else present[0]
+    return replace(
+        group,
+        state=COMPLETING,
+        generation=group.generation + 1,
+        protocol=_chosen_protocol(members),
+        leader=leader,
+        is_initial=False,
+        members=tuple(replace(member, assignment=b"", joined=False) for member in members),
+    )
+
+
+def _common_protocols(members: Collection[ClassicMember]) -> set[str]:
+    names = [{name for name, _ in member.protocols} for member in members]
+    return set.intersection(*names) if names else set()
+
+
+def _chosen_protocol(members: Collection[ClassicMember]) -> str | None:
+    """The protocol that most members like best among those that all know; the first member settles a draw."""
+    common = _common_protocols(members)
+    votes = Counter(next(name for name, _ in member.protocols if name in common) for member in members if common)
+    return max(votes, key=lambda name: votes[name]) if votes else None
+
+
+def without(group: ClassicGroup, gone: Collection[str]) -> ClassicGroup:
+    """The group after these members left or expired: another round for the rest, or an empty group."""
+    staying = tuple(member for member in group.members if member.member_id not in gone)
+    if len(staying) == len(group.members):
+        return group
+    if not staying:
+        return ClassicGroup(generation=group.generation + 1, protocol_type=group.protocol_type)
+    return _prepared(replace(group, members=staying))
+
+
+# --- sync, heartbeat, leave, commit --------------------------------------------------------------------------------
+
+
+def decide_sync(group: ClassicGroup, request: ClassicSync) -> SyncStep:
+    """The next step of a sync: the leader's assignment is written, the others wait for it."""
+    refusal = check_identity(group, request.identity)
+    if refusal is None and (
+        request.protocol_type not in (None, group.protocol_type) or request.protocol not in (None, group.protocol)
+    ):
+        refusal = ErrorCode.INCONSISTENT_GROUP_PROTOCOL
+    if refusal is None and group.state is PREPARING:
+        refusal = ErrorCode.REBALANCE_IN_PROGRESS
+    if refusal is not None:
+        return SyncStep(answer=ClassicSyncResult(refusal))
+    member_id = request.identity.member_id
+    if group.state is COMPLETING:
+        if group.leader != member_id:
+            return SyncStep()
+        assigned = tuple(
+            replace(member, assignment=request.assignments.get(member.member_id, b"")) for member in group.members
+        )
+        group = replace(group, state=STABLE, members=assigned)
+        return SyncStep(group, _synced(group, member_id))
+    return SyncStep(answer=_synced(group, member_id))
+
+
+def _synced(group: ClassicGroup, member_id: str) -> ClassicSyncResult:
+    member = group.member(member_id)
+    return ClassicSyncResult(
+        protocol_type=group.protocol_type,
+        protocol=group.protocol,
+        assignment=b"" if member is None else member.assignment,
+    )
+
+
+def decide_heartbeat(group: ClassicGroup, identity: ClassicIdentity) -> ErrorCode:
+    """What a heartbeat is told."""
+    refusal = check_identity(group, identity)
+    if refusal is not None:
+        return refusal
+    return ErrorCode.REBALANCE_IN_PROGRESS if group.state is PREPARING else ErrorCode.NONE
+
+
+def decide_commit(group: ClassicGroup, identity: ClassicIdentity) -> ErrorCode:
+    """Whether a member may commit: also while the next round is gathering, but not between a round and its sync."""
+    refusal = check_identity(group, identity)
+    if refusal is not None:
+        return refusal
+    return ErrorCode.REBALANCE_IN_PROGRESS if group.state is COMPLETING else ErrorCode.NONE
+
+
+def check_identity(group: ClassicGroup, identity: ClassicIdentity) -> ErrorCode | None:
+    """A refusal where the request is not one of this group's member in this generation."""
+    static = group.static_member(identity.instance_id)
+    if static is not None and static.member_id != identity.member_id:
+        return ErrorCode.FENCED_INSTANCE_ID
+    if group.member(identity.member_id) is None or (identity.instance_id is not None and static is None):
+        return ErrorCode.UNKNOWN_MEMBER_ID
+    return None if identity.generation == group.generation else ErrorCode.ILLEGAL_GENERATION
+
+
+def leaving_member(group: ClassicGroup, leave: ClassicLeave) -> ClassicMember | ErrorCode:
+    """The member that leaves, or why there is none. An empty member id with an instance id is an administrator's."""
+    static = group.static_member(leave.instance_id)
+    if leave.instance_id is not None:
+        if static is None:
+            return ErrorCode.UNKNOWN_MEMBER_ID
+        if leave.member_id and static.member_id != leave.member_id:
+            return ErrorCode.FENCED_INSTANCE_ID
+        return static
+    return group.member(leave.member_id) or ErrorCode.UNKNOWN_MEMBER_ID
