@@ -19,6 +19,7 @@ from uuid import UUID
 from odradek.engine.fields import attribute
 from odradek.engine.maintenance_lease import LeaseLost, MaintenanceLease, MaintenanceLeases
 from odradek.engine.partition_index import PartitionIndex
+from odradek.engine.sweep import Sweep
 from odradek.engine.topic_configs import TopicConfig
 from odradek.engine.topics import Topics
 from odradek.errors import FormatError, KafkaError, StoreError
@@ -78,6 +79,7 @@ class Maintenance:
         leases: MaintenanceLeases,
         settings: Settings,
         upkeeps: Sequence[Upkeep] = (),
+        sweep: Sweep | None = None,
     ) -> None:
         self._catalog = catalog
         self._index = index
@@ -86,6 +88,7 @@ class Maintenance:
         self._leases = leases
         self._settings = settings
         self._upkeeps = upkeeps
+        self._sweep = sweep
 
     async def run(self) -> MaintenanceReport:
         """One pass. Raises StoreUnavailable, OutcomeUnknown, KafkaError: run it again."""
@@ -100,6 +103,11 @@ class Maintenance:
                     for number in range(topic.partition_count)
                 )
             )
+        if self._sweep is not None:
+            try:
+                await self._sweep.run_if_due(report.done)
+            except (StoreError, FormatError, KafkaError) as error:
+                report.failures.append(f"sweep: {type(error).__name__}: {error}")
         return report
 
     async def run_partition(self, topic: Topic, number: int, report: MaintenanceReport) -> None:
