@@ -3,8 +3,10 @@
     at the head of a quiet log       one read of the heads
     in the tail                      the same, and the reads of objects
     below it                         two queries of index rows when cold, none when warm
+    in a segment                     one index when cold, one range of the segment
 
-Nothing is ever listed, and the cost does not grow with the lag. Nothing uncommitted is in a log, so isolation levels
+Nothing is ever listed, and the cost does not grow with the lag. Where compaction left nothing between the offset and
+the next stretch of a segment, that is read in a second round. Nothing uncommitted is in a log, so isolation levels
 agree.
 """
 
@@ -12,7 +14,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from odradek.engine.head import PartitionHead
 from odradek.engine.leader_decisions import check_leader_epoch
@@ -21,6 +23,7 @@ from odradek.engine.log_reader import LogReader, Piece, PieceReader, patched
 from odradek.engine.partition_index import PartitionIndex
 from odradek.engine.topics import Topics
 from odradek.errors import ErrorCode, FormatError, KafkaError, ObjectMissing, StoreUnavailable
+from odradek.format.segment import select_batches
 from odradek.model.log import Buffer, FetchPartition, FetchResult
 from odradek.model.topic import Topic
 from odradek.model.topic_partition import PartitionId
@@ -40,6 +43,7 @@ class _Wanted:
     request: FetchPartition
     topic: Topic
     partition: PartitionId
+    offset: int  # where to read: the request's, or the end of a gap that it fell into
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +54,8 @@ class _Planned:
     head: PartitionHead
     pieces: list[Piece]
     history: EpochHistory | None  # needed for batches from before the present leader epoch
+    limit: int  # bytes to answer at most
+    is_first: bool  # the first batch is answered however large
 
     def epoch_of(self, piece: Piece) -> int:
         """The leader epoch under which the piece's batch was written; a batch is never of two."""
@@ -102,7 +108,7 @@ class Fetcher:
                 ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
                 f"topic {topic.name} has partitions 0 to {topic.partition_count - 1}, not {request.partition}",
             )
-        return _Wanted(index, request, topic, PartitionId(topic.topic_id, request.partition))
+        return _Wanted(index, request, topic, PartitionId(topic.topic_id, request.partition), request.offset)
 
     async def _poll(
         self, wanted: Sequence[_Wanted], max_wait_ms: int, min_bytes: int, max_bytes: int
@@ -114,15 +120,19 @@ class Fetcher:
             planned, failed = await self._plan(wanted, max_bytes)
             size = sum(piece.length for plan in planned for piece in plan.pieces)
             left = deadline - self._clock.monotonic()
-            if failed or size >= min_bytes or left <= 0 or not wanted:
+            if failed or size >= min_bytes or left <= 0 or not wanted or any(map(_has_more, planned)):
                 return failed + await self._read(planned)
             await self._clock.sleep(min(pause, left))
             pause = min(pause * 1.5, self._settings.poll_interval_ms_max / 1000)
 
     async def _plan(
-        self, wanted: Sequence[_Wanted], max_bytes: int
+        self, wanted: Sequence[_Wanted], max_bytes: int, *, is_first: bool = True
     ) -> tuple[list[_Planned], list[tuple[_Wanted, FetchResult]]]:
-        """Choose pieces within the limits: the request's, each partition's; at least one piece in all."""
+        """Choose pieces within the limits: the request's, each partition's; at least one piece in all.
+
+        Args:
+            is_first: false where others have been answered already, so that nothing may go past its limit.
+        """
         planned: list[_Planned] = []
         failed: list[tuple[_Wanted, FetchResult]] = []
         try:
@@ -138,7 +148,8 @@ class Fetcher:
                 continue
             try:
                 check_leader_epoch(want.request.current_leader_epoch, head)
-                pieces = await self._choose(want, head, left, is_first=left == max_bytes)
+                limit = min(want.request.max_bytes, left)
+                pieces = await self._choose(want, head, limit, is_first=is_first)
                 is_older = any(not p.is_segment and p.base_offset < head.epoch_start for p in pieces)
                 history = await self._epochs.history(want.partition, head) if is_older else None
             except KafkaError as error:
@@ -146,25 +157,33 @@ class Fetcher:
             except (StoreUnavailable, FormatError) as error:
                 failed.append((want, _failed(want.request, _as_kafka(error), head)))
             else:
-                left -= sum(piece.length for piece in pieces)
-                planned.append(_Planned(want, head, pieces, history))
+                planned.append(_Planned(want, head, pieces, history, limit, is_first))
+                if pieces:
+                    size = sum(piece.length for piece in pieces)
+                    left -= size if is_first else min(size, limit)  # a segment's stretches are cut to the limit
+                    is_first = False
         return planned, failed
 
-    async def _choose(self, want: _Wanted, head: PartitionHead, left: int, *, is_first: bool) -> list[Piece]:
-        offset = want.request.offset
-        if not head.log_start_offset <= offset <= head.next_offset:
+    async def _choose(self, want: _Wanted, head: PartitionHead, limit: int, *, is_first: bool) -> list[Piece]:
+        if not head.log_start_offset <= want.offset <= head.next_offset:
             raise KafkaError(
                 ErrorCode.OFFSET_OUT_OF_RANGE,
-                f"offset {offset} is outside of [{head.log_start_offset}, {head.next_offset}]",
+                f"offset {want.offset} is outside of [{head.log_start_offset}, {head.next_offset}]",
             )
-        if offset == head.next_offset or (left <= 0 and not is_first):
+        if want.offset == head.next_offset or (limit <= 0 and not is_first):
             return []
-        limit = min(want.request.max_bytes, left)
-        pieces = await self._reader.pieces(want.partition, head, offset, max_bytes=limit)
-        # Only the first partition that has anything may go past its limit, so that a large batch is readable at all.
-        if pieces and pieces[0].length > limit and not is_first:
-            return []
-        return pieces
+        for _ in range(_REPLANS):
+            try:
+                pieces = await self._reader.pieces(want.partition, head, want.offset, max_bytes=limit)
+            except ObjectMissing:  # the index of a segment that was replaced
+                self._reader.forget(want.partition)
+                continue
+            # Only the first partition that has anything may go past its limit, so that a large batch is readable at
+            # all. Of a segment it shows when it is read.
+            if pieces and pieces[0].length > limit and not is_first and not pieces[0].is_segment:
+                return []
+            return pieces
+        raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, _DAMAGED)
 
     async def _read(self, planned: Sequence[_Planned]) -> list[tuple[_Wanted, FetchResult]]:
         try:
@@ -175,28 +194,48 @@ class Fetcher:
         results = []
         at = 0
         for plan in planned:
-            results.append((plan.wanted, _result(plan, data[at : at + len(plan.pieces)])))
+            found = data[at : at + len(plan.pieces)]
             at += len(plan.pieces)
+            results.append(await self._read_one(plan, found))
         return results
 
-    async def _read_one(self, plan: _Planned) -> tuple[_Wanted, FetchResult]:
-        """Read one partition, planning again where a merge replaced what was planned."""
+    async def _read_one(self, plan: _Planned, data: Sequence[memoryview] | None = None) -> tuple[_Wanted, FetchResult]:
+        """Read one partition, planning again where a merge replaced what was planned, or after a gap."""
         want = plan.wanted
         error = _STORE_BUSY
         for _ in range(_REPLANS):
             try:
-                return want, _result(plan, await self._pieces.read(plan.pieces))
+                data = await self._pieces.read(plan.pieces) if data is None else data
+                if not _is_gap(plan, data):
+                    return want, _result(plan, data)
+                want = replace(want, offset=plan.pieces[-1].end_offset)
+                error = KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, _DAMAGED)
             except ObjectMissing:
                 self._reader.forget(want.partition)
-                budget = sum(piece.length for piece in plan.pieces)
-                again, failed = await self._plan([want], budget)
-                if failed:
-                    return failed[0]
-                plan = again[0]
                 error = KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, _DAMAGED)
             except StoreUnavailable:
                 error = _STORE_BUSY
+                continue
+            except FormatError as damage:
+                return want, _failed(want.request, _as_kafka(damage), plan.head)
+            data = None
+            again, failed = await self._plan([want], plan.limit, is_first=plan.is_first)
+            if failed:
+                return failed[0]
+            plan = again[0]
         return want, _failed(want.request, error, plan.head)
+
+
+def _has_more(plan: _Planned) -> bool:
+    """Whether more is there than was planned: then there is nothing to wait for."""
+    return bool(plan.pieces) and plan.pieces[-1].end_offset < plan.head.next_offset
+
+
+def _is_gap(plan: _Planned, data: Sequence[memoryview]) -> bool:
+    """Whether nothing that was read reaches the offset: compaction left nothing between it and what was planned."""
+    if not plan.pieces or not all(piece.is_segment for piece in plan.pieces):
+        return False
+    return not any(len(select_batches(stored, plan.wanted.offset, 0)[0]) for stored in data)
 
 
 def _as_kafka(error: StoreUnavailable | FormatError) -> KafkaError:
@@ -206,7 +245,12 @@ def _as_kafka(error: StoreUnavailable | FormatError) -> KafkaError:
 def _result(plan: _Planned, data: Sequence[memoryview]) -> FetchResult:
     records: list[Buffer] = []
     for piece, stored in zip(plan.pieces, data, strict=True):
-        records += patched(piece, stored, plan.epoch_of(piece))
+        if not piece.is_segment:
+            records += patched(piece, stored, plan.epoch_of(piece))
+            continue
+        batches, _ = select_batches(stored, plan.wanted.offset, plan.limit)
+        if len(batches) and (len(batches) <= plan.limit or plan.is_first):
+            records.append(batches)
     return FetchResult(
         plan.wanted.request.topic,
         plan.wanted.request.partition,

@@ -7,6 +7,8 @@ the item is kept under 1 KB, where a write costs one unit:
     no  next offset: the high watermark, since nothing uncommitted ever enters a log
     ls  log start offset
     tb  tail base offset: everything below lies in index rows
+    mo  merged offset: everything below lies in segments; a spilled row below it is a ghost (partition_index.py)
+    rm  running maximum: the largest timestamp of everything below the tail, deleted or not, ms
     t   tail: packed tail entries, oldest first (format/tail_entry.py)
     sf  spill floor, ms: an append whose commit time is not above it is refused (docs/decisions/0002)
     wf  sweep floor, object id: an append whose object is below it is refused, since the sweep may have deleted it
@@ -35,6 +37,7 @@ from odradek.ports.table import Item, Value
 
 VERSION = 1
 NO_FLOOR = bytes(16)
+NO_TIMESTAMP = -(2**63)  # before every timestamp
 
 _RECENT = struct.Struct(">hiIq")
 
@@ -65,6 +68,8 @@ class PartitionHead:
     next_offset: int = 0
     log_start_offset: int = 0
     tail_base_offset: int = 0
+    merged_offset: int = 0
+    running_max_timestamp_ms: int = NO_TIMESTAMP
     tail: tuple[bytes, ...] = ()
     spill_floor_ms: int = 0
     sweep_floor: bytes = NO_FLOOR
@@ -138,6 +143,8 @@ def encode_head(head: PartitionHead) -> Item:
         "no": head.next_offset,
         "ls": head.log_start_offset,
         "tb": head.tail_base_offset,
+        "mo": head.merged_offset,
+        "rm": head.running_max_timestamp_ms,
         "t": list(head.tail),
         "sf": head.spill_floor_ms,
         "wf": head.sweep_floor,
@@ -157,6 +164,8 @@ def decode_head(item: Item) -> PartitionHead:
         next_offset=attribute(item, "no", int),
         log_start_offset=attribute(item, "ls", int),
         tail_base_offset=attribute(item, "tb", int),
+        merged_offset=attribute(item, "mo", int),
+        running_max_timestamp_ms=attribute(item, "rm", int),
         tail=tuple(attribute(item, "t", list)),
         spill_floor_ms=attribute(item, "sf", int),
         sweep_floor=attribute(item, "wf", bytes),

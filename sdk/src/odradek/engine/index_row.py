@@ -6,8 +6,14 @@ removed by retention or with the topic. Two kinds, told apart by `k`:
     k = "w"   spilled WAL entries        e: tail entries, packed one after the other
     k = "s"   one segment                o: object id (16 bytes), x: bytes of its index object
 
+                                         c: commit time of its first batch, ms
+
     both      v: format version 1        n: end offset (exclusive)     mt: largest timestamp, ms
               z: bytes of the batches    sf: the head's spill floor after this spill (ms)
+              rm: running maximum: at least the largest timestamp of this row and of all that were ever before it (ms)
+
+Along the rows `sf` and `rm` never fall, so both can be bisected. `rm` is an upper bound: the record that raised it may
+have been deleted or compacted away.
 """
 
 from __future__ import annotations
@@ -15,6 +21,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from odradek.engine.fields import attribute, check_version
+from odradek.engine.head import NO_TIMESTAMP
 from odradek.errors import FormatError
 from odradek.format.tail_entry import TailEntry, decode_tail_entries, encode_tail_entries
 from odradek.ports.table import Item
@@ -34,6 +41,13 @@ class IndexRow:
     entries: tuple[TailEntry, ...] = ()
     segment_id: bytes | None = None
     index_bytes: int = 0
+    running_max_timestamp_ms: int = NO_TIMESTAMP
+    segment_started_ms: int = 0
+
+    @property
+    def started_ms(self) -> int:
+        """Commit time of the first batch, ms."""
+        return self.entries[0].commit_ms if self.entries else self.segment_started_ms
 
     @property
     def is_segment(self) -> bool:
@@ -49,9 +63,10 @@ def encode_index_row(row: IndexRow) -> Item:
         "mt": row.max_timestamp_ms,
         "z": row.size_bytes,
         "sf": row.spill_floor_ms,
+        "rm": row.running_max_timestamp_ms,
     }
     if row.segment_id is not None:
-        item |= {"o": row.segment_id, "x": row.index_bytes}
+        item |= {"o": row.segment_id, "x": row.index_bytes, "c": row.segment_started_ms}
     else:
         item["e"] = encode_tail_entries(row.entries)
     return item
@@ -72,4 +87,6 @@ def decode_index_row(base_offset: int, item: Item) -> IndexRow:
         entries=tuple(decode_tail_entries(attribute(item, "e", bytes))) if kind == "w" else (),
         segment_id=attribute(item, "o", bytes) if kind == "s" else None,
         index_bytes=attribute(item, "x", int) if kind == "s" else 0,
+        running_max_timestamp_ms=attribute(item, "rm", int),
+        segment_started_ms=attribute(item, "c", int) if kind == "s" else 0,
     )

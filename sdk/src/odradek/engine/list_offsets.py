@@ -1,20 +1,16 @@
-"""ListOffsets: offsets by timestamp, exact to the record (KIP-79, KIP-734).
-
-The first batch in offset order whose largest timestamp reaches the asked one holds the answer; it alone is decoded.
-"""
+"""ListOffsets: the ends of a log and offsets by timestamp (KIP-79, KIP-734); the search is in timestamp_lookup.py."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import Sequence
 
 from odradek.engine.head import PartitionHead
 from odradek.engine.leader_decisions import check_leader_epoch
-from odradek.engine.log_reader import LogReader, Piece, PieceReader, entry_piece, patched, row_pieces
 from odradek.engine.partition_index import PartitionIndex
+from odradek.engine.timestamp_lookup import TimestampLookup
 from odradek.engine.topics import Topics
 from odradek.errors import ErrorCode, FormatError, KafkaError, ObjectMissing, StoreUnavailable
-from odradek.format.record_batch import decode_batches
 from odradek.model.log import (
     EARLIEST_LOCAL_TIMESTAMP,
     EARLIEST_TIMESTAMP,
@@ -24,20 +20,17 @@ from odradek.model.log import (
     ListOffsetsPartition,
     ListOffsetsResult,
 )
-from odradek.model.record import Record
 from odradek.model.topic_partition import PartitionId
 
-_ROWS_PER_QUERY = 256
 _ATTEMPTS = 3
 
 
 class OffsetLister:
     """Answers ListOffsets for any partition."""
 
-    def __init__(self, index: PartitionIndex, reader: LogReader, pieces: PieceReader, topics: Topics) -> None:
+    def __init__(self, index: PartitionIndex, lookups: TimestampLookup, topics: Topics) -> None:
         self._index = index
-        self._reader = reader
-        self._pieces = pieces
+        self._lookups = lookups
         self._topics = topics
 
     async def list_offsets(self, partitions: Sequence[ListOffsetsPartition]) -> list[ListOffsetsResult]:
@@ -81,49 +74,10 @@ class OffsetLister:
             return head.log_start_offset, -1
         if timestamp_ms == LATEST_TIERED_TIMESTAMP:
             return -1, -1
-        if timestamp_ms == MAX_TIMESTAMP:
-            best: Piece | None = None
-            async for piece in self._all_pieces(partition, head):
-                if best is None or piece.max_timestamp_ms > best.max_timestamp_ms:
-                    best = piece
-            if best is None:
-                return -1, -1
-            largest = best.max_timestamp_ms
-            return await self._first_in(best, lambda record: record.timestamp_ms == largest)
-        if timestamp_ms < 0:
+        if timestamp_ms < 0 and timestamp_ms != MAX_TIMESTAMP:
             raise KafkaError(ErrorCode.UNSUPPORTED_VERSION, f"{timestamp_ms} is not a special timestamp known here")
-        start = head.log_start_offset
-        async for piece in self._all_pieces(partition, head):
-            if piece.max_timestamp_ms >= timestamp_ms:
-                found = await self._first_in(
-                    piece, lambda record: record.timestamp_ms >= timestamp_ms and record.offset >= start
-                )
-                if found[0] >= 0:
-                    return found
-        return -1, -1
-
-    async def _all_pieces(self, partition: PartitionId, head: PartitionHead) -> AsyncIterator[Piece]:
-        """Every live piece, oldest first."""
-        offset = head.log_start_offset
-        first = await self._index.row_at(partition, offset) if offset < head.tail_base_offset else None
-        offset = first.base_offset if first is not None else 0
-        while offset < head.tail_base_offset:
-            rows = await self._index.rows_from(partition, offset, _ROWS_PER_QUERY)
-            if not rows:
-                break
-            for row in rows:
-                for piece in row_pieces(partition, row):
-                    if piece.end_offset > head.log_start_offset and piece.base_offset < head.tail_base_offset:
-                        yield piece
-            offset = rows[-1].end_offset
-        for base_offset, entry in head.entries():
-            if base_offset + entry.offset_count > head.log_start_offset:
-                yield entry_piece(base_offset, entry)
-
-    async def _first_in(self, piece: Piece, matches: Callable[[Record], bool]) -> tuple[int, int]:
-        data = await self._pieces.read([piece])
-        batch = b"".join(bytes(part) for part in patched(piece, data[0], 0))
-        for record in decode_batches(batch, verify_crc=False):
-            if matches(record):
-                return record.offset, record.timestamp_ms
-        return -1, -1
+        if timestamp_ms == MAX_TIMESTAMP:
+            found = await self._lookups.largest(partition, head)
+        else:
+            found = await self._lookups.first_at(partition, head, timestamp_ms)
+        return found or (-1, -1)

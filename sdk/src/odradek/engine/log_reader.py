@@ -1,8 +1,17 @@
 """Where the bytes of an offset range lie, and how to get them: what fetch, list offsets and the Spark source share.
 
-`LogReader.pieces` turns [start, end) into pieces, one record batch each (or one segment), from the head's tail and the
-index rows; rows are immutable until merged, so a reader keeps them. `PieceReader.read` gets the bytes with few
-requests: pieces of one object that lie close together are one ranged GET, different objects are read in parallel.
+`LogReader.pieces` turns [start, end) into pieces from the head's tail and the index rows: one record batch of the WAL
+each, or a run of whole batches of a segment (segment_reader.py). `PieceReader.read` gets the bytes with few requests:
+pieces of one object that lie close together are one ranged GET, different objects are read in parallel.
+
+What a plan costs when there is a limit of bytes, whatever the offset, the lag and the size of the log:
+
+    cold     two queries of index rows, then one index where the offset lies in a large segment
+    warm     nothing: rows are immutable until merged and indexes for ever, so both are kept
+
+For that such a plan ends where the next query would begin, and takes from one segment or from the WAL, never from both
+and never from two segments (as a fetch of Apache Kafka reads one segment). A row kept here may have been merged since;
+then its bytes are there, or reading them says ObjectMissing and the reader forgets and plans again.
 
 A piece is plain data: a Spark driver plans pieces and ships them to executors.
 """
@@ -10,16 +19,16 @@ A piece is plain data: a Spark driver plans pieces and ships them to executors.
 from __future__ import annotations
 
 import asyncio
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections import OrderedDict
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Sequence
 
 from odradek.engine.head import PartitionHead
 from odradek.engine.index_row import IndexRow
 from odradek.engine.partition_index import PartitionIndex
+from odradek.engine.segment_reader import UNBOUNDED, Piece, SegmentIndexes, Wanted, segment_pieces
 from odradek.engine.wal import Wal
-from odradek.format.object_keys import segment_key, wal_key
+from odradek.format.object_keys import wal_key
 from odradek.format.record_batch import patch_log_append_time, patch_offsets
 from odradek.format.tail_entry import FLAG_LOG_APPEND_TIME, TailEntry
 from odradek.model.log import OFFSET_END, Buffer
@@ -30,26 +39,15 @@ _ROWS_PER_QUERY = 64
 _ROWS_CACHED = 4096
 
 
-@dataclass(frozen=True, slots=True)
-class Piece:
-    """A run of bytes that holds the offsets [base_offset, end_offset)."""
-
-    base_offset: int
-    end_offset: int
-    object_key: str  # where the bytes lie; empty for a WAL item
-    item_id: bytes | None  # the object id of a WAL item
-    position: int
-    length: int
-    max_timestamp_ms: int
-    log_append_time_ms: int = -1  # patched into the batch on read; -1 under CreateTime
-    is_segment: bool = False  # offsets in the bytes are absolute already
+__all__ = ["LogReader", "Piece", "PieceReader", "entry_piece", "patched", "row_entries", "row_pieces"]
 
 
 class LogReader:
-    """Plans reads of any partition; keeps index rows that it has seen."""
+    """Plans reads of any partition; keeps index rows and segment indexes that it has seen."""
 
-    def __init__(self, index: PartitionIndex) -> None:
+    def __init__(self, index: PartitionIndex, segments: SegmentIndexes) -> None:
         self._index = index
+        self._segments = segments
         self._rows: OrderedDict[PartitionId, _RowCache] = OrderedDict()
         self._cached = 0
 
@@ -60,30 +58,47 @@ class LogReader:
         start_offset: int,
         *,
         end_offset: int = OFFSET_END,
-        max_bytes: int = 2**62,
+        max_bytes: int = UNBOUNDED,
+        piece_bytes: int = UNBOUNDED,
     ) -> list[Piece]:
         """The pieces from the one that holds `start_offset` up to `end_offset` or past `max_bytes`, oldest first.
 
-        At least one where there is any. The caller has checked that the offset is in [log start, next offset).
-        Raises StoreUnavailable, FormatError.
+        At least one where there are any bytes from there on. A segment's piece begins at or before the offset and may,
+        after compaction, hold no record from it on: then go on at its end. With `max_bytes` the plan is one of those
+        described above; without, it is whole, and segments are cut into pieces of about `piece_bytes`.
+
+        The caller has checked that the offset is in [log start, next offset).
+        Raises ObjectMissing (forget and read the head again), StoreUnavailable, FormatError.
         """
+        wanted = Wanted(start_offset, end_offset, max_bytes, piece_bytes)
         pieces: list[Piece] = []
         size = 0
         offset = start_offset
         while offset < min(head.tail_base_offset, end_offset):
-            row = await self._row(partition, offset)
+            row = self._kept_row(partition, offset)
             if row is None:
-                break
-            for piece in row_pieces(partition, row):
-                if piece.end_offset <= offset or piece.base_offset >= end_offset:
-                    continue
-                if pieces and size + piece.length > max_bytes:
+                if pieces and wanted.is_bounded:
                     return pieces
-                pieces.append(piece)
-                size += piece.length
+                row = await self._find_row(partition, head, offset)
+            if row is None or row.base_offset >= end_offset:
+                break
+            if row.is_segment:
+                if pieces and wanted.is_bounded:
+                    return pieces
+                pieces += await self._segments.pieces(partition, row, wanted)
+                if pieces and wanted.is_bounded:
+                    return pieces
+            for base_offset, entry in row_entries(row):
+                if base_offset + entry.offset_count <= offset or base_offset >= end_offset:
+                    continue
+                if pieces and size + entry.length > max_bytes:
+                    return pieces
+                pieces.append(entry_piece(base_offset, entry))
+                size += entry.length
             offset = row.end_offset
         for base_offset, entry in head.entries():
-            if base_offset + entry.offset_count <= start_offset or base_offset >= end_offset:
+            # A row may reach into a tail that was read before the row was made.
+            if base_offset + entry.offset_count <= offset or base_offset >= end_offset:
                 continue
             if pieces and size + entry.length > max_bytes:
                 break
@@ -97,17 +112,20 @@ class LogReader:
         if cache is not None:
             self._cached -= len(cache.rows)
 
-    async def _row(self, partition: PartitionId, offset: int) -> IndexRow | None:
-        """The row that holds the offset, or the first one after a gap; None where there is neither."""
-        cache = self._rows.setdefault(partition, _RowCache())
+    def _kept_row(self, partition: PartitionId, offset: int) -> IndexRow | None:
+        cache = self._rows.get(partition)
+        if cache is None:
+            return None
         self._rows.move_to_end(partition)
-        row = cache.find(offset)
-        if row is not None:
-            return row
-        row = await self._index.row_at(partition, offset)
+        return cache.find(offset)
+
+    async def _find_row(self, partition: PartitionId, head: PartitionHead, offset: int) -> IndexRow | None:
+        """The row that holds the offset, or the first one after a gap; None where there is neither."""
+        row = await self._index.row_at(partition, offset, merged_offset=head.merged_offset)
         following = row.end_offset if row is not None and row.end_offset > offset else offset
         rows = [row] if row is not None and row.end_offset > offset else []
         rows += await self._index.rows_from(partition, following, _ROWS_PER_QUERY)
+        cache = self._rows.setdefault(partition, _RowCache())
         self._cached += cache.add(rows)
         while self._cached > _ROWS_CACHED and len(self._rows) > 1:
             _, evicted = self._rows.popitem(last=False)
@@ -132,10 +150,14 @@ class _RowCache:
         return row if row is not None and row.end_offset > offset else None
 
     def add(self, rows: Iterable[IndexRow]) -> int:
+        """Add rows, drop those that a merge put into them; returns how many more there are."""
         before = len(self.rows)
         for row in rows:
+            first, stop = bisect_left(self.bases, row.base_offset), bisect_left(self.bases, row.end_offset)
+            for base in self.bases[first:stop]:
+                del self.rows[base]
+            self.bases[first:stop] = [row.base_offset]
             self.rows[row.base_offset] = row
-        self.bases = sorted(self.rows)
         return len(self.rows) - before
 
 
@@ -219,16 +241,16 @@ def entry_piece(base_offset: int, entry: TailEntry) -> Piece:
     )
 
 
-def row_pieces(partition: PartitionId, row: IndexRow) -> list[Piece]:
-    """The pieces of an index row."""
-    if row.segment_id is not None:
-        key = segment_key(partition, row.base_offset, row.segment_id)
-        return [
-            Piece(row.base_offset, row.end_offset, key, None, 0, row.size_bytes, row.max_timestamp_ms, is_segment=True)
-        ]
-    pieces = []
+def row_entries(row: IndexRow) -> Iterator[tuple[int, TailEntry]]:
+    """The WAL entries of an index row with their base offsets; none of a segment."""
     offset = row.base_offset
     for entry in row.entries:
-        pieces.append(entry_piece(offset, entry))
+        yield offset, entry
         offset += entry.offset_count
-    return pieces
+
+
+def row_pieces(partition: PartitionId, row: IndexRow) -> list[Piece]:
+    """All pieces of an index row; a segment is one, an empty one none."""
+    if row.is_segment:
+        return segment_pieces(partition, row, Wanted(row.base_offset))
+    return [entry_piece(base_offset, entry) for base_offset, entry in row_entries(row)]

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from odradek.engine.head import (
+    NO_FLOOR,
     VERSION,
     PartitionHead,
     ProducerState,
@@ -60,13 +61,14 @@ from odradek.ports.table import (
 from odradek.settings import Settings
 
 # What a head item takes without tail and producers, and what an entry of either adds (DynamoDB's rules).
-_HEAD_BYTES = 146
+_HEAD_BYTES = 164
 _TAIL_ENTRY_BYTES = 61
 _PRODUCER_BYTES = 30
 # A spill is tried by the append that crosses the bound, and again by every fourth after it in case that one died.
 _SPILL_RETRY_ENTRIES = 4
+_SPILL_ENTRIES_MAX = 250  # of a tail that a transaction made long; an update removes at most 300 from a list
 _SWAP_ATTEMPTS = 4
-ROWS_REPLACED_MAX = TABLE_TRANSACTION_ITEMS_MAX - 1  # the lease's check is one of them
+ROWS_REPLACED_MAX = TABLE_TRANSACTION_ITEMS_MAX - 2  # the lease's check and the head's update are among them
 
 
 def head_key(partition: PartitionId) -> Key:
@@ -88,13 +90,25 @@ class PartitionIndex:
     def __init__(self, log: Table, settings: Settings) -> None:
         self._log = log
         self._settings = settings
+        self._long_tail = 3 * settings.spill_entries + settings.head_bytes_max // _TAIL_ENTRY_BYTES
 
     # --- heads ----------------------------------------------------------------------------------------------------
 
-    async def create_head(self, partition: PartitionId) -> None:
-        """Make an empty head; one that is there already stays as it is."""
+    async def create_head(self, partition: PartitionId, sweep_floor: bytes = NO_FLOOR) -> None:
+        """Make an empty head with that sweep floor; one that is there already stays, its floor raised where lower."""
+        head = PartitionHead(sweep_floor=sweep_floor)
         try:
-            await self._log.put(Put(head_key(partition), encode_head(PartitionHead()), Absent(("v",))))
+            await self._log.put(Put(head_key(partition), encode_head(head), Absent(("v",))))
+        except ConditionFailed:
+            await self.raise_sweep_floor(partition, sweep_floor)
+
+    async def raise_sweep_floor(self, partition: PartitionId, floor: bytes) -> None:
+        """From now on the head refuses object ids below the floor; one that is as high, or gone, stays.
+
+        Raises StoreUnavailable, OutcomeUnknown (say it again: it only rises).
+        """
+        try:
+            await self._log.update(Update(head_key(partition), (Set(("wf",), floor),), Compare(("wf",), "<", floor)))
         except ConditionFailed:
             return
 
@@ -128,12 +142,23 @@ class PartitionIndex:
 
         Raises ConditionFailed, StoreUnavailable, OutcomeUnknown: see append_decisions.after_refusal.
         """
-        first = entries[0]
+        update = self.append_update(partition, entries, clauses, expected_offset, claim)
+        return decode_head(await self._log.update(update))
+
+    def append_update(
+        self,
+        partition: PartitionId,
+        entries: Sequence[TailEntry],
+        clauses: Sequence[SequenceClause],
+        expected_offset: int | None = None,
+        claim: Claim = FLEET_CLAIM,
+    ) -> Update:
+        """The update that appends entries of one commit time; a transaction may hold it as it is."""
         packed = tuple(encode_tail_entry(entry) for entry in entries)
         conditions: list[Condition] = [
             claim.condition,
-            Compare(("wf",), "<=", first.object_id),
-            Compare(("sf",), "<", first.commit_ms),
+            Compare(("wf",), "<=", min(entry.object_id for entry in entries)),
+            Compare(("sf",), "<", entries[0].commit_ms),
             Not(Contains(("t",), packed[0])),
             *(clause.condition for clause in clauses),
         ]
@@ -145,18 +170,25 @@ class PartitionIndex:
             Append(("t",), packed),
             *(clause.action for clause in clauses),
         ]
-        image = await self._log.update(Update(head_key(partition), tuple(actions), all_of(*conditions)))
-        return decode_head(image)
+        return Update(head_key(partition), tuple(actions), all_of(*conditions))
 
     # --- spill ----------------------------------------------------------------------------------------------------
 
     def wants_spill(self, head: PartitionHead) -> bool:
         """Whether the append that made this head should spill."""
+        excess = self._excess(head)
+        # A transaction adds many entries at once: what it left is spilled by whoever comes next.
+        return excess > 0 and (excess % _SPILL_RETRY_ENTRIES == 1 or len(head.tail) > self._long_tail)
+
+    def is_long(self, head: PartitionHead, more: int = 0) -> bool:
+        """Whether the tail, with so many more entries, is longer than a head should hold."""
+        return self._excess(head) + more > 0
+
+    def _excess(self, head: PartitionHead) -> int:
         room = self._settings.head_bytes_max - _HEAD_BYTES
         for state in head.producers.values():
             room -= _PRODUCER_BYTES + 18 * len(state.recent)
-        excess = len(head.tail) + 1 - max(room // _TAIL_ENTRY_BYTES, self._settings.spill_entries)
-        return excess > 0 and excess % _SPILL_RETRY_ENTRIES == 1
+        return len(head.tail) + 1 - max(room // _TAIL_ENTRY_BYTES, self._settings.spill_entries)
 
     async def spill(self, partition: PartitionId, head: PartitionHead) -> None:
         """Move the oldest tail entries to an index row, then let the head forget them; may be repeated or cut short.
@@ -164,7 +196,10 @@ class PartitionIndex:
         Whoever writes the row first decides how many entries it holds; everyone else goes by the row. The head is
         updated on the condition that its tail still starts where the row starts. Raises StoreError.
         """
-        row = self._oldest_row(head, self._settings.spill_entries)
+        count = self._settings.spill_entries
+        if len(head.tail) > self._long_tail:
+            count = min(len(head.tail) - count, _SPILL_ENTRIES_MAX)
+        row = self._oldest_row(head, count)
         try:
             await self._log.put(
                 Put(Key(partition_pk(partition), index_sk(row.base_offset)), encode_index_row(row), Absent(("v",)))
@@ -183,7 +218,7 @@ class PartitionIndex:
                 head.producers[producer_id].next_sequence,
                 head.recent_batches(producer_id),
             )
-            if not await self._write_producer_row(partition, producer_id, state):
+            if not await self._write_producer_row(partition, producer_id, state, row.spill_floor_ms):
                 return
         try:
             await self._log.update(Update(head_key(partition), actions, condition))
@@ -195,10 +230,11 @@ class PartitionIndex:
         return IndexRow(
             base_offset=head.tail_base_offset,
             end_offset=head.tail_base_offset + sum(entry.offset_count for entry in entries),
-            max_timestamp_ms=max(entry.max_timestamp_ms for entry in entries),
+            max_timestamp_ms=(newest_ms := max(entry.max_timestamp_ms for entry in entries)),
             size_bytes=sum(entry.length for entry in entries),
             spill_floor_ms=max(head.spill_floor_ms, *(entry.commit_ms for entry in entries)),
             entries=entries,
+            running_max_timestamp_ms=max(head.running_max_timestamp_ms, newest_ms),
         )
 
     def _forget(self, head: PartitionHead, row: IndexRow) -> tuple[Condition, tuple[Action, ...]]:
@@ -210,6 +246,7 @@ class PartitionIndex:
             RemoveFirst(("t",), len(row.entries)),
             Set(("tb",), row.end_offset),
             Set(("sf",), row.spill_floor_ms),
+            Set(("rm",), row.running_max_timestamp_ms),
         ]
         for producer_id in sorted(leaving - evicted):
             batches = [batch for batch in head.recent_batches(producer_id) if batch.base_offset < row.end_offset]
@@ -230,14 +267,17 @@ class PartitionIndex:
         idle.sort(key=lambda producer_id: max((b.base_offset for b in head.recent_batches(producer_id)), default=-1))
         return set(idle[: max(0, len(head.producers) - self._settings.producers_in_head_max)])
 
-    async def _write_producer_row(self, partition: PartitionId, producer_id: int, state: ProducerState) -> bool:
+    async def _write_producer_row(
+        self, partition: PartitionId, producer_id: int, state: ProducerState, committed_ms: int
+    ) -> bool:
         """Write an evicted producer's row unless it holds something newer (then our head is history: False).
 
         `o`, the offset of the producer's last batch, orders the rows of one producer. The row counts only once the head
-        has dropped the producer on the condition that its state is the row's.
+        has dropped the producer on the condition that its state is the row's. `t`, from which its expiry counts
+        (producer_expiry.py), is the new spill floor: no batch of a producer that leaves was committed after it.
         """
         newest = max(batch.base_offset for batch in state.recent)
-        row = {"v": VERSION, "o": newest, **encode_producer(state)}
+        row = {"v": VERSION, "o": newest, "t": committed_ms, **encode_producer(state)}
         condition = AnyOf((Absent(("v",)), Compare(("o",), "<=", newest)))
         try:
             await self._log.put(Put(Key(partition_pk(partition), producer_sk(producer_id)), row, condition))
@@ -252,39 +292,84 @@ class PartitionIndex:
 
     # --- rows -----------------------------------------------------------------------------------------------------
 
-    async def row_at(self, partition: PartitionId, offset: int) -> IndexRow | None:
-        """The index row that holds the offset, or the last one before it; None where there is none."""
+    # A ghost: whoever spills writes a row on the condition that there is none. One that slept since before a merge took
+    # the row's place writes it again. What such a row says is true, but its WAL bytes may be swept. It lies below the
+    # head's merged offset, which the merge raises with its swap, and within the segment before it.
+
+    async def row_at(self, partition: PartitionId, offset: int, *, merged_offset: int = 0) -> IndexRow | None:
+        """The index row that holds the offset, or the last one before it; None where there is none.
+
+        Args:
+            merged_offset: the head's: spilled rows below it are ghosts and passed over.
+        """
+        limit = 1
+        while True:
+            rows = await self.rows_down_from(partition, offset, limit)
+            for row in rows:
+                if row.is_segment or row.base_offset >= merged_offset:
+                    return row
+            if len(rows) < limit:
+                return None
+            limit = max(16, limit * 4)
+
+    async def rows_down_from(self, partition: PartitionId, offset: int, limit: int) -> list[IndexRow]:
+        """Index rows that begin at or below the offset, newest first; ghosts among them."""
         rows = await self._log.query(
-            partition_pk(partition), sk_from=INDEX_PREFIX, sk_to=index_sk(offset + 1), descending=True, limit=1
+            partition_pk(partition), sk_from=INDEX_PREFIX, sk_to=index_sk(offset + 1), descending=True, limit=limit
         )
-        return decode_index_row(index_base_offset(rows[0].key.sk), rows[0].item) if rows else None
+        return [decode_index_row(index_base_offset(row.key.sk), row.item) for row in rows]
 
     async def rows_from(self, partition: PartitionId, base_offset: int, limit: int | None = None) -> list[IndexRow]:
-        """Index rows whose base offset is at least this, oldest first."""
+        """Index rows whose base offset is at least this, oldest first.
+
+        Ghosts are left out where `base_offset` is that of a row, or the log start offset. Fewer rows than `limit` do
+        not mean that these are the last: go on from the last one's end until there are none.
+        """
         rows = await self._log.query(
             partition_pk(partition), sk_from=index_sk(base_offset), sk_to=INDEX_END, limit=limit
+        )
+        found = [decode_index_row(index_base_offset(row.key.sk), row.item) for row in rows]
+        return without_ghosts(found)
+
+    async def rows_between(
+        self, partition: PartitionId, start_offset: int, end_offset: int, limit: int
+    ) -> list[IndexRow]:
+        """Index rows that begin in [start_offset, end_offset), oldest first; ghosts among them."""
+        rows = await self._log.query(
+            partition_pk(partition), sk_from=index_sk(start_offset), sk_to=index_sk(end_offset), limit=limit
         )
         return [decode_index_row(index_base_offset(row.key.sk), row.item) for row in rows]
 
     async def newest_rows(self, partition: PartitionId, limit: int) -> list[IndexRow]:
-        """The newest index rows, newest first."""
+        """The newest index rows, newest first; ghosts among them."""
         rows = await self._log.query(
             partition_pk(partition), sk_from=INDEX_PREFIX, sk_to=INDEX_END, descending=True, limit=limit
         )
         return [decode_index_row(index_base_offset(row.key.sk), row.item) for row in rows]
 
-    async def replace_rows(self, lease: MaintenanceLease, old: Sequence[IndexRow], new: Sequence[IndexRow]) -> None:
+    async def replace_rows(
+        self,
+        lease: MaintenanceLease,
+        old: Sequence[IndexRow],
+        new: Sequence[IndexRow],
+        *,
+        merged_offset: int | None = None,
+    ) -> None:
         """Replace index rows in one transaction under the lease; a reader sees the old ones or the new ones.
 
         At most `ROWS_REPLACED_MAX` of both together (rows of one base offset count once). Rows are recognised by kind,
         end and segment, so a repetition changes nothing.
+
+        Args:
+            merged_offset: the head's from now on; given by whoever replaces spilled rows, since it makes late
+                repetitions of their spills ghosts.
 
         Raises:
             LeaseLost: refused: another maintainer has the partition, or the old rows are no longer there.
             OutcomeUnknown: it may still be applied, until the lease's epoch has moved on.
             StoreUnavailable: surely not applied.
         """
-        operations = _row_swap(lease, old, new)
+        operations = _row_swap(lease, old, new, merged_offset)
         unknown: OutcomeUnknown | None = None
         for _ in range(_SWAP_ATTEMPTS):
             try:
@@ -330,7 +415,18 @@ class PartitionIndex:
         return len(rows)
 
 
-def _row_swap(lease: MaintenanceLease, old: Sequence[IndexRow], new: Sequence[IndexRow]) -> list[Operation]:
+def without_ghosts(rows: Sequence[IndexRow]) -> list[IndexRow]:
+    """Rows, oldest first, without those that lie within the one before."""
+    kept: list[IndexRow] = []
+    for row in rows:
+        if not kept or row.base_offset >= kept[-1].end_offset:
+            kept.append(row)
+    return kept
+
+
+def _row_swap(
+    lease: MaintenanceLease, old: Sequence[IndexRow], new: Sequence[IndexRow], merged_offset: int | None
+) -> list[Operation]:
     """The operations of one swap: the lease's check first."""
     pk = partition_pk(lease.partition)
     before = {row.base_offset: row for row in old}
@@ -340,6 +436,9 @@ def _row_swap(lease: MaintenanceLease, old: Sequence[IndexRow], new: Sequence[In
         condition = Absent(("v",)) if there is None else _is_row(there)
         operations.append(Put(Key(pk, index_sk(row.base_offset)), encode_index_row(row), condition))
     operations += [Delete(Key(pk, index_sk(base)), _is_row(row)) for base, row in before.items()]
+    if merged_offset is not None:
+        raise_it = (Set(("mo",), merged_offset),)
+        operations.append(Update(head_key(lease.partition), raise_it, Compare(("mo",), "<", merged_offset)))
     return operations
 
 

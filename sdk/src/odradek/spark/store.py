@@ -17,6 +17,8 @@ from odradek.adapters.system import SystemClock, SystemRng
 from odradek.engine.list_offsets import OffsetLister
 from odradek.engine.log_reader import LogReader, Piece, PieceReader
 from odradek.engine.partition_index import PartitionIndex
+from odradek.engine.segment_reader import SegmentIndexes
+from odradek.engine.timestamp_lookup import TimestampLookup
 from odradek.engine.topics import Topics
 from odradek.engine.wal import Wal
 from odradek.errors import ErrorCode, KafkaError, StoreUnavailable
@@ -53,9 +55,10 @@ class LogView:
             index = PartitionIndex(self._store.log, self._settings)
             self._index = index
             self._topics = Topics(self._store.catalog, index, clock, SystemRng(), self._settings)
-            self._reader = LogReader(index)
+            segments = SegmentIndexes(self._store.objects)
+            self._reader = LogReader(index, segments)
             self._pieces = PieceReader(Wal(self._store.log, self._store.objects, clock, self._settings), self._settings)
-            self._lister = OffsetLister(index, self._reader, self._pieces, self._topics)
+            self._lister = OffsetLister(index, TimestampLookup(index, segments, self._pieces), self._topics)
         except BaseException:
             self._stop()
             raise
