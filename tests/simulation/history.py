@@ -1,20 +1,32 @@
-"""What actors did and saw: the auditor's evidence.
+"""What actors did and saw: the evidence of those outside of the store.
 
-Every value that is ever sent is unique, so a value names its send.
+Every record that is ever sent has a unique identity (its value; a tombstone's is in a header), so a record names its
+send.
 """
 
 from __future__ import annotations
 
+from collections import defaultdict
 from dataclasses import dataclass, field
 
+from odradek.model.record import Record
 from odradek.model.topic_partition import PartitionId
+
+IDENTITY_HEADER = "id"
+
+
+def identity(record: Record) -> bytes:
+    """What names the record's send."""
+    if record.value is not None:
+        return record.value
+    return next((value or b"" for name, value in record.headers if name == IDENTITY_HEADER), b"")
 
 
 @dataclass
 class Send:
     """One record that an actor tried to append."""
 
-    value: bytes
+    identity: bytes
     partition: PartitionId
     producer: str  # sends of one idempotent producer to one partition keep their order; others have ""
     sequence: int  # the order of sending within the producer and partition
@@ -24,11 +36,25 @@ class Send:
 
 @dataclass
 class Poll:
-    """Records that one consumer saw, in the order it saw them."""
+    """Records that one consumer saw, in the order it saw them; `resets`: where it was sent to a later log start."""
 
     consumer: str
     partition: PartitionId
     records: list[tuple[int, bytes]] = field(default_factory=list)
+    resets: list[tuple[int, int]] = field(default_factory=list)  # (from, to)
+    position: int = 0
+    finished: bool = False  # it read to the end after the world had calmed down
+
+
+@dataclass
+class Transaction:
+    """A transaction as its producer knows it."""
+
+    name: str
+    wrote: list[tuple[PartitionId, bytes]] = field(default_factory=list)
+    read: list[tuple[PartitionId, int]] = field(default_factory=list)
+    group: str = ""
+    outcome: str = "unknown"  # committed | aborted | unknown
 
 
 @dataclass
@@ -37,9 +63,19 @@ class History:
 
     sends: list[Send] = field(default_factory=list)
     polls: list[Poll] = field(default_factory=list)
-    created: dict[PartitionId, str] = field(default_factory=dict)  # partitions that exist at the end
+    transactions: list[Transaction] = field(default_factory=list)
+    # What members of a group processed, and the offsets that they were sent past because the log starts later.
+    processed: dict[tuple[str, PartitionId], set[int]] = field(default_factory=lambda: defaultdict(set))
+    skipped: dict[tuple[str, PartitionId], list[tuple[int, int]]] = field(default_factory=lambda: defaultdict(list))
+    deletions_asked: dict[PartitionId, int] = field(default_factory=dict)  # DeleteRecords up to here
+    problems: list[str] = field(default_factory=list)  # what an actor saw that cannot be
 
-    def sent(self, value: bytes, partition: PartitionId, producer: str, sequence: int) -> Send:
-        send = Send(value, partition, producer, sequence)
+    def sent(self, name: bytes, partition: PartitionId, producer: str, sequence: int) -> Send:
+        send = Send(name, partition, producer, sequence)
         self.sends.append(send)
         return send
+
+    def problem(self, text: str) -> None:
+        """An actor saw what cannot be."""
+        if text not in self.problems:
+            self.problems.append(text)

@@ -1,19 +1,30 @@
-"""One run: a seed makes a world, actors live in it, the world calms down, the auditor looks."""
+"""One run: a seed draws a scenario, actors live in it, the world calms down, the auditor looks."""
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from dataclasses import dataclass
+import random
+from collections.abc import Callable, Coroutine
+from dataclasses import dataclass, replace
 from typing import Any
 
-from odradek.model.topic_partition import PartitionId
-
-from tests.simulation.actors import ConditionalProducer, Consumer, Producer, lives
+from tests.simulation.actors import lives
+from tests.simulation.audit_groups import lagging
 from tests.simulation.auditor import audit
-from tests.simulation.history import History
+from tests.simulation.consumers import Consumer
+from tests.simulation.group_members import GroupMember
 from tests.simulation.loop import run
-from tests.simulation.world import Crash, Fates, World
+from tests.simulation.maintainers import Maintainer
+from tests.simulation.ports import Crash, Fates
+from tests.simulation.producers import ConditionalProducer, Producer
+from tests.simulation.scenario import Scenario, draw
+from tests.simulation.topic_admins import TopicAdmin
+from tests.simulation.world import World
+
+GROUP = "g"
+_READER_RESTARTS = 1000
+_GROUP_PATIENCE_S = 3600.0
 
 
 @dataclass(frozen=True)
@@ -21,57 +32,125 @@ class Outcome:
     """What a run came to."""
 
     seed: int
+    profile: str
     problems: tuple[str, ...]
     digest: str
     steps: int
     acked: int
+    hours: float
+    work: dict[str, int]
     trace: tuple[str, ...]
 
+    def without_trace(self) -> Outcome:
+        """The same, fit to be sent from one process to another by the thousand."""
+        return replace(self, trace=())
 
-def simulate(seed: int, *, fates: Fates | None = None, settings: dict[str, Any] | None = None) -> Outcome:
-    """Run the simulation of a seed."""
+
+def simulate(seed: int, profile: str | None = None, *, change: Callable[[Scenario], Scenario] | None = None) -> Outcome:
+    """Run the simulation of a seed.
+
+    Args:
+        profile: None: drawn by the seed.
+        change: what a test wants to be otherwise than drawn.
+    """
     logging.getLogger("asyncio").setLevel(logging.CRITICAL)
-    return run(_simulate(World(seed, fates, settings)))
+    rng = random.Random(seed)
+    scenario = draw(rng, profile)
+    if change is not None:
+        scenario = change(scenario)
+    return run(_simulate(seed, rng, scenario))
 
 
-async def _simulate(world: World) -> Outcome:
-    asyncio.get_running_loop().set_exception_handler(_quiet)
-    history = History()
-    stop = asyncio.Event()
-    admin = world.process("setup", 0)
-    fates, world.fates = world.fates, Fates.none()
-    names = ["alpha", "beta"]
-    for name in names:
-        topic = await admin.engine.topics.create(name, world.rng.choice((1, 2)))
-        for number in range(topic.partition_count):
-            history.created[PartitionId(topic.topic_id, number)] = name
-    world.fates = fates
-    writers = []
-    for i in range(world.rng.choice((2, 3, 4))):
-        name = world.rng.choice(names)
-        producer = Producer(
-            world, history, f"p{i}", name, world.rng.randrange(10, 50), idempotent=world.rng.random() < 0.7
-        )
-        writers.append(lives(world, f"producer{i}", producer.program))
-    if world.rng.random() < 0.5:
-        conditional = ConditionalProducer(world, history, "c", world.rng.choice(names), 15)
-        writers.append(lives(world, "conditional", conditional.program))
-    readers = [
-        asyncio.ensure_future(
-            lives(world, f"consumer-{name}", Consumer(world, history, f"r-{name}", name, stop).program)
-        )
-        for name in names
-    ]
-    await asyncio.gather(*writers)
+async def _simulate(seed: int, rng: random.Random, scenario: Scenario) -> Outcome:
+    loop = asyncio.get_running_loop()
+    loop.set_exception_handler(_quiet)
+    world = World(seed, rng, Fates.none(), dict(scenario.settings))
+    setup = world.process("setup", 0)
+    for plan in scenario.topics:
+        await setup.engine.topics.create(plan.name, plan.partitions, plan.configs)
+    world.fates = scenario.fates
+    readers = [asyncio.ensure_future(reader) for reader in _readers(world, scenario)]
+    await asyncio.gather(*_writers(world, scenario))
     world.calm()
     await world.settle()
-    await asyncio.sleep(300)
-    stop.set()
+    problems = []
+    if scenario.group_members:
+        problems += await _group_at_rest(world, {plan.name for plan in scenario.topics})
+    world.stop.set()
     await asyncio.gather(*readers)
-    auditor = world.process("auditor", 0)
-    problems = await audit(auditor.engine, history)
-    acked = sum(send.outcome == "acked" for send in history.sends)
-    return Outcome(world.seed, tuple(problems), world.trace_digest(), len(world.trace), acked, tuple(world.trace))
+    problems += await audit(world, world.process("auditor", 0))
+    acked = sum(send.outcome == "acked" for send in world.history.sends)
+    return Outcome(
+        seed,
+        scenario.profile,
+        tuple(problems),
+        world.trace_digest(),
+        len(world.trace),
+        acked,
+        loop.time() / 3600,
+        dict(world.work),
+        tuple(world.trace),
+    )
+
+
+def _writers(world: World, scenario: Scenario) -> list[Coroutine[Any, Any, None]]:
+    """Those whose work ends by itself."""
+    rng, writers = world.rng, []
+    plans = {plan.name: plan for plan in scenario.topics}
+    names = [*plans, *(name for name in scenario.churn if name not in plans)]
+    for i in range(scenario.producers):
+        name = names[i % len(names)] if i < len(names) else rng.choice(names)
+        producer = Producer(
+            world,
+            f"p{i}",
+            name,
+            scenario.records_of,
+            idempotent=rng.random() < scenario.idempotent_share,
+            pace_s=scenario.pace_s,
+            keys=plans[name].keys if name in plans else 0,
+        )
+        writers.append(lives(world, f"producer{i}", producer.program))
+    for i in range(scenario.conditional):
+        conditional = ConditionalProducer(world, f"c{i}", rng.choice(list(plans)), 15, pace_s=scenario.pace_s * 4)
+        writers.append(lives(world, f"conditional{i}", conditional.program))
+    for i in range(scenario.admins):
+        admin = TopicAdmin(world, list(scenario.churn), scenario.admin_turns, scenario.pace_s * 10)
+        writers.append(lives(world, f"admin{i}", admin.program))
+    return writers
+
+
+def _readers(world: World, scenario: Scenario) -> list[Coroutine[Any, Any, None]]:
+    """Those who go on until the run stops."""
+    readers = []
+    names = list(dict.fromkeys((*(plan.name for plan in scenario.topics), *scenario.churn)))
+    for name in names:
+        for i in range(scenario.consumers):
+            consumer = Consumer(world, f"r-{name}-{i}", name)
+            readers.append(lives(world, f"consumer-{name}-{i}", consumer.program, _READER_RESTARTS))
+    for i in range(scenario.group_members):
+        member = GroupMember(
+            world,
+            f"m{i}",
+            GROUP,
+            [plan.name for plan in scenario.topics],
+            turns=scenario.group_turns,
+            pace_s=scenario.pace_s * 4,
+        )
+        readers.append(lives(world, f"member{i}", member.program, _READER_RESTARTS))
+    for i in range(scenario.maintainers):
+        maintainer = Maintainer(world, scenario.maintainer_turns, scenario.maintainer_pace_s)
+        readers.append(lives(world, f"maintainer{i}", maintainer.program, _READER_RESTARTS))
+    return readers
+
+
+async def _group_at_rest(world: World, topic_names: set[str]) -> list[str]:
+    """Once nothing fails any more, a group gets to the end of its topics."""
+    give_up = asyncio.get_running_loop().time() + _GROUP_PATIENCE_S
+    while left := lagging(world.ledger, GROUP, topic_names):
+        if asyncio.get_running_loop().time() > give_up:
+            return [f"group {GROUP} is stuck before the end of {', '.join(left)}"]
+        await asyncio.sleep(5)
+    return []
 
 
 def _quiet(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:

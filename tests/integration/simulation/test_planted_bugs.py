@@ -1,0 +1,25 @@
+"""The simulation finds what it is there to find: each planted bug, within few seeds; and nothing where there is none."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.simulation.planted import PLANTED
+from tests.simulation.runner import simulate
+
+
+@pytest.mark.parametrize("name", list(PLANTED))
+def test_planted_bug_is_found(name: str) -> None:
+    planted = PLANTED[name]
+    for seed in range(1, planted.seeds + 1):
+        with planted.patch():
+            outcome = simulate(seed, planted.profile, change=planted.change)
+        if outcome.problems:
+            break
+    assert outcome.problems, f"{name} was not found in {planted.seeds} seeds of {planted.profile}"
+    clean = simulate(seed, planted.profile, change=planted.change)
+    assert clean.problems == (), "the same seed has problems without the bug"
+
+
+def test_there_are_enough_of_them() -> None:
+    assert len(PLANTED) >= 20

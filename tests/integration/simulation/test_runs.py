@@ -1,0 +1,22 @@
+"""A fixed set of seeds over every profile: nothing is wrong. `make sim RUNS=2000` runs many."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.simulation.runner import simulate
+from tests.simulation.scenario import PROFILES
+
+SEEDS_PER_PROFILE = 8
+
+
+@pytest.mark.parametrize("profile", sorted(PROFILES))
+def test_nothing_is_wrong(profile: str) -> None:
+    outcomes = [simulate(seed, profile) for seed in range(1, SEEDS_PER_PROFILE + 1)]
+    assert {outcome.seed: outcome.problems for outcome in outcomes if outcome.problems} == {}
+    assert sum(outcome.acked for outcome in outcomes) > 10 * SEEDS_PER_PROFILE, "the actors got something done"
+
+
+def test_a_seed_draws_its_profile() -> None:
+    drawn = {simulate(seed).profile for seed in range(100, 112)}
+    assert len(drawn) > 1

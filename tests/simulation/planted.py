@@ -1,0 +1,274 @@
+"""Planted bugs: what the simulation must find.
+
+Each is a patch of the engine, in force inside a `with`; nothing in what is shipped knows of them. A bug is found in a
+scenario that gives it a chance, within a bounded number of seeds (tests/integration/simulation/test_planted_bugs.py).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import copy
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from typing import Any
+from unittest.mock import patch
+
+from odradek.engine import append_decisions, conditional_append, fetch, offset_decisions
+from odradek.engine.append_decisions import Applied
+from odradek.engine.conditional_append import Appended, ConditionalAppend
+from odradek.engine.head import PartitionHead, ProducerState, encode_producer
+from odradek.engine.partition_index import PartitionIndex, SequenceClause, head_key
+from odradek.engine.wal import Wal
+from odradek.errors import StoreError
+from odradek.ports.table import AllOf, Compare, Condition, Contains, Exists, Not, Set, Update
+
+from tests.simulation.scenario import Scenario
+
+Patch = Callable[[], Any]
+_TRUE = Exists(("v",))
+
+
+@dataclass(frozen=True)
+class Planted:
+    """A bug, and where it shows.
+
+    Attributes:
+        patch: makes the context manager that plants it.
+        profile: the kind of scenario.
+        change: what of the drawn scenario must be otherwise for the bug to have a chance.
+        seeds: how many seeds from 1 are tried at most.
+    """
+
+    patch: Patch
+    profile: str = "log"
+    change: Callable[[Scenario], Scenario] | None = None
+    seeds: int = 10
+
+
+PLANTED: dict[str, Planted] = {}
+
+
+def _bug(
+    profile: str = "log", *, seeds: int = 10, change: Callable[[Scenario], Scenario] | None = None
+) -> Callable[[Patch], Patch]:
+    def register(function: Patch) -> Patch:
+        planted = contextmanager(function)
+        PLANTED[function.__name__] = Planted(planted, profile, change, seeds)
+        return planted
+
+    return register
+
+
+def _settings(**values: Any) -> Callable[[Scenario], Scenario]:
+    return lambda scenario: replace(scenario, settings={**scenario.settings, **values})
+
+
+def _in_background(work: Any) -> None:
+    """Let the work go on by itself; a crash of its process ends it."""
+
+    async def act() -> None:
+        try:
+            await work
+        except StoreError:
+            return
+
+    asyncio.ensure_future(act())
+
+
+def _without(condition: Condition | None, dropped: Callable[[Condition], bool]) -> Condition | None:
+    """The condition without some of its clauses."""
+    if isinstance(condition, AllOf):
+        return AllOf(tuple(each for each in condition.conditions if not dropped(each)))
+    return condition
+
+
+class _Rewriting:
+    """A table whose updates are changed on their way."""
+
+    def __init__(self, table: Any, rewrite: Callable[[Update], Update]) -> None:
+        self._table = table
+        self._rewrite = rewrite
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._table, name)
+
+    async def update(self, update: Update) -> Any:
+        return await self._table.update(self._rewrite(update))
+
+
+def _rewritten_append(rewrite: Callable[[Update], Update]) -> Any:
+    original = PartitionIndex.append
+
+    async def append(self: PartitionIndex, *args: Any, **kwargs: Any) -> Any:
+        other = copy.copy(self)
+        other._log = _Rewriting(self._log, rewrite)  # type: ignore[assignment]
+        return await original(other, *args, **kwargs)
+
+    return patch.object(PartitionIndex, "append", append)
+
+
+# --- append -------------------------------------------------------------------------------------------------------
+
+
+@_bug()
+def ack_before_the_update() -> Iterator[None]:
+    """The answer does not wait for the conditional update."""
+    original = ConditionalAppend.run
+
+    async def run(self: ConditionalAppend) -> Any:
+        try:
+            head = await self._tools.index.read_head(self._partition)
+        except StoreError:
+            head = None
+        if head is None:
+            return await original(self)
+        self.head = head
+        _in_background(original(self))
+        return Appended(head.next_offset, head, 0)
+
+    with patch.object(ConditionalAppend, "run", run):
+        yield
+
+
+@_bug()
+def offset_before_the_upload() -> Iterator[None]:
+    """The update does not wait for the bytes to be durable."""
+    original = Wal.upload
+
+    async def upload(self: Wal, object_id: bytes, parts: Any) -> int:
+        _in_background(original(self, object_id, parts))
+        return 1 if sum(map(len, parts)) <= self._settings.item_bytes_max else 0
+
+    with patch.object(Wal, "upload", upload):
+        yield
+
+
+@_bug()
+def append_without_the_sequence_clause() -> Iterator[None]:
+    """The producer's sequence is written but not compared."""
+
+    def clause(chain: Any) -> SequenceClause:
+        state = ProducerState(chain[0].producer_epoch, append_decisions._after(chain))
+        return SequenceClause(_TRUE, Set(("p", str(chain[0].producer_id)), encode_producer(state)))
+
+    with patch.object(append_decisions, "_follows", clause), patch.object(append_decisions, "_blind", clause):
+        yield
+
+
+@_bug()
+def blind_retry_under_a_new_identity() -> Iterator[None]:
+    """An update of unknown outcome is sent again as another entry."""
+    original = ConditionalAppend._attempt
+
+    async def attempt(self: ConditionalAppend, *args: Any) -> Any:
+        answer = await original(self, *args)
+        if answer is None and self._maybe_applied:
+            await self._upload_again()
+        return answer
+
+    with patch.object(ConditionalAppend, "_attempt", attempt):
+        yield
+
+
+@_bug()
+def append_without_contains() -> Iterator[None]:
+    """An update may be applied twice while its entry is in the tail."""
+
+    def is_contains(condition: Condition) -> bool:
+        return isinstance(condition, Not) and isinstance(condition.condition, Contains)
+
+    with _rewritten_append(lambda update: replace(update, condition=_without(update.condition, is_contains))):
+        yield
+
+
+@_bug()
+def conditional_produce_ignores_the_expectation() -> Iterator[None]:
+    """A conditional append goes wherever the log ends."""
+
+    def is_expectation(condition: Condition) -> bool:
+        return isinstance(condition, Compare) and condition.path == ("no",)
+
+    with _rewritten_append(lambda update: replace(update, condition=_without(update.condition, is_expectation))):
+        yield
+
+
+@_bug()
+def duplicate_answered_with_a_new_offset() -> Iterator[None]:
+    """What was appended before is acknowledged at the log's end."""
+    original = conditional_append.after_refusal
+
+    def after_refusal(*args: Any) -> Any:
+        verdict = original(*args)
+        head = next(each for each in args if isinstance(each, PartitionHead))
+        return Applied(head.next_offset) if isinstance(verdict, Applied) else verdict
+
+    with patch.object(conditional_append, "after_refusal", after_refusal):
+        yield
+
+
+# --- spill --------------------------------------------------------------------------------------------------------
+
+
+@_bug(change=_settings(head_bytes_max=400, spill_entries=1))
+def spill_removes_before_it_writes() -> Iterator[None]:
+    """The head forgets entries whose row is not written yet."""
+    original = PartitionIndex.spill
+
+    async def spill(self: PartitionIndex, partition: Any, head: Any) -> None:
+        condition, actions = self._forget(head, self._oldest_row(head, self._settings.spill_entries))
+        await self._log.update(Update(head_key(partition), actions, condition))
+        await original(self, partition, head)
+
+    with patch.object(PartitionIndex, "spill", spill):
+        yield
+
+
+@_bug(change=_settings(head_bytes_max=400, spill_entries=1), seeds=40)
+def spill_does_not_raise_the_floor() -> Iterator[None]:
+    """A late update may be applied again once its entry has left the tail."""
+    original = PartitionIndex._forget
+
+    def forget(self: PartitionIndex, head: Any, row: Any) -> Any:
+        condition, actions = original(self, head, row)
+        return condition, tuple(action for action in actions if action.path != ("sf",))
+
+    with patch.object(PartitionIndex, "_forget", forget):
+        yield
+
+
+@_bug(change=_settings(head_bytes_max=400, spill_entries=1, producers_in_head_max=1))
+def eviction_loses_the_producer() -> Iterator[None]:
+    """A producer leaves the head and its row is not written."""
+
+    async def write(self: PartitionIndex, *_: Any) -> bool:
+        return True
+
+    with patch.object(PartitionIndex, "_write_producer_row", write):
+        yield
+
+
+# --- read ---------------------------------------------------------------------------------------------------------
+
+
+@_bug()
+def fetch_beyond_the_high_watermark() -> Iterator[None]:
+    """A consumer is told of offsets that are not there yet."""
+    original = fetch._result
+
+    def result(*args: Any) -> Any:
+        answer = original(*args)
+        return replace(answer, high_watermark=answer.high_watermark + 1)
+
+    with patch.object(fetch, "_result", result):
+        yield
+
+
+# --- groups -------------------------------------------------------------------------------------------------------
+
+
+@_bug("groups")
+def commit_of_a_former_owner() -> Iterator[None]:
+    """A commit is taken from whoever sends it."""
+    with patch.object(offset_decisions, "_may_commit", lambda committer: (_TRUE,)):
+        yield

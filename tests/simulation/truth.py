@@ -1,0 +1,90 @@
+"""The true log of a partition: every record that ever entered it, from the ledger."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from odradek.format.item_keys import partition_pk
+from odradek.format.object_keys import wal_key
+from odradek.format.record_batch import decode_batches
+from odradek.format.tail_entry import decode_tail_entry
+from odradek.model.topic_partition import PartitionId
+
+from tests.simulation.history import identity
+from tests.simulation.ledger import Ledger, partition_of
+
+
+@dataclass(frozen=True, slots=True)
+class TrueRecord:
+    """A record as it entered the log."""
+
+    offset: int
+    identity: bytes
+    key: bytes | None
+    is_tombstone: bool
+    timestamp_ms: int
+    size_bytes: int  # its share of the batch
+
+
+@dataclass
+class TrueLog:
+    """All records of one partition, dense from offset 0.
+
+    Attributes:
+        was_compacted: the topic's cleanup policy was ever `compact`.
+        last_of_key: per key, the offset of its last record.
+    """
+
+    partition: PartitionId
+    records: list[TrueRecord]
+    was_compacted: bool
+    is_gone: bool
+    log_start: int
+    last_of_key: dict[bytes | None, int]
+
+    def must_survive(self, record: TrueRecord) -> bool:
+        """Whether the record has to be in the log still, at or above the log start."""
+        if record.offset < self.log_start:
+            return False
+        return not self.was_compacted or (self.last_of_key[record.key] == record.offset and not record.is_tombstone)
+
+
+def true_logs(ledger: Ledger) -> tuple[dict[PartitionId, TrueLog], list[str]]:
+    """Every partition's true log; and what of it cannot be read."""
+    logs: dict[PartitionId, TrueLog] = {}
+    problems: list[str] = []
+    for pk in {**ledger.heads, **dict.fromkeys(sorted(ledger.gone)), **ledger.truth}:
+        partition = partition_of(pk)
+        records: list[TrueRecord] = []
+        for base_offset, packed in ledger.truth.get(pk, ()):
+            try:
+                records += _decode(ledger, base_offset, packed)
+            except Exception as error:
+                problems.append(f"{partition}: the entry at {base_offset} is damaged: {type(error).__name__}: {error}")
+        configs = [config for _, config in ledger.configs[partition.topic_id]]
+        head = ledger.heads.get(pk)
+        logs[partition] = TrueLog(
+            partition,
+            records,
+            was_compacted=any("compact" in config.get("cleanup.policy", "") for config in configs),
+            is_gone=head is None or partition.topic_id not in ledger.live_topics,
+            log_start=0 if head is None else int(head["ls"]),  # type: ignore[arg-type]
+            last_of_key={record.key: record.offset for record in records},
+        )
+        if [record.offset for record in records] != list(range(len(records))):
+            problems.append(f"{partition}: offsets are not dense")
+        assert partition_pk(partition) == pk
+    return logs, problems
+
+
+def _decode(ledger: Ledger, base_offset: int, packed: bytes) -> list[TrueRecord]:
+    entry = decode_tail_entry(packed)
+    content = ledger.uploads[entry.object_id if entry.is_item else wal_key(entry.object_id)]
+    batch = content[entry.position : entry.position + entry.length]
+    share = entry.length // max(1, entry.offset_count)
+    return [
+        TrueRecord(
+            base_offset + record.offset, identity(record), record.key, record.value is None, record.timestamp_ms, share
+        )
+        for record in decode_batches(batch, allow_truncated=False)
+    ]
