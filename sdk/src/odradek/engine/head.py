@@ -166,13 +166,28 @@ def decode_head(item: Item) -> PartitionHead:
         tail_base_offset=attribute(item, "tb", int),
         merged_offset=attribute(item, "mo", int),
         running_max_timestamp_ms=attribute(item, "rm", int),
-        tail=tuple(attribute(item, "t", list)),
+        tail=_tail(item),
         spill_floor_ms=attribute(item, "sf", int),
         sweep_floor=attribute(item, "wf", bytes),
         leader_id=attribute(item, "li", int),
         leader_epoch=attribute(item, "le", int),
         epoch_start=attribute(item, "es", int),
         appended_bytes=attribute(item, "by", int),
-        producers={int(key): decode_producer(value) for key, value in attribute(item, "p", dict).items()},
+        producers=_producers(item),
         evictions=attribute(item, "pv", int),
     )
+
+
+def _tail(item: Item) -> tuple[bytes, ...]:
+    tail = attribute(item, "t", list)
+    if not all(type(packed) is bytes for packed in tail):
+        raise FormatError("the tail of a partition head holds something else than packed entries")
+    return tuple(tail)
+
+
+def _producers(item: Item) -> dict[int, ProducerState]:
+    producers = attribute(item, "p", dict)
+    try:
+        return {int(producer_id): decode_producer(state) for producer_id, state in producers.items()}
+    except (ValueError, AttributeError):
+        raise FormatError("the producers of a partition head are no map of ids to states") from None
