@@ -5,8 +5,8 @@ A role names its tables, its prefixes and its actions; nothing is granted "to be
     produce      appends: WAL objects and items, heads, index and producer rows; reads topics
     fetch        reads only
     coordinator  groups; hands out producer ids (one row of the catalog); reads topics
-    admin        topics, and the heads of their partitions; deletes no object: it leaves that to maintenance
-    maintenance  finishes deletions: rows of the log, segments
+    admin        topics, and the heads of their partitions (DeleteRecords too); deletes no object: maintenance does
+    maintenance  finishes deletions; retention, sweep: rows of the log, segments, WAL objects and items
     flight_delays  reads like fetch, appends like produce, keeps its output and checkpoint under its own prefix
 
 A test runs the engine and compares what each function calls with its row: a missing right and an idle one both fail.
@@ -28,6 +28,7 @@ from odradek.protocol.api import FunctionName
 
 GET, GET_MANY, QUERY = "dynamodb:GetItem", "dynamodb:BatchGetItem", "dynamodb:Query"
 PUT, UPDATE, DELETE = "dynamodb:PutItem", "dynamodb:UpdateItem", "dynamodb:DeleteItem"
+CHECK = "dynamodb:ConditionCheckItem"
 
 WAL_PREFIX = "wal/"
 SEGMENT_PREFIX = "topics/"
@@ -89,13 +90,16 @@ PERMISSIONS: Mapping[str, Permissions] = {
     ),
     FunctionName.ADMIN.value: Permissions(
         (
-            TableGrant(TableName.CATALOG, (GET, PUT, UPDATE, DELETE)),
-            TableGrant(TableName.LOG, (PUT, DELETE)),
+            TableGrant(TableName.CATALOG, (GET, PUT, UPDATE, DELETE, CHECK)),
+            TableGrant(TableName.LOG, (GET, PUT, UPDATE, DELETE)),
         )
     ),
     MAINTENANCE: Permissions(
-        (TableGrant(TableName.CATALOG, (QUERY, DELETE)), TableGrant(TableName.LOG, (QUERY, DELETE))),
-        (ObjectGrant((SEGMENT_PREFIX,), ("s3:DeleteObject",)),),
+        (
+            TableGrant(TableName.CATALOG, (GET, QUERY, UPDATE, DELETE)),
+            TableGrant(TableName.LOG, (GET, GET_MANY, QUERY, PUT, UPDATE, DELETE, CHECK)),
+        ),
+        (ObjectGrant((WAL_PREFIX, SEGMENT_PREFIX), ("s3:DeleteObject",)),),
         may_list=True,
     ),
     FLIGHT_DELAYS: Permissions(

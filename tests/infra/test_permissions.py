@@ -15,7 +15,7 @@ from odradek.engine.engine import Engine
 from odradek.format.object_keys import segment_key
 from odradek.functions.environment import MAINTENANCE
 from odradek.model.group import JOIN_EPOCH, LEAVE_EPOCH, GroupHeartbeat
-from odradek.model.log import LATEST_TIMESTAMP, FetchPartition, ListOffsetsPartition
+from odradek.model.log import LATEST_TIMESTAMP, DeleteRecordsPartition, FetchPartition, ListOffsetsPartition
 from odradek.model.topic_partition import OffsetAndMetadata, PartitionId, TopicPartition
 from odradek.ports.table import Check, Delete, Put, Update
 from odradek.ports.tables import TableOperation
@@ -134,7 +134,7 @@ async def work(world: World) -> None:
     await admin.topics.alter_configs("flights", set={"retention.ms": "1000"})
     await admin.topics.resolve("flights")
 
-    ids = [(await coordinator.producer_ids.init(None)).producer_id for _ in range(3)]
+    ids = [(await coordinator.producer_ids.init()).producer_id for _ in range(3)]
     for producer_id in ids:
         for sequence in range(8):
             records = batch([b"x" * (20_000 if sequence % 2 else 10)], producer=(producer_id, 0, sequence))
@@ -173,7 +173,18 @@ async def work(world: World) -> None:
     await coordinator.groups.heartbeat(GroupHeartbeat("group", member, LEAVE_EPOCH))
     await coordinator.groups.delete(["group", "simple"])
 
-    await world.objects.put(segment_key(PartitionId(topic.topic_id, 0), 0, bytes(16)), [b"merged"])
+    [deleted] = await admin.delete_records([DeleteRecordsPartition("flights", 0, 2)])
+    assert deleted.low_watermark == 2
+    world.clock.advance(10 * 24 * 3600)
+    segment = segment_key(PartitionId(topic.topic_id, 0), 0, bytes(16))
+    await world.objects.put(segment, [b"orphan"])
+    assert await world.engine("dies").leases.take(PartitionId(topic.topic_id, 0))
+    world.clock.advance(24 * 3600)
+    report = await world.engine(MAINTENANCE).maintenance.run()
+    for done in ("orphans_removed", "rows_removed", "producers_expired", "uploads_swept"):
+        assert report.done[done], (done, report)
+
+    await world.objects.put(segment, [b"merged"])
     await admin.topics.delete("flights")
     report = await world.engine(MAINTENANCE).maintenance.run()
     assert report.done["topics_removed"] == report.done["objects_removed"] == 1
