@@ -188,6 +188,6 @@ def _tail(item: Item) -> tuple[bytes, ...]:
 def _producers(item: Item) -> dict[int, ProducerState]:
     producers = attribute(item, "p", dict)
     try:
-        return {int(producer_id): decode_producer(state) for producer_id, state in producers.items()}
-    except (ValueError, AttributeError):
+        return {int(each): decode_producer(attribute(producers, each, dict)) for each in producers}
+    except ValueError:
         raise FormatError("the producers of a partition head are no map of ids to states") from None
