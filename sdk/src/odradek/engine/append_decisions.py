@@ -11,7 +11,19 @@ carries the head, and `after_refusal` reads it in this order:
     5. another next offset than expected                the conditional produce has lost
     6. sequences                                        `decide_sequences`
 
-Sequences follow KIP-98 and KIP-360. `decide_sequences` with no head gives the blind clause.
+Sequences follow KIP-98 and KIP-360 (Apache Kafka's ProducerStateManager). `decide_sequences` with no head gives the
+blind clause. For a batch of a producer whose last epoch here is E and whose next sequence is S:
+
+    epoch below E                                       INVALID_PRODUCER_EPOCH
+    epoch above E, or nothing known of the producer     starts at 0; another sequence waits for its predecessor
+    one of the last five batches, same first and last   a duplicate: its original offset
+    sequence S                                          in order; sequences wrap from 2^31 - 1 to 0
+    ahead of S                                          waits for its predecessor, then OUT_OF_ORDER_SEQUENCE_NUMBER
+    wholly before the batches that are remembered       DUPLICATE_SEQUENCE_NUMBER: it is in the log, the offset unknown
+    anything else behind S                              OUT_OF_ORDER_SEQUENCE_NUMBER: it was never sent like this
+
+What waited for a predecessor of an unknown producer is answered UNKNOWN_PRODUCER_ID, upon which clients begin a new
+epoch; Apache Kafka would take it as it is, having perhaps deleted what came before. Here producers are never forgotten.
 """
 
 from __future__ import annotations
@@ -223,11 +235,18 @@ def _informed(chain: Sequence[TailEntry], head: PartitionHead, known: KnownRows)
             return Ahead(_out_of_order(first, 0))
     else:
         for batch in recent:
-            if (batch.epoch, batch.base_sequence) == (first.producer_epoch, first.base_sequence):
+            if (batch.epoch, batch.base_sequence, batch.record_count) == (
+                first.producer_epoch,
+                first.base_sequence,
+                first.offset_count,
+            ):
                 return Applied(batch.base_offset)
         if first.base_sequence != state.next_sequence:
-            if (first.base_sequence - state.next_sequence) % (SEQUENCE_MAX + 1) <= SEQUENCE_MAX // 2:
+            if _is_up_to(state.next_sequence, first.base_sequence):
                 return Ahead(_out_of_order(first, state.next_sequence))
+            oldest = next((batch for batch in recent if batch.epoch == first.producer_epoch), None)
+            if oldest is not None and not _is_up_to(_after(chain), oldest.base_sequence):
+                return _out_of_order(first, state.next_sequence)
             return Reject(
                 ErrorCode.DUPLICATE_SEQUENCE_NUMBER,
                 f"producer {producer_id} wrote sequence {first.base_sequence} earlier than its last five batches",
@@ -243,6 +262,11 @@ def _informed(chain: Sequence[TailEntry], head: PartitionHead, known: KnownRows)
     return SequenceClause(
         unchanged, Set(path, encode_producer(ProducerState(first.producer_epoch, _after(chain), kept)))
     )
+
+
+def _is_up_to(sequence: int, other: int) -> bool:
+    """Whether the sequence is the other one or before it, on the circle that they form."""
+    return (other - sequence) % (SEQUENCE_MAX + 1) <= SEQUENCE_MAX // 2
 
 
 def _out_of_order(entry: TailEntry, expected: int) -> Reject:
