@@ -1,10 +1,12 @@
 """Topics: the catalog's rows, and the order of writes that keeps them and the heads in step.
 
     create   heads, then one transaction: topic row if absent, topic id row     visible only when whole
-    grow     heads, then the topic row on its version
+    grow     heads, then one transaction: the topic row on its version
     delete   one transaction: topic row and id row go, a deleted-topics row comes; then heads; maintenance the rest
 
-A crash in between leaves heads without a topic, or a deleted-topics row whose work is still to be done: both invisible.
+Heads that become visible have the sweep's floor, and their transaction checks that it still is the floor
+(sweep_floor.py). A crash in between leaves heads without a topic, or a deleted-topics row whose work is still to be
+done: both invisible.
 
 Keys and values (catalog table):
     topics / <name>              v, id: 16 bytes, n: partitions, c: config overrides, t: created ms, ver: version
@@ -22,6 +24,7 @@ from uuid import UUID
 
 from odradek.engine.fields import attribute, check_version
 from odradek.engine.partition_index import PartitionIndex
+from odradek.engine.sweep_floor import SweepState, read_sweep_state
 from odradek.engine.topic_configs import check_configs, describe
 from odradek.errors import (
     ConditionFailed,
@@ -38,7 +41,7 @@ from odradek.model.topic import ConfigEntry, Topic
 from odradek.model.topic_partition import PartitionId
 from odradek.ports.clock import Clock
 from odradek.ports.rng import Rng
-from odradek.ports.table import Absent, Compare, Delete, Item, Key, Put, Set, Table, Update
+from odradek.ports.table import Absent, Check, Compare, Delete, Item, Key, Put, Set, Table, Update
 from odradek.settings import Settings
 
 _Applied = Callable[[], Awaitable[bool | None]]
@@ -157,8 +160,7 @@ class Topics:
         topic = Topic(name, self._new_topic_id(), count, checked, self._clock.now_ms())
         if validate_only:
             return topic
-        await self._create_heads(topic, 0)
-        operations = (
+        puts = (
             Put(_topic_key(name), _encode(topic), Absent(("v",))),
             Put(Key(TOPIC_IDS_PK, topic_id_sk(topic.topic_id)), {"name": name}),
         )
@@ -167,10 +169,17 @@ class Topics:
             item = await self._catalog.get(_topic_key(name))
             return None if item is None else _decode(name, item).topic_id == topic.topic_id
 
-        if not await self._transact(operations, applied):
-            await self._delete_heads(topic)
-            raise exists
-        return self._remember(topic)
+        for attempt in range(_ATTEMPTS):
+            floor = await self._floor()
+            await self._create_heads(topic, 0, floor.floor)
+            created = await self._transact((*puts, floor.unchanged), applied)
+            if created:
+                return self._remember(topic)
+            if created is False:
+                await self._delete_heads(topic)
+                raise exists
+            await self._clock.sleep(_BACKOFF_S * 2**attempt)  # the sweep's floor has risen meanwhile
+        raise _UNAVAILABLE
 
     async def delete(self, name: str) -> Topic:
         """Delete a topic. Raises KafkaError: UNKNOWN_TOPIC_OR_PARTITION and as `create`."""
@@ -212,8 +221,9 @@ class Topics:
             grown = replace(topic, partition_count=total_count, version=topic.version + 1)
             if validate_only:
                 return grown
-            await self._create_heads(grown, topic.partition_count)
-            if await self._change(topic, (Set(("n",), total_count),)):
+            floor = await self._floor()
+            await self._create_heads(grown, topic.partition_count, floor.floor)
+            if await self._change(topic, (Set(("n",), total_count),), floor.unchanged):
                 return self._remember(grown)
             await self._clock.sleep(_BACKOFF_S * 2**attempt)
         raise _UNAVAILABLE
@@ -233,8 +243,8 @@ class Topics:
             await self._clock.sleep(_BACKOFF_S * 2**attempt)
         raise _UNAVAILABLE
 
-    async def _change(self, topic: Topic, actions: tuple[Set, ...]) -> bool:
-        """Change the topic's row if it is still this version; False where it is not, or it cannot be said."""
+    async def _change(self, topic: Topic, actions: tuple[Set, ...], check: Check | None = None) -> bool:
+        """Change the topic's row if it is still this version and the check holds; False too where it cannot be said."""
         update = Update(
             _topic_key(topic.name),
             (*actions, Set(("ver",), topic.version + 1)),
@@ -242,8 +252,11 @@ class Topics:
             Compare(("ver",), "=", topic.version),
         )
         try:
-            await self._catalog.update(update)
-        except ConditionFailed:
+            if check is None:
+                await self._catalog.update(update)
+            else:
+                await self._catalog.transact((update, check))
+        except (ConditionFailed, TransactionCanceled):
             return False
         except OutcomeUnknown:
             return False  # the caller reads the row again: changes are idempotent, only their version moves twice
@@ -251,14 +264,14 @@ class Topics:
             raise _UNAVAILABLE from error
         return True
 
-    async def _transact(self, operations: Sequence[Put | Delete], applied: _Applied) -> bool:
-        """Run a transaction; False where its condition failed. `applied` reads back: None means not (yet)."""
+    async def _transact(self, operations: Sequence[Put | Delete | Check], applied: _Applied) -> bool | None:
+        """Run a transaction. Where it was refused, what `applied` reads back: None means that nobody's was applied."""
         for attempt in range(_ATTEMPTS):
             try:
                 await self._catalog.transact(operations)
                 return True
             except TransactionCanceled:
-                return bool(await self._read_back(applied))
+                return await self._read_back(applied)
             except OutcomeUnknown:
                 outcome = await self._read_back(applied)
                 if outcome is not None:
@@ -276,8 +289,14 @@ class Topics:
         except StoreUnavailable as error:
             raise _UNAVAILABLE from error
 
-    async def _create_heads(self, topic: Topic, first: int) -> None:
-        await self._each_head(topic, first, self._index.create_head)
+    async def _floor(self) -> SweepState:
+        try:
+            return await read_sweep_state(self._catalog)
+        except StoreUnavailable as error:
+            raise _UNAVAILABLE from error
+
+    async def _create_heads(self, topic: Topic, first: int, sweep_floor: bytes) -> None:
+        await self._each_head(topic, first, lambda partition: self._index.create_head(partition, sweep_floor))
 
     async def _delete_heads(self, topic: Topic) -> None:
         try:
