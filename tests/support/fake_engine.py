@@ -8,6 +8,16 @@ from typing import Any
 from uuid import UUID
 
 from odradek.errors import ErrorCode, KafkaError
+from odradek.model.classic_group import (
+    ClassicIdentity,
+    ClassicJoin,
+    ClassicJoinResult,
+    ClassicLeave,
+    ClassicLeaveResult,
+    ClassicMember,
+    ClassicSync,
+    ClassicSyncResult,
+)
 from odradek.model.group import (
     GroupDescription,
     GroupHeartbeat,
@@ -116,6 +126,10 @@ class FakeOffsets:
         self._engine.met("commit", group_id, dict(offsets), member)
         return [OffsetCommitResult(partition) for partition in offsets]
 
+    async def delete(self, group_id: str, partitions: Sequence[TopicPartition]) -> list[OffsetCommitResult]:
+        self._engine.met("offsets.delete", group_id, tuple(partitions))
+        return [OffsetCommitResult(partition) for partition in partitions]
+
     async def fetch(
         self, group_id: str, partitions: Sequence[TopicPartition] | None, **member: Any
     ) -> list[OffsetFetchResult]:
@@ -123,6 +137,30 @@ class FakeOffsets:
         if partitions is None:
             return [OffsetFetchResult(TopicPartition("flights", 1), OffsetAndMetadata(42, 0, "note"))]
         return [OffsetFetchResult(partition) for partition in partitions]
+
+
+class FakeClassicGroups:
+    def __init__(self, engine: FakeEngine) -> None:
+        self._engine = engine
+
+    async def join(self, request: ClassicJoin) -> ClassicJoinResult:
+        self._engine.met("join", request)
+        member = ClassicMember("m1", protocols=request.protocols)
+        return ClassicJoinResult(
+            member_id="m1", generation=3, protocol_type="consumer", protocol="range", leader="m1", members=(member,)
+        )
+
+    async def sync(self, request: ClassicSync) -> ClassicSyncResult:
+        self._engine.met("sync", request)
+        return ClassicSyncResult(protocol_type="consumer", protocol="range", assignment=b"yours")
+
+    async def heartbeat(self, identity: ClassicIdentity) -> ErrorCode:
+        self._engine.met("classic_heartbeat", identity)
+        return ErrorCode.REBALANCE_IN_PROGRESS
+
+    async def leave(self, group_id: str, leaves: Sequence[ClassicLeave]) -> ClassicLeaveResult:
+        self._engine.met("leave", group_id, tuple(leaves))
+        return ClassicLeaveResult(members=[(leave, ErrorCode.NONE) for leave in leaves])
 
 
 class FakeGroups:
@@ -167,6 +205,7 @@ class FakeEngine:
         self.producer_ids = FakeProducerIds(self)
         self.offsets = FakeOffsets(self)
         self.groups = FakeGroups(self)
+        self.classic_groups = FakeClassicGroups(self)
 
     def met(self, *call: Any) -> None:
         self.calls.append(call)

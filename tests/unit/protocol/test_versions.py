@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 from kio.schema.index import api_key_map, schema_name_map
-from odradek.protocol.api import OWNED, ApiKey
+from odradek.protocol.api import OWNED, TCP_ONLY, ApiKey
 from odradek.protocol.versions import SUPPORTED_VERSIONS, advertised, is_supported
 
 
@@ -36,5 +36,5 @@ def test_produce_is_advertised_from_0_for_librdkafka_but_served_from_3() -> None
 
 
 def test_every_served_api_has_an_owner() -> None:
-    owned = frozenset().union(*OWNED.values())
+    owned = frozenset().union(*OWNED.values(), TCP_ONLY)
     assert set(SUPPORTED_VERSIONS) - {ApiKey.API_VERSIONS} <= owned

@@ -20,7 +20,7 @@ from odradek.dispatcher.registry import HANDLERS
 from odradek.errors import ErrorCode, FormatError, KafkaError
 from odradek.model.cluster import Cluster
 from odradek.model.log import Buffer
-from odradek.protocol.api import ApiKey, owner_of
+from odradek.protocol.api import TCP_ONLY, ApiKey, owner_of
 from odradek.protocol.frame import (
     Request,
     RequestHeader,
@@ -89,9 +89,8 @@ def _check_api(header: RequestHeader, context: RequestContext) -> ApiKey:
     except (ValueError, KeyError):
         raise BadFrame(404, ErrorCode.UNSUPPORTED_VERSION, f"API key {header.api_key} is not served here") from None
     if api_key is not ApiKey.API_VERSIONS and api_key not in context.allowed:
-        raise BadFrame(
-            421, ErrorCode.INVALID_REQUEST, f"{api_key.name} belongs to the function {owner_of(api_key).value!r}"
-        )
+        place = "the Kafka port" if api_key in TCP_ONLY else f"the function {owner_of(api_key).value!r}"
+        raise BadFrame(421, ErrorCode.INVALID_REQUEST, f"{api_key.name} belongs to {place}")
     return api_key
 
 

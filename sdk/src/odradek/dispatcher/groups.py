@@ -14,6 +14,7 @@ from uuid import UUID
 from odradek.dispatcher.answer import to_ms
 from odradek.dispatcher.context import Answer, Call
 from odradek.errors import ErrorCode
+from odradek.model.classic_group import ClassicGroup
 from odradek.model.group import GroupDescription, GroupHeartbeat, MemberDescription
 
 _Assignment = Mapping[UUID, Sequence[int]]
@@ -81,7 +82,7 @@ def refuse_list_groups(call: Call, code: ErrorCode, message: str) -> Answer:
 
 async def handle_consumer_group_describe(call: Call) -> Answer:
     names = _TopicNames(call)
-    groups = await call.engine.groups.describe(call.message.group_ids)
+    groups = [_of_the_consumer_protocol(group) for group in await call.engine.groups.describe(call.message.group_ids)]
     return {
         "groups": [
             {
@@ -97,6 +98,14 @@ async def handle_consumer_group_describe(call: Call) -> Answer:
             for group in groups
         ]
     }
+
+
+def _of_the_consumer_protocol(group: GroupDescription) -> GroupDescription:
+    if group.classic is None:
+        return group
+    return GroupDescription(
+        group.group_id, ErrorCode.GROUP_ID_NOT_FOUND, f"group {group.group_id!r} is classic: use DescribeGroups"
+    )
 
 
 def refuse_consumer_group_describe(call: Call, code: ErrorCode, message: str) -> Answer:
@@ -146,7 +155,29 @@ def refuse_describe_groups(call: Call, code: ErrorCode, message: str) -> Answer:
     }
 
 
+def _described_classic(group_id: str, group: ClassicGroup) -> dict[str, Any]:
+    return {
+        "group_id": group_id,
+        "group_state": group.state.value,
+        "protocol_type": group.protocol_type,
+        "protocol_data": group.protocol or "",
+        "members": [
+            {
+                "member_id": member.member_id,
+                "group_instance_id": member.instance_id,
+                "client_id": member.client_id,
+                "client_host": member.client_host,
+                "member_metadata": member.metadata(group.protocol),
+                "member_assignment": member.assignment,
+            }
+            for member in group.members
+        ],
+    }
+
+
 async def _classic(call: Call, group: GroupDescription, names: _TopicNames) -> dict[str, Any]:
+    if group.classic is not None:
+        return _described_classic(group.group_id, group.classic)
     error = group.error
     if error is ErrorCode.GROUP_ID_NOT_FOUND and call.api_version < _GROUP_ID_NOT_FOUND_FROM:
         error = ErrorCode.NONE

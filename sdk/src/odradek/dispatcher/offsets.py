@@ -1,4 +1,4 @@
-"""OffsetCommit and OffsetFetch: committed positions of a group, one group or (OffsetFetch 8+) several."""
+"""OffsetCommit, OffsetFetch and OffsetDelete: committed positions of a group; OffsetFetch 8+ asks for several groups."""
 
 from __future__ import annotations
 
@@ -87,6 +87,35 @@ def refuse_offset_fetch(call: Call, code: ErrorCode, message: str) -> Answer:
             for topic in call.message.topics or ()
         ],
     }
+
+
+async def handle_offset_delete(call: Call) -> Answer:
+    message = call.message
+    partitions = [
+        TopicPartition(topic.name, given.partition_index) for topic in message.topics for given in topic.partitions
+    ]
+    codes = {
+        result.partition: result.error for result in await call.engine.offsets.delete(message.group_id, partitions)
+    }
+    return {
+        "topics": [
+            {
+                "name": topic.name,
+                "partitions": [
+                    {
+                        "partition_index": given.partition_index,
+                        "error_code": codes[TopicPartition(topic.name, given.partition_index)],
+                    }
+                    for given in topic.partitions
+                ],
+            }
+            for topic in message.topics
+        ]
+    }
+
+
+def refuse_offset_delete(call: Call, code: ErrorCode, message: str) -> Answer:
+    return {"error_code": code}
 
 
 async def _fetch_group(call: Call, group: Any) -> dict[str, Any]:

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 from odradek.dispatcher import (
     api_versions,
+    classic_groups,
     configs,
     coordinator,
     delete_records,
@@ -22,7 +23,9 @@ from odradek.dispatcher import (
     offsets,
     produce,
     producer_ids,
+    sasl,
     topics,
+    transactions,
 )
 from odradek.dispatcher.context import Answer, Call
 from odradek.errors import ErrorCode
@@ -45,8 +48,13 @@ HANDLERS: Mapping[ApiKey, Handler] = {
     ApiKey.OFFSET_COMMIT: Handler(offsets.handle_offset_commit, offsets.refuse_offset_commit),
     ApiKey.OFFSET_FETCH: Handler(offsets.handle_offset_fetch, offsets.refuse_offset_fetch),
     ApiKey.FIND_COORDINATOR: Handler(coordinator.handle_find_coordinator, coordinator.refuse_find_coordinator),
+    ApiKey.JOIN_GROUP: Handler(classic_groups.handle_join_group, classic_groups.refuse_join_group),
+    ApiKey.HEARTBEAT: Handler(classic_groups.handle_heartbeat, classic_groups.refuse_heartbeat),
+    ApiKey.LEAVE_GROUP: Handler(classic_groups.handle_leave_group, classic_groups.refuse_leave_group),
+    ApiKey.SYNC_GROUP: Handler(classic_groups.handle_sync_group, classic_groups.refuse_sync_group),
     ApiKey.DESCRIBE_GROUPS: Handler(groups.handle_describe_groups, groups.refuse_describe_groups),
     ApiKey.LIST_GROUPS: Handler(groups.handle_list_groups, groups.refuse_list_groups),
+    ApiKey.SASL_HANDSHAKE: Handler(sasl.handle_sasl_handshake, sasl.refuse_sasl_handshake),
     ApiKey.API_VERSIONS: Handler(api_versions.handle_api_versions, api_versions.refuse_api_versions),
     ApiKey.CREATE_TOPICS: Handler(topics.handle_create_topics, topics.refuse_create_topics),
     ApiKey.DELETE_TOPICS: Handler(topics.handle_delete_topics, topics.refuse_delete_topics),
@@ -55,12 +63,24 @@ HANDLERS: Mapping[ApiKey, Handler] = {
     ApiKey.OFFSET_FOR_LEADER_EPOCH: Handler(
         offset_for_leader_epoch.handle_offset_for_leader_epoch, offset_for_leader_epoch.refuse_offset_for_leader_epoch
     ),
+    ApiKey.ADD_PARTITIONS_TO_TXN: Handler(
+        transactions.handle_add_partitions_to_txn, transactions.refuse_add_partitions_to_txn
+    ),
+    ApiKey.ADD_OFFSETS_TO_TXN: Handler(transactions.handle_add_offsets_to_txn, transactions.refuse_add_offsets_to_txn),
+    ApiKey.END_TXN: Handler(transactions.handle_end_txn, transactions.refuse_end_txn),
+    ApiKey.TXN_OFFSET_COMMIT: Handler(transactions.handle_txn_offset_commit, transactions.refuse_txn_offset_commit),
     ApiKey.DESCRIBE_CONFIGS: Handler(configs.handle_describe_configs, configs.refuse_describe_configs),
     ApiKey.ALTER_CONFIGS: Handler(configs.handle_alter_configs, configs.refuse_alter_configs),
+    ApiKey.SASL_AUTHENTICATE: Handler(sasl.handle_sasl_authenticate, sasl.refuse_sasl_authenticate),
     ApiKey.CREATE_PARTITIONS: Handler(topics.handle_create_partitions, topics.refuse_create_partitions),
     ApiKey.DELETE_GROUPS: Handler(groups.handle_delete_groups, groups.refuse_delete_groups),
     ApiKey.INCREMENTAL_ALTER_CONFIGS: Handler(configs.handle_incremental_alter_configs, configs.refuse_alter_configs),
+    ApiKey.OFFSET_DELETE: Handler(offsets.handle_offset_delete, offsets.refuse_offset_delete),
     ApiKey.DESCRIBE_CLUSTER: Handler(metadata.handle_describe_cluster, metadata.refuse_describe_cluster),
+    ApiKey.DESCRIBE_TRANSACTIONS: Handler(
+        transactions.handle_describe_transactions, transactions.refuse_describe_transactions
+    ),
+    ApiKey.LIST_TRANSACTIONS: Handler(transactions.handle_list_transactions, transactions.refuse_list_transactions),
     ApiKey.CONSUMER_GROUP_HEARTBEAT: Handler(
         groups.handle_consumer_group_heartbeat, groups.refuse_consumer_group_heartbeat
     ),

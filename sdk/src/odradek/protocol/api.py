@@ -44,6 +44,8 @@ class ApiKey(IntEnum):
     INCREMENTAL_ALTER_CONFIGS = 44
     OFFSET_DELETE = 47
     DESCRIBE_CLUSTER = 60
+    DESCRIBE_TRANSACTIONS = 65
+    LIST_TRANSACTIONS = 66
     CONSUMER_GROUP_HEARTBEAT = 68
     CONSUMER_GROUP_DESCRIBE = 69
 
@@ -68,10 +70,6 @@ OWNED: dict[FunctionName, frozenset[ApiKey]] = {
             ApiKey.OFFSET_COMMIT,
             ApiKey.OFFSET_FETCH,
             ApiKey.OFFSET_DELETE,
-            ApiKey.JOIN_GROUP,
-            ApiKey.HEARTBEAT,
-            ApiKey.LEAVE_GROUP,
-            ApiKey.SYNC_GROUP,
             ApiKey.DESCRIBE_GROUPS,
             ApiKey.LIST_GROUPS,
             ApiKey.DELETE_GROUPS,
@@ -81,6 +79,8 @@ OWNED: dict[FunctionName, frozenset[ApiKey]] = {
             ApiKey.ADD_OFFSETS_TO_TXN,
             ApiKey.TXN_OFFSET_COMMIT,
             ApiKey.END_TXN,
+            ApiKey.DESCRIBE_TRANSACTIONS,
+            ApiKey.LIST_TRANSACTIONS,
         }
     ),
     FunctionName.ADMIN: frozenset(
@@ -97,9 +97,21 @@ OWNED: dict[FunctionName, frozenset[ApiKey]] = {
     ),
 }
 
+TCP_ONLY = frozenset(
+    {
+        ApiKey.JOIN_GROUP,
+        ApiKey.HEARTBEAT,
+        ApiKey.LEAVE_GROUP,
+        ApiKey.SYNC_GROUP,
+        ApiKey.SASL_HANDSHAKE,
+        ApiKey.SASL_AUTHENTICATE,
+    }
+)
+"""APIs that no function owns: they wait longer than a function may, or belong to a connection."""
+
 _OWNER = {key: function for function, keys in OWNED.items() for key in keys}
 
 
 def owner_of(api_key: ApiKey) -> FunctionName:
-    """The function that a frame of this API is sent to. ApiVersions and SASL go to the coordinator."""
+    """The function that a frame of this API is sent to; ApiVersions goes to the coordinator."""
     return _OWNER.get(api_key, FunctionName.COORDINATOR)

@@ -1,7 +1,8 @@
 """The versions of each API that Odradek speaks: what ApiVersions answers and what a client may ask for.
 
-The ranges are those of Apache Kafka 4.x, less versions that Kafka itself marks unstable (InitProducerId 6) or whose
-only addition has no meaning here (ListOffsets 11, a timestamp for remote storage). APIs that are in `ApiKey` but not
+The ranges are those of Apache Kafka 4.x, less versions that Kafka itself marks unstable (InitProducerId 6), those for
+brokers among themselves (AddPartitionsToTxn 4 and 5), or whose only addition has no meaning here (ListOffsets 11, a
+timestamp for remote storage) or is not served yet (ListTransactions 2, a pattern). APIs that are in `ApiKey` but not
 here are not served yet.
 """
 
@@ -19,20 +20,33 @@ SUPPORTED_VERSIONS: Mapping[ApiKey, tuple[int, int]] = {
     ApiKey.OFFSET_COMMIT: (2, 10),
     ApiKey.OFFSET_FETCH: (1, 10),
     ApiKey.FIND_COORDINATOR: (0, 6),
+    ApiKey.JOIN_GROUP: (0, 9),
+    ApiKey.HEARTBEAT: (0, 4),
+    ApiKey.LEAVE_GROUP: (0, 5),
+    ApiKey.SYNC_GROUP: (0, 5),
     ApiKey.DESCRIBE_GROUPS: (0, 6),
     ApiKey.LIST_GROUPS: (0, 5),
+    ApiKey.SASL_HANDSHAKE: (1, 1),  # 0 goes on in bytes that are no frames
     ApiKey.API_VERSIONS: (0, 4),
     ApiKey.CREATE_TOPICS: (2, 7),
     ApiKey.DELETE_TOPICS: (1, 6),
     ApiKey.DELETE_RECORDS: (0, 2),
     ApiKey.INIT_PRODUCER_ID: (0, 5),
     ApiKey.OFFSET_FOR_LEADER_EPOCH: (2, 4),
+    ApiKey.ADD_PARTITIONS_TO_TXN: (0, 3),
+    ApiKey.ADD_OFFSETS_TO_TXN: (0, 4),
+    ApiKey.END_TXN: (0, 5),
+    ApiKey.TXN_OFFSET_COMMIT: (0, 5),
     ApiKey.DESCRIBE_CONFIGS: (1, 4),
     ApiKey.ALTER_CONFIGS: (0, 2),
+    ApiKey.SASL_AUTHENTICATE: (0, 2),
     ApiKey.CREATE_PARTITIONS: (0, 3),
     ApiKey.DELETE_GROUPS: (0, 2),
     ApiKey.INCREMENTAL_ALTER_CONFIGS: (0, 1),
+    ApiKey.OFFSET_DELETE: (0, 0),
     ApiKey.DESCRIBE_CLUSTER: (0, 2),
+    ApiKey.DESCRIBE_TRANSACTIONS: (0, 0),
+    ApiKey.LIST_TRANSACTIONS: (0, 1),
     ApiKey.CONSUMER_GROUP_HEARTBEAT: (0, 1),
     ApiKey.CONSUMER_GROUP_DESCRIBE: (0, 1),
 }
@@ -40,6 +54,10 @@ SUPPORTED_VERSIONS: Mapping[ApiKey, tuple[int, int]] = {
 # librdkafka takes the absence of Produce 0 for a broker without compression (KAFKA-18659); Apache Kafka 4.x
 # advertises it for the same reason and serves it as little as we do.
 PRODUCE_ADVERTISED_MIN = 0
+
+# Cluster-wide features by name: lowest and highest level (KIP-584). transaction.version 2 is KIP-890: EndTxn bumps the
+# epoch, and what is written needs no announcement.
+FEATURES: Mapping[str, tuple[int, int]] = {"transaction.version": (0, 2)}
 
 
 def is_supported(api_key: int, api_version: int) -> bool:
