@@ -1,0 +1,36 @@
+"""What cdk-nag (AwsSolutions) says of the stacks, and why it is so.
+
+A test fails on a finding without a reason here, and on a reason without a finding.
+
+A rule is matched by the beginning of its name; IAM5 names the resource in brackets.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+ACKNOWLEDGED: Mapping[str, str] = {
+    "AwsSolutions-S1": (
+        "Server access logs cost a write a request and answer nothing that CloudTrail's data events do not; who wants "
+        "them turns those on for the bucket."
+    ),
+    "AwsSolutions-L1": (
+        "Python 3.13 by choice: the layer's compiled packages and their bytecode are built for it (tools/package.py), "
+        "and Glue 6.0 runs it as well."
+    ),
+    "AwsSolutions-IAM5[Resource::odradek-": (
+        "Object keys are made at run time, so a role names prefixes of the one bucket (permissions.py): wal/, topics/, "
+        "a job's own folder. No action is a wildcard."
+    ),
+    "AwsSolutions-IAM5[Resource::arn:<AWS::Partition>:logs:": (
+        "Glue makes its log groups and streams under /aws-glue/ itself; their names are not known before."
+    ),
+    "AwsSolutions-IAM5[Resource::*]": (
+        "cloudwatch:PutMetricData takes no resource (service authorization reference); a condition names the namespace."
+    ),
+    "AwsSolutions-GL1": (
+        "The job logs offsets, counts and times, no records; log groups are encrypted by CloudWatch's own key. A stage "
+        "that needs a key of its own adds a security configuration."
+    ),
+    "AwsSolutions-GL3": "The job keeps no bookmarks: its progress is the checkpoint under its own prefix.",
+}
