@@ -1,4 +1,4 @@
-"""OffsetCommit, OffsetFetch and OffsetDelete: committed positions of a group; OffsetFetch 8+ asks for several groups."""
+"""OffsetCommit, OffsetFetch, OffsetDelete: committed positions of a group, in OffsetFetch 8+ of several groups."""
 
 from __future__ import annotations
 
