@@ -18,6 +18,7 @@ TABLE_ITEM_BYTES_MAX = 400 * 1024
 TABLE_TRANSACTION_ITEMS_MAX = 100
 TABLE_WRITE_UNIT_BYTES = 1024
 TABLE_READ_UNIT_BYTES = 4096
+TABLE_TRANSACTION_BYTES_MAX = 4 * 1024 * 1024
 
 # Kafka's protocol.
 TOPIC_NAME_LENGTH_MAX = 249
@@ -26,6 +27,7 @@ OFFSET_MAX = 2**63 - 1
 BATCH_HEADER_BYTES = 61
 PRODUCER_BATCHES_REMEMBERED = 5  # duplicates of the last five batches of a producer are known
 OFFSET_METADATA_BYTES_MAX = 4096
+PRODUCER_EPOCH_MAX = 2**15 - 2  # that a coordinator gives: the last short stays free for a fence above it
 
 # Ours.
 TCP_FRAME_BYTES_MAX = 100 * 1024 * 1024  # socket.request.max.bytes of Apache Kafka
@@ -34,8 +36,17 @@ PARTITIONS_PER_TOPIC_MAX = 10_000
 TOPICS_PER_REQUEST_MAX = 1_000
 HEADERS_PER_RECORD_MAX = 10_000
 DECOMPRESSED_BATCH_BYTES_MAX = 256 * 1024 * 1024  # a decompression bomb is refused by this
+TRANSACTION_PLACES_MAX = TABLE_TRANSACTION_ITEMS_MAX - 1  # partitions and offsets of a transaction; one item is its row
+TRANSACTION_BATCHES_PER_PARTITION_MAX = 1_000
+TRANSACTION_BATCHES_MAX = 20_000
 
 assert MESSAGE_BYTES_MAX > 1_048_588, "Kafka's default max.message.bytes must fit one function call"
 assert FUNCTION_BINARY_BYTES_MAX * 4 // 3 + FUNCTION_EVENT_OVERHEAD_BYTES <= FUNCTION_PAYLOAD_BYTES_MAX, (
     "a full frame in base64 must fit the payload"
+)
+assert TRANSACTION_BATCHES_PER_PARTITION_MAX * 64 < TABLE_ITEM_BYTES_MAX // 4, (
+    "a head takes a transaction's tail entries beside those that are there"
+)
+assert TRANSACTION_BATCHES_MAX * 64 + TRANSACTION_PLACES_MAX * 16 * 1024 < TABLE_TRANSACTION_BYTES_MAX, (
+    "all heads of a transaction fit one TransactWriteItems, long tails included"
 )

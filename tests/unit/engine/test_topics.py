@@ -125,8 +125,8 @@ async def test_a_topic_made_again_starts_afresh(store: Store) -> None:
 async def test_producer_ids_are_unique_over_engines_and_faults(store: Store) -> None:
     store.catalog.script[("update", 2)] = Fault.LOST_ANSWER
     engines = [store.engine(seed, producer_id_block=block) for seed, block in enumerate((1, 3, 2))]
-    ids = [(await engine.producer_ids.init(None)).producer_id for _ in range(5) for engine in engines]
+    ids = [(await engine.producer_ids.init()).producer_id for _ in range(5) for engine in engines]
     assert len(set(ids)) == 15
-    kept = await engines[0].producer_ids.init(None, producer_id=ids[0], producer_epoch=4)
+    kept = await engines[0].producer_ids.init(producer_id=ids[0], producer_epoch=4)
     assert kept == (ids[0], 5)
-    assert await refused(engines[0].producer_ids.init(None, producer_id=3)) is ErrorCode.INVALID_REQUEST
+    assert await refused(engines[0].producer_ids.init(producer_id=3)) is ErrorCode.INVALID_REQUEST

@@ -75,7 +75,7 @@ def _field(field: dataclasses.Field[Any]) -> tuple[_Convert | None, Any]:
     elif kafka_type.startswith("timedelta"):
         convert = _to_timedelta
     elif kafka_type.startswith("datetime"):
-        convert = _to_datetime
+        convert = _to_datetime if nullable else ms_to_datetime
     if nullable:
         default = None
     elif field.default is not dataclasses.MISSING:

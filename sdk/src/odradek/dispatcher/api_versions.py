@@ -10,11 +10,24 @@ from odradek.errors import ErrorCode
 from odradek.model.log import Buffer
 from odradek.protocol.api import ApiKey
 from odradek.protocol.frame import encode_response, response_schema
-from odradek.protocol.versions import advertised
+from odradek.protocol.versions import FEATURES, advertised
+
+_LEVEL_0_FROM = 4
 
 
 async def handle_api_versions(call: Call) -> Answer:
-    return _fields(call.context.allowed, ErrorCode.NONE)
+    fields = _fields(call.context.allowed, ErrorCode.NONE)
+    # Below version 4 a supported feature with lowest level 0 is left out: clients of that time refuse it (KAFKA-17011).
+    fields["supported_features"] = [
+        {"name": name, "min_version": low, "max_version": high}
+        for name, (low, high) in FEATURES.items()
+        if low or call.api_version >= _LEVEL_0_FROM
+    ]
+    fields["finalized_features_epoch"] = 0
+    fields["finalized_features"] = [
+        {"name": name, "min_version_level": high, "max_version_level": high} for name, (_, high) in FEATURES.items()
+    ]
+    return fields
 
 
 def refuse_api_versions(call: Call, code: ErrorCode, message: str) -> Answer:

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from typing import Any
 from uuid import UUID
 
 from odradek.dispatcher.context import Answer, Call
+from odradek.dispatcher.transactions import produce_error
 from odradek.errors import ErrorCode
 from odradek.model.log import Buffer, ProducePartition, ProduceResult
+from odradek.protocol.conditional_produce import NONE
 from odradek.protocol.produce_response import encode_produce_response
 
 _ACKS = (-1, 0, 1)
+_ANNOUNCES_FROM = 12  # writing to a partition takes it into the transaction (KIP-890)
 NIL = UUID(int=0)
 
 
@@ -20,11 +24,21 @@ async def handle_produce(call: Call) -> Answer:
     if message.acks not in _ACKS:
         return refuse_produce(call, ErrorCode.INVALID_REQUIRED_ACKS, f"acks is one of -1, 0 and 1, not {message.acks}")
     partitions = [
-        ProducePartition(name, data.index, b"" if data.records is None else data.records, topic_id)
+        ProducePartition(
+            name, data.index, b"" if data.records is None else data.records, topic_id, _expected_offset(data)
+        )
         for name, topic_id, topic in _topics(call)
         for data in topic.partition_data
     ]
-    results = iter(await call.engine.produce(partitions, transactional_id=message.transactional_id))
+    if message.transactional_id is None:
+        results = iter(await call.engine.produce(partitions))
+    else:
+        taken = await call.engine.produce(
+            partitions,
+            transactional_id=message.transactional_id,
+            announces=call.api_version >= _ANNOUNCES_FROM,
+        )
+        results = iter([replace(result, error=produce_error(result.error)) for result in taken])
     return _answer(call, lambda name, topic_id, data: next(results))
 
 
@@ -32,6 +46,12 @@ def refuse_produce(call: Call, code: ErrorCode, message: str) -> Answer:
     return _answer(
         call, lambda name, topic_id, data: ProduceResult(name, data.index, code, message=message, topic_id=topic_id)
     )
+
+
+def _expected_offset(data: Any) -> int | None:
+    """Our own tagged field (protocol/conditional_produce.py), which versions before 9 cannot carry."""
+    expected = getattr(data, "expected_offset", NONE)
+    return None if expected == NONE else int(expected)
 
 
 def _topics(call: Call) -> Iterator[tuple[str, UUID | None, Any]]:

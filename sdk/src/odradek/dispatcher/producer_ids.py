@@ -1,4 +1,4 @@
-"""InitProducerId: an id for an idempotent producer, an epoch for a transactional one."""
+"""InitProducerId: an id for an idempotent producer; for a transactional one also an epoch that fences the others."""
 
 from __future__ import annotations
 
@@ -6,17 +6,25 @@ from odradek.dispatcher.answer import to_ms
 from odradek.dispatcher.context import Answer, Call
 from odradek.errors import ErrorCode, KafkaError
 
+_FENCED_FROM = 4  # PRODUCER_FENCED is known (KIP-588)
+
 
 async def handle_init_producer_id(call: Call) -> Answer:
     message = call.message
-    if message.transactional_id == "":
-        raise KafkaError(ErrorCode.INVALID_REQUEST, "a transactional id is not empty: leave it out or give it a name")
-    given = await call.engine.producer_ids.init(
-        message.transactional_id,
-        transaction_timeout_ms=to_ms(message.transaction_timeout),
-        producer_id=getattr(message, "producer_id", -1),
-        producer_epoch=getattr(message, "producer_epoch", -1),
-    )
+    kept = {
+        "producer_id": getattr(message, "producer_id", -1),
+        "producer_epoch": getattr(message, "producer_epoch", -1),
+    }
+    try:
+        if message.transactional_id is None:
+            given = await call.engine.producer_ids.init(**kept)
+        else:
+            timeout_ms = to_ms(message.transaction_timeout)
+            given = await call.engine.transactions.init(message.transactional_id, timeout_ms, **kept)
+    except KafkaError as error:
+        if error.code is ErrorCode.PRODUCER_FENCED and call.api_version < _FENCED_FROM:
+            raise KafkaError(ErrorCode.INVALID_PRODUCER_EPOCH, error.message) from error
+        raise
     return {"producer_id": given.producer_id, "producer_epoch": given.producer_epoch}
 
 

@@ -3,7 +3,8 @@
     produce, fetch, list_offsets   the log            (append.py, fetch.py, list_offsets.py)
     topics                         the catalog        (topics.py)
     producer_ids                   idempotence        (producer_ids.py)
-    transactions                   many at once       (transactions.py)
+    transactions                   all or nothing     (transactions.py)
+    numbered_batches               once by number     (numbered_batches.py)
     groups, offsets                consumer groups    (groups.py, offsets.py)
     leaders, brokers, epochs       who appends        (leaders.py, brokers.py, leader_epochs.py)
 
@@ -27,6 +28,8 @@ from odradek.engine.list_offsets import OffsetLister
 from odradek.engine.log_reader import LogReader, PieceReader
 from odradek.engine.maintenance import Maintenance, Upkeep
 from odradek.engine.maintenance_lease import MaintenanceLeases
+from odradek.engine.numbered_batches import NumberedBatches
+from odradek.engine.merge import Merger
 from odradek.engine.offsets import GroupOffsets
 from odradek.engine.orphans import Orphans
 from odradek.engine.partition_index import PartitionIndex
@@ -97,16 +100,11 @@ class Engine:
         self.epochs = LeaderEpochs(tables.log)
         self.leaders = Leaders(tables.log, self.index, self.brokers, self.epochs, clock, self.settings, broker_id)
         self._appender = Appender(self.index, self.leaders, self.wal, self.topics, clock, rng, self.settings)
+        uploads = Uploads(self.wal, self.topics, clock, rng, self.settings)
         self.transactions = Transactions(
-            tables,
-            self.index,
-            self.topics,
-            self.producer_ids,
-            self.offsets,
-            Uploads(self.wal, self.topics, clock, rng, self.settings),
-            clock,
-            self.settings,
+            tables, self.index, self.topics, self.producer_ids, self.offsets, uploads, clock, self.settings
         )
+        self.numbered_batches = NumberedBatches(tables, self.index, uploads, clock, self.settings)
         self.segments = SegmentIndexes(objects)
         self.reader = LogReader(self.index, self.segments)
         self.pieces = PieceReader(self.wal, self.settings)
@@ -123,6 +121,7 @@ class Engine:
         upkeeps: list[Upkeep] = [
             self.orphans,
             Retention(self.index, objects, self.leases, clock),
+            Merger(self.index, objects, self.pieces, self.epochs, self.leases, clock, rng, self.settings),
             ProducerExpiry(tables.log, clock, self.settings),
         ]
         self.maintenance = Maintenance(

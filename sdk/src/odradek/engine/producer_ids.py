@@ -1,6 +1,7 @@
 """Producer ids: a counter in the catalog (InitProducerId, KIP-98).
 
 A plain idempotent producer gets a fresh id with epoch 0. One that asks to keep its id (KIP-360) gets the next epoch.
+Ids of transactional producers come from the same counter; their epochs are in rows of their own (transactions.py).
 Key: `counters` / `producer-id`; value: next: the next free id.
 """
 
@@ -11,13 +12,13 @@ from typing import NamedTuple
 from odradek.engine.fields import attribute
 from odradek.errors import ErrorCode, KafkaError, OutcomeUnknown, StoreUnavailable
 from odradek.format.item_keys import COUNTERS_PK, PRODUCER_ID_SK
+from odradek.limits import PRODUCER_EPOCH_MAX
 from odradek.ports.clock import Clock
 from odradek.ports.table import Add, Key, Table, Update
 from odradek.settings import Settings
 
 _ATTEMPTS = 6
 _BACKOFF_S = 0.05
-_EPOCH_MAX = 2**15 - 2  # the last short is never used, so that a fenced epoch can always be one higher
 
 
 class ProducerIdAndEpoch(NamedTuple):
@@ -34,33 +35,19 @@ class ProducerIds:
         self._settings = settings
         self._free: list[int] = []
 
-    async def init(
-        self,
-        transactional_id: str | None,
-        *,
-        transaction_timeout_ms: int = 0,
-        producer_id: int = -1,
-        producer_epoch: int = -1,
-    ) -> ProducerIdAndEpoch:
-        """A fresh producer id, or the given one with the next epoch.
+    async def init(self, *, producer_id: int = -1, producer_epoch: int = -1) -> ProducerIdAndEpoch:
+        """A fresh producer id, or the given one with the next epoch, for a producer without a transactional id.
 
-        Raises KafkaError: INVALID_REQUEST, TRANSACTIONAL_ID_AUTHORIZATION_FAILED (not served yet),
-        COORDINATOR_NOT_AVAILABLE.
+        Raises KafkaError: INVALID_REQUEST, COORDINATOR_NOT_AVAILABLE.
         """
-        if transactional_id is not None:
-            if transactional_id == "":
-                raise KafkaError(ErrorCode.INVALID_REQUEST, "a transactional id is not empty")
-            raise KafkaError(
-                ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
-                "transactions are not served by this release: leave transactional_id out",
-            )
         if (producer_id < 0) != (producer_epoch < 0):
             raise KafkaError(ErrorCode.INVALID_REQUEST, "give both producer id and epoch to keep an id, or neither")
-        if producer_id >= 0 and producer_epoch < _EPOCH_MAX:
+        if producer_id >= 0 and producer_epoch < PRODUCER_EPOCH_MAX:
             return ProducerIdAndEpoch(producer_id, producer_epoch + 1)
-        return ProducerIdAndEpoch(await self._next_id(), 0)
+        return ProducerIdAndEpoch(await self.next_id(), 0)
 
-    async def _next_id(self) -> int:
+    async def next_id(self) -> int:
+        """A producer id that nobody has. Raises KafkaError(COORDINATOR_NOT_AVAILABLE)."""
         if not self._free:
             block = self._settings.producer_id_block
             end = await self._take(block)

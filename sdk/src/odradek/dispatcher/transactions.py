@@ -1,0 +1,240 @@
+"""The transaction APIs: AddPartitionsToTxn, AddOffsetsToTxn, TxnOffsetCommit, EndTxn, Describe- and ListTransactions.
+
+Which error code says "fenced" or "cannot be committed" depends on what a version's clients understand:
+
+    fenced          PRODUCER_FENCED where KIP-588 brought it, before that and in TxnOffsetCommit INVALID_PRODUCER_EPOCH
+    must be aborted TRANSACTION_ABORTABLE; in EndTxn below version 4 (KIP-1050) INVALID_PRODUCER_ID_MAPPING, which older
+                    clients take for "abort, then go on", while they take a code that they do not know for fatal
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from odradek.dispatcher.context import Answer, Call
+from odradek.engine.transaction_rows import TransactionRow, TransactionState
+from odradek.errors import ErrorCode
+from odradek.model.topic_partition import OffsetAndMetadata, PartitionId, TopicPartition
+
+_FENCED_FROM = 2  # of AddPartitionsToTxn, AddOffsetsToTxn and EndTxn
+_ABORTABLE_FROM = 4  # of EndTxn
+_BUMPS_FROM = 5  # of EndTxn (KIP-890)
+_OFFSETS_ANNOUNCE_FROM = 5  # of TxnOffsetCommit (KIP-890)
+_LONGEST_MS = -1  # no filter
+
+
+async def handle_add_partitions_to_txn(call: Call) -> Answer:
+    message = call.message
+    partitions = [
+        TopicPartition(topic.name, number) for topic in message.v3_and_below_topics for number in topic.partitions
+    ]
+    found = await call.engine.transactions.add_partitions(
+        message.v3_and_below_transactional_id,
+        message.v3_and_below_producer_id,
+        message.v3_and_below_producer_epoch,
+        partitions,
+    )
+    return _partitions_answer(call, lambda partition: error.code if (error := found[partition]) else ErrorCode.NONE)
+
+
+def refuse_add_partitions_to_txn(call: Call, code: ErrorCode, message: str) -> Answer:
+    code = _known_fence(call, code)
+    return _partitions_answer(call, lambda partition: code)
+
+
+def _partitions_answer(call: Call, code_of: Callable[[TopicPartition], ErrorCode]) -> Answer:
+    return {
+        "results_by_topic_v3_and_below": [
+            {
+                "name": topic.name,
+                "results_by_partition": [
+                    {"partition_index": number, "partition_error_code": code_of(TopicPartition(topic.name, number))}
+                    for number in topic.partitions
+                ],
+            }
+            for topic in call.message.v3_and_below_topics
+        ]
+    }
+
+
+async def handle_add_offsets_to_txn(call: Call) -> Answer:
+    message = call.message
+    await call.engine.transactions.add_offsets(
+        message.transactional_id, message.producer_id, message.producer_epoch, message.group_id
+    )
+    return {}
+
+
+def refuse_add_offsets_to_txn(call: Call, code: ErrorCode, message: str) -> Answer:
+    return {"error_code": _known_fence(call, code)}
+
+
+async def handle_txn_offset_commit(call: Call) -> Answer:
+    message = call.message
+    offsets = {
+        TopicPartition(topic.name, given.partition_index): OffsetAndMetadata(
+            given.committed_offset, getattr(given, "committed_leader_epoch", -1), given.committed_metadata or ""
+        )
+        for topic in message.topics
+        for given in topic.partitions
+    }
+    results = await call.engine.transactions.commit_offsets(
+        message.transactional_id,
+        message.producer_id,
+        message.producer_epoch,
+        message.group_id,
+        offsets,
+        member_id=getattr(message, "member_id", ""),
+        member_epoch=getattr(message, "generation_id", -1),
+        instance_id=getattr(message, "group_instance_id", None),
+        announces=call.api_version >= _OFFSETS_ANNOUNCE_FROM,
+    )
+    codes = {result.partition: result.error for result in results}
+    return _offsets_answer(call, lambda partition: codes[partition])
+
+
+def refuse_txn_offset_commit(call: Call, code: ErrorCode, message: str) -> Answer:
+    return _offsets_answer(call, lambda partition: code)
+
+
+def _offsets_answer(call: Call, code_of: Callable[[TopicPartition], ErrorCode]) -> Answer:
+    def known(code: ErrorCode) -> ErrorCode:
+        if code is ErrorCode.PRODUCER_FENCED:
+            return ErrorCode.INVALID_PRODUCER_EPOCH
+        if code in (ErrorCode.STALE_MEMBER_EPOCH, ErrorCode.FENCED_MEMBER_EPOCH):
+            return ErrorCode.ILLEGAL_GENERATION  # the API knows no member epochs
+        return code
+
+    return {
+        "topics": [
+            {
+                "name": topic.name,
+                "partitions": [
+                    {
+                        "partition_index": given.partition_index,
+                        "error_code": known(code_of(TopicPartition(topic.name, given.partition_index))),
+                    }
+                    for given in topic.partitions
+                ],
+            }
+            for topic in call.message.topics
+        ]
+    }
+
+
+async def handle_end_txn(call: Call) -> Answer:
+    message = call.message
+    ended = await call.engine.transactions.end(
+        message.transactional_id,
+        message.producer_id,
+        message.producer_epoch,
+        commit=message.committed,
+        bump=call.api_version >= _BUMPS_FROM,
+    )
+    return {"producer_id": ended.producer_id, "producer_epoch": ended.producer_epoch}
+
+
+def refuse_end_txn(call: Call, code: ErrorCode, message: str) -> Answer:
+    if code is ErrorCode.TRANSACTION_ABORTABLE and call.api_version < _ABORTABLE_FROM:
+        code = ErrorCode.INVALID_PRODUCER_ID_MAPPING
+    return {"error_code": _known_fence(call, code), "producer_id": -1, "producer_epoch": -1}
+
+
+def _known_fence(call: Call, code: ErrorCode) -> ErrorCode:
+    is_unknown = code is ErrorCode.PRODUCER_FENCED and call.api_version < _FENCED_FROM
+    return ErrorCode.INVALID_PRODUCER_EPOCH if is_unknown else code
+
+
+# --- looking ------------------------------------------------------------------------------------------------------
+
+
+async def handle_describe_transactions(call: Call) -> Answer:
+    return {
+        "transaction_states": [
+            await _described(call, transactional_id) for transactional_id in call.message.transactional_ids
+        ]
+    }
+
+
+def refuse_describe_transactions(call: Call, code: ErrorCode, message: str) -> Answer:
+    return {
+        "transaction_states": [_unknown(transactional_id, code) for transactional_id in call.message.transactional_ids]
+    }
+
+
+async def _described(call: Call, transactional_id: str) -> dict[str, Any]:
+    if not transactional_id:
+        return _unknown(transactional_id, ErrorCode.INVALID_REQUEST)
+    row = await call.engine.transactions.describe(transactional_id)
+    if row is None:
+        return _unknown(transactional_id, ErrorCode.TRANSACTIONAL_ID_NOT_FOUND)
+    return {
+        "transactional_id": transactional_id,
+        "transaction_state": row.state.value,
+        "transaction_timeout": row.timeout_ms,
+        "transaction_start_time": row.start_ms,
+        "producer_id": row.producer_id,
+        "producer_epoch": row.producer_epoch,
+        "topics": await _topics(call, row.partitions),
+    }
+
+
+def _unknown(transactional_id: str, code: ErrorCode) -> dict[str, Any]:
+    return {
+        "transactional_id": transactional_id,
+        "error_code": code,
+        "transaction_start_time": -1,
+        "producer_id": -1,
+        "producer_epoch": -1,
+    }
+
+
+async def _topics(call: Call, partitions: Iterable[PartitionId]) -> list[dict[str, Any]]:
+    """Names and partition numbers; a topic that has been deleted is left out."""
+    by_id: dict[Any, list[int]] = {}
+    for topic_id, number in partitions:
+        by_id.setdefault(topic_id, []).append(number)
+    found = []
+    for topic_id, numbers in by_id.items():
+        topic = await call.engine.topics.get_by_id(topic_id)
+        if topic is not None:
+            found.append({"topic": topic.name, "partitions": sorted(numbers)})
+    return sorted(found, key=lambda each: str(each["topic"]))
+
+
+async def handle_list_transactions(call: Call) -> Answer:
+    message = call.message
+    known = {state.value for state in TransactionState}
+    states, producer_ids = set(message.state_filters), set(message.producer_id_filters)
+    longer_ms = getattr(message, "duration_filter", _LONGEST_MS)
+    now_ms = call.engine.clock.now_ms()
+
+    def wanted(row: TransactionRow) -> bool:
+        return (
+            (not states or row.state.value in states)
+            and (not producer_ids or row.producer_id in producer_ids)
+            and (longer_ms < 0 or (row.is_ongoing and now_ms - row.start_ms > longer_ms))
+        )
+
+    return {
+        "unknown_state_filters": sorted(states - known),
+        "transaction_states": [
+            {
+                "transactional_id": row.transactional_id,
+                "producer_id": row.producer_id,
+                "transaction_state": row.state.value,
+            }
+            for row in await call.engine.transactions.list()
+            if wanted(row)
+        ],
+    }
+
+
+def refuse_list_transactions(call: Call, code: ErrorCode, message: str) -> Answer:
+    return {"error_code": code}
+
+
+def produce_error(code: ErrorCode) -> ErrorCode:
+    """A transaction's error as Produce answers it: INVALID_PRODUCER_EPOCH is how it says "fenced" (KIP-588)."""
+    return ErrorCode.INVALID_PRODUCER_EPOCH if code is ErrorCode.PRODUCER_FENCED else code
