@@ -26,6 +26,7 @@ from kio.serial.errors import SerialError
 from odradek.errors import ErrorCode, FormatError
 from odradek.model.log import Buffer
 from odradek.protocol.api import ApiKey
+from odradek.protocol.conditional_produce import with_expected_offset, with_next_offset
 from odradek.protocol.decode import Cursor, entity_reader, malformed, read_int32, read_message, read_unsigned_varint
 from odradek.protocol.versions import SUPPORTED_VERSIONS, is_supported
 
@@ -71,7 +72,8 @@ def request_schema(api_key: int, api_version: int) -> type[Any]:
     """The kio class of a request. Raises FormatError(UNSUPPORTED_VERSION) where it is not served."""
     if not is_supported(api_key, api_version):
         raise FormatError(f"API {api_key} version {api_version} is not served here", ErrorCode.UNSUPPORTED_VERSION)
-    return load_request_schema(api_key, api_version)
+    schema = load_request_schema(api_key, api_version)
+    return with_expected_offset(schema) if api_key == ApiKey.PRODUCE else schema
 
 
 @cache
@@ -79,7 +81,8 @@ def response_schema(api_key: int, api_version: int) -> type[Any]:
     """The kio class of a response. Raises FormatError(UNSUPPORTED_VERSION) where it is not served."""
     if not is_supported(api_key, api_version):
         raise FormatError(f"API {api_key} version {api_version} is not served here", ErrorCode.UNSUPPORTED_VERSION)
-    return load_response_schema(api_key, api_version)
+    schema = load_response_schema(api_key, api_version)
+    return with_next_offset(schema) if api_key == ApiKey.PRODUCE else schema
 
 
 def preload(api_keys: Iterable[ApiKey], versions: Iterable[int] | None = None) -> None:

@@ -1,7 +1,8 @@
 """Produce responses written by hand, versions 3 to 13: byte for byte what kio's writer gives, an order faster.
 
     responses [ name | topic id (13+), [ index i32, error i16, base offset i64, log append time i64,
-                log start offset i64 (5+), record errors [] (8+), error message (8+), {0: current leader} (10+) ] ]
+                log start offset i64 (5+), record errors [] (8+), error message (8+),
+                {0: current leader (10+), 10001: next offset i64, ours (conditional_produce.py)} ] ]
     throttle time i32, {0: node endpoints} (10+)
 
 Flexible from version 9. Source: ProduceResponse.json of Apache Kafka 4.x.
@@ -15,6 +16,7 @@ from uuid import UUID
 
 from odradek.model.log import Buffer, ProduceResult
 from odradek.protocol import encode
+from odradek.protocol.conditional_produce import NEXT_OFFSET_TAG
 from odradek.protocol.encode import NodeEndpoint
 
 FLEXIBLE_FROM = 9
@@ -70,8 +72,12 @@ def _partition(result: ProduceResult, api_version: int, flexible: bool) -> bytes
     if api_version >= _RECORD_ERRORS_FROM:
         data += encode.count(0, flexible) + encode.string(result.message, flexible)
     if flexible:
-        leader = None
+        tags = []
         if api_version >= _CURRENT_LEADER_FROM:
             leader = encode.current_leader(result.current_leader_id, result.current_leader_epoch)
-        data += encode.tagged([] if leader is None else [(0, leader)])
+            if leader is not None:
+                tags.append((0, leader))
+        if result.next_offset >= 0:
+            tags.append((NEXT_OFFSET_TAG, _INT64(result.next_offset)))
+        data += encode.tagged(tags)
     return data

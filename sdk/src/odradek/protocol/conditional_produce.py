@@ -1,0 +1,64 @@
+"""Conditional produce on the wire: two private tagged fields, never sent to a stock client (docs/formats/frames.md).
+
+    Produce request 9+,  PartitionProduceData      tag 10001, int64   expected offset: append only if this is the next
+    Produce response 9+, PartitionProduceResponse  tag 10001, int64   next offset, beside OFFSET_OUT_OF_RANGE: where the
+                                                                      log ends instead
+
+A tagged field that a peer does not know is skipped (KIP-482): a broker of Apache Kafka would append without the
+condition. So a client sends it to Odradek alone, which is what the answer shows: without the field in it, an
+OFFSET_OUT_OF_RANGE is not ours. The schemas here are kio's with that one field more; a message without it is byte for
+byte as before.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import typing
+from functools import cache
+from typing import Any
+
+from kio.static.primitive import i64
+
+FLEXIBLE_FROM = 9
+EXPECTED_OFFSET_TAG = 10_001
+NEXT_OFFSET_TAG = 10_001
+NONE = i64(-1)
+
+_REQUEST = ("PartitionProduceData", "expected_offset", EXPECTED_OFFSET_TAG)
+_RESPONSE = ("PartitionProduceResponse", "next_offset", NEXT_OFFSET_TAG)
+_CONSTANTS = ("__type__", "__version__", "__flexible__", "__api_key__", "__header_schema__")
+
+
+@cache
+def with_expected_offset(request_schema: type[Any]) -> type[Any]:
+    """A Produce request's schema with the field in each partition; older versions as they are."""
+    return _extended(request_schema, *_REQUEST) if request_schema.__flexible__ else request_schema
+
+
+@cache
+def with_next_offset(response_schema: type[Any]) -> type[Any]:
+    """A Produce response's schema with the field in each partition; older versions as they are."""
+    return _extended(response_schema, *_RESPONSE) if response_schema.__flexible__ else response_schema
+
+
+def _extended(schema: type[Any], struct: str, name: str, tag: int) -> type[Any]:
+    """The schema again, with the nested struct of that name extended by a tagged int64."""
+    fields: list[tuple[str, Any, Any]] = []
+    for field in dataclasses.fields(schema):
+        kind: Any = field.type
+        element = typing.get_args(kind)[0] if typing.get_origin(kind) is tuple else None
+        if dataclasses.is_dataclass(element):
+            kind = tuple[_extended(typing.cast("type[Any]", element), struct, name, tag), ...]  # type: ignore[misc]
+        spec: Any = dataclasses.field(default=field.default, metadata=field.metadata)
+        fields.append((field.name, kind, spec))
+    if schema.__name__ == struct:
+        metadata = {"kafka_type": "int64", "tag": tag}
+        fields.append((name, i64, dataclasses.field(default=NONE, metadata=metadata)))
+    return dataclasses.make_dataclass(
+        schema.__name__,
+        fields,
+        namespace={constant: getattr(schema, constant) for constant in _CONSTANTS},
+        frozen=True,
+        slots=True,
+        kw_only=True,
+    )
