@@ -207,6 +207,27 @@ class KafkaError(OdradekError):
         return f"{self.code.name}: {self.message}"
 
 
+class OffsetConflict(KafkaError):
+    """A conditional send lost: the log did not end at the expected offset. Nothing was written.
+
+    Attributes:
+        expected_offset: where the sender thought that the partition's log ended.
+        actual_offset: where it ended: read from the expected offset up to this one, and decide again.
+    """
+
+    def __init__(self, expected_offset: int, actual_offset: int) -> None:
+        super().__init__(
+            ErrorCode.OFFSET_OUT_OF_RANGE,
+            f"the partition's next offset is {actual_offset}, not {expected_offset} as expected: "
+            "read up to it and decide again",
+        )
+        self.expected_offset = expected_offset
+        self.actual_offset = actual_offset
+
+    def __reduce__(self) -> tuple[type[OffsetConflict], tuple[int, int]]:
+        return OffsetConflict, (self.expected_offset, self.actual_offset)
+
+
 class FormatError(OdradekError):
     """Bytes do not follow their format. `code` is the Kafka error that a server answers for them."""
 
@@ -267,6 +288,10 @@ class ObjectMissing(StoreError):
 
 class StoreUnavailable(StoreError):
     """Throttled, contended or unreachable before sending: surely not applied; try again with back-off."""
+
+
+class StoreFull(StoreUnavailable):
+    """No room is left, on the disk of an embedded store: trying again helps once somebody has made room."""
 
 
 class OutcomeUnknown(StoreError):

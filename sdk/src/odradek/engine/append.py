@@ -10,7 +10,7 @@ import asyncio
 from collections.abc import Sequence
 
 from odradek.engine.append_decisions import Reject
-from odradek.engine.conditional_append import NOT_APPENDED, AppendTools, ConditionalAppend
+from odradek.engine.conditional_append import AppendTools, ConditionalAppend, not_uploaded
 from odradek.engine.head import PartitionHead
 from odradek.engine.leaders import Leaders
 from odradek.engine.partition_index import PartitionIndex
@@ -56,8 +56,8 @@ class Appender:
     async def _append_all(self, uploads: Sequence[Upload]) -> list[ProduceResult]:
         try:
             stored = await self._uploads.store(uploads)
-        except StoreError:
-            return [_result(upload.request, NOT_APPENDED) for upload in uploads]
+        except StoreError as error:
+            return [_result(upload.request, not_uploaded(error)) for upload in uploads]
         return list(await asyncio.gather(*(self._append(upload) for upload in stored)))
 
     # --- one conditional update a partition -----------------------------------------------------------------------

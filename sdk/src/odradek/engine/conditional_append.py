@@ -41,6 +41,7 @@ from odradek.errors import (
     KafkaError,
     OutcomeUnknown,
     StoreError,
+    StoreFull,
     StoreUnavailable,
 )
 from odradek.format.object_id import new_object_id, object_id_ms
@@ -60,11 +61,20 @@ NOT_APPENDED = Reject(
     ErrorCode.NOT_ENOUGH_REPLICAS,
     "the store refused the write for now; nothing was appended: send the request again",
 )
+NO_ROOM = Reject(
+    ErrorCode.KAFKA_STORAGE_ERROR,
+    "the store has no room left: its disk is full; nothing was appended: make room and send the request again",
+)
 MAYBE_APPENDED = Reject(
     ErrorCode.REQUEST_TIMED_OUT,
     "the store did not say in time whether the batch was appended: an idempotent producer may send it again",
 )
 _GONE = Reject(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "the partition does not exist: its topic may have been deleted")
+
+
+def not_uploaded(error: StoreError) -> Reject:
+    """The answer where the upload failed: nothing refers to what it may have left."""
+    return NO_ROOM if isinstance(error, StoreFull) else NOT_APPENDED
 
 
 @dataclass(frozen=True, slots=True)

@@ -40,10 +40,19 @@ class Credentials:
 
 
 def load_or_create_credentials(data_dir: Path) -> Credentials:
-    """Read the directory's credentials, making them at first. Raises KafkaError(INVALID_CONFIG) for a broken file."""
+    """Read the directory's credentials, making them at first.
+
+    Raises KafkaError(INVALID_CONFIG) for a broken file, or a directory that cannot be written (full, read-only).
+    """
     path = data_dir / FILE_NAME
     if not path.exists():
-        _create(path)
+        try:
+            _create(path)
+        except OSError as error:
+            raise KafkaError(
+                ErrorCode.INVALID_CONFIG,
+                f"cannot write {path}: {error.strerror}; make room or choose another directory",
+            ) from None
     return load_credentials(data_dir)
 
 

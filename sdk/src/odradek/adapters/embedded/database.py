@@ -32,7 +32,7 @@ from typing import Any, Final, Literal, NamedTuple
 
 from odradek.adapters.embedded.item_codec import decode_item, encode_item
 from odradek.adapters.expressions import NOTHING, State, state_of
-from odradek.errors import OutcomeUnknown, StoreError, StoreUnavailable
+from odradek.errors import OutcomeUnknown, StoreError, StoreFull, StoreUnavailable
 from odradek.ports.table import Key
 
 GROUP_REQUESTS_MAX: Final = 1000  # so that the first of a group does not wait for thousands
@@ -108,7 +108,7 @@ class Database:
     async def write(self, places: Sequence[Place], evaluate: Evaluate) -> Any:
         """Let the writer thread evaluate and store; answer its result.
 
-        Raises what `evaluate` raises; StoreUnavailable (disk full, closed, read-only), OutcomeUnknown (the commit
+        Raises what `evaluate` raises; StoreFull, StoreUnavailable (closed, read-only), OutcomeUnknown (the commit
         itself failed).
         """
         loop = asyncio.get_running_loop()
@@ -222,7 +222,9 @@ class Database:
         except Exception as error:
             self._roll_back()
             # A commit may fail after its bytes have reached the log on disk; a full disk fails before that.
-            if committing and getattr(error, "sqlite_errorname", "") != "SQLITE_FULL":
+            if getattr(error, "sqlite_errorname", "") == "SQLITE_FULL":
+                return StoreFull(f"cannot write {self._path}: {error}")
+            if committing:
                 return OutcomeUnknown(f"commit to {self._path} failed: {error}")
             return StoreUnavailable(f"cannot write {self._path}: {error}")
         return None
@@ -277,8 +279,12 @@ def _locked(path: Path) -> int:
         raise StoreUnavailable(
             f"{path.parent} is in use by another process ({holder}): a store has one writer, stop that one first"
         ) from error
-    os.ftruncate(descriptor, 0)
-    os.pwrite(descriptor, f"{os.getpid()}\n".encode(), 0)
+    try:
+        os.ftruncate(descriptor, 0)
+        os.pwrite(descriptor, f"{os.getpid()}\n".encode(), 0)
+    except OSError as error:
+        os.close(descriptor)
+        raise StoreUnavailable(f"cannot write to {path.parent}: {error.strerror}") from error
     return descriptor
 
 

@@ -13,6 +13,7 @@ Deleting is not synced: a deleted object may be back after a power loss, as an u
 from __future__ import annotations
 
 import asyncio
+import errno
 import os
 import secrets
 from collections.abc import Callable, Iterator, Sequence
@@ -22,7 +23,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from odradek.adapters.object_keys import check_limit, check_object_key, check_object_prefix, check_range
-from odradek.errors import ObjectExists, ObjectMissing, OutcomeUnknown, StoreUnavailable
+from odradek.errors import ObjectExists, ObjectMissing, OutcomeUnknown, StoreFull, StoreUnavailable
 from odradek.model.log import Buffer
 from odradek.ports.meter import Meter, NullMeter, Usage
 from odradek.ports.object_store import ObjectInfo
@@ -30,6 +31,7 @@ from odradek.ports.object_store import ObjectInfo
 T = TypeVar("T")
 
 LIST_PAGE_KEYS = 1000
+_NO_ROOM = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
 _ATTEMPTS = 5  # a folder may be removed, as empty, between its making and the link into it
 
 
@@ -103,7 +105,8 @@ class FileObjectStore:
         try:
             return await asyncio.get_running_loop().run_in_executor(self._pool, call)
         except OSError as error:
-            raise StoreUnavailable(f"cannot use {error.filename or self._objects}: {error.strerror}") from error
+            kind = StoreFull if error.errno in _NO_ROOM else StoreUnavailable
+            raise kind(f"cannot use {error.filename or self._objects}: {error.strerror}") from error
         except RuntimeError as error:  # the pool is shut down
             raise StoreUnavailable(f"{self._objects} is closed") from error
 

@@ -80,5 +80,9 @@ def open_embedded(
     database = Database(path, synchronous=synchronous, read_only=read_only)
     objects = FileObjectStore(folder, meter=counter, fsync=synchronous == "FULL")
     if not read_only:
-        objects.remove_stale_uploads()
+        try:
+            objects.remove_stale_uploads()
+        except OSError as error:
+            database.close()
+            raise StoreUnavailable(f"cannot write to {folder}: {error.strerror}") from error
     return EmbeddedStore(database, objects, counter)
