@@ -43,6 +43,7 @@ class Services:
     worker: str = "worker"  # the module beside this one
     under: tuple[str, ...] = ()  # a command that runs the worker
     port: int = field(default_factory=free_port)
+    seen_at: Path | None = None  # the data folder as this process sees it, where that is another path
 
     async def __aenter__(self) -> Self:
         self._errors = tempfile.TemporaryFile()  # noqa: SIM115
@@ -71,6 +72,10 @@ class Services:
         self._errors.close()
 
     @property
+    def worker_pid(self) -> int:
+        return self._worker.pid
+
+    @property
     def errors(self) -> str:
         """What services wrote to standard error: nothing, where nothing unforeseen happened."""
         self._errors.seek(0)
@@ -79,7 +84,7 @@ class Services:
     @property
     def client_config(self) -> dict[str, str]:
         """Of every client; valid while the service is down, too."""
-        credentials = load_credentials(self.data_dir)
+        credentials = load_credentials(self.seen_at or self.data_dir)
         return {
             "bootstrap_servers": f"http://127.0.0.1:{self.port}",
             "aws_access_key_id": credentials.access_key_id,
@@ -87,8 +92,13 @@ class Services:
             "aws_region": credentials.region,
         }
 
-    async def start(self, *, die_at: int = 0, die_before: bool = False) -> str | None:
-        """Start a service; None when it is ready, else the one line that says why it is not (it is gone then)."""
+    async def start(self, *, die_at: int = 0, die_before: bool = False, file_bytes_max: int = 0) -> str | None:
+        """Start a service; None when it is ready, else the one line that says why it is not (it is gone then).
+
+        Args:
+            die_at, die_before: after SIGUSR1 it kills itself at that write, before or after it; 0: never.
+            file_bytes_max: no file of it may grow beyond this; 0: no limit.
+        """
         order = {
             "data_dir": str(self.data_dir),
             "port": self.port,
@@ -96,6 +106,7 @@ class Services:
             "synchronous": self.synchronous,
             "die_at": die_at,
             "die_before": die_before,
+            "file_bytes_max": file_bytes_max,
         }
         assert self._worker.stdin is not None
         self._worker.stdin.write(json.dumps(order).encode() + b"\n")

@@ -2,7 +2,7 @@
 
 It imports everything once and forks, so a service is there in milliseconds. Its parent writes one JSON line a service:
 
-    {"data_dir", "port", "settings", "synchronous", "die_at", "die_before"}      one service until it ends
+    {"data_dir", "port", "settings", "synchronous", "die_at", "die_before", "file_bytes_max"}    one service
 
 The service is `odradek.local`'s own (functions, function-URL server, engine, SQLite and files) and prints one line when
 it is ready; this process prints its exit status. A service ends by SIGKILL: its parent's, or its own at the `die_at`-th
@@ -14,6 +14,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import resource
 import signal
 import sys
 from pathlib import Path
@@ -126,6 +127,9 @@ def main() -> None:
         order = json.loads(line)
         child = os.fork()
         if child == 0:
+            if order["file_bytes_max"]:
+                signal.signal(signal.SIGXFSZ, signal.SIG_IGN)  # the write fails instead (Python does so, too)
+                resource.setrlimit(resource.RLIMIT_FSIZE, (order["file_bytes_max"],) * 2)
             try:
                 asyncio.run(serve(order))
             except KafkaError as error:
