@@ -47,7 +47,7 @@ class Faulty:
 
         async def call(*args: Any, **kwargs: Any) -> Any:
             self.calls.append(name)
-            fault = self.script.get((name, self.calls.count(name)))
+            fault = self.script.get((name, self.calls.count(name))) if self.script else None
             if fault is Fault.UNAVAILABLE:
                 raise StoreUnavailable(f"{name}: made to fail")
             if fault is Fault.LOST_REQUEST:
