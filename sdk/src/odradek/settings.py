@@ -68,6 +68,7 @@ class Settings:
     merge_bytes_max: int = _knob(64 * 1024 * 1024, hostile=600)  # stored bytes that all merges of a run hold at once
     merge_rows_min: int = _knob(16, hostile=1)  # spilled rows from which a merge pays
     merge_age_ms: int = _knob(600_000, hostile=0)  # age of a spilled row at which it is merged all the same
+    merge_delay_ms: int = _knob(60_000, hostile=0)  # age below which it is not: a writer may still look for its entry
     segment_bytes_max: int = _knob(64 * 1024 * 1024, hostile=500)  # caps the topic configuration segment.bytes
     compaction_map_entries_max: int = _knob(1_000_000, hostile=3)  # keys that one pass of compaction keeps in mind
     compaction_read_bytes: int = _knob(8 * 1024 * 1024, hostile=100)  # of a segment that are read at once

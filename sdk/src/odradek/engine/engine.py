@@ -28,8 +28,8 @@ from odradek.engine.list_offsets import OffsetLister
 from odradek.engine.log_reader import LogReader, PieceReader
 from odradek.engine.maintenance import Maintenance, Upkeep
 from odradek.engine.maintenance_lease import MaintenanceLeases
-from odradek.engine.numbered_batches import NumberedBatches
 from odradek.engine.merge import Merger
+from odradek.engine.numbered_batches import NumberedBatches
 from odradek.engine.offsets import GroupOffsets
 from odradek.engine.orphans import Orphans
 from odradek.engine.partition_index import PartitionIndex
@@ -118,10 +118,11 @@ class Engine:
         self.sweep = Sweep(
             tables.catalog, self.index, WalUploads(tables.log, objects), self.topics, clock, self.settings
         )
+        self.merger = Merger(self.index, objects, self.pieces, self.epochs, self.leases, clock, rng, self.settings)
         upkeeps: list[Upkeep] = [
             self.orphans,
             Retention(self.index, objects, self.leases, clock),
-            Merger(self.index, objects, self.pieces, self.epochs, self.leases, clock, rng, self.settings),
+            self.merger,
             ProducerExpiry(tables.log, clock, self.settings),
         ]
         self.maintenance = Maintenance(
