@@ -2,11 +2,14 @@
 
 A role names its tables, its prefixes and its actions; nothing is granted "to be safe". Reading the rows:
 
-    produce      appends: WAL objects and items, heads, index and producer rows; reads topics
+    produce      appends: WAL objects and items, heads, index and producer rows; reads topics; takes batches into
+                 transactions: pending items, the row of a transactional id
     fetch        reads only
-    coordinator  groups; hands out producer ids (one row of the catalog); reads topics
+    coordinator  groups; hands out producer ids (one row of the catalog); reads topics; commits transactions: heads and
+                 what they spill, pending items, rows of transactional ids
     admin        topics, and the heads of their partitions (DeleteRecords too); deletes no object: maintenance does
-    maintenance  finishes deletions; retention, sweep: rows of the log, segments, WAL objects and items
+    maintenance  finishes deletions; fences transactions that timed out; retention, sweep: rows of the log, segments,
+                 WAL objects and items
     flight_delays  reads like fetch, appends like produce, keeps its output and checkpoint under its own prefix
 
 A test runs the engine and compares what each function calls with its row: a missing right and an idle one both fail.
@@ -22,7 +25,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 
-from odradek.format.item_keys import COUNTERS_PK
+from odradek.format.item_keys import COUNTERS_PK, TRANSACTIONAL_IDS_PK
 from odradek.functions.environment import MAINTENANCE
 from odradek.protocol.api import FunctionName
 
@@ -72,12 +75,17 @@ class Permissions:
 _READ_LOG = TableGrant(TableName.LOG, (GET, GET_MANY, QUERY))
 _READ_TOPICS = TableGrant(TableName.CATALOG, (GET, QUERY))
 _APPEND_LOG = TableGrant(TableName.LOG, (GET, QUERY, PUT, UPDATE))
+_OPEN_TRANSACTIONS = TableGrant(TableName.CATALOG, (PUT,), partition_keys=(TRANSACTIONAL_IDS_PK,))
+# Pending items, heads and what they spill; in one transaction with leases and a row of the catalog.
+_COMMIT_TRANSACTIONS = TableGrant(TableName.LOG, (GET, GET_MANY, QUERY, PUT, UPDATE, DELETE))
 _TAKE_PRODUCER_ID = TableGrant(TableName.CATALOG, (UPDATE,), partition_keys=(COUNTERS_PK,))
 _READ_OBJECTS = ObjectGrant((WAL_PREFIX, SEGMENT_PREFIX), ("s3:GetObject",))
 _UPLOAD_WAL = ObjectGrant((WAL_PREFIX,), ("s3:PutObject",))
 
 PERMISSIONS: Mapping[str, Permissions] = {
-    FunctionName.PRODUCE.value: Permissions((_APPEND_LOG, TableGrant(TableName.CATALOG, (GET,))), (_UPLOAD_WAL,)),
+    FunctionName.PRODUCE.value: Permissions(
+        (_APPEND_LOG, TableGrant(TableName.CATALOG, (GET,)), _OPEN_TRANSACTIONS), (_UPLOAD_WAL,)
+    ),
     FunctionName.FETCH.value: Permissions(
         (_READ_LOG, TableGrant(TableName.CATALOG, (GET,))), (_READ_OBJECTS,), may_list=True
     ),
@@ -86,6 +94,8 @@ PERMISSIONS: Mapping[str, Permissions] = {
             TableGrant(TableName.GROUPS, (GET, GET_MANY, QUERY, PUT, UPDATE, DELETE)),
             _READ_TOPICS,
             _TAKE_PRODUCER_ID,
+            _OPEN_TRANSACTIONS,
+            _COMMIT_TRANSACTIONS,
         )
     ),
     FunctionName.ADMIN.value: Permissions(
@@ -97,6 +107,7 @@ PERMISSIONS: Mapping[str, Permissions] = {
     MAINTENANCE: Permissions(
         (
             TableGrant(TableName.CATALOG, (GET, QUERY, UPDATE, DELETE)),
+            _OPEN_TRANSACTIONS,
             TableGrant(TableName.LOG, (GET, GET_MANY, QUERY, PUT, UPDATE, DELETE, CHECK)),
         ),
         (ObjectGrant((WAL_PREFIX, SEGMENT_PREFIX), ("s3:DeleteObject",)),),

@@ -26,6 +26,7 @@ from odradek.testing.seeded_rng import SeededRng
 
 from infra.permissions import PERMISSIONS, TableName
 from tests.support.engine import batch, produce, read_all
+from tests.support.transactions import Transactor
 
 TABLE_ACTIONS = {
     "get": "dynamodb:GetItem",
@@ -166,6 +167,7 @@ async def work(world: World) -> None:
     await coordinator.offsets.commit("simple", {places[0]: OffsetAndMetadata(1)})
     await coordinator.offsets.fetch("group", places)
     await coordinator.offsets.fetch("group", None)
+    await transactions(world)
     await coordinator.topics.list()
     await coordinator.topics.get_by_id(topic.topic_id)
     await coordinator.groups.list()
@@ -181,13 +183,35 @@ async def work(world: World) -> None:
     assert await world.engine("dies").leases.take(PartitionId(topic.topic_id, 0))
     world.clock.advance(24 * 3600)
     report = await world.engine(MAINTENANCE).maintenance.run()
-    for done in ("orphans_removed", "rows_removed", "producers_expired", "uploads_swept"):
+    for done in ("orphans_removed", "rows_removed", "producers_expired", "uploads_swept", "transactions_expired"):
         assert report.done[done], (done, report)
 
     await world.objects.put(segment, [b"merged"])
     await admin.topics.delete("flights")
     report = await world.engine(MAINTENANCE).maintenance.run()
     assert report.done["topics_removed"] == report.done["objects_removed"] == 1
+
+
+async def transactions(world: World) -> None:
+    """Both protocols, a commit that spills and meets evicted producers, one that is left for maintenance."""
+    coordinator = world.engine(
+        "coordinator", catalog_cache_ms=0, head_bytes_max=400, spill_entries=1, producers_in_head_max=1
+    )
+    producer = world.engine("produce")
+    for name, bumps in (("first", False), ("second", True)):
+        ends = await Transactor(coordinator, name, bumps).init()
+        for i in range(6):
+            writes = Transactor(producer, name, True, ends.producer_id, ends.epoch, ends.sequences)
+            for partition in (1, 2):
+                await ends.announce("flights", partition)
+                await writes.send("flights", partition, b"record")
+            await ends.send_offset("transactional", "flights", 1, i)
+            await ends.end(commit=i != 2)
+    await coordinator.transactions.list()
+    await coordinator.transactions.describe("first")
+    await coordinator.groups.delete(["transactional"])
+    left = await Transactor(coordinator, "left").init(timeout_ms=1)
+    await Transactor(producer, "left", True, left.producer_id, left.epoch).send("flights", 2, b"left")
 
 
 @pytest.fixture(scope="module")

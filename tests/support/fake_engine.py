@@ -105,8 +105,17 @@ class FakeProducerIds:
     def __init__(self, engine: FakeEngine) -> None:
         self._engine = engine
 
-    async def init(self, transactional_id: str | None, **options: int) -> Any:
-        self._engine.met("init", transactional_id, options)
+    async def init(self, **options: int) -> Any:
+        self._engine.met("init", None, options)
+        return ProducerIdAndEpoch(17, 0)
+
+
+class FakeTransactions:
+    def __init__(self, engine: FakeEngine) -> None:
+        self._engine = engine
+
+    async def init(self, transactional_id: str, timeout_ms: int, **options: int) -> Any:
+        self._engine.met("init", transactional_id, timeout_ms, options)
         return ProducerIdAndEpoch(17, 0)
 
 
@@ -203,6 +212,7 @@ class FakeEngine:
     def __post_init__(self) -> None:
         self.topics = FakeTopics(self)
         self.producer_ids = FakeProducerIds(self)
+        self.transactions = FakeTransactions(self)
         self.offsets = FakeOffsets(self)
         self.groups = FakeGroups(self)
         self.classic_groups = FakeClassicGroups(self)

@@ -42,6 +42,7 @@ from odradek.engine.timestamp_lookup import TimestampLookup
 from odradek.engine.topics import Topics
 from odradek.engine.transactions import Transactions
 from odradek.engine.upload import Uploads
+from odradek.engine.users import Users
 from odradek.engine.wal import Wal
 from odradek.engine.wal_uploads import WalUploads
 from odradek.model.cluster import FLEET_BROKER_ID
@@ -95,6 +96,7 @@ class Engine:
         self.producer_ids = ProducerIds(tables.catalog, clock, self.settings)
         self.groups = Groups(tables.groups, self.topics, clock, rng, self.settings)
         self.classic_groups = ClassicGroups(tables.groups, clock, rng, self.settings)
+        self.users = Users(tables.catalog, clock, rng)
         self.offsets = GroupOffsets(tables.groups, self.topics, clock, self.settings)
         self.brokers = Brokers(tables.catalog, clock, rng, self.settings)
         self.epochs = LeaderEpochs(tables.log)
@@ -126,7 +128,15 @@ class Engine:
             ProducerExpiry(tables.log, clock, self.settings),
         ]
         self.maintenance = Maintenance(
-            tables.catalog, self.index, objects, self.topics, self.leases, self.settings, upkeeps, self.sweep
+            tables.catalog,
+            self.index,
+            objects,
+            self.topics,
+            self.leases,
+            self.settings,
+            upkeeps,
+            self.sweep,
+            self.transactions,
         )
 
     async def produce(

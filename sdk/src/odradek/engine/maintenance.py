@@ -2,7 +2,8 @@
 
     1. deletions     heads, rows and segments of every `deleted-topics` row
     2. partitions    each under its lease, by the upkeeps in order (`Upkeep`): what one leaves the next goes on with
-    3. sweep         WAL objects and items that nothing refers to (sweep.py)
+    3. transactions  those that timed out are fenced, what ended ones left is deleted (transactions.py)
+    4. sweep         WAL objects and items that nothing refers to (sweep.py)
 
 Every step may be repeated and cut short anywhere. A partition that fails leaves the others to go on.
 """
@@ -22,6 +23,7 @@ from odradek.engine.partition_index import PartitionIndex
 from odradek.engine.sweep import Sweep
 from odradek.engine.topic_configs import TopicConfig
 from odradek.engine.topics import Topics
+from odradek.engine.transactions import Transactions
 from odradek.errors import FormatError, KafkaError, StoreError
 from odradek.format.item_keys import DELETED_TOPICS_PK
 from odradek.format.object_keys import topic_prefix
@@ -80,6 +82,7 @@ class Maintenance:
         settings: Settings,
         upkeeps: Sequence[Upkeep] = (),
         sweep: Sweep | None = None,
+        transactions: Transactions | None = None,
     ) -> None:
         self._catalog = catalog
         self._index = index
@@ -89,6 +92,7 @@ class Maintenance:
         self._settings = settings
         self._upkeeps = upkeeps
         self._sweep = sweep
+        self._transactions = transactions
 
     async def run(self) -> MaintenanceReport:
         """One pass. Raises StoreUnavailable, OutcomeUnknown, KafkaError: run it again."""
@@ -103,6 +107,11 @@ class Maintenance:
                     for number in range(topic.partition_count)
                 )
             )
+        if self._transactions is not None:
+            try:
+                report.done.update(await self._transactions.expire_transactions())
+            except (StoreError, FormatError, KafkaError) as error:
+                report.failures.append(f"transactions: {type(error).__name__}: {error}")
         if self._sweep is not None:
             try:
                 await self._sweep.run_if_due(report.done)

@@ -149,13 +149,14 @@ def decide_join(
     partitions: Sequence[PartitionId] = (),
     groups: Sequence[str] = (),
     leases: Sequence[tuple[str, PartitionId]] = (),
-) -> TransactionRow | TimedOut:
-    """The row with these in its transaction, which begins with the first of them; the row itself where they are in.
+) -> TransactionRow:
+    """The row with these in its transaction, which begins with the first of them.
 
-    Raises KafkaError(TRANSACTION_ABORTABLE) where the transaction would need more items than one commit can write.
+    Raises KafkaError: TRANSACTION_ABORTABLE where the transaction would need more items than one commit can write;
+    PRODUCER_FENCED where it is too old, for whoever ends it or looks after it will fence its producer.
     """
     if row.has_timed_out(now_ms):
-        return TimedOut()
+        raise fenced(row)
     begun = row
     if not row.is_ongoing:
         begun = replace(_closed(row, TransactionState.ONGOING), number=row.number + 1, start_ms=now_ms)

@@ -40,6 +40,7 @@ from odradek.engine.transaction_decisions import (
     decide_fence,
     decide_init,
     decide_join,
+    fenced,
 )
 from odradek.engine.transaction_rows import (
     TRANSACTIONAL_ID_BYTES_MAX,
@@ -271,14 +272,14 @@ class Transactions:
         return PartitionId(topic.topic_id, partition.partition)
 
     async def _open(self, transactional_id: str, producer_id: int, producer_epoch: int) -> TransactionRow:
-        """The row as its current producer may use it; a transaction that is too old is fenced."""
+        """The row as its current producer may use it. Raises KafkaError: PRODUCER_FENCED also where it is too old."""
         check_transactional_id(transactional_id)
         try:
             row = check_producer(await self.store.read(transactional_id), producer_id, producer_epoch)
         except StoreUnavailable:
             raise UNAVAILABLE from None
         if row.has_timed_out(self._clock.now_ms()):
-            check_producer(await self._fence(row), producer_id, producer_epoch)
+            raise fenced(row)
         return row
 
     async def _join(
@@ -298,12 +299,9 @@ class Transactions:
             row = check_producer(row, producer_id, producer_epoch)
             now_ms = self._clock.now_ms()
             joined = decide_join(row, now_ms, partitions=partitions, groups=groups, leases=leases)
-            if isinstance(joined, TimedOut):
-                return decide_fence(row, fresh_id)
             return row if joined == row else joined
 
-        row = await self.store.change(transactional_id, decide)
-        return check_producer(row, producer_id, producer_epoch)
+        return await self.store.change(transactional_id, decide)
 
     async def _fence(self, seen: TransactionRow) -> TransactionRow:
         """End the transaction that was seen, where it is still open and too old, and bump the epoch."""
