@@ -23,6 +23,7 @@ _HOMES = {
     "NewTopic": "odradek.client.admin_types",
     "OffsetAndMetadata": "odradek.model.topic_partition",
     "OffsetAndTimestamp": "odradek.client.admin_types",
+    "OffsetConflict": "odradek.errors",
     "Producer": "odradek.client.sync_producer",
     "ProducerConfig": "odradek.client.config",
     "RebalanceListener": "odradek.client.rebalance",
@@ -42,7 +43,7 @@ if TYPE_CHECKING:
     from odradek.client.sync_consumer import Consumer
     from odradek.client.sync_producer import Producer
     from odradek.client.transport import InProcessTransport
-    from odradek.errors import ErrorCode, KafkaError
+    from odradek.errors import ErrorCode, KafkaError, OffsetConflict
     from odradek.local import start_local as local
     from odradek.model.topic_partition import OffsetAndMetadata, TopicPartition
 
@@ -59,6 +60,7 @@ __all__ = [
     "NewTopic",
     "OffsetAndMetadata",
     "OffsetAndTimestamp",
+    "OffsetConflict",
     "Producer",
     "ProducerConfig",
     "RebalanceListener",

@@ -75,8 +75,11 @@ class Accumulator:
         key: bytes | None,
         value: bytes | None,
         headers: Sequence[Header],
+        expected_offset: int | None = None,
     ) -> RecordFuture | None:
         """Add a record; None where buffer_memory has no room for it now.
+
+        A record that expects an offset is a batch of its own, which goes without lingering.
 
         Raises:
             KafkaError: MESSAGE_TOO_LARGE; INVALID_RECORD for a record that cannot be written; what the partitioner
@@ -100,10 +103,11 @@ class Accumulator:
             if lane is None:
                 lane = self._new_lane(TopicPartition(topic, partition))
             batch = lane.open
-            if batch is None or batch.bytes_held + size > self._batch_size:
+            if batch is None or batch.bytes_held + size > self._batch_size or expected_offset is not None:
                 if batch is not None:
                     self._seal(lane)
                 batch = self._new_batch(lane.partition)
+                batch.expected_offset = expected_offset
                 wake = True
             try:
                 index = batch.append(timestamp_ms, key, value, headers)
@@ -115,7 +119,7 @@ class Accumulator:
             if wake:  # only now, so that a record that cannot be written leaves no empty batch
                 lane.open = batch
                 self.incomplete.add(batch)
-            if batch.bytes_held >= self._batch_size:
+            if batch.bytes_held >= self._batch_size or expected_offset is not None:
                 self._seal(lane)
                 wake = True
         if wake:

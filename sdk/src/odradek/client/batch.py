@@ -40,6 +40,7 @@ class ProducerBatch:
         attempts: requests that carried it.
         base_sequence: -1 until its first attempt, and always without idempotence.
         maybe_applied: an attempt ended without an answer, and no later answer said that it had not been applied.
+        expected_offset: of a conditional send: the batch is written only if the log ends there; else None.
     """
 
     __slots__ = (
@@ -58,6 +59,7 @@ class ProducerBatch:
         "created_s",
         "encoded",
         "error",
+        "expected_offset",
         "first_sent_s",
         "log_append_time_ms",
         "maybe_applied",
@@ -84,6 +86,7 @@ class ProducerBatch:
         self.first_sent_s: float | None = None
         self.base_sequence = -1
         self.maybe_applied = False
+        self.expected_offset: int | None = None
         self.encoded: bytes | None = None  # kept for the next attempt: the same sequence, the same bytes
         self.error: KafkaError | None = None
         self.base_offset = -1

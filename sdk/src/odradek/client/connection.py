@@ -34,6 +34,11 @@ def error_code(value: int) -> ErrorCode:
         return ErrorCode.UNKNOWN_SERVER_ERROR
 
 
+def throttle_s(response: Any) -> float:
+    """How long the server asks this client to pause (KIP-219: it answers at once, the pause is the client's)."""
+    return max(0.0, float(response.throttle_time.total_seconds()))
+
+
 @dataclass(frozen=True, slots=True)
 class TopicMetadata:
     """A topic as the metadata shows it."""

@@ -18,7 +18,7 @@ from collections.abc import Awaitable, Callable
 
 from odradek.client import offset_calls
 from odradek.client.config import ConsumerConfig
-from odradek.client.connection import Connection
+from odradek.client.connection import Connection, throttle_s
 from odradek.client.consumer_record import ConsumerRecord, RecordDeserializationError
 from odradek.client.fetch_buffer import Chunk, FetchBuffer, next_offset
 from odradek.client.fetch_call import FetchedPartition, FetchResponse, fetch_request, fetched
@@ -64,6 +64,7 @@ class Fetcher:
         self._turn = 0
         self._failures = 0
         self._failing_since_s: float | None = None
+        self._throttled_until_s = 0.0
         self._error: KafkaError | None = None
         self._poison: tuple[PartitionState, int, KafkaError] | None = None  # bytes that cannot be handed out
         self._key, self._value = config.key_deserializer, config.value_deserializer
@@ -238,6 +239,9 @@ class Fetcher:
 
     async def _fetch_or_rest(self) -> None:
         now_s = self._clock.monotonic()
+        if now_s < self._throttled_until_s:
+            await wait_for(self._changed, self._throttled_until_s - now_s, self._clock)
+            return
         self._room.clear()
         if self._buffer.answers >= _ANSWERS_MAX:
             await wait_for(self._room, None, self._clock)
@@ -273,7 +277,11 @@ class Fetcher:
         interrupted = asyncio.ensure_future(self._changed.wait())
         try:
             await asyncio.wait({call, interrupted}, return_when=asyncio.FIRST_COMPLETED)
-            return fetched(call.result()) if call.done() else None
+            if not call.done():
+                return None
+            response = call.result()
+            self._throttled_until_s = self._clock.monotonic() + throttle_s(response)
+            return fetched(response)
         finally:
             interrupted.cancel()
             if not call.done():

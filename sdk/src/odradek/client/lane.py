@@ -25,7 +25,7 @@ from dataclasses import dataclass
 
 from odradek.client.batch import BatchState, ProducerBatch
 from odradek.client.retry import GiveUp, RetryPolicy, decide
-from odradek.errors import ErrorCode, KafkaError
+from odradek.errors import ErrorCode, KafkaError, OffsetConflict
 from odradek.limits import SEQUENCE_MAX
 from odradek.model.topic_partition import TopicPartition
 
@@ -207,9 +207,12 @@ class Lane:
         patience_s = deadline_s
         if code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION and batch.first_sent_s is not None:
             patience_s = min(deadline_s, batch.first_sent_s + unknown_topic_patience_s)
+        if not self._idempotent and may_have_applied and batch.expected_offset is not None:
+            # Sent again it would lose against itself, and the caller would take its own record for somebody else's.
+            return Fail(KafkaError(code, f"{error.message}; the record may have been written"))
         again = decide(error, attempts=batch.attempts, left_s=patience_s - now_s, policy=policy, jitter=jitter)
         if isinstance(again, GiveUp):
-            if batch.attempts > 1:
+            if batch.attempts > 1 and not isinstance(error, OffsetConflict):
                 error = KafkaError(code, f"{error.message} (given up after {batch.attempts} attempts)")
             return Fail(error)
         return Retry(again.seconds)

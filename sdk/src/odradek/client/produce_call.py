@@ -5,7 +5,7 @@ Version 9 names topics; 13 would name them by id for nothing that we need.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 
@@ -19,6 +19,7 @@ from kio.static.primitive import Records, i16, i32, i32Timedelta
 from odradek.client.connection import error_code
 from odradek.errors import ErrorCode
 from odradek.model.topic_partition import TopicPartition
+from odradek.protocol.conditional_produce import expecting, with_next_offset
 
 __all__ = [
     "InitProducerIdResponse",
@@ -27,6 +28,7 @@ __all__ = [
     "init_producer_id_request",
     "outcomes",
     "produce_request",
+    "produce_response_type",
 ]
 
 
@@ -38,14 +40,21 @@ class PartitionOutcome:
     message: str | None
     base_offset: int
     log_append_time_ms: int  # -1 under CreateTime
+    next_offset: int = -1  # where the log ends, for a conditional batch that expected another offset
 
 
-def produce_request(batches: Sequence[tuple[TopicPartition, bytes]], *, acks: int, timeout_ms: int) -> ProduceRequest:
-    """One batch each for some partitions."""
+def produce_request(
+    batches: Sequence[tuple[TopicPartition, bytes]],
+    *,
+    acks: int,
+    timeout_ms: int,
+    expected_offsets: Mapping[TopicPartition, int] | None = None,
+) -> ProduceRequest:
+    """One batch each for some partitions, some of them conditional."""
     topics: dict[str, list[PartitionProduceData]] = {}
     for (topic, partition), data in batches:
         topics.setdefault(topic, []).append(PartitionProduceData(index=i32(partition), records=Records(data)))
-    return ProduceRequest(
+    request = ProduceRequest(
         transactional_id=None,
         acks=i16(acks),
         timeout=i32Timedelta.parse(timedelta(milliseconds=timeout_ms)),
@@ -54,6 +63,12 @@ def produce_request(batches: Sequence[tuple[TopicPartition, bytes]], *, acks: in
             for topic, partitions in topics.items()
         ),
     )
+    return expecting(request, expected_offsets) if expected_offsets else request
+
+
+def produce_response_type(*, is_conditional: bool) -> type[ProduceResponse]:
+    """What the answer is read as: with our own field where one may be in it."""
+    return with_next_offset(ProduceResponse) if is_conditional else ProduceResponse
 
 
 def outcomes(response: ProduceResponse) -> dict[TopicPartition, PartitionOutcome]:
@@ -67,6 +82,7 @@ def outcomes(response: ProduceResponse) -> dict[TopicPartition, PartitionOutcome
                 partition.error_message,
                 int(partition.base_offset),
                 -1 if appended is None else round(appended.timestamp() * 1000),
+                int(getattr(partition, "next_offset", -1)),
             )
     return found
 

@@ -73,6 +73,7 @@ class Producer:
         headers: Headers = None,
         partition: int | None = None,
         timestamp_ms: int | None = None,
+        expected_offset: int | None = None,
     ) -> RecordFuture:
         """Queue a record; await the returned future for its metadata.
 
@@ -83,14 +84,18 @@ class Producer:
             headers: pairs or a mapping of text to bytes or None.
             partition: None lets the partitioner choose.
             timestamp_ms: event time since the epoch; None is now.
+            expected_offset: write the record only if it gets this offset, the partition's next one; else the future
+                raises OffsetConflict, which tells where the log ends. Name the partition, or give a key.
 
         Raises:
-            KafkaError: UNKNOWN_TOPIC_OR_PARTITION, MESSAGE_TOO_LARGE, INVALID_RECORD; REQUEST_TIMED_OUT where there
-                was no room in time.
+            KafkaError: UNKNOWN_TOPIC_OR_PARTITION, MESSAGE_TOO_LARGE, INVALID_RECORD; INVALID_REQUEST for an expected
+                offset that cannot be; REQUEST_TIMED_OUT where there was no room in time.
         """
         record = self.prepare(value, key, headers, timestamp_ms)
-        future = self.try_send(topic, record, partition)
-        return future if future is not None else await self.send_when_possible(topic, record, partition)
+        future = self.try_send(topic, record, partition, expected_offset)
+        if future is None:
+            future = await self.send_when_possible(topic, record, partition, expected_offset)
+        return future
 
     async def send_and_wait(self, topic: str, value: Any = None, **record: Any) -> Any:
         """`send`, then wait for the metadata."""
@@ -119,6 +124,7 @@ class Producer:
         topic: str,
         record: tuple[int, bytes | None, bytes | None, Sequence[Header]],
         partition: int | None,
+        expected_offset: int | None = None,
     ) -> RecordFuture | None:
         """Append without waiting, from any thread; None where metadata or memory are missing. Raises as `send`."""
         if self._closed:
@@ -127,13 +133,16 @@ class Producer:
         if count is None or self._running is None or (partition is not None and not 0 <= partition < count):
             return None
         timestamp_ms, key, value, headers = record
-        return self._accumulator.append(topic, partition, count, timestamp_ms, key, value, headers)
+        if expected_offset is not None:
+            self._check_expected(expected_offset, key, partition)
+        return self._accumulator.append(topic, partition, count, timestamp_ms, key, value, headers, expected_offset)
 
     async def send_when_possible(
         self,
         topic: str,
         record: tuple[int, bytes | None, bytes | None, Sequence[Header]],
         partition: int | None,
+        expected_offset: int | None = None,
     ) -> RecordFuture:
         """Get the metadata, wait for memory, append. Raises as `send`."""
         clock = self._connection.clock
@@ -150,7 +159,7 @@ class Producer:
                     f"topic {topic!r} has partitions 0 to {metadata.partition_count - 1}, not {partition}",
                 )
         while True:
-            future = self.try_send(topic, record, partition)
+            future = self.try_send(topic, record, partition, expected_offset)
             if future is not None:
                 return future
             left_s = deadline_s - clock.monotonic()
@@ -162,6 +171,17 @@ class Producer:
                 )
             self._accumulator.wake()
             await self._sender.wait_progress(min(left_s, _WAIT_FOR_MEMORY_S))
+
+    def _check_expected(self, expected_offset: int, key: bytes | None, partition: int | None) -> None:
+        if expected_offset < 0:
+            why = f"an offset is not negative: {expected_offset}"
+        elif partition is None and key is None:
+            why = "name the partition, or give a key that chooses it"
+        elif not self.config.awaits_acks:
+            why = "with acks=0 nobody would hear of a conflict"
+        else:
+            return
+        raise KafkaError(ErrorCode.INVALID_REQUEST, f"expected_offset cannot be used: {why}")
 
     # --- the rest -------------------------------------------------------------------------------------------------
 

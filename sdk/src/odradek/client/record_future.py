@@ -12,7 +12,7 @@ from collections.abc import Callable, Generator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from odradek.errors import KafkaError
+from odradek.errors import KafkaError, OffsetConflict
 from odradek.model.topic_partition import TopicPartition
 
 if TYPE_CHECKING:
@@ -105,6 +105,8 @@ class RecordFuture:
         if batch.error is not None:
             batch.note_seen(index)
             # An exception of its own for each record: a shared one would collect everybody's traceback.
+            if isinstance(batch.error, OffsetConflict):
+                raise OffsetConflict(batch.error.expected_offset, batch.error.actual_offset)
             raise KafkaError(batch.error.code, batch.error.message)
         return RecordMetadata(
             batch.partition.topic,

@@ -16,19 +16,19 @@ from typing import Any, cast
 from odradek.client.accumulator import Accumulator
 from odradek.client.batch import BatchState, ProducerBatch
 from odradek.client.config import ProducerConfig
-from odradek.client.connection import Connection, error_code
+from odradek.client.connection import Connection, error_code, throttle_s
 from odradek.client.lane import Acknowledge, Fail, Lane, Retry, Split
 from odradek.client.produce_call import (
     InitProducerIdResponse,
     PartitionOutcome,
-    ProduceResponse,
     init_producer_id_request,
     outcomes,
     produce_request,
+    produce_response_type,
 )
 from odradek.client.retry import UNKNOWN_TOPIC_PATIENCE_MS, RetryPolicy, may_have_applied
 from odradek.client.system import wait_for
-from odradek.errors import ErrorCode, KafkaError
+from odradek.errors import ErrorCode, KafkaError, OffsetConflict
 from odradek.model.topic_partition import TopicPartition
 
 _FAILURES_KEPT = 1_000
@@ -49,6 +49,7 @@ class SenderMetrics:
     outgoing_byte_total: int = 0
     uncompressed_byte_total: int = 0
     request_latency_ms_total: float = 0.0
+    throttle_time_ms_total: float = 0.0
 
 
 class Sender:
@@ -68,6 +69,7 @@ class Sender:
         self._failures: list[tuple[KafkaError, ProducerBatch]] = []
         self._progress = asyncio.Event()
         self._stopping = False
+        self._throttled_until_s = 0.0
         self.metrics = SenderMetrics()
 
     async def run(self) -> None:
@@ -79,7 +81,12 @@ class Sender:
             self._give_producer_ids()
             self._refresh_metadata()
             room = self._config.max_in_flight_requests_per_connection - len(self._requests)
+            throttled_s = self._throttled_until_s - now_s
+            if throttled_s > 0:
+                room = 0
             requests, wait_s = self._accumulator.take_requests(now_s, room)
+            if throttled_s > 0:
+                wait_s = throttled_s
             for batches in requests:
                 task = asyncio.create_task(self._send(batches))
                 self._requests.add(task)
@@ -216,10 +223,12 @@ class Sender:
         now_s = self._clock.monotonic()
         left_s = min(batch.created_s for batch in batches) + self._delivery_timeout_s - now_s
         timeout_s = max(0.001, min(self._config.request_timeout_ms / 1000, left_s))
+        expected = {batch.partition: batch.expected_offset for batch in batches if batch.expected_offset is not None}
         request = produce_request(
             [(batch.partition, cast(bytes, batch.encoded)) for batch in batches],
             acks=_WIRE_ACKS,
             timeout_ms=int(timeout_s * 1000),
+            expected_offsets=expected,
         )
         metrics = self.metrics
         metrics.request_total += 1
@@ -228,14 +237,23 @@ class Sender:
         if not self._config.awaits_acks:
             self._complete([(batch, -1, -1) for batch in batches])
         try:
-            response = await self._connection.attempt(request, ProduceResponse, timeout_s)
+            response = await self._connection.attempt(
+                request, produce_response_type(is_conditional=bool(expected)), timeout_s
+            )
         except KafkaError as error:
             metrics.request_failed_total += 1
             applied = may_have_applied(error)
             self._settle([(batch, error, applied) for batch in batches], [])
             return
         metrics.request_latency_ms_total += (self._clock.monotonic() - now_s) * 1000
+        self._throttle(throttle_s(response))
         self._read_answer(batches, outcomes(response))
+
+    def _throttle(self, seconds: float) -> None:
+        """Send nothing for a while: a quota is exceeded or the store asks for patience."""
+        if seconds > 0:
+            self.metrics.throttle_time_ms_total += seconds * 1000
+            self._throttled_until_s = max(self._throttled_until_s, self._clock.monotonic() + seconds)
 
     def _read_answer(self, batches: list[ProducerBatch], answer: dict[TopicPartition, PartitionOutcome]) -> None:
         failed: list[tuple[ProducerBatch, KafkaError, bool]] = []
@@ -248,7 +266,7 @@ class Sender:
             elif outcome.error is ErrorCode.NONE:
                 written.append((batch, outcome.base_offset, outcome.log_append_time_ms))
             else:
-                error = KafkaError(outcome.error, outcome.message or outcome.error.name)
+                error = _error_of(batch, outcome)
                 failed.append((batch, error, may_have_applied(error)))
                 if outcome.error is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
                     self._connection.metadata.forget(batch.partition.topic)
@@ -341,3 +359,9 @@ class Sender:
     def totals(self) -> dict[str, float]:
         """The metrics by name."""
         return {spec.name: getattr(self.metrics, spec.name) for spec in fields(self.metrics)}
+
+
+def _error_of(batch: ProducerBatch, outcome: PartitionOutcome) -> KafkaError:
+    if batch.expected_offset is not None and outcome.next_offset >= 0:
+        return OffsetConflict(batch.expected_offset, outcome.next_offset)
+    return KafkaError(outcome.error, outcome.message or outcome.error.name)

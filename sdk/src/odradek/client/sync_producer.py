@@ -49,12 +49,13 @@ class Producer:
         headers: Headers = None,
         partition: int | None = None,
         timestamp_ms: int | None = None,
+        expected_offset: int | None = None,
     ) -> RecordFuture:
         """Queue a record; the future's `result(timeout)` is its metadata. See aio.Producer.send."""
         record = self._prepare(value, key, headers, timestamp_ms)
-        future = self._try_send(topic, record, partition)
+        future = self._try_send(topic, record, partition, expected_offset)
         if future is None:
-            future = self._loop.call(self._producer.send_when_possible(topic, record, partition))
+            future = self._loop.call(self._producer.send_when_possible(topic, record, partition, expected_offset))
         return future
 
     def send_table(self, topic: str, table: pa.Table, *, key: str = "key", value: str = "value") -> int:

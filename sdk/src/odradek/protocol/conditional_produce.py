@@ -14,10 +14,13 @@ from __future__ import annotations
 
 import dataclasses
 import typing
+from collections.abc import Mapping
 from functools import cache
 from typing import Any
 
 from kio.static.primitive import i64
+
+from odradek.model.topic_partition import TopicPartition
 
 FLEXIBLE_FROM = 9
 EXPECTED_OFFSET_TAG = 10_001
@@ -39,6 +42,33 @@ def with_expected_offset(request_schema: type[Any]) -> type[Any]:
 def with_next_offset(response_schema: type[Any]) -> type[Any]:
     """A Produce response's schema with the field in each partition; older versions as they are."""
     return _extended(response_schema, *_RESPONSE) if response_schema.__flexible__ else response_schema
+
+
+def expecting(request: Any, expected_offsets: Mapping[TopicPartition, int]) -> Any:
+    """A Produce request of kio's (version 9 to 12) with what is expected of some partitions."""
+    kio_schema: Any = type(request)
+    schema = with_expected_offset(kio_schema)
+    topic_type = _element(schema, "topic_data")
+    partition_type = _element(topic_type, "partition_data")
+
+    def partition(topic: str, data: Any) -> Any:
+        expected = expected_offsets.get(TopicPartition(topic, int(data.index)), NONE)
+        return partition_type(**_values(data), expected_offset=i64(expected))
+
+    topics = tuple(
+        topic_type(name=topic.name, partition_data=tuple(partition(topic.name, data) for data in topic.partition_data))
+        for topic in request.topic_data
+    )
+    return schema(**{**_values(request), "topic_data": topics})
+
+
+def _values(message: Any) -> dict[str, Any]:
+    return {field.name: getattr(message, field.name) for field in dataclasses.fields(message)}
+
+
+def _element(schema: type[Any], name: str) -> Any:
+    """The struct in the array of that name."""
+    return next(typing.get_args(field.type)[0] for field in dataclasses.fields(schema) if field.name == name)
 
 
 def _extended(schema: type[Any], struct: str, name: str, tag: int) -> type[Any]:
