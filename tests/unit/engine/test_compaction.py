@@ -158,6 +158,15 @@ async def test_a_batch_that_reaches_past_the_pass_gets_no_horizon_yet() -> None:
     assert await log.audit() == []
 
 
+async def test_a_timestamp_too_far_from_the_horizon_keeps_its_tombstone() -> None:
+    log = Log({**ALWAYS, "delete.retention.ms": str(2**63 - 1)})
+    await log.add((b"a", None), (b"b", b"1"), (b"b", b"2"), timestamp_ms=-5)
+    before = {record.offset: record for record in await log.records()}
+    assert (await log.compact()).failures == []
+    assert {record.offset: record for record in await log.records()} == {at: before[at] for at in (0, 2)}
+    assert (await log.headers())[0].delete_horizon_ms is None
+
+
 # --- when -------------------------------------------------------------------------------------------------------------
 
 
