@@ -120,6 +120,22 @@ def test_a_segment_that_ends_within_a_batch_is_damaged() -> None:
         list(read(whole([replace(piece, length=piece.length - 1)]), COLUMNS, Bytes({"segment": data[:-1]})))
 
 
+def test_a_range_may_begin_in_segments_and_end_in_the_wal() -> None:
+    first, one = segment([2, 3], "one")
+    second, other = segment([4], "other", first=5)
+    data, pieces = wal([3, 2], first=9)
+    source = Bytes({"one": first, "other": second, "wal": data})
+    assert rows(list(read(whole([one, other, *pieces], 1, 13), COLUMNS, source))) == expected(1, 13)
+
+
+def test_a_gap_at_the_end_of_a_segment_is_read_over() -> None:
+    first, one = segment([2, 3], "one")
+    second, other = segment([4], "other", first=9)
+    source = Bytes({"one": first, "other": second})
+    spanning = [replace(one, end_offset=9), replace(other, end_offset=20)]
+    assert rows(list(read(whole(spanning, 6, 20), COLUMNS, source))) == expected(9, 13)
+
+
 def test_a_merge_between_plan_and_read_loses_and_repeats_nothing() -> None:
     first, old = wal([4, 4], "old-1")
     second, later = wal([4, 4], "old-2", first=8)

@@ -1,7 +1,7 @@
 """From offsets to ranges: what one Spark task reads. Pure, and plain data: a driver plans, executors get the ranges.
 
-A range is a run of neighbouring pieces of one partition (a piece is one batch of the WAL, or one segment). Ranges end
-at piece boundaries, so no byte is read twice.
+A range is a run of neighbouring pieces of one partition (a piece is one batch of the WAL, or a run of whole batches of
+a segment). Ranges end at piece boundaries, so no byte is read twice.
 """
 
 from __future__ import annotations

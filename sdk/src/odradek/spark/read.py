@@ -1,7 +1,7 @@
 """A range to Arrow record batches: what an executor does. Knows no Spark.
 
 Bytes are taken in chunks, so that memory stays bounded however large the range is: neighbouring pieces of the WAL
-together, a segment stretch by stretch at batch boundaries. When an object is gone (a merge was faster than the task),
+together, a segment chunk by chunk at batch boundaries. When an object is gone (a merge was faster than the task),
 the rest of the range is planned again: offsets say what is read, pieces only where it was.
 """
 
@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from itertools import groupby
 from typing import TYPE_CHECKING, Protocol
 
 from odradek.columnar import decode_to_arrow
@@ -68,17 +69,16 @@ def _chunks(
     pieces: Sequence[Piece], start_offset: int, end_offset: int, source: PieceSource, chunk_bytes: int
 ) -> Iterator[tuple[list[Buffer], int]]:
     """Yield whole batches with absolute offsets, and the offset after them."""
-    for group in group_pieces(pieces, chunk_bytes):
-        if group[0].is_segment:
-            yield from _segment_chunks(group[0], start_offset, end_offset, source, chunk_bytes)
-            # A group of several segments has at most chunk_bytes: one stretch each.
-            for piece in group[1:]:
+    for is_segment, alike in groupby(pieces, key=lambda piece: piece.is_segment):
+        if is_segment:
+            for piece in alike:
                 yield from _segment_chunks(piece, start_offset, end_offset, source, chunk_bytes)
             continue
-        batches: list[Buffer] = []
-        for piece, data in zip(group, source.read(group), strict=True):
-            batches += patched(piece, data, 0)
-        yield batches, group[-1].end_offset
+        for group in group_pieces(alike, chunk_bytes):
+            batches: list[Buffer] = []
+            for piece, data in zip(group, source.read(group), strict=True):
+                batches += patched(piece, data, 0)
+            yield batches, group[-1].end_offset
 
 
 def _segment_chunks(

@@ -151,7 +151,7 @@ class _Reader:
         planned: list[RangePartition] = []
         for place, (first, stop) in readable.items():
             partition = ids[place]
-            pieces = tuple(view.pieces(partition, first, stop))
+            pieces = tuple(view.pieces(partition, first, stop, self._options.range_bytes))
             whole = ReadRange(place.topic, partition.topic_id, place.partition, first, stop, pieces)
             planned += [RangePartition(part) for part in split_range(whole, self._options.range_bytes)]
         return planned

@@ -17,11 +17,11 @@ from odradek.adapters.system import SystemClock, SystemRng
 from odradek.engine.list_offsets import OffsetLister
 from odradek.engine.log_reader import LogReader, Piece, PieceReader
 from odradek.engine.partition_index import PartitionIndex
-from odradek.engine.segment_reader import SegmentIndexes
+from odradek.engine.segment_reader import UNBOUNDED, SegmentIndexes
 from odradek.engine.timestamp_lookup import TimestampLookup
 from odradek.engine.topics import Topics
 from odradek.engine.wal import Wal
-from odradek.errors import ErrorCode, KafkaError, StoreUnavailable
+from odradek.errors import ErrorCode, KafkaError, ObjectMissing, StoreUnavailable
 from odradek.model.log import ListOffsetsPartition
 from odradek.model.topic_partition import PartitionId, TopicPartition
 from odradek.settings import Settings
@@ -81,9 +81,15 @@ class LogView:
         """The first offset of each partition whose timestamp is at least that; left out where there is none."""
         return self._run(lambda: self._offsets_at(partitions, timestamp_ms))
 
-    def pieces(self, partition: PartitionId, start_offset: int, end_offset: int) -> list[Piece]:
-        """Where the bytes of [start, end) lie. Raises KafkaError(UNKNOWN_TOPIC_OR_PARTITION), FormatError."""
-        return self._run(lambda: self._plan(partition, start_offset, end_offset))
+    def pieces(
+        self, partition: PartitionId, start_offset: int, end_offset: int, piece_bytes: int = UNBOUNDED
+    ) -> list[Piece]:
+        """Where the bytes of [start, end) lie; segments are cut into pieces of about `piece_bytes`.
+
+        Raises KafkaError(UNKNOWN_TOPIC_OR_PARTITION, or KAFKA_STORAGE_ERROR where segments go again and again),
+        FormatError.
+        """
+        return self._run(lambda: self._plan(partition, start_offset, end_offset, piece_bytes))
 
     def read(self, pieces: Sequence[Piece]) -> list[memoryview]:
         """The bytes of pieces, neighbours by one request. Raises ObjectMissing: plan again (`forget` first)."""
@@ -133,11 +139,18 @@ class LogView:
                 offsets[place] = answer.offset
         return offsets
 
-    async def _plan(self, partition: PartitionId, start_offset: int, end_offset: int) -> list[Piece]:
-        head = await self._index.read_head(partition)
-        if head is None:
-            raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"{partition} has been deleted")
-        return await self._reader.pieces(partition, head, start_offset, end_offset=end_offset)
+    async def _plan(self, partition: PartitionId, start_offset: int, end_offset: int, piece_bytes: int) -> list[Piece]:
+        for _ in range(_ATTEMPTS):
+            head = await self._index.read_head(partition)
+            if head is None:
+                raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"{partition} has been deleted")
+            try:
+                return await self._reader.pieces(
+                    partition, head, start_offset, end_offset=end_offset, piece_bytes=piece_bytes
+                )
+            except ObjectMissing:  # the index of a segment that was replaced meanwhile
+                self._reader.forget(partition)
+        raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"segments of {partition} are gone: run an audit")
 
     # --- life -----------------------------------------------------------------------------------------------------
 
