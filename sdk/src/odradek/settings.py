@@ -54,7 +54,12 @@ class Settings:
     group_attempts_max: int = _knob(30, hostile=4)  # conditional writes of a heartbeat before COORDINATOR_NOT_AVAILABLE
     group_session_timeout_ms_min: int = _knob(6_000, hostile=10)  # what a member of a classic group may ask for
     group_session_timeout_ms_max: int = _knob(1_800_000)
-    group_initial_rebalance_delay_ms: int = _knob(500, hostile=0)  # a classic group's first round waits for more members
+    group_initial_rebalance_delay_ms: int = _knob(500, hostile=0)  # a classic group's first round waits for more
+    gateway_connections_max: int = _knob(2_000)
+    gateway_idle_timeout_ms: int = _knob(600_000)  # a connection without traffic is closed
+    gateway_buffered_bytes_max: int = _knob(512 * 1024 * 1024)  # requests that are not answered yet, all connections
+    gateway_linger_ms: int = _knob(2)  # how long produce requests that meet others wait to share an upload
+    super_users: str = _knob("")  # "User:a;User:b": who may administer users over the Kafka port
     offset_metadata_bytes_max: int = _knob(4_096)
     transaction_timeout_ms_max: int = _knob(900_000)
     maintenance_parallelism: int = _knob(8, hostile=1)  # partitions that one maintenance run works on at once

@@ -82,6 +82,7 @@ def decide_join(
     refusal = _check_join(group, request, member_id, member, members_max)
     if refusal is not None:
         return JoinStep(answer=ClassicJoinResult(refusal, member_id=member_id))
+    group = replace(group, protocol_type=request.protocol_type)  # alike, or there is nobody else
     if member is None:
         replaced = group.static_member(request.instance_id)
         if replaced is not None:

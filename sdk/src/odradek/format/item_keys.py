@@ -25,6 +25,7 @@ Catalog table:
     txn-ids         <trans. id>     a transactional id    (engine/transaction_rows.py)
     batches         <key>           the last batch that a writer committed
     brokers         <broker id>     a gateway's registration  (engine/brokers.py)
+    users           <name>          a user's salted keys    (engine/users.py)
     sweep           floor           the sweep's floor and progress   (engine/sweep_floor.py)
 """
 
@@ -56,6 +57,7 @@ TRANSACTIONAL_IDS_PK = "txn-ids"
 BATCHES_PK = "batches"
 TRANSACTION_PREFIX = "txn#"
 BROKERS_PK = "brokers"
+USERS_PK = "users"
 SWEEP_PK = "sweep"
 SWEEP_FLOOR_SK = "floor"
 

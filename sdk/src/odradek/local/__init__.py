@@ -14,12 +14,21 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+from odradek.gateway import Listener
 from odradek.local.credentials import Credentials, load_credentials
 from odradek.local.server import FunctionLimits
 from odradek.local.service import LocalService
 from odradek.local.threaded import ThreadedService, start_local
 
-__all__ = ["Credentials", "FunctionLimits", "LocalService", "ThreadedService", "load_credentials", "start_local"]
+__all__ = [
+    "Credentials",
+    "FunctionLimits",
+    "Listener",
+    "LocalService",
+    "ThreadedService",
+    "load_credentials",
+    "start_local",
+]
 
 
 class _CallablePackage(ModuleType):

@@ -21,10 +21,13 @@ from odradek.engine.engine import Engine
 from odradek.errors import ErrorCode, KafkaError, StoreUnavailable
 from odradek.functions.discovery import Discovery
 from odradek.functions.handler import FunctionHandler
+from odradek.functions.maintenance import MaintenanceHandler
 from odradek.functions.metering import InvocationMeter
 from odradek.functions.telemetry import WriteLine, write_nowhere
+from odradek.gateway import Gateway, Listener
 from odradek.limits import FUNCTION_BINARY_BYTES_MAX
 from odradek.local.credentials import Credentials, load_or_create_credentials
+from odradek.local.maintenance_loop import MaintenanceLoop
 from odradek.local.server import FunctionLimits, FunctionUrlServer
 from odradek.model.cluster import FLEET_BROKER_ID, Broker, Cluster
 from odradek.ports.clock import Clock
@@ -45,6 +48,7 @@ class LocalService:
         synchronous: "FULL" survives a power loss, "NORMAL" a killed process.
         clock: the real one unless a test says otherwise.
         write_line: where the functions log to; nowhere by default.
+        kafka: where Kafka clients are served as well; nowhere by default.
 
     Attributes:
         meter: what all invocations so far would be billed, `meter.total.usage`.
@@ -62,6 +66,7 @@ class LocalService:
         synchronous: Literal["FULL", "NORMAL"] = "FULL",
         clock: Clock | None = None,
         write_line: WriteLine = write_nowhere,
+        kafka: Listener | None = None,
     ) -> None:
         self.data_dir = Path(data_dir)
         self.settings = settings or Settings()
@@ -77,6 +82,9 @@ class LocalService:
         self._credentials: Credentials | None = None
         self._engine: Engine | None = None
         self._dispatcher: Dispatcher | None = None
+        self._maintenance: MaintenanceLoop | None = None
+        self._kafka = kafka
+        self._gateway: Gateway | None = None
 
     # --- what callers need ----------------------------------------------------------------------------------------
 
@@ -104,6 +112,15 @@ class LocalService:
             "aws_secret_access_key": self.credentials.secret_access_key,
             "aws_region": self.credentials.region,
         }
+
+    @property
+    def kafka_bootstrap_servers(self) -> str:
+        """The address for Kafka clients. Raises KafkaError where there is no Kafka port."""
+        if self._gateway is None:
+            raise KafkaError(
+                ErrorCode.INVALID_CONFIG, "the service has no Kafka port: start it with one (kafka_port=0)"
+            )
+        return self._gateway.bootstrap_servers
 
     async def dispatch(self, function: FunctionName, frame: bytes) -> bytes:
         """A frame straight to the dispatcher, without HTTP: what client.transport.InProcessTransport takes.
@@ -147,6 +164,9 @@ class LocalService:
                 settings=self.settings,
             )
             await self._serve(engine)
+            if self._kafka is not None:
+                gateway = Gateway(engine, self._kafka, clock=self._clock, rng=SystemRng())
+                self._gateway = await gateway.start()
         except BaseException:
             await self.stop()
             raise
@@ -180,6 +200,9 @@ class LocalService:
 
     async def stop(self) -> None:
         """Stop listening, then close the store. May be repeated."""
+        gateway, self._gateway = self._gateway, None
+        if gateway is not None:
+            await gateway.stop()
         server, self._server = self._server, None
         if server is not None:
             await server.stop()

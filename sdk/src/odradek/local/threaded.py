@@ -11,6 +11,7 @@ from types import TracebackType
 from typing import Any, Self
 
 from odradek.functions.metering import InvocationMeter
+from odradek.gateway import Listener
 from odradek.local.credentials import Credentials
 from odradek.local.service import LocalService
 
@@ -50,6 +51,11 @@ class ThreadedService:
     def bootstrap_servers(self) -> str:
         """The address for clients."""
         return self._service.bootstrap_servers
+
+    @property
+    def kafka_bootstrap_servers(self) -> str:
+        """The address for Kafka clients; only with a Kafka port."""
+        return self._service.kafka_bootstrap_servers
 
     @property
     def data_dir(self) -> Path:
@@ -101,13 +107,19 @@ class ThreadedService:
         self.stop()
 
 
-def start_local(data_dir: Path | str | None = None, **options: Any) -> ThreadedService:
+def start_local(
+    data_dir: Path | str | None = None, *, kafka_port: int | None = None, **options: Any
+) -> ThreadedService:
     """Start an embedded service in this process: `with odradek.local() as service: ...`.
 
     Args:
         data_dir: where everything is stored; None makes a directory that is deleted at the end.
-        options: those of LocalService (host, port, settings, limits, synchronous, clock, write_line).
+        kafka_port: where Kafka clients are served as well, 0 takes a free port; None serves none. For TLS or
+            logins give `kafka=odradek.local.Listener(...)` instead.
+        options: those of LocalService (host, port, settings, limits, synchronous, clock, write_line, kafka).
 
     Raises KafkaError as LocalService.start.
     """
+    if kafka_port is not None:
+        options = {"kafka": Listener(port=kafka_port), **options}
     return ThreadedService(data_dir, options)

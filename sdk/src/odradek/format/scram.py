@@ -1,0 +1,144 @@
+"""SCRAM's keys and messages (RFC 5802, RFC 7677), the server's side. Pure.
+
+    client  n,,n=<user>,r=<client nonce>
+    server  r=<client nonce><server nonce>,s=<salt>,i=<iterations>
+    client  c=biws,r=<both nonces>,p=<proof>
+    server  v=<server signature>
+
+    salted password = PBKDF2(password, salt, iterations)
+    client key = HMAC(salted, "Client Key")     stored key = H(client key)     server key = HMAC(salted, "Server Key")
+    proof = client key XOR HMAC(stored key, the first three messages without their headers)
+
+The server keeps the stored and the server key: with them it recognizes a proof, and can not make one.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import hashlib
+import hmac
+from dataclasses import dataclass
+
+from odradek.errors import ErrorCode, FormatError
+from odradek.model.user import SaslMechanism, ScramCredential
+
+ITERATIONS_MIN = 4_096  # Kafka's
+ITERATIONS_MAX = 16_384  # Kafka's
+ITERATIONS = 8_192
+SALT_BYTES = 16
+_HASHES = {SaslMechanism.SCRAM_SHA_256: "sha256", SaslMechanism.SCRAM_SHA_512: "sha512"}
+
+
+def salt_password(mechanism: SaslMechanism, password: str, salt: bytes, iterations: int) -> bytes:
+    """The salted password: slow on purpose."""
+    return hashlib.pbkdf2_hmac(_HASHES[mechanism], password.encode(), salt, iterations)
+
+
+def credential_of(mechanism: SaslMechanism, salted: bytes, salt: bytes, iterations: int) -> ScramCredential:
+    """What is kept of a salted password."""
+    client_key = _hmac(mechanism, salted, b"Client Key")
+    return ScramCredential(salt, iterations, _hash(mechanism, client_key), _hmac(mechanism, salted, b"Server Key"))
+
+
+def matches(mechanism: SaslMechanism, credential: ScramCredential, password: str) -> bool:
+    """Whether it is the password of this credential (SASL/PLAIN)."""
+    salted = salt_password(mechanism, password, credential.salt, credential.iterations)
+    client_key = _hmac(mechanism, salted, b"Client Key")
+    return hmac.compare_digest(_hash(mechanism, client_key), credential.stored_key)
+
+
+def parse_plain(token: bytes) -> tuple[str, str]:
+    """User and password of a PLAIN token (RFC 4616). Raises FormatError."""
+    try:
+        authorization_id, user, password = bytes(token).decode().split("\0")
+    except ValueError:
+        raise FormatError(
+            "a PLAIN token is an authorization id, a user and a password, with zero bytes between",
+            ErrorCode.SASL_AUTHENTICATION_FAILED,
+        ) from None
+    if not user or not password or authorization_id not in ("", user):
+        raise FormatError("a PLAIN token names a user and a password", ErrorCode.SASL_AUTHENTICATION_FAILED)
+    return user, password
+
+
+@dataclass(frozen=True, slots=True)
+class ClientFirst:
+    """The client's first message."""
+
+    user: str
+    nonce: str
+    bare: str  # without its header: part of what is signed
+
+
+def parse_client_first(token: bytes) -> ClientFirst:
+    """Raises FormatError."""
+    try:
+        text = bytes(token).decode()
+        binding, authorization_id, bare = text.split(",", 2)
+        fields = dict(part.split("=", 1) for part in bare.split(","))
+        user = fields["n"].replace("=2C", ",").replace("=3D", "=")
+        nonce = fields["r"]
+    except (ValueError, KeyError):
+        raise _bad() from None
+    if binding not in ("n", "y") or (authorization_id and authorization_id != f"a={fields['n']}"):
+        raise _bad()
+    if not user or not nonce:
+        raise _bad()
+    return ClientFirst(user, nonce, bare)
+
+
+@dataclass(frozen=True, slots=True)
+class Challenge:
+    """What the server answered to the first message, and what it needs to check the second."""
+
+    mechanism: SaslMechanism
+    first: ClientFirst
+    nonce: str
+    credential: ScramCredential
+
+    @property
+    def message(self) -> str:
+        salt = base64.b64encode(self.credential.salt).decode()
+        return f"r={self.nonce},s={salt},i={self.credential.iterations}"
+
+
+def challenge(
+    mechanism: SaslMechanism, first: ClientFirst, credential: ScramCredential, server_nonce: bytes
+) -> Challenge:
+    """Answer the first message."""
+    nonce = first.nonce + base64.b64encode(server_nonce).decode().replace(",", "")
+    return Challenge(mechanism, first, nonce, credential)
+
+
+def verify_client_final(given: Challenge, token: bytes) -> bytes:
+    """Check the proof and give the server's last message. Raises FormatError(SASL_AUTHENTICATION_FAILED)."""
+    try:
+        text = bytes(token).decode()
+        without_proof, proof_text = text.rsplit(",p=", 1)
+        fields = dict(part.split("=", 1) for part in without_proof.split(","))
+        proof = base64.b64decode(proof_text, validate=True)
+        header = base64.b64decode(fields["c"], validate=True)
+        nonce = fields["r"]
+    except (ValueError, KeyError, binascii.Error):
+        raise _bad() from None
+    signed = f"{given.first.bare},{given.message},{without_proof}".encode()
+    signature = _hmac(given.mechanism, given.credential.stored_key, signed)
+    if nonce != given.nonce or header[:2] not in (b"n,", b"y,") or len(proof) != len(signature):
+        raise _bad()
+    client_key = bytes(a ^ b for a, b in zip(proof, signature, strict=True))
+    if not hmac.compare_digest(_hash(given.mechanism, client_key), given.credential.stored_key):
+        raise FormatError("user or password is wrong", ErrorCode.SASL_AUTHENTICATION_FAILED)
+    return b"v=" + base64.b64encode(_hmac(given.mechanism, given.credential.server_key, signed))
+
+
+def _hmac(mechanism: SaslMechanism, key: bytes, message: bytes) -> bytes:
+    return hmac.digest(key, message, _HASHES[mechanism])
+
+
+def _hash(mechanism: SaslMechanism, data: bytes) -> bytes:
+    return hashlib.new(_HASHES[mechanism], data).digest()
+
+
+def _bad() -> FormatError:
+    return FormatError("the SCRAM message is malformed", ErrorCode.SASL_AUTHENTICATION_FAILED)

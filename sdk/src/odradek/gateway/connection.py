@@ -1,0 +1,283 @@
+"""One client connection: frames in, answers out, in the order of the requests.
+
+As Apache Kafka does, a connection's requests are served one after the other, with one exception: Produce requests that
+follow each other are in flight together, so that a pipelining producer does not pay the store's latency for each. Their
+answers keep the order, and so do their batches (group_commit.py).
+
+Backpressure, both ways: reading pauses while `REQUESTS_MAX` requests wait or the gateway's memory is spent; the next
+request is not begun while the client does not read its answers.
+
+What ends a connection, and no other: the peer closing it, bytes that are no frame, a request that has no answer in the
+protocol, silence longer than the idle timeout, a failed authentication. One line in the log says which; no trace.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import sys
+from collections import deque
+from collections.abc import Sequence
+from contextvars import ContextVar
+from typing import Protocol, cast
+
+from odradek.dispatcher import BadFrame
+from odradek.errors import FormatError, KafkaError
+from odradek.gateway.frames import FrameReader
+from odradek.model.log import Buffer
+from odradek.protocol.api import ApiKey
+
+logger = logging.getLogger(__name__)
+
+REQUESTS_MAX = 64  # received and not yet answered; reading pauses there
+PRODUCES_MAX = 16  # in flight together
+WRITE_HIGH_BYTES = 1024 * 1024
+_JOIN_BELOW_BYTES = 16 * 1024
+_PRODUCE = int(ApiKey.PRODUCE).to_bytes(2, "big")
+
+connection_number: ContextVar[int] = ContextVar("connection_number", default=0)
+"""Which connection the running request came from."""
+
+
+class Session(Protocol):
+    """Answers a connection's frames; knows who is asking (sasl.py)."""
+
+    frame_bytes_max: int
+
+    async def answer(self, frame: Buffer) -> list[Buffer] | None:
+        """The response, or None where there is none. Raises BadFrame, KafkaError where the connection must end."""
+        ...
+
+
+class Host(Protocol):
+    """What a connection needs of its gateway."""
+
+    def opened(self, connection: Connection) -> Session | None:
+        """Take the connection in; None refuses it."""
+        ...
+
+    def closed(self, connection: Connection) -> None: ...
+
+    def reserve(self, connection: Connection, size: int) -> bool:
+        """Whether the gateway has memory for a frame; where not, `Connection.proceed` is called later."""
+        ...
+
+    def hold(self, size: int) -> None:
+        """Count a frame that has been received."""
+        ...
+
+    def release(self, size: int) -> None:
+        """A frame is done with."""
+        ...
+
+    def monotonic(self) -> float: ...
+
+
+class Connection(asyncio.BufferedProtocol):
+    """See the module."""
+
+    def __init__(self, host: Host, number: int) -> None:
+        self._host = host
+        self.number = number
+        self.peer = "?"
+        self.active_s = host.monotonic()  # when bytes last came or went
+        self._transport: asyncio.Transport | None = None
+        self._session: Session | None = None
+        self._reader = FrameReader(0, self._may_begin)
+        self._frames: deque[Buffer] = deque()
+        self._unanswered = 0
+        self._wake: asyncio.Future[None] | None = None
+        self._writable = asyncio.Event()
+        self._writable.set()
+        self._serving: asyncio.Task[None] | None = None
+        self._produces: set[asyncio.Task[None]] = set()
+        self._is_paused = False
+        self._is_draining = False
+
+    # --- asyncio's calls ---------------------------------------------------------------------------------------------
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = cast(asyncio.Transport, transport)
+        peer = transport.get_extra_info("peername")
+        self.peer = f"{peer[0]}:{peer[1]}" if isinstance(peer, tuple) else "local"
+        self._transport.set_write_buffer_limits(high=WRITE_HIGH_BYTES)
+        self._session = self._host.opened(self)
+        if self._session is None:
+            self._transport.abort()
+            return
+        self._reader.bytes_max = self._session.frame_bytes_max
+        self._serving = asyncio.get_running_loop().create_task(self._serve())
+
+    def get_buffer(self, sizehint: int) -> memoryview:
+        return self._reader.free()
+
+    def buffer_updated(self, nbytes: int) -> None:
+        self.active_s = self._host.monotonic()
+        self._take(self._reader.received(nbytes))
+
+    def eof_received(self) -> bool:
+        return False
+
+    def pause_writing(self) -> None:
+        self._writable.clear()
+
+    def resume_writing(self) -> None:
+        self._writable.set()
+
+    def connection_lost(self, error: Exception | None) -> None:
+        if self._session is None:
+            return
+        self._host.closed(self)
+        self._host.release(self._reader.reserved_bytes + sum(map(len, self._frames)))
+        self._frames.clear()
+        self._writable.set()
+        for task in (self._serving, *self._produces):
+            if task is not None and task is not asyncio.current_task():
+                task.cancel()
+
+    # --- reading -----------------------------------------------------------------------------------------------------
+
+    def proceed(self) -> None:
+        """The gateway has memory again."""
+        if self._transport is not None and not self._transport.is_closing():
+            self._take(self._reader.resume())
+
+    def _may_begin(self, size: int) -> bool:
+        return self._host.reserve(self, size)
+
+    def _take(self, frames: object) -> None:
+        try:
+            for frame in cast("Sequence[Buffer]", frames):
+                if isinstance(frame, bytes):
+                    self._host.hold(len(frame))  # a large one was reserved when it began
+                self._frames.append(frame)
+                self._unanswered += 1
+        except FormatError as error:
+            self._end(str(error))
+            return
+        if self._wake is not None and self._frames and not self._wake.done():
+            self._wake.set_result(None)
+        self._update_reading()
+
+    def _update_reading(self) -> None:
+        transport = self._transport
+        if transport is None or transport.is_closing():
+            return
+        must_pause = self._unanswered >= REQUESTS_MAX or self._reader.blocked or self._is_draining
+        if must_pause and not self._is_paused:
+            transport.pause_reading()
+        elif self._is_paused and not must_pause:
+            transport.resume_reading()
+        self._is_paused = must_pause
+
+    # --- serving -----------------------------------------------------------------------------------------------------
+
+    async def _serve(self) -> None:
+        connection_number.set(self.number)
+        last: asyncio.Task[None] | None = None  # the newest of the Produce requests in flight
+        while True:
+            if not self._frames:
+                if self._is_draining and not self._produces:
+                    break
+                self._wake = asyncio.get_running_loop().create_future()
+                await self._wake
+                self._wake = None
+                continue
+            await self._writable.wait()
+            frame = self._frames.popleft()
+            if frame[:2] == _PRODUCE:
+                if len(self._produces) >= PRODUCES_MAX:
+                    await asyncio.wait(self._produces, return_when=asyncio.FIRST_COMPLETED)
+                last = asyncio.get_running_loop().create_task(self._answer(frame, last))
+                self._produces.add(last)
+                last.add_done_callback(self._produce_ended)
+                continue
+            if last is not None:
+                await asyncio.wait([last])
+                last = None
+            await self._answer(frame, None)
+        self._close()
+
+    def _produce_ended(self, task: asyncio.Task[None]) -> None:
+        self._produces.discard(task)
+        if self._is_draining and self._wake is not None and not self._wake.done():
+            self._wake.set_result(None)
+
+    async def _answer(self, frame: Buffer, previous: asyncio.Task[None] | None) -> None:
+        """Answer one request, after the answer to the previous one."""
+        assert self._session is not None
+        size = len(frame)
+        try:
+            parts = await self._session.answer(frame)
+        except (BadFrame, KafkaError) as refused:
+            self._end(str(refused))
+            return
+        except Exception:
+            logger.exception("connection %d from %s: a request failed", self.number, self.peer)
+            self._close()
+            return
+        finally:
+            self._host.release(size)
+            self._unanswered -= 1
+            self._reader.bytes_max = self._session.frame_bytes_max
+        if previous is not None and not previous.done():
+            await asyncio.wait([previous])
+        if parts is not None:
+            self._write(parts)
+        self._update_reading()
+
+    def _write(self, parts: Sequence[Buffer]) -> None:
+        transport = self._transport
+        if transport is None or transport.is_closing():
+            return
+        self.active_s = self._host.monotonic()
+        write_parts(transport, [sum(map(len, parts)).to_bytes(4, "big"), *parts])
+
+    # --- the end -----------------------------------------------------------------------------------------------------
+
+    def drain(self) -> None:
+        """Read no more, answer what has been received, then close."""
+        self._is_draining = True
+        self._update_reading()
+        if self._wake is not None and not self._wake.done():
+            self._wake.set_result(None)
+
+    def is_busy(self) -> bool:
+        """Whether a request is being served."""
+        return self._unanswered > 0
+
+    def abort(self, reason: str | None = None) -> None:
+        """Close at once."""
+        if reason:
+            self._log(reason)
+        if self._transport is not None:
+            self._transport.abort()
+
+    def _end(self, reason: str) -> None:
+        self._log(reason)
+        self._close()
+
+    def _log(self, reason: str) -> None:
+        logger.warning("connection %d from %s ended: %s", self.number, self.peer, reason)
+
+    def _close(self) -> None:
+        if self._transport is not None:
+            self._transport.close()
+
+
+def write_parts(transport: asyncio.WriteTransport, parts: Sequence[Buffer]) -> None:
+    """Write all parts without copying the large ones, as far as this Python can."""
+    if sys.version_info >= (3, 12):
+        transport.writelines(parts)  # one sendmsg
+        return
+    small: list[Buffer] = []  # writelines would join all, the large ones too
+    for part in parts:
+        if len(part) < _JOIN_BELOW_BYTES:
+            small.append(part)
+            continue
+        if small:
+            transport.write(b"".join(small))
+            small = []
+        transport.write(part)
+    if small:
+        transport.write(b"".join(small))

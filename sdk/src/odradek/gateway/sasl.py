@@ -1,0 +1,170 @@
+"""Who is asking: a connection's way through SASL, and the frames that it may send meanwhile.
+
+    open, SASL off                                         every API, as User:ANONYMOUS
+    handshake     ApiVersions, SaslHandshake ──> token     ApiVersions, SaslAuthenticate (PLAIN 1, SCRAM 2 exchanges)
+                      ^                                                       │
+                      └───────────── again, by who wants to ── open, as User:<name>
+
+Anything else before a login ends the connection, as in Kafka; a failed login is answered, after a moment, and then ends
+it. Sessions last as long as the connection (KIP-368's lifetime is 0). A name that nobody has gets a challenge like any
+other, so that asking does not tell who exists.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import hmac
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+from odradek.dispatcher import BadFrame, Dispatcher, RequestContext
+from odradek.dispatcher.answer import build
+from odradek.engine.users import Users
+from odradek.errors import ErrorCode, FormatError, KafkaError, StoreError
+from odradek.format.scram import (
+    ITERATIONS,
+    SALT_BYTES,
+    Challenge,
+    challenge,
+    matches,
+    parse_client_first,
+    parse_plain,
+    verify_client_final,
+)
+from odradek.limits import TCP_FRAME_BYTES_MAX
+from odradek.model.log import Buffer
+from odradek.model.user import SCRAM_MECHANISMS, SaslMechanism, ScramCredential
+from odradek.ports.clock import Clock
+from odradek.ports.rng import Rng
+from odradek.protocol.api import ApiKey
+from odradek.protocol.frame import decode_request, encode_response, parse_request_header, response_schema
+
+LOGIN_FRAME_BYTES_MAX = 512 * 1024  # before a login; Kafka's sasl.server.max.receive.size
+_FAILED_DELAY_S = 0.1  # Kafka's connection.failed.authentication.delay.ms
+_NONCE_BYTES = 18
+_FAILED = "user or password is wrong"
+_MECHANISMS = [mechanism.value for mechanism in SaslMechanism]
+
+
+class OpenSession:
+    """A connection that need not log in."""
+
+    frame_bytes_max = TCP_FRAME_BYTES_MAX
+
+    def __init__(self, dispatcher: Dispatcher, context: RequestContext) -> None:
+        self._dispatcher = dispatcher
+        self._context = context
+
+    async def answer(self, frame: Buffer) -> list[Buffer] | None:
+        """See connection.Session."""
+        return await self._dispatcher.dispatch(frame, self._context)
+
+
+class SaslSession:
+    """A connection that must log in before it is served.
+
+    Args:
+        users: who may.
+        secret: of this gateway; salts of users who do not exist are made from it.
+    """
+
+    def __init__(
+        self, dispatcher: Dispatcher, context: RequestContext, users: Users, clock: Clock, rng: Rng, secret: bytes
+    ) -> None:
+        self.frame_bytes_max = LOGIN_FRAME_BYTES_MAX
+        self._dispatcher = dispatcher
+        self._context = context
+        self._users = users
+        self._clock = clock
+        self._rng = rng
+        self._secret = secret
+        self._is_open = False
+        self._mechanism: SaslMechanism | None = None
+        self._challenge: Challenge | None = None
+        self._has_failed = False
+
+    async def answer(self, frame: Buffer) -> list[Buffer] | None:
+        """See connection.Session."""
+        key = int.from_bytes(frame[:2], "big") if len(frame) >= 2 else -1
+        if self._has_failed:
+            raise KafkaError(ErrorCode.SASL_AUTHENTICATION_FAILED, "the login failed")
+        if key not in (ApiKey.SASL_HANDSHAKE, ApiKey.SASL_AUTHENTICATE):
+            if self._is_open or key == ApiKey.API_VERSIONS:
+                return await self._dispatcher.dispatch(frame, self._context)
+            raise KafkaError(ErrorCode.ILLEGAL_SASL_STATE, "a request before the login: use security.protocol SASL_*")
+        try:
+            header = parse_request_header(frame)
+            request = decode_request(frame, header)
+        except FormatError as error:
+            raise BadFrame(400, error.code, str(error)) from None
+        if key == ApiKey.SASL_HANDSHAKE:
+            fields = self._handshake(request.message.mechanism)
+        else:
+            fields = await self._authenticate(bytes(request.message.auth_bytes))
+        schema = response_schema(request.api_key, request.api_version)
+        return encode_response(build(schema, fields), correlation_id=request.correlation_id)
+
+    def _handshake(self, mechanism: str) -> Mapping[str, Any]:
+        self._challenge = None
+        if mechanism not in _MECHANISMS:
+            self._mechanism = None
+            return {"error_code": ErrorCode.UNSUPPORTED_SASL_MECHANISM, "mechanisms": _MECHANISMS}
+        self._mechanism = SaslMechanism(mechanism)
+        return {"mechanisms": _MECHANISMS}
+
+    async def _authenticate(self, token: bytes) -> Mapping[str, Any]:
+        if self._mechanism is None:
+            self._has_failed = True
+            return {"error_code": ErrorCode.ILLEGAL_SASL_STATE, "error_message": "SaslHandshake comes first"}
+        try:
+            answer = await (self._plain(token) if self._mechanism is SaslMechanism.PLAIN else self._scram(token))
+        except (FormatError, KafkaError) as error:
+            self._has_failed = True
+            await self._clock.sleep(_FAILED_DELAY_S)
+            message = error.message if isinstance(error, KafkaError) else str(error)
+            return {"error_code": ErrorCode.SASL_AUTHENTICATION_FAILED, "error_message": message}
+        except StoreError:
+            self._has_failed = True  # the client connects again
+            return {"error_code": ErrorCode.COORDINATOR_NOT_AVAILABLE, "error_message": "users cannot be read now"}
+        return {"auth_bytes": answer, "session_lifetime": 0}
+
+    def _log_in(self, name: str) -> None:
+        principal = f"User:{name}"
+        if self._is_open and principal != self._context.principal:
+            raise KafkaError(ErrorCode.SASL_AUTHENTICATION_FAILED, "a connection stays with its user")
+        self._is_open = True
+        self._mechanism = None
+        self._challenge = None
+        self.frame_bytes_max = TCP_FRAME_BYTES_MAX
+        self._context = replace(self._context, principal=principal)
+
+    async def _plain(self, token: bytes) -> bytes:
+        name, password = parse_plain(token)
+        user = await self._users.get(name)
+        credentials = {} if user is None else user.credentials
+        mechanism = next((each for each in SCRAM_MECHANISMS if each in credentials), SCRAM_MECHANISMS[0])
+        credential = credentials.get(mechanism) or self._invented(name)
+        is_right = await asyncio.to_thread(matches, mechanism, credential, password)  # slow on purpose
+        if user is None or not is_right:
+            raise KafkaError(ErrorCode.SASL_AUTHENTICATION_FAILED, _FAILED)
+        self._log_in(name)
+        return b""
+
+    async def _scram(self, token: bytes) -> bytes:
+        assert self._mechanism is not None
+        if self._challenge is None:
+            first = parse_client_first(token)
+            user = await self._users.get(first.user)
+            credential = (user.credentials if user else {}).get(self._mechanism) or self._invented(first.user)
+            self._challenge = challenge(self._mechanism, first, credential, self._rng.random_bytes(_NONCE_BYTES))
+            return self._challenge.message.encode()
+        answer = verify_client_final(self._challenge, token)
+        self._log_in(self._challenge.first.user)
+        return answer
+
+    def _invented(self, name: str) -> ScramCredential:
+        """What a name that nobody has is asked with; no password fits it."""
+        salt = hmac.digest(self._secret, name.encode(), "sha256")[:SALT_BYTES]
+        return ScramCredential(salt, ITERATIONS, hashlib.sha256(self._secret + salt).digest(), b"")
