@@ -1,7 +1,7 @@
 """Maintenance in the embedded service: what a schedule does on AWS, a task does here, by the same handler.
 
-A pass that fails has been logged by the handler and is taken up by the next one. Stopping cuts a pass short, which every
-step of it allows.
+A pass that fails has been logged by the handler and is taken up by the next one. Stopping cuts a pass short, which
+every step of it allows.
 """
 
 from __future__ import annotations
