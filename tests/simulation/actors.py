@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 from odradek.engine.engine import Engine
 from odradek.errors import FormatError, KafkaError
 from odradek.format.record_batch import RecordBatchBuilder, decode_batches
+from odradek.model.cluster import FLEET_BROKER_ID
 from odradek.model.log import Buffer
 from odradek.model.record import CompressionType, Record
 from odradek.model.topic import Topic
@@ -19,10 +20,12 @@ from tests.simulation.world import Process, World
 Program = Callable[[Process], Coroutine[Any, Any, None]]
 
 
-async def lives(world: World, name: str, program: Program, restarts: int = 6) -> None:
+async def lives(
+    world: World, name: str, program: Program, restarts: int = 6, *, broker_id: int = FLEET_BROKER_ID
+) -> None:
     """Run a program; after a crash start it again as a new process, a bounded number of times."""
     for _ in range(restarts):
-        process = world.process(name)
+        process = world.process(name, broker_id=broker_id)
         if await process.run(program(process)):
             return
         await asyncio.sleep(world.rng.random())

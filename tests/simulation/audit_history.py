@@ -25,7 +25,8 @@ def audit_history(logs: Logs, history: History) -> Iterator[str]:
         places = where[partition] = {}
         for record in log.records:
             if record.identity in places:
-                yield f"duplicate: {record.identity!r} is at {places[record.identity]} and {record.offset} of {partition}"
+                both = f"{places[record.identity]} and {record.offset} of {partition}"
+                yield f"duplicate: {record.identity!r} is at {both}"
             places[record.identity] = record.offset
     yield from _sends(where, history)
     for poll in history.polls:

@@ -4,15 +4,23 @@
     audit_history.py   what producers and consumers saw (Jepsen's checks)
     audit_store.py     what is stored in the end
     audit_groups.py    consumer groups
+    audit_transactions.py  atomicity, exactly once, cycles
+    audit_starts.py    retention and DeleteRecords
+    audit_epochs.py    leader epochs
 
 docs/CORRECTNESS.md says which guarantee each of them is about.
 """
 
 from __future__ import annotations
 
+from odradek.format.item_keys import partition_pk
+
+from tests.simulation.audit_epochs import audit_epochs
 from tests.simulation.audit_groups import audit_groups
 from tests.simulation.audit_history import audit_history
+from tests.simulation.audit_starts import audit_starts
 from tests.simulation.audit_store import audit_log
+from tests.simulation.audit_transactions import audit_transactions
 from tests.simulation.truth import true_logs
 from tests.simulation.world import Process, World
 
@@ -22,7 +30,10 @@ async def audit(world: World, auditor: Process) -> list[str]:
     logs, problems = true_logs(world.ledger)
     problems += audit_history(logs, world.history)
     problems += audit_groups(world.ledger, world.history, logs)
+    problems += audit_transactions(world.ledger, world.history, logs)
+    problems += audit_starts(world.ledger, world.history, logs)
     for log in logs.values():
         if not log.is_gone:
             problems += await audit_log(auditor.engine, log)
+            problems += await audit_epochs(auditor.engine, world.ledger, partition_pk(log.partition), log)
     return world.ledger.problems + problems

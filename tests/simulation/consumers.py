@@ -93,7 +93,7 @@ class Consumer:
                 poll.position = result.log_start_offset
             else:
                 history.problem(
-                    f"{poll.consumer} at {poll.position} of {poll.partition} is out of range: the log shrank"
+                    f"the log shrank: {poll.consumer} at {poll.position} of {poll.partition} is out of range"
                 )
             return
         try:

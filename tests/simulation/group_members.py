@@ -1,4 +1,4 @@
-"""Members of a consumer group: join, heartbeat, read from the committed offset, process, commit; leave, stall, crash."""
+"""Members of a consumer group: join, heartbeat, read from the committed offset on, process, commit; leave and crash."""
 
 from __future__ import annotations
 

@@ -51,9 +51,10 @@ class Transaction:
     """A transaction as its producer knows it."""
 
     name: str
+    group: str = ""
     wrote: list[tuple[PartitionId, bytes]] = field(default_factory=list)
     read: list[tuple[PartitionId, int]] = field(default_factory=list)
-    group: str = ""
+    commits: tuple[PartitionId, int] | None = None  # the offset that it commits
     outcome: str = "unknown"  # committed | aborted | unknown
 
 

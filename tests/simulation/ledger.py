@@ -8,6 +8,7 @@ Checked at once, at every write:
 * a head only moves forward: next offset, log start, tail base, both floors, leader epoch; a leader only changes with it
 * next offset = tail base + what the tail holds; an entry enters once, and its bytes are there
 * the index is dense from the log start to the tail base, without overlaps: a reader sees all of it at every moment
+* what enters under a gateway's leadership is sent by the one process that took that epoch
 * nothing that a live row or tail refers to is deleted
 * a commit is made by the partition's owner, and does not go back
 """
@@ -18,14 +19,14 @@ import struct
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 from uuid import UUID
 
 from odradek.engine.group_rows import LEASE_PREFIX, decode_lease
-from odradek.engine.index_row import decode_index_row
-from odradek.engine.log_reader import Piece, entry_piece, row_pieces
+from odradek.engine.index_row import IndexRow, decode_index_row
+from odradek.engine.log_reader import Piece, entry_piece
 from odradek.format.item_keys import HEAD_SK, INDEX_PREFIX, TOPICS_PK, index_base_offset
-from odradek.format.object_keys import index_key
+from odradek.format.object_keys import index_key, segment_key
 from odradek.format.tail_entry import decode_tail_entry
 from odradek.model.topic_partition import PartitionId
 from odradek.ports.clock import Clock
@@ -37,12 +38,22 @@ _RISING = {
     "no": "next offset",
     "ls": "log start",
     "tb": "tail base",
+    "mo": "merged offset",
     "sf": "spill floor",
     "wf": "sweep floor",
     "le": "leader epoch",
     "by": "appended bytes",
 }
 _PROBLEMS_MAX = 50
+WAL_ITEMS_PREFIX = "w#"
+
+
+class Entered(NamedTuple):
+    """An entry that entered a log; `call` numbers the calls of the store: what one call wrote has one number."""
+
+    base_offset: int
+    packed: bytes
+    call: int
 
 
 @dataclass(frozen=True)
@@ -51,6 +62,18 @@ class StartMove:
 
     pk: str
     at_ms: int
+    before: int
+    start: int
+    tail_base: int
+    caller: str
+
+
+@dataclass(frozen=True)
+class LeaderEpoch:
+    """A leader epoch that began."""
+
+    epoch: int
+    leader_id: int
     start: int
     caller: str
 
@@ -63,6 +86,7 @@ class Commit:
     owner: str | None
     lease_epoch: int
     offset: int
+    call: int
 
 
 class Ledger:
@@ -70,9 +94,10 @@ class Ledger:
 
     Attributes:
         problems: what was wrong, in the order of its happening.
-        truth: per partition key, every entry that entered its log: (base offset, packed entry).
+        truth: per partition key, every entry that entered its log, in order.
         uploads: every WAL item (by object id) and object (by key) that was ever written.
         gone: partitions whose head was deleted.
+        epochs: per partition key, every leader epoch after the first.
         starts: every rise of a log start.
         live_topics: ids of topics that are in the catalog.
         topic_names, configs: of every topic id that there ever was; configurations with the time of their change, ms.
@@ -82,10 +107,12 @@ class Ledger:
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
         self.caller = ""
+        self.is_transaction = False  # whether the call is one over the tables: an atomic commit asks no leader
         self.problems: list[str] = []
-        self.truth: dict[str, list[tuple[int, bytes]]] = defaultdict(list)
+        self.truth: dict[str, list[Entered]] = defaultdict(list)
         self.heads: dict[str, Item] = {}
         self.gone: set[str] = set()
+        self.epochs: dict[str, list[LeaderEpoch]] = defaultdict(list)
         self.uploads: dict[bytes | str, bytes] = {}
         self.starts: list[StartMove] = []
         self.live_topics: set[UUID] = set()
@@ -94,6 +121,7 @@ class Ledger:
         self.commits: dict[Key, list[Commit]] = defaultdict(list)
         self.log_rows: Callable[[str], Mapping[str, Any]] = lambda pk: {}
         self.has_object: Callable[[str], bool] = lambda key: True
+        self._call = 0
         self._live_items: set[bytes] = set()
         self._seen: dict[str, set[bytes]] = defaultdict(set)
         self._dirty: dict[str, None] = {}
@@ -115,7 +143,7 @@ class Ledger:
                 self._dirty[key.pk] = None
                 if new is not None:
                     self._row_stored(key, new)
-            elif key.pk.startswith("w#"):
+            elif key.pk.startswith(WAL_ITEMS_PREFIX):
                 self._wal_item_stored(bytes.fromhex(key.sk), new)
         elif table == "catalog" and key.pk == TOPICS_PK:
             self._topic_stored(key.sk, old, new)
@@ -139,6 +167,7 @@ class Ledger:
 
     def settled(self) -> None:
         """A call is over: what it changed must be whole."""
+        self._call += 1
         for pk in self._dirty:
             self._check_index(pk)
         self._dirty.clear()
@@ -149,7 +178,8 @@ class Ledger:
             self.live_topics.discard(UUID(bytes=old["id"]))
         if new is None:
             return
-        assert isinstance(new["id"], bytes) and isinstance(new["c"], dict)
+        assert isinstance(new["id"], bytes)
+        assert isinstance(new["c"], dict)
         topic_id = UUID(bytes=new["id"])
         self.live_topics.add(topic_id)
         self.topic_names[topic_id] = name
@@ -174,11 +204,18 @@ class Ledger:
                 self.problem(f"{pk}: the {meaning} fell from {old[name]!r} to {new[name]!r}")
         if new["li"] != old["li"] and new["le"] <= old["le"]:
             self.problem(f"{pk}: the leader changed within epoch {new['le']}")
+        if new["le"] != old["le"]:
+            self.epochs[pk].append(LeaderEpoch(new["le"], new["li"], old["no"], self.caller))  # type: ignore[arg-type]
+        if new["no"] != old["no"] and new["li"] and not self.is_transaction:
+            taker = self.epochs[pk][-1].caller
+            if taker != self.caller:
+                self.problem(f"{pk}: an append under epoch {new['le']}, which {taker} took")
         if new["ls"] > new["no"]:
             self.problem(f"{pk}: the log start {new['ls']} is past the next offset {new['no']}")
         if new["ls"] > old["ls"]:
-            self.starts.append(StartMove(pk, self._clock.now_ms(), new["ls"], self.caller))
-        if new["tb"] != old["tb"] or new["ls"] != old["ls"]:
+            move = StartMove(pk, self._clock.now_ms(), old["ls"], new["ls"], new["tb"], self.caller)  # type: ignore[arg-type]
+            self.starts.append(move)
+        if (new["tb"], new["ls"], new["mo"]) != (old["tb"], old["ls"], old["mo"]):
             self._dirty[pk] = None
         counts = [_COUNT.unpack_from(packed, _COUNT_AT)[0] for packed in new["t"]]
         if new["tb"] + sum(counts) != new["no"]:
@@ -204,7 +241,7 @@ class Ledger:
             self._seen[pk].add(place)
             if not self._has_bytes(piece):
                 self.problem(f"{pk}: the entry at {base_offset} entered without its bytes")
-            self.truth[pk].append((base_offset, packed))
+            self.truth[pk].append(Entered(base_offset, packed, self._call))
 
     def _row_stored(self, key: Key, new: Item) -> None:
         if key.pk not in self.heads:
@@ -213,23 +250,25 @@ class Ledger:
         if row.segment_id is None:
             return
         partition = partition_of(key.pk)
-        [piece] = row_pieces(partition, row)
-        if not self.has_object(piece.object_key) or not self.has_object(
-            index_key(partition, row.base_offset, row.segment_id)
-        ):
+        names = (named(partition, row.base_offset, row.segment_id) for named in (segment_key, index_key))
+        if not all(self.has_object(name) for name in names):
             self.problem(f"{key.pk}: the row at {row.base_offset} names a segment that is not there")
+
+    def _live_rows(self, pk: str) -> list[tuple[int, Any]]:
+        """The rows that readers go by, with their base offsets; a spilled one below the merged offset is a ghost."""
+        merged = self.heads[pk]["mo"]
+        rows = ((index_base_offset(sk), item) for sk, item in self.log_rows(pk).items() if sk.startswith(INDEX_PREFIX))
+        return sorted(((base, item) for base, item in rows if item["k"] == "s" or base >= merged), key=lambda r: r[0])
 
     def _check_index(self, pk: str) -> None:
         head = self.heads.get(pk)
-        if head is None:
+        if head is None or partition_of(pk).topic_id not in self.live_topics:
             return
-        position, tail_base = head["ls"], head["tb"]
-        assert isinstance(position, int) and isinstance(tail_base, int)
+        position: int = head["ls"]  # type: ignore[assignment]
+        tail_base: int = head["tb"]  # type: ignore[assignment]
         previous = None
-        for sk, item in sorted(self.log_rows(pk).items()):
-            if not sk.startswith(INDEX_PREFIX):
-                continue
-            base, end = index_base_offset(sk), item["n"]
+        for base, item in self._live_rows(pk):
+            end = item["n"]
             if end <= position or base >= tail_base:
                 continue
             if previous is not None and base < previous:
@@ -260,15 +299,14 @@ class Ledger:
     def _live_pieces(self) -> Iterator[Piece]:
         """Everything that a reader may be sent to."""
         for pk, head in self.heads.items():
-            start, offset, tail_base = head["ls"], head["tb"], head["tb"]
-            assert isinstance(start, int) and isinstance(offset, int) and isinstance(tail_base, int)
-            for sk, item in self.log_rows(pk).items():
-                if sk.startswith(INDEX_PREFIX) and item["n"] > start and index_base_offset(sk) < tail_base:
-                    yield from row_pieces(partition_of(pk), decode_index_row(index_base_offset(sk), item))
-            assert isinstance(head["t"], list)
-            for packed in head["t"]:
-                assert isinstance(packed, bytes)
-                entry = decode_tail_entry(packed)
+            if partition_of(pk).topic_id not in self.live_topics:
+                continue
+            offset: int = head["tb"]  # type: ignore[assignment]
+            for base, item in self._live_rows(pk):
+                if item["n"] > head["ls"] and base < offset:
+                    yield from live_pieces(partition_of(pk), decode_index_row(base, item))
+            for packed in head["t"]:  # type: ignore[union-attr]
+                entry = decode_tail_entry(packed)  # type: ignore[arg-type]
                 yield entry_piece(offset, entry)
                 offset += entry.offset_count
 
@@ -277,7 +315,7 @@ class Ledger:
     def _committed(self, key: Key, new: Item) -> None:
         lease = decode_lease(new)
         assert lease.committed is not None
-        commit = Commit(lease.committed.metadata, lease.owner, lease.epoch, lease.committed.offset)
+        commit = Commit(lease.committed.metadata, lease.owner, lease.epoch, lease.committed.offset, self._call)
         before = self.commits[key]
         where = f"{key.pk} {key.sk}"
         # Actors sign their commits by metadata: a member with its id, a simple consumer with "".
@@ -288,6 +326,17 @@ class Ledger:
         if before and before[-1].committer != commit.committer and commit.lease_epoch < before[-1].lease_epoch:
             self.problem(f"{where}: {commit.committer!r} committed under an older grant than {before[-1].committer!r}")
         self.commits[key].append(commit)
+
+
+def live_pieces(partition: PartitionId, row: IndexRow) -> Iterator[Piece]:
+    """The bytes that a row refers to: the whole of its segment, or its entries'."""
+    if row.segment_id is not None:
+        key = segment_key(partition, row.base_offset, row.segment_id)
+        yield Piece(row.base_offset, row.end_offset, key, None, 0, row.size_bytes, row.max_timestamp_ms)
+    offset = row.base_offset
+    for entry in row.entries:
+        yield entry_piece(offset, entry)
+        offset += entry.offset_count
 
 
 def partition_of(pk: str) -> PartitionId:

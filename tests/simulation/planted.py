@@ -26,6 +26,7 @@ from odradek.ports.table import AllOf, Compare, Condition, Contains, Exists, Not
 from tests.simulation.scenario import Scenario
 
 Patch = Callable[[], Any]
+_BACKGROUND: set[asyncio.Task[None]] = set()
 _TRUE = Exists(("v",))
 
 
@@ -73,7 +74,9 @@ def _in_background(work: Any) -> None:
         except StoreError:
             return
 
-    asyncio.ensure_future(act())
+    task = asyncio.ensure_future(act())
+    _BACKGROUND.add(task)
+    task.add_done_callback(_BACKGROUND.discard)
 
 
 def _without(condition: Condition | None, dropped: Callable[[Condition], bool]) -> Condition | None:

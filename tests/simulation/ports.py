@@ -1,6 +1,7 @@
 """The store as one process sees it: every call has a fate.
 
-    pause → crash? → stall? → unavailable? / request lost? → the call (now, twice, or later) → answer lost? → crash? → pause
+    pause → crash? → stall? → unavailable? / request lost? → the call (now, twice, or later)
+          → answer lost? → crash? → pause
 
 A crash ends all tasks of the process at once; what it had sent may still arrive. A call itself is atomic: the memory
 adapters run to their end without yielding.
@@ -126,6 +127,7 @@ class SimPort:
     async def _act(self, act: Callable[[], Awaitable[Any]]) -> Any:
         ledger = self._process.world.ledger
         ledger.caller = self._process.name
+        ledger.is_transaction = self._name == "tables"
         try:
             return await act()
         finally:

@@ -13,13 +13,15 @@ from tests.simulation.actors import lives
 from tests.simulation.audit_groups import lagging
 from tests.simulation.auditor import audit
 from tests.simulation.consumers import Consumer
+from tests.simulation.gateways import Gateway
 from tests.simulation.group_members import GroupMember
 from tests.simulation.loop import run
 from tests.simulation.maintainers import Maintainer
 from tests.simulation.ports import Crash, Fates
 from tests.simulation.producers import ConditionalProducer, Producer
 from tests.simulation.scenario import Scenario, draw
-from tests.simulation.topic_admins import TopicAdmin
+from tests.simulation.topic_admins import RecordDeleter, TopicAdmin
+from tests.simulation.transactors import Transactor
 from tests.simulation.world import World
 
 GROUP = "g"
@@ -79,6 +81,7 @@ async def _simulate(seed: int, rng: random.Random, scenario: Scenario) -> Outcom
     world.stop.set()
     await asyncio.gather(*readers)
     problems += await audit(world, world.process("auditor", 0))
+    world.work.update(f"transactions_{one.outcome}" for one in world.history.transactions)
     acked = sum(send.outcome == "acked" for send in world.history.sends)
     return Outcome(
         seed,
@@ -116,6 +119,25 @@ def _writers(world: World, scenario: Scenario) -> list[Coroutine[Any, Any, None]
     for i in range(scenario.admins):
         admin = TopicAdmin(world, list(scenario.churn), scenario.admin_turns, scenario.pace_s * 10)
         writers.append(lives(world, f"admin{i}", admin.program))
+    for i in range(scenario.deleters):
+        deleter = RecordDeleter(world, list(plans), scenario.admin_turns, scenario.pace_s * 10)
+        writers.append(lives(world, f"deleter{i}", deleter.program))
+    for source, sink in scenario.chains:
+        for i in range(scenario.transactors):
+            transactor = Transactor(
+                world,
+                f"tx-{source}-{i}",
+                f"tx-{source}",
+                f"tx-{source}",
+                (source, sink),
+                turns=scenario.transactor_turns,
+                pace_s=scenario.pace_s,
+                bump=scenario.bump,
+            )
+            writers.append(lives(world, f"transactor-{source}-{i}", transactor.program))
+    for i in range(scenario.gateways):
+        gateway = Gateway(world, f"gw{i}", list(plans), 3, scenario.records_of // 2, scenario.pace_s)
+        writers.append(lives(world, f"gateway{i}", gateway.program, broker_id=i + 1))
     return writers
 
 

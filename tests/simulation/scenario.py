@@ -46,6 +46,12 @@ class Scenario:
     admins: int = 0
     admin_turns: int = 12
     churn: tuple[str, ...] = ()
+    chains: tuple[tuple[str, str], ...] = ()  # (source, sink): transactors copy one to the other
+    transactors: int = 0  # instances a chain
+    transactor_turns: int = 20
+    bump: bool = True
+    deleters: int = 0
+    gateways: int = 0
     maintainers: int = 0
     maintainer_turns: int = 12
     maintainer_pace_s: float = 600.0
@@ -112,7 +118,120 @@ def _groups(rng: Random) -> Scenario:
     )
 
 
-PROFILES: dict[str, Draw] = {"log": _log, "topics": _topics, "groups": _groups}
+# A sweep within minutes: its horizon must exceed the longest transaction and request.
+def _sweep_settings(rng: Random) -> dict[str, Any]:
+    return {
+        "transaction_timeout_ms_max": 60_000,  # transactors ask for 30 s
+        "sweep_horizon_ms": rng.choice((100_000, 960_000)),
+        "sweep_interval_ms": rng.choice((0, 300_000)),
+        "sweep_recheck_hours": 6,
+        "producer_expiry_ms": 86_400_000,
+    }
+
+
+def _merge_settings(rng: Random) -> dict[str, Any]:
+    return {
+        "head_bytes_max": 400,
+        "spill_entries": rng.choice((1, 2, 4)),
+        "merge_rows_min": rng.choice((1, 3)),
+        "merge_age_ms": rng.choice((0, 60_000)),
+        "segment_bytes_max": rng.choice((500, 2_000, 64 * 1024 * 1024)),
+    }
+
+
+def _upkeep(rng: Random) -> Scenario:
+    """Hours of a log: merges, retention, DeleteRecords, sweeps, orphans, by several maintainers at once."""
+    retention = rng.choice(({}, {"retention.ms": "1800000"}, {"retention.bytes": "1500"}))
+    return Scenario(
+        "upkeep",
+        (TopicPlan("alpha", rng.choice((1, 2)), retention), TopicPlan("beta", 1)),
+        producers=3,
+        records_of=30,
+        deleters=rng.choice((0, 1)),
+        maintainers=2,
+        maintainer_pace_s=rng.choice((60.0, 300.0)),
+        pace_s=rng.choice((20.0, 120.0)),
+        settings={**_group_settings(rng), **_sweep_settings(rng), **_merge_settings(rng)},
+    )
+
+
+def _compaction(rng: Random) -> Scenario:
+    """Keyed topics: the last record of each key stays, tombstones go in the end."""
+    configs = {
+        "cleanup.policy": rng.choice(("compact", "compact", "compact,delete")),
+        "min.cleanable.dirty.ratio": rng.choice(("0.0", "0.5")),
+        "delete.retention.ms": rng.choice(("0", "600000")),
+        "min.compaction.lag.ms": rng.choice(("0", "0", "120000")),
+    }
+    return Scenario(
+        "compaction",
+        (TopicPlan("table", rng.choice((1, 2)), configs, keys=rng.choice((3, 8))),),
+        producers=3,
+        records_of=35,
+        consumers=2,
+        maintainers=2,
+        maintainer_pace_s=rng.choice((60.0, 300.0)),
+        maintainer_turns=16,
+        pace_s=rng.choice((20.0, 60.0)),
+        settings={
+            **_group_settings(rng),
+            **_sweep_settings(rng),
+            **_merge_settings(rng),
+            "compaction_map_entries_max": rng.choice((3, 1_000)),
+        },
+    )
+
+
+def _transactions(rng: Random) -> Scenario:
+    """Read-process-write in transactions, by instances that fence each other."""
+    return Scenario(
+        "transactions",
+        (TopicPlan("alpha", rng.choice((1, 2))), TopicPlan("beta", 2), TopicPlan("gamma", 2)),
+        producers=1,
+        records_of=25,
+        consumers=1,
+        chains=(("alpha", "beta"), ("beta", "gamma")),
+        transactors=2,
+        transactor_turns=rng.randrange(12, 30),
+        bump=rng.random() < 0.7,
+        gateways=rng.choice((0, 0, 1)),
+        maintainers=rng.choice((0, 1)),
+        maintainer_pace_s=60.0,
+        pace_s=rng.choice((0.2, 5.0)),
+        settings={**_group_settings(rng), **_sweep_settings(rng), **_merge_settings(rng)},
+    )
+
+
+def _leaders(rng: Random) -> Scenario:
+    """Gateways take partitions from each other and from the fleet, stall, and come back too late."""
+    return Scenario(
+        "leaders",
+        (TopicPlan("alpha", rng.choice((1, 2))),),
+        producers=1,
+        records_of=20,
+        conditional=rng.choice((0, 1)),
+        gateways=rng.choice((2, 3)),
+        maintainers=1,
+        maintainer_pace_s=60.0,
+        pace_s=rng.choice((0.05, 2.0)),
+        settings={
+            **_group_settings(rng),
+            **_sweep_settings(rng),
+            **_merge_settings(rng),
+            "broker_session_ms": rng.choice((2_000, 10_000)),
+        },
+    )
+
+
+PROFILES: dict[str, Draw] = {
+    "log": _log,
+    "topics": _topics,
+    "groups": _groups,
+    "upkeep": _upkeep,
+    "compaction": _compaction,
+    "leaders": _leaders,
+    "transactions": _transactions,
+}
 
 
 def draw(rng: Random, profile: str | None = None) -> Scenario:

@@ -1,8 +1,12 @@
-"""An admin: topics come, grow, change and go while others use them."""
+"""Admins: topics come, grow, change and go while others use them; records are deleted."""
 
 from __future__ import annotations
 
-from odradek.errors import KafkaError
+from odradek.errors import ErrorCode, KafkaError
+from odradek.format.item_keys import partition_pk
+from odradek.model.log import DeleteRecordsPartition
+from odradek.model.topic import Topic
+from odradek.model.topic_partition import PartitionId
 
 from tests.simulation.actors import look_up, pause
 from tests.simulation.world import Process, World
@@ -41,3 +45,40 @@ class TopicAdmin:
             await engine.topics.create_partitions(name, topic.partition_count + 1)
         elif draw < 0.7:
             await engine.topics.alter_configs(name, set={"max.message.bytes": str(rng.choice((1000, 100_000)))})
+
+
+class RecordDeleter:
+    """Asks for records to be deleted, up to an offset or up to the high watermark."""
+
+    def __init__(self, world: World, names: list[str], turns: int, pace_s: float) -> None:
+        self._world = world
+        self._names = names
+        self._turns = turns
+        self._pace_s = pace_s
+
+    async def program(self, process: Process) -> None:
+        while self._turns > 0:
+            self._turns -= 1
+            topic = await look_up(process.engine, self._world.rng.choice(self._names))
+            if topic is not None:
+                await self._delete(process, topic)
+            await pause(self._world, self._pace_s)
+
+    async def _delete(self, process: Process, topic: Topic) -> None:
+        world = self._world
+        partition = PartitionId(topic.topic_id, world.rng.randrange(topic.partition_count))
+        head = world.ledger.heads.get(partition_pk(partition))
+        if head is None:
+            return
+        end: int = head["no"]  # type: ignore[assignment]
+        asked = -1 if world.rng.random() < 0.2 else world.rng.randrange(end + 3)
+        deletions = world.history.deletions_asked
+        deletions[partition] = max(deletions.get(partition, 0), end if asked < 0 else asked)
+        request = DeleteRecordsPartition(topic.name, partition.partition, asked)
+        [result] = await process.engine.delete_records([request])
+        head = world.ledger.heads.get(partition_pk(partition), head)
+        if asked < 0:
+            # The high watermark of some moment of the call; a repetition stays with the one it saw first.
+            deletions[partition] = max(deletions[partition], head["no"])  # type: ignore[type-var,assignment]
+        if result.error is ErrorCode.NONE and not max(0, asked) <= result.low_watermark <= head["no"]:  # type: ignore
+            world.history.problem(f"DeleteRecords to {asked} of {partition} answered {result.low_watermark}")

@@ -11,7 +11,7 @@ from odradek.format.tail_entry import decode_tail_entry
 from odradek.model.topic_partition import PartitionId
 
 from tests.simulation.history import identity
-from tests.simulation.ledger import Ledger, partition_of
+from tests.simulation.ledger import Entered, Ledger, partition_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,7 +23,7 @@ class TrueRecord:
     key: bytes | None
     is_tombstone: bool
     timestamp_ms: int
-    size_bytes: int  # its share of the batch
+    call: int  # of the store, by which it became visible
 
 
 @dataclass
@@ -56,11 +56,13 @@ def true_logs(ledger: Ledger) -> tuple[dict[PartitionId, TrueLog], list[str]]:
     for pk in {**ledger.heads, **dict.fromkeys(sorted(ledger.gone)), **ledger.truth}:
         partition = partition_of(pk)
         records: list[TrueRecord] = []
-        for base_offset, packed in ledger.truth.get(pk, ()):
+        for entered in ledger.truth.get(pk, ()):
             try:
-                records += _decode(ledger, base_offset, packed)
+                records += _decode(ledger, entered)
             except Exception as error:
-                problems.append(f"{partition}: the entry at {base_offset} is damaged: {type(error).__name__}: {error}")
+                problems.append(
+                    f"{partition}: the entry at {entered.base_offset} is damaged: {type(error).__name__}: {error}"
+                )
         configs = [config for _, config in ledger.configs[partition.topic_id]]
         head = ledger.heads.get(pk)
         logs[partition] = TrueLog(
@@ -77,14 +79,18 @@ def true_logs(ledger: Ledger) -> tuple[dict[PartitionId, TrueLog], list[str]]:
     return logs, problems
 
 
-def _decode(ledger: Ledger, base_offset: int, packed: bytes) -> list[TrueRecord]:
-    entry = decode_tail_entry(packed)
+def _decode(ledger: Ledger, entered: Entered) -> list[TrueRecord]:
+    entry = decode_tail_entry(entered.packed)
     content = ledger.uploads[entry.object_id if entry.is_item else wal_key(entry.object_id)]
     batch = content[entry.position : entry.position + entry.length]
-    share = entry.length // max(1, entry.offset_count)
     return [
         TrueRecord(
-            base_offset + record.offset, identity(record), record.key, record.value is None, record.timestamp_ms, share
+            entered.base_offset + record.offset,
+            identity(record),
+            record.key,
+            record.value is None,
+            record.timestamp_ms,
+            entered.call,
         )
         for record in decode_batches(batch, allow_truncated=False)
     ]

@@ -17,6 +17,7 @@ from dataclasses import dataclass, field, fields
 from typing import Any
 
 from odradek.engine.engine import Engine
+from odradek.model.cluster import FLEET_BROKER_ID
 from odradek.settings import Settings
 from odradek.testing.seeded_rng import SeededRng
 
@@ -75,10 +76,10 @@ class World:
     def trace_digest(self) -> str:
         return hashlib.sha256("\n".join(self.trace).encode()).hexdigest()
 
-    def process(self, name: str, skew_ms: int | None = None) -> Process:
+    def process(self, name: str, skew_ms: int | None = None, broker_id: int = FLEET_BROKER_ID) -> Process:
         self._names += 1
         skew = self.rng.choice(SKEWS_MS) if skew_ms is None else skew_ms
-        return Process(self, f"{name}.{self._names}", skew)
+        return Process(self, f"{name}.{self._names}", skew, broker_id)
 
     def calm(self) -> None:
         """From here on nothing fails any more."""
@@ -113,6 +114,7 @@ class Process:
     world: World
     name: str
     skew_ms: int
+    broker_id: int = FLEET_BROKER_ID
     tasks: set[asyncio.Task[Any]] = field(default_factory=set)
     dead: bool = False
 
@@ -124,6 +126,7 @@ class Process:
             clock=self.clock,
             rng=SeededRng(self.world.rng.getrandbits(64)),
             settings=self.world.settings,
+            broker_id=self.broker_id,
         )
 
     async def run(self, program: Coroutine[Any, Any, Any]) -> bool:

@@ -1,4 +1,4 @@
-"""The simulation finds what it is there to find: each planted bug, within few seeds; and nothing where there is none."""
+"""The simulation finds what it is there to find: each planted bug in few seeds; and nothing where there is none."""
 
 from __future__ import annotations
 
