@@ -8,8 +8,8 @@ A role names its tables, its prefixes and its actions; nothing is granted "to be
     coordinator  groups; hands out producer ids (one row of the catalog); reads topics; commits transactions: heads and
                  what they spill, pending items, rows of transactional ids
     admin        topics, and the heads of their partitions (DeleteRecords too); deletes no object: maintenance does
-    maintenance  finishes deletions; fences transactions that timed out; retention, sweep: rows of the log, segments,
-                 WAL objects and items
+    maintenance  finishes deletions; merges; fences transactions that timed out; retention, sweep: rows of the log,
+                 segments, WAL objects and items
     flight_delays  reads like fetch, appends like produce, keeps its output and checkpoint under its own prefix
 
 A test runs the engine and compares what each function calls with its row: a missing right and an idle one both fail.
@@ -110,7 +110,11 @@ PERMISSIONS: Mapping[str, Permissions] = {
             _OPEN_TRANSACTIONS,
             TableGrant(TableName.LOG, (GET, GET_MANY, QUERY, PUT, UPDATE, DELETE, CHECK)),
         ),
-        (ObjectGrant((WAL_PREFIX, SEGMENT_PREFIX), ("s3:DeleteObject",)),),
+        (
+            ObjectGrant((WAL_PREFIX, SEGMENT_PREFIX), ("s3:DeleteObject",)),
+            _READ_OBJECTS,
+            ObjectGrant((SEGMENT_PREFIX,), ("s3:PutObject",)),
+        ),
         may_list=True,
     ),
     FLIGHT_DELAYS: Permissions(

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 from odradek.adapters.memory import MemoryObjectStore, MemoryStore
 from odradek.engine.engine import Engine
+from odradek.engine.maintenance import MaintenanceReport
 from odradek.format.object_keys import segment_key
 from odradek.functions.environment import MAINTENANCE
 from odradek.model.group import JOIN_EPOCH, LEAVE_EPOCH, GroupHeartbeat
@@ -177,6 +178,10 @@ async def work(world: World) -> None:
 
     [deleted] = await admin.delete_records([DeleteRecordsPartition("flights", 0, 2)])
     assert deleted.low_watermark == 2
+    merged = MaintenanceReport()
+    merging = world.engine(MAINTENANCE, merge_rows_min=1, merge_delay_ms=0).maintenance
+    await merging.run_partition(await admin.topics.resolve("flights"), 0, merged)
+    assert merged.done["segments_merged"], merged
     world.clock.advance(10 * 24 * 3600)
     segment = segment_key(PartitionId(topic.topic_id, 0), 0, bytes(16))
     await world.objects.put(segment, [b"orphan"])
