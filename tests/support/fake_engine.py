@@ -7,6 +7,8 @@ from dataclasses import dataclass, field
 from typing import Any
 from uuid import UUID
 
+from odradek.engine.leader_view import LeaderView
+from odradek.engine.quotas import Quotas
 from odradek.errors import ErrorCode, KafkaError
 from odradek.model.classic_group import (
     ClassicIdentity,
@@ -18,6 +20,7 @@ from odradek.model.classic_group import (
     ClassicSync,
     ClassicSyncResult,
 )
+from odradek.model.cluster import Broker
 from odradek.model.group import (
     GroupDescription,
     GroupHeartbeat,
@@ -30,6 +33,8 @@ from odradek.model.group import (
 from odradek.model.log import (
     DeleteRecordsPartition,
     DeleteRecordsResult,
+    EpochEndPartition,
+    EpochEndResult,
     FetchPartition,
     FetchResult,
     ListOffsetsPartition,
@@ -39,7 +44,9 @@ from odradek.model.log import (
 )
 from odradek.model.topic import ConfigEntry, Topic
 from odradek.model.topic_partition import OffsetAndMetadata, TopicPartition
+from odradek.model.user import SaslMechanism, ScramCredential, User
 from odradek.settings import Settings
+from odradek.testing.manual_clock import ManualClock
 
 TOPIC_ID = UUID(int=0xA1)
 TOPIC = Topic("flights", TOPIC_ID, 3, {"cleanup.policy": "compact"})
@@ -172,6 +179,22 @@ class FakeClassicGroups:
         return ClassicLeaveResult(members=[(leave, ErrorCode.NONE) for leave in leaves])
 
 
+class FakeUsers:
+    def __init__(self, engine: FakeEngine) -> None:
+        self._engine = engine
+
+    async def put(self, user: User) -> None:
+        self._engine.met("users.put", user)
+
+    async def delete(self, name: str, mechanism: SaslMechanism) -> None:
+        self._engine.met("users.delete", name, mechanism)
+
+    async def list(self) -> list[User]:
+        self._engine.met("users.list")
+        credential = ScramCredential(b"salt", 4096, b"stored", b"server")
+        return [User("ada", {SaslMechanism.SCRAM_SHA_256: credential})]
+
+
 class FakeGroups:
     def __init__(self, engine: FakeEngine) -> None:
         self._engine = engine
@@ -208,6 +231,7 @@ class FakeEngine:
     settings: Settings = field(default_factory=Settings)
     failure: Exception | None = None
     calls: list[tuple[Any, ...]] = field(default_factory=list)
+    view: LeaderView = field(default_factory=LeaderView)
 
     def __post_init__(self) -> None:
         self.topics = FakeTopics(self)
@@ -215,12 +239,24 @@ class FakeEngine:
         self.transactions = FakeTransactions(self)
         self.offsets = FakeOffsets(self)
         self.groups = FakeGroups(self)
+        self.users = FakeUsers(self)
+        self.quotas = Quotas(ManualClock(), self.settings)
         self.classic_groups = FakeClassicGroups(self)
 
     def met(self, *call: Any) -> None:
         self.calls.append(call)
         if self.failure is not None:
             raise self.failure
+
+    async def leader_view(self, topics: Sequence[Topic]) -> LeaderView:
+        return self.view
+
+    async def broker(self, broker_id: int) -> Broker | None:
+        return next((broker for broker in self.view.brokers if broker.broker_id == broker_id), None)
+
+    async def epoch_end_offsets(self, partitions: Sequence[EpochEndPartition]) -> list[EpochEndResult]:
+        self.met("epoch_end_offsets", partitions)
+        return [EpochEndResult(p.topic, p.partition, leader_epoch=p.leader_epoch, end_offset=40) for p in partitions]
 
     async def produce(
         self, partitions: Sequence[ProducePartition], *, transactional_id: str | None = None

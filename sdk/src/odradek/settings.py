@@ -48,6 +48,10 @@ class Settings:
     broker_session_ms: int = _knob(10_000, hostile=40)  # a gateway's silence after which others may lead in its place
     leader_cache_ms: int = _knob(1_000, hostile=0)  # how long a process trusts what it read of a gateway
 
+    quota_produce_bytes_per_s: int = _knob(0)  # of a client in this process (engine/quotas.py); 0: none
+    quota_fetch_bytes_per_s: int = _knob(0)
+    quota_requests_per_s: int = _knob(0)  # produce and fetch requests
+
     group_heartbeat_interval_ms: int = _knob(5_000, hostile=10)
     group_session_timeout_ms: int = _knob(45_000, hostile=30)
     group_members_max: int = _knob(250, hostile=3)  # a heartbeat reads all members of its group

@@ -13,7 +13,7 @@ from uuid import UUID
 
 from odradek.dispatcher.answer import to_ms
 from odradek.dispatcher.context import Answer, Call
-from odradek.dispatcher.produce import NIL
+from odradek.dispatcher.produce import NIL, STORE_BUSY_PAUSE_MS
 from odradek.errors import ErrorCode
 from odradek.model.log import FetchPartition, FetchResult
 from odradek.protocol.fetch_response import TOPIC_ID_FROM, encode_fetch_response
@@ -53,7 +53,11 @@ async def handle_fetch(call: Call) -> Answer:
         min_bytes=max(0, message.min_bytes),
         max_bytes=max(0, min(message.max_bytes, call.context.max_response_bytes - _overhead_bytes(call))),
     )
-    return _answer(call, iter(results))
+    size_bytes = sum(result.size_bytes for result in results)
+    pause_ms = call.engine.quotas.fetched(call.context.principal, call.request.client_id, size_bytes)
+    if any(result.error is ErrorCode.KAFKA_STORAGE_ERROR for result in results):
+        pause_ms = max(pause_ms, STORE_BUSY_PAUSE_MS)
+    return _answer(call, iter(results), pause_ms)
 
 
 def refuse_fetch(call: Call, code: ErrorCode, message: str) -> Answer:
@@ -84,9 +88,10 @@ def _overhead_bytes(call: Call) -> int:
     )
 
 
-def _answer(call: Call, results: Iterator[FetchResult]) -> Answer:
+def _answer(call: Call, results: Iterator[FetchResult], pause_ms: int = 0) -> Answer:
     return encode_fetch_response(
         [(name, topic_id, [next(results) for _ in topic.partitions]) for name, topic_id, topic in _topics(call)],
         api_version=call.api_version,
         correlation_id=call.request.correlation_id,
+        throttle_time_ms=pause_ms,
     )

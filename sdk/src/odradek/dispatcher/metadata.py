@@ -1,6 +1,7 @@
-"""Metadata and DescribeCluster: one logical broker leads every partition.
+"""Metadata and DescribeCluster: who leads what, and where they are.
 
-The epoch of leaders is answered as unknown (-1), which clients take as "do not check", until gateways can take leases.
+A partition that is the fleet's is shown as led by whoever answers: a function, or a gateway, which takes it when it is
+written to. One that a living gateway leads is shown as that gateway's (engine/leader_view.py).
 """
 
 from __future__ import annotations
@@ -8,26 +9,29 @@ from __future__ import annotations
 from typing import Any
 
 from odradek.dispatcher.context import Answer, Call
+from odradek.engine.leader_view import LeaderView
 from odradek.errors import ErrorCode, KafkaError
-from odradek.model.cluster import Cluster
+from odradek.model.cluster import FLEET_BROKER_ID, Broker, Cluster
 from odradek.model.topic import Topic
+from odradek.model.topic_partition import PartitionId
 
-UNKNOWN_LEADER_EPOCH = -1
 _BROKERS_ENDPOINT = 1
 
 
 async def handle_metadata(call: Call) -> Answer:
     asked = call.message.topics
     if asked is None or (call.api_version == 0 and not asked):  # version 0 has no null: empty means all
-        topics = [_topic(topic, call.cluster) for topic in await call.engine.topics.list()]
+        found: list[Topic | dict[str, Any]] = list(await call.engine.topics.list())
     else:
-        topics = [await _asked(call, topic) for topic in asked]
-    return {**_cluster(call.cluster), "topics": topics}
+        found = [await _asked(call, topic) for topic in asked]
+    view = await call.engine.leader_view([each for each in found if isinstance(each, Topic)])
+    topics = [_topic(each, call.cluster, view) if isinstance(each, Topic) else each for each in found]
+    return {**_cluster(call.cluster, view), "topics": topics}
 
 
 def refuse_metadata(call: Call, code: ErrorCode, message: str) -> Answer:
     return {
-        **_cluster(call.cluster),
+        **_cluster(call.cluster, LeaderView()),
         "error_code": code,
         "topics": [
             {"error_code": code, "name": topic.name, "topic_id": getattr(topic, "topic_id", None)}
@@ -39,12 +43,13 @@ def refuse_metadata(call: Call, code: ErrorCode, message: str) -> Answer:
 async def handle_describe_cluster(call: Call) -> Answer:
     if getattr(call.message, "endpoint_type", _BROKERS_ENDPOINT) != _BROKERS_ENDPOINT:
         raise KafkaError(ErrorCode.INVALID_REQUEST, "there are no controllers to describe: ask for brokers")
-    broker = call.cluster.broker
+    view = await call.engine.leader_view([])
     return {
         "cluster_id": call.cluster.cluster_id,
-        "controller_id": broker.broker_id,
+        "controller_id": call.cluster.broker.broker_id,
         "brokers": [
-            {"broker_id": broker.broker_id, "host": broker.host, "port": broker.port, "rack": broker.rack},
+            {"broker_id": broker.broker_id, "host": broker.host, "port": broker.port, "rack": broker.rack}
+            for broker in _brokers(call.cluster, view)
         ],
     }
 
@@ -53,8 +58,8 @@ def refuse_describe_cluster(call: Call, code: ErrorCode, message: str) -> Answer
     return {"error_code": code, "error_message": message, "cluster_id": call.cluster.cluster_id}
 
 
-async def _asked(call: Call, asked: Any) -> dict[str, Any]:
-    """One topic by name or id, with its own error."""
+async def _asked(call: Call, asked: Any) -> Topic | dict[str, Any]:
+    """One topic by name or id, or its own error."""
     topic_id = getattr(asked, "topic_id", None)
     try:
         topic = await call.engine.topics.resolve(asked.name or "", topic_id)
@@ -62,45 +67,54 @@ async def _asked(call: Call, asked: Any) -> dict[str, Any]:
         if error.code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION and _may_create(call):
             return await _created(call, asked.name)
         return {"error_code": error.code, "name": asked.name, "topic_id": topic_id}
-    return _topic(topic, call.cluster)
+    return topic
 
 
 def _may_create(call: Call) -> bool:
     return call.engine.settings.auto_create_topics and getattr(call.message, "allow_auto_topic_creation", True)
 
 
-async def _created(call: Call, name: str) -> dict[str, Any]:
+async def _created(call: Call, name: str) -> Topic | dict[str, Any]:
     try:
-        topic = await call.engine.topics.create(name)
+        return await call.engine.topics.create(name)
     except KafkaError as error:
         if error.code is ErrorCode.TOPIC_ALREADY_EXISTS and (existing := await call.engine.topics.get(name)):
-            return _topic(existing, call.cluster)  # somebody else was faster
+            return existing  # somebody else was faster
         return {"error_code": error.code, "name": name}
-    return _topic(topic, call.cluster)
 
 
-def _cluster(cluster: Cluster) -> dict[str, Any]:
-    broker = cluster.broker
+def _brokers(cluster: Cluster, view: LeaderView) -> list[Broker]:
+    """The place that answers first, then the other gateways."""
+    return [cluster.broker, *(broker for broker in view.brokers if broker.broker_id != cluster.broker.broker_id)]
+
+
+def _cluster(cluster: Cluster, view: LeaderView) -> dict[str, Any]:
     return {
-        "brokers": [{"node_id": broker.broker_id, "host": broker.host, "port": broker.port, "rack": broker.rack}],
+        "brokers": [
+            {"node_id": broker.broker_id, "host": broker.host, "port": broker.port, "rack": broker.rack}
+            for broker in _brokers(cluster, view)
+        ],
         "cluster_id": cluster.cluster_id,
-        "controller_id": broker.broker_id,
+        "controller_id": cluster.broker.broker_id,
     }
 
 
-def _topic(topic: Topic, cluster: Cluster) -> dict[str, Any]:
-    leader = cluster.broker.broker_id
+def _topic(topic: Topic, cluster: Cluster, view: LeaderView) -> dict[str, Any]:
     return {
         "name": topic.name,
         "topic_id": topic.topic_id,
-        "partitions": [
-            {
-                "partition_index": partition,
-                "leader_id": leader,
-                "leader_epoch": UNKNOWN_LEADER_EPOCH,
-                "replica_nodes": [leader],
-                "isr_nodes": [leader],
-            }
-            for partition in range(topic.partition_count)
-        ],
+        "partitions": [_partition(topic, partition, cluster, view) for partition in range(topic.partition_count)],
+    }
+
+
+def _partition(topic: Topic, partition: int, cluster: Cluster, view: LeaderView) -> dict[str, Any]:
+    leader, epoch = view.leader_of(PartitionId(topic.topic_id, partition))
+    if leader == FLEET_BROKER_ID:
+        leader = cluster.broker.broker_id
+    return {
+        "partition_index": partition,
+        "leader_id": leader,
+        "leader_epoch": epoch,
+        "replica_nodes": [leader],
+        "isr_nodes": [leader],
     }

@@ -12,11 +12,13 @@ from odradek.dispatcher.transactions import produce_error
 from odradek.errors import ErrorCode
 from odradek.model.log import Buffer, ProducePartition, ProduceResult
 from odradek.protocol.conditional_produce import NONE
+from odradek.protocol.encode import NodeEndpoint
 from odradek.protocol.produce_response import encode_produce_response
 
 _ACKS = (-1, 0, 1)
 _ANNOUNCES_FROM = 12  # writing to a partition takes it into the transaction (KIP-890)
 NIL = UUID(int=0)
+STORE_BUSY_PAUSE_MS = 200  # asked of a client whose request met a store that throttles or is away
 
 
 async def handle_produce(call: Call) -> Answer:
@@ -31,15 +33,32 @@ async def handle_produce(call: Call) -> Answer:
         for data in topic.partition_data
     ]
     if message.transactional_id is None:
-        results = iter(await call.engine.produce(partitions))
+        results = await call.engine.produce(partitions)
+    elif any(partition.expected_offset is not None for partition in partitions):
+        return refuse_produce(call, ErrorCode.INVALID_REQUEST, "a transaction cannot expect offsets: nobody knows them")
     else:
         taken = await call.engine.produce(
             partitions,
             transactional_id=message.transactional_id,
             announces=call.api_version >= _ANNOUNCES_FROM,
         )
-        results = iter([replace(result, error=produce_error(result.error)) for result in taken])
-    return _answer(call, lambda name, topic_id, data: next(results))
+        results = [replace(result, error=produce_error(result.error)) for result in taken]
+    size_bytes = sum(len(partition.records) for partition in partitions)
+    pause_ms = call.engine.quotas.produced(call.context.principal, call.request.client_id, size_bytes)
+    if any(result.error is ErrorCode.NOT_ENOUGH_REPLICAS for result in results):
+        pause_ms = max(pause_ms, STORE_BUSY_PAUSE_MS)
+    left = iter(results)
+    return _answer(call, lambda name, topic_id, data: next(left), pause_ms, await _leaders(call, results))
+
+
+async def _leaders(call: Call, results: Sequence[ProduceResult]) -> list[NodeEndpoint]:
+    """Where the leaders are that an answer names (KIP-951)."""
+    found = []
+    for broker_id in sorted({r.current_leader_id for r in results if r.error is ErrorCode.NOT_LEADER_OR_FOLLOWER}):
+        broker = await call.engine.broker(broker_id)
+        if broker is not None:
+            found.append(NodeEndpoint(broker.broker_id, broker.host, broker.port, broker.rack))
+    return found
 
 
 def refuse_produce(call: Call, code: ErrorCode, message: str) -> Answer:
@@ -63,11 +82,22 @@ def _topics(call: Call) -> Iterator[tuple[str, UUID | None, Any]]:
             yield topic.name, None, topic
 
 
-def _answer(call: Call, result_of: Callable[[str, UUID | None, Any], ProduceResult]) -> list[Buffer] | None:
+def _answer(
+    call: Call,
+    result_of: Callable[[str, UUID | None, Any], ProduceResult],
+    pause_ms: int = 0,
+    leaders: Sequence[NodeEndpoint] = (),
+) -> list[Buffer] | None:
     topics: list[tuple[str, UUID | None, Sequence[ProduceResult]]] = [
         (name, topic_id, [result_of(name, topic_id, data) for data in topic.partition_data])
         for name, topic_id, topic in _topics(call)
     ]
     if call.message.acks == 0:
         return None
-    return encode_produce_response(topics, api_version=call.api_version, correlation_id=call.request.correlation_id)
+    return encode_produce_response(
+        topics,
+        api_version=call.api_version,
+        correlation_id=call.request.correlation_id,
+        throttle_time_ms=pause_ms,
+        node_endpoints=leaders,
+    )

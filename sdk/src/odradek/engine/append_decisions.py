@@ -23,7 +23,8 @@ blind clause. For a batch of a producer whose last epoch here is E and whose nex
     anything else behind S                              OUT_OF_ORDER_SEQUENCE_NUMBER: it was never sent like this
 
 What waited for a predecessor of an unknown producer is answered UNKNOWN_PRODUCER_ID, upon which clients begin a new
-epoch; Apache Kafka would take it as it is, having perhaps deleted what came before. Here producers are never forgotten.
+epoch; Apache Kafka would take it as it is. Here nothing is forgotten with deleted records, only with long silence
+(producer_expiry.py).
 """
 
 from __future__ import annotations

@@ -18,11 +18,13 @@ from collections.abc import Sequence
 from odradek.engine.append import Appender
 from odradek.engine.brokers import Brokers
 from odradek.engine.classic_groups import ClassicGroups
+from odradek.engine.compaction import Compactor
 from odradek.engine.delete_records import RecordDeleter
 from odradek.engine.epoch_end_offsets import EpochEndLister
 from odradek.engine.fetch import Fetcher
 from odradek.engine.groups import Groups
 from odradek.engine.leader_epochs import LeaderEpochs
+from odradek.engine.leader_view import LeaderView, LeaderViews
 from odradek.engine.leaders import Leaders
 from odradek.engine.list_offsets import OffsetLister
 from odradek.engine.log_reader import LogReader, PieceReader
@@ -35,6 +37,7 @@ from odradek.engine.orphans import Orphans
 from odradek.engine.partition_index import PartitionIndex
 from odradek.engine.producer_expiry import ProducerExpiry
 from odradek.engine.producer_ids import ProducerIds
+from odradek.engine.quotas import Quotas
 from odradek.engine.retention import Retention
 from odradek.engine.segment_reader import SegmentIndexes
 from odradek.engine.sweep import Sweep
@@ -45,7 +48,8 @@ from odradek.engine.upload import Uploads
 from odradek.engine.users import Users
 from odradek.engine.wal import Wal
 from odradek.engine.wal_uploads import WalUploads
-from odradek.model.cluster import FLEET_BROKER_ID
+from odradek.errors import FormatError, StoreUnavailable
+from odradek.model.cluster import FLEET_BROKER_ID, Broker
 from odradek.model.log import (
     DeleteRecordsPartition,
     DeleteRecordsResult,
@@ -58,6 +62,7 @@ from odradek.model.log import (
     ProducePartition,
     ProduceResult,
 )
+from odradek.model.topic import Topic
 from odradek.ports.clock import Clock
 from odradek.ports.object_store import ObjectStore
 from odradek.ports.rng import Rng
@@ -101,6 +106,8 @@ class Engine:
         self.brokers = Brokers(tables.catalog, clock, rng, self.settings)
         self.epochs = LeaderEpochs(tables.log)
         self.leaders = Leaders(tables.log, self.index, self.brokers, self.epochs, clock, self.settings, broker_id)
+        self._leader_views = LeaderViews(self.index, self.brokers)
+        self.quotas = Quotas(clock, self.settings)
         self._appender = Appender(self.index, self.leaders, self.wal, self.topics, clock, rng, self.settings)
         uploads = Uploads(self.wal, self.topics, clock, rng, self.settings)
         self.transactions = Transactions(
@@ -126,6 +133,7 @@ class Engine:
             Retention(self.index, objects, self.leases, clock),
             self.merger,
             ProducerExpiry(tables.log, clock, self.settings),
+            Compactor(tables.log, self.index, objects, self.leases, clock, rng, self.settings),
         ]
         self.maintenance = Maintenance(
             tables.catalog,
@@ -173,6 +181,18 @@ class Engine:
     async def list_offsets(self, partitions: Sequence[ListOffsetsPartition]) -> list[ListOffsetsResult]:
         """Offsets by timestamp; results in the order of `partitions`."""
         return await self._lister.list_offsets(partitions)
+
+    async def leader_view(self, topics: Sequence[Topic]) -> LeaderView:
+        """Gateways that are alive, and who leads the partitions of some topics."""
+        return await self._leader_views.view(topics)
+
+    async def broker(self, broker_id: int) -> Broker | None:
+        """A gateway that is alive; None for others, and where the store does not answer."""
+        try:
+            found = await self.brokers.find(broker_id)
+        except (StoreUnavailable, FormatError):
+            return None
+        return None if found is None else found.broker
 
     async def epoch_end_offsets(self, partitions: Sequence[EpochEndPartition]) -> list[EpochEndResult]:
         """Where leader epochs ended; results in the order of `partitions`."""
