@@ -84,6 +84,7 @@ class Log:
             spill_floor_ms=START_MS + self.next_offset,
             segment_id=segment_id,
             index_bytes=len(index),
+            segment_started_ms=START_MS + self.next_offset,
         )
         await self.add_row(row)
 

@@ -110,7 +110,7 @@ def test_one_batch(
     )
     header = parse_header(batch)
     before = {record.offset: record for record in decode_batch(batch)}
-    policy = CompactionPolicy(0, 2**63 - 1, 0.0, 50, 1000)
+    policy = CompactionPolicy(0, 2**63 - 1, 0.0, 50, 1000, 2**63 - 1)
     offsets = OffsetMap(map_entries)
     full_at = read_keys(batch, header, 0, offsets)
     end = pass_end if full_at is None else min(full_at, pass_end)

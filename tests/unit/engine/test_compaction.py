@@ -261,6 +261,16 @@ async def test_small_neighbours_become_one_segment() -> None:
     assert await log.audit() == [], "what was replaced is gone"
 
 
+async def test_what_retention_may_drop_apart_is_not_joined() -> None:
+    """The rows of the log are committed 1 ms apart."""
+    for policy, count in (("compact,delete", 4), ("compact", 1)):
+        log = Log({**ALWAYS, "cleanup.policy": policy, "segment.ms": "2"})
+        for i in range(12):
+            await log.add((b"k%d" % i, b"v"))
+        await log.compact()
+        assert len(await log.rows()) == count
+
+
 async def test_emptied_segments_go_into_their_neighbour() -> None:
     log = Log()
     for i in range(5):

@@ -7,6 +7,7 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 import pytest
+from odradek.engine.compaction_state import CompactionState
 from odradek.engine.maintenance import MaintenanceReport
 from odradek.engine.maintenance_lease import lease_key
 from odradek.model.record import Record
@@ -218,41 +219,44 @@ async def test_a_long_run_keeps_its_lease() -> None:
     assert item["e"] == 1
 
 
-async def test_a_pass_that_was_cut_short_goes_on_where_it_was() -> None:
+async def make_long_log() -> Log:
+    """60 segments of one record; each second one of the first thirty has a later record of its key."""
     log = Log()
     for i in range(60):
-        await log.add((b"%d" % (i % 40), b"v" * 100))
-    log.objects.script[("put", 9)] = Fault.UNAVAILABLE
-    log.objects.script |= {("put", number): Fault.UNAVAILABLE for number in range(10, 13)}
+        await log.add((b"once %d" % i if i % 2 else b"twice %d" % (i // 2 % 15), b"v" * 100))
+    return log
+
+
+async def cut_short(log: Log) -> CompactionState:
+    """Let the second group of the first pass fail."""
+    log.objects.script = {("put", number): Fault.UNAVAILABLE for number in range(3, 7)}
     assert (await log.compact(segment_bytes_max=700)).failures
+    log.objects.script = {}
     state = await log.state()
     assert state is not None
     assert state.is_under_way
-    assert 0 < state.position < 60
-    first, log.objects.calls[:], log.objects.script = log.objects.count("get_range"), [], {}
+    assert 0 < state.position < 15
+    return state
+
+
+async def test_a_pass_that_was_cut_short_goes_on_where_it_was() -> None:
+    log = await make_long_log()
+    before = await log.records()
+    state = await cut_short(log)
+    log.objects.calls[:] = []
     report = await log.compact(segment_bytes_max=700)
     assert report.done["compaction_passes"] == 1
-    below = [row for row in await log.rows() if row.end_offset <= state.position]
-    assert below
-    # Every segment of the dirty part once for the map, then only what lies above the position.
-    rest = 60 - state.position
-    assert log.objects.count("get_range") <= len(below) + rest + rest + 1 < first + 60
-    assert len(await log.records()) == 40
+    # The dirty part once for the map, then only what lies above the position.
+    above = 60 - state.position
+    assert log.objects.count("get_range") == 1 + above + above
+    await check_done(log, before)
     await log.audit()
 
 
-async def test_a_pass_that_was_begun_with_a_larger_map_is_begun_again() -> None:
-    log = Log()
-    for i in range(60):
-        await log.add((b"%d" % (i % 40), b"v" * 100))
+async def test_a_pass_that_was_begun_with_a_larger_map_is_ended_with_a_smaller_one() -> None:
+    log = await make_long_log()
     before = await log.records()
-    log.objects.script = {("put", number): Fault.UNAVAILABLE for number in range(5, 9)}
-    assert (await log.compact(segment_bytes_max=700)).failures
-    state = await log.state()
-    assert state is not None
-    assert state.position > 0
-    log.objects.script = {}
-    # What lies below the position was rewritten by a map that knew all keys, this one knows two at a time.
+    await cut_short(log)
     assert (await log.compact(segment_bytes_max=700, compaction_map_entries_max=2)).failures == []
     await check_done(log, before)
     await log.audit()

@@ -187,14 +187,11 @@ class Compactor:
         pass_end = await self._fill(held, work, offsets)
         log_start = work.head.log_start_offset
         state = CompactionState(work.first_dirty, pass_end, work.position, work.clean_bytes)
-        if pass_end < work.limit:
-            # A pass that was begun with a larger map: what it did is done, but this one has to begin at the bottom.
-            state = replace(state, position=log_start, clean_bytes=0)
         group = NewSegment()
         async for row in self._segments_from(held.partition, work.head, max(state.position, log_start)):
             if row.base_offset >= pass_end:
                 break
-            if not joins(group.rows, group.size_bytes, row, policy.segment_bytes_max, ROWS_REPLACED_MAX):
+            if not joins(group.rows, group.size_bytes, row, policy, ROWS_REPLACED_MAX):
                 state = await self._finish(held, group, state)
                 group = NewSegment()
             bounds = Bounds(log_start, pass_end, self._clock.now_ms())
@@ -223,8 +220,7 @@ class Compactor:
         log_object, index_object = object_keys(held.partition, row)
         await self._upload(held, log_object, segment.parts)
         await self._upload(held, index_object, [index])
-        await self._hold_on(held)
-        await self._index.replace_rows(held.lease, group.rows, [row])
+        await self._swap(held, group.rows, row)
         held.report.done["records_dropped"] += group.dropped
         held.report.done["bytes_reclaimed"] += group.replaced_bytes - row.size_bytes
         held.report.done["segments_compacted"] += len(group.rows)
@@ -271,6 +267,18 @@ class Compactor:
             except (StoreUnavailable, OutcomeUnknown) as error:
                 if isinstance(error, OutcomeUnknown):
                     held.left_clean = False  # it may appear later, when nothing refers to it any more
+                if attempt == _ATTEMPTS:
+                    raise
+                await self._clock.sleep(_BACKOFF_S * 2 ** (attempt - 1))
+
+    async def _swap(self, held: HeldPartition, old: Sequence[IndexRow], new: IndexRow) -> None:
+        """Replace the rows; what is raised leaves open whether that happened, unless it is LeaseLost."""
+        for attempt in range(1, _ATTEMPTS + 1):
+            await self._hold_on(held)
+            try:
+                await self._index.replace_rows(held.lease, old, [new])
+                return
+            except StoreUnavailable:
                 if attempt == _ATTEMPTS:
                     raise
                 await self._clock.sleep(_BACKOFF_S * 2 ** (attempt - 1))

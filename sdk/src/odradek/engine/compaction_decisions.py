@@ -23,7 +23,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from odradek.engine.index_row import IndexRow
-from odradek.engine.topic_configs import default_of
+from odradek.engine.topic_configs import TopicConfig, default_of
 from odradek.model.topic import Topic
 from odradek.settings import Settings
 
@@ -39,6 +39,7 @@ class CompactionPolicy:
     min_dirty_ratio: float  # min.cleanable.dirty.ratio
     delete_retention_ms: int  # delete.retention.ms
     segment_bytes_max: int  # of a segment that is made of several
+    segment_ms: int  # between its first and last commit: retention drops it whole; 2^63-1 where there is none
 
     @classmethod
     def of(cls, topic: Topic, settings: Settings) -> CompactionPolicy:
@@ -47,12 +48,14 @@ class CompactionPolicy:
         def value(name: str) -> str:
             return topic.configs.get(name, default_of(name, settings))
 
+        is_deleting = TopicConfig.of(topic, settings).is_deleting
         return cls(
             min_lag_ms=int(value("min.compaction.lag.ms")),
             max_lag_ms=int(value("max.compaction.lag.ms")),
             min_dirty_ratio=float(value("min.cleanable.dirty.ratio")),
             delete_retention_ms=int(value("delete.retention.ms")),
             segment_bytes_max=min(int(value("segment.bytes")), settings.segment_bytes_max),
+            segment_ms=int(value("segment.ms")) if is_deleting else _INT64_MAX,
         )
 
     @property
@@ -138,7 +141,7 @@ def is_overdue(first_timestamp_ms: int, now_ms: int, policy: CompactionPolicy) -
     return policy.has_max_lag and 0 < first_timestamp_ms < now_ms - policy.max_lag_ms
 
 
-def joins(group: Sequence[IndexRow], group_bytes: int, row: IndexRow, bytes_max: int, rows_max: int) -> bool:
+def joins(group: Sequence[IndexRow], group_bytes: int, row: IndexRow, policy: CompactionPolicy, rows_max: int) -> bool:
     """Whether the next segment goes into the same new segment as those of the group.
 
     Args:
@@ -146,4 +149,7 @@ def joins(group: Sequence[IndexRow], group_bytes: int, row: IndexRow, bytes_max:
     """
     if not group:
         return True
-    return len(group) < rows_max and (not group_bytes or group_bytes + row.size_bytes <= bytes_max)
+    if len(group) >= rows_max:
+        return False
+    is_near = row.spill_floor_ms - group[0].started_ms <= policy.segment_ms
+    return not group_bytes or (is_near and group_bytes + row.size_bytes <= policy.segment_bytes_max)
