@@ -16,6 +16,7 @@ _HOMES = {
     "Consumer": "odradek.client.sync_consumer",
     "ConsumerConfig": "odradek.client.config",
     "ConsumerGroupDescription": "odradek.client.admin_types",
+    "ConsumerGroupMetadata": "odradek.client.offset_calls",
     "ConsumerRecord": "odradek.client.consumer_record",
     "ErrorCode": "odradek.errors",
     "InProcessTransport": "odradek.client.transport",
@@ -37,6 +38,7 @@ if TYPE_CHECKING:
     from odradek.client.admin_types import ConsumerGroupDescription, NewTopic, OffsetAndTimestamp, TopicDescription
     from odradek.client.config import AdminConfig, ConsumerConfig, ProducerConfig
     from odradek.client.consumer_record import ConsumerRecord
+    from odradek.client.offset_calls import ConsumerGroupMetadata
     from odradek.client.rebalance import RebalanceListener
     from odradek.client.record_future import RecordFuture, RecordMetadata
     from odradek.client.sync_admin import Admin
@@ -53,6 +55,7 @@ __all__ = [
     "Consumer",
     "ConsumerConfig",
     "ConsumerGroupDescription",
+    "ConsumerGroupMetadata",
     "ConsumerRecord",
     "ErrorCode",
     "InProcessTransport",

@@ -12,6 +12,7 @@ from odradek.protocol.api import ApiKey
 from odradek.protocol.versions import SUPPORTED_VERSIONS
 
 from tests.support.dispatching import ask
+from tests.support.engine import memory_store
 from tests.support.fake_engine import TOPIC_ID, FakeEngine
 
 
@@ -46,11 +47,15 @@ async def test_init_producer_id(version: int) -> None:
     answer = await ask(engine, ApiKey.INIT_PRODUCER_ID, version, fields)
     assert (answer.error_code, answer.producer_id, answer.producer_epoch) == (0, 17, 0)
     kept = {"producer_id": 9, "producer_epoch": 2} if version >= 3 else {"producer_id": -1, "producer_epoch": -1}
-    assert called(engine, "init") == [(None, {"transaction_timeout_ms": 60_000, **kept})]
+    assert called(engine, "init") == [(None, kept)]
+    named = FakeEngine()
+    await ask(named, ApiKey.INIT_PRODUCER_ID, version, {"transactional_id": "tx", **fields})
+    assert called(named, "init") == [("tx", 60_000, kept)]
 
 
 async def test_an_empty_transactional_id_is_refused() -> None:
-    answer = await ask(FakeEngine(), ApiKey.INIT_PRODUCER_ID, 4, {"transactional_id": ""})
+    engine = memory_store().engine()
+    answer = await ask(engine, ApiKey.INIT_PRODUCER_ID, 4, {"transactional_id": "", "transaction_timeout": 1})
     assert answer.error_code == ErrorCode.INVALID_REQUEST
 
 

@@ -51,6 +51,7 @@ class Accumulator:
         self._linger_s = config.linger_ms / 1000
         self._buffer_memory = config.buffer_memory
         self._batch_size = config.batch_size
+        self._is_transactional = config.transactional_id is not None
         self._choose = chooser.choose
         self._lane: Callable[[tuple[str, int]], Lane | None] = self.lanes.get  # type: ignore[assignment]
         self._record_bytes_max = min(config.max_request_size, config.buffer_memory) - BATCH_HEADER_BYTES
@@ -222,7 +223,7 @@ class Accumulator:
         requests: list[list[ProducerBatch]] = [[]]
         size = 0
         for at, (lane, batch) in enumerate(picked):
-            size += len(batch.encode(lane.producer_id, lane.producer_epoch))
+            size += len(batch.encode(lane.producer_id, lane.producer_epoch, is_transactional=self._is_transactional))
             if size > self._config.max_request_size and requests[-1]:
                 if len(requests) == requests_max:
                     with self.lock:

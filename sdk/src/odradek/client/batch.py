@@ -117,11 +117,14 @@ class ProducerBatch:
     def is_done(self) -> bool:
         return self.state is BatchState.DONE
 
-    def encode(self, producer_id: int, producer_epoch: int) -> bytes:
+    def encode(self, producer_id: int, producer_epoch: int, *, is_transactional: bool = False) -> bytes:
         """The bytes of the batch, made once for a sequence."""
         if self.encoded is None:
             self.encoded = self._builder.build(
-                producer_id=producer_id, producer_epoch=producer_epoch, base_sequence=self.base_sequence
+                producer_id=producer_id,
+                producer_epoch=producer_epoch,
+                base_sequence=self.base_sequence,
+                is_transactional=is_transactional,
             )
         return self.encoded
 

@@ -170,6 +170,8 @@ class ProducerConfig(ClientConfig):
     max_in_flight_requests_per_connection: int = _setting(5, _int(1, 64))
     delivery_timeout_ms: int = _setting(120_000, _int(1))
     retries: int = _setting(2**31 - 1, _int(0))
+    transactional_id: str | None = _setting(None, _text)
+    transaction_timeout_ms: int = _setting(60_000, _int(1))  # how long a transaction may stay open
     partitioner: str | Partitioner = _setting("default", _partitioner)
     key_serializer: Serializer | None = _setting(None, _callable)
     value_serializer: Serializer | None = _setting(None, _callable)
@@ -192,6 +194,8 @@ class ProducerConfig(ClientConfig):
                     "an idempotent producer may have at most "
                     f"max_in_flight_requests_per_connection={PRODUCER_BATCHES_REMEMBERED}"
                 )
+        if self.transactional_id is not None and not self.enable_idempotence:
+            problems.append("a transactional_id needs enable_idempotence=True and acks='all'")
         if self.delivery_timeout_ms < self.linger_ms + self.request_timeout_ms:
             problems.append("delivery_timeout_ms must be at least linger_ms + request_timeout_ms")
         return problems

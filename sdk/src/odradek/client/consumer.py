@@ -25,7 +25,7 @@ from odradek.client.connection import Connection
 from odradek.client.consumer_record import ConsumerRecord
 from odradek.client.fetcher import Fetcher, Held
 from odradek.client.membership import GroupMember
-from odradek.client.offset_calls import SIMPLE
+from odradek.client.offset_calls import SIMPLE, ConsumerGroupMetadata
 from odradek.client.positions import Positions
 from odradek.client.rebalance import Caller, RebalanceListener, call_here
 from odradek.client.retry import timed_out
@@ -488,6 +488,16 @@ class Consumer:
             raise KafkaError(ErrorCode.INVALID_TIMESTAMP, "timestamps are ms since the epoch, at least 0")
         found = await offset_calls.list_offsets(self._connection, wanted)
         return {partition: found[partition] if found[partition].offset >= 0 else None for partition in wanted}
+
+    def group_metadata(self) -> ConsumerGroupMetadata:
+        """As whom this consumer reads, for Producer.send_offsets_to_transaction. Ask for it before each commit.
+
+        Raises KafkaError(INVALID_GROUP_ID) without a group_id.
+        """
+        if self.config.group_id is None:
+            raise KafkaError(ErrorCode.INVALID_GROUP_ID, "group_metadata needs a group_id")
+        member = self._member.membership if self._member and self._member.is_in else SIMPLE
+        return ConsumerGroupMetadata(self.config.group_id, member.member_id, member.member_epoch, member.instance_id)
 
     async def lag(self) -> dict[TopicPartition, int | None]:
         """Records between position and end of each assigned partition, None without a position yet; one call."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from typing import NamedTuple
 
 from kio.schema.list_offsets.v7.request import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
@@ -36,6 +37,16 @@ class Membership(NamedTuple):
 
 
 SIMPLE = Membership()
+
+
+@dataclass(frozen=True, slots=True)
+class ConsumerGroupMetadata:
+    """As whom a consumer reads: what a transaction needs to commit offsets in its name. See Consumer.group_metadata."""
+
+    group_id: str
+    member_id: str = ""
+    member_epoch: int = -1
+    group_instance_id: str | None = None
 
 
 def by_topic(partitions: Iterable[TopicPartition]) -> dict[str, list[int]]:

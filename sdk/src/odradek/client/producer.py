@@ -10,22 +10,27 @@ that counts the records and names the first failure: nothing is lost silently.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import asynccontextmanager
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
 from odradek.client.accumulator import Accumulator
 from odradek.client.config import ProducerConfig
 from odradek.client.connection import Connection
+from odradek.client.offset_calls import ConsumerGroupMetadata
 from odradek.client.partitioner import PartitionChooser
 from odradek.client.record_future import RecordFuture
 from odradek.client.retry import timed_out
 from odradek.client.sender import Sender
 from odradek.errors import ErrorCode, KafkaError
 from odradek.model.record import Header
+from odradek.model.topic_partition import OffsetAndMetadata, TopicPartition
 
 if TYPE_CHECKING:
     import pyarrow as pa
+
+    from odradek.client.producer_transactions import ProducerTransactions
 
 Headers = Sequence[Header] | Mapping[str, bytes | None] | None
 
@@ -48,6 +53,14 @@ class Producer:
             config, PartitionChooser(config.partitioner, self._connection.rng), self._connection.clock
         )
         self._sender = Sender(self._accumulator, self._connection, config)
+        self._transactions: ProducerTransactions | None = None
+        if config.transactional_id is not None:
+            # Four more APIs' schemas: only who needs them pays for their import.
+            from odradek.client.producer_transactions import ProducerTransactions
+
+            self._transactions = ProducerTransactions(
+                config.transactional_id, config.transaction_timeout_ms, self._connection, self._sender
+            )
         self._serialize_key = config.key_serializer
         self._serialize_value = config.value_serializer
         self._now_ms = self._connection.clock.now_ms
@@ -129,6 +142,8 @@ class Producer:
         """Append without waiting, from any thread; None where metadata or memory are missing. Raises as `send`."""
         if self._closed:
             raise KafkaError(ErrorCode.INVALID_REQUEST, "the producer is closed: make another one")
+        if self._transactions is not None:
+            self._transactions.check_open()
         count = self._partition_count(topic)
         if count is None or self._running is None or (partition is not None and not 0 <= partition < count):
             return None
@@ -177,6 +192,8 @@ class Producer:
             why = f"an offset is not negative: {expected_offset}"
         elif partition is None and key is None:
             why = "name the partition, or give a key that chooses it"
+        elif self._transactions is not None:
+            why = "a transaction's offsets are not known before its commit"
         elif not self.config.awaits_acks:
             why = "with acks=0 nobody would hear of a conflict"
         else:
@@ -225,11 +242,84 @@ class Producer:
         if failure is not None:
             raise failure
 
+    # --- transactions ---------------------------------------------------------------------------------------------
+
+    async def init_transactions(self) -> None:
+        """Take the transactional id over, once, before the first transaction; a producer that had it is fenced.
+
+        Raises KafkaError: INVALID_CONFIG without a transactional_id; INVALID_TRANSACTION_TIMEOUT and others.
+        """
+        await self.start()
+        await self._transactional.init()
+
+    async def begin_transaction(self) -> None:
+        """Open a transaction: what is sent from here on becomes visible with `commit_transaction`, or never."""
+        self._transactional.begin()
+
+    async def send_offsets_to_transaction(
+        self, offsets: Mapping[TopicPartition, OffsetAndMetadata | int], group_metadata: ConsumerGroupMetadata | str
+    ) -> None:
+        """Commit what a consumer has processed together with what was made of it.
+
+        Args:
+            offsets: the next ones to read.
+            group_metadata: `consumer.group_metadata()`, or a group id where partitions were assigned by hand.
+
+        Raises KafkaError; the transaction has to be aborted then.
+        """
+        await self._transactional.send_offsets(offsets, group_metadata)
+
+    async def commit_transaction(self) -> None:
+        """Flush, then make the records and offsets of the transaction visible, all at once.
+
+        Raises KafkaError: the transaction has to be aborted; REQUEST_TIMED_OUT: the outcome is not known, commit again;
+        PRODUCER_FENCED: another producer has the transactional id, or the transaction was open for too long.
+        """
+        await self._transactional.commit()
+
+    async def abort_transaction(self) -> None:
+        """Drop what the transaction holds; what was not acknowledged yet fails with TRANSACTION_ABORTABLE."""
+        await self._transactional.abort()
+
+    @asynccontextmanager
+    async def transaction(self) -> AsyncIterator[Self]:
+        """`async with producer.transaction():` commits at the end, aborts where the block raises."""
+        await self.begin_transaction()
+        try:
+            yield self
+        except BaseException:
+            await self._abort_quietly()
+            raise
+        try:
+            await self.commit_transaction()
+        except KafkaError as error:
+            if not error.is_retryable:
+                await self._abort_quietly()
+            raise
+
+    async def _abort_quietly(self) -> None:
+        """Abort on the way out of a failure, which is the one to tell."""
+        if self._transactional.is_open:
+            try:
+                await self.abort_transaction()
+            except KafkaError:
+                return
+
+    @property
+    def _transactional(self) -> ProducerTransactions:
+        if self._transactions is None:
+            raise KafkaError(ErrorCode.INVALID_CONFIG, "transactions need a transactional_id: configure one")
+        return self._transactions
+
+    # --- the end --------------------------------------------------------------------------------------------------
+
     async def close(self, timeout: float | None = None) -> None:
-        """Flush, then stop. Raises as `flush`; the producer is closed all the same."""
+        """Abort an open transaction, flush, then stop. Raises as `flush`; the producer is closed all the same."""
         if self._closed:
             return
         try:
+            if self._transactions is not None:
+                await self._abort_quietly()  # what was not committed is not to be
             if self._running is not None:
                 await self.flush(timeout)
         finally:

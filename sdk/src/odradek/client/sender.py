@@ -9,7 +9,7 @@ lane.py; here it is carried out.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Coroutine, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import dataclass, fields
 from typing import Any, cast
 
@@ -30,6 +30,9 @@ from odradek.client.retry import UNKNOWN_TOPIC_PATIENCE_MS, RetryPolicy, may_hav
 from odradek.client.system import wait_for
 from odradek.errors import ErrorCode, KafkaError, OffsetConflict
 from odradek.model.topic_partition import TopicPartition
+
+TransactionalRequest = Callable[[Sequence[tuple[TopicPartition, bytes]], int], tuple[Any, type[Any]]]
+"""(batches, timeout in ms) -> the request and what its answer is read as."""
 
 _FAILURES_KEPT = 1_000
 _WIRE_ACKS = -1  # 1 and all are the same here; an answer comes in any case
@@ -69,6 +72,9 @@ class Sender:
         self._failures: list[tuple[KafkaError, ProducerBatch]] = []
         self._progress = asyncio.Event()
         self._stopping = False
+        self.transactional_request: TransactionalRequest | None = None  # of a producer with transactions
+        self.on_failure: Callable[[KafkaError], None] | None = None  # told of every error that fails a batch
+        self.has_written = False  # whether a request was sent since the transaction began
         self._throttled_until_s = 0.0
         self.metrics = SenderMetrics()
 
@@ -92,6 +98,32 @@ class Sender:
                 self._requests.add(task)
                 task.add_done_callback(self._request_ended)
             await wait_for(self._accumulator.work, self._until_next(now_s, wait_s), self._clock)
+
+    # --- transactions: called by producer_transactions.py, on the loop ------------------------------------------------
+
+    def take_transactional_producer(self, producer_id: int, producer_epoch: int) -> None:
+        """Every lane begins anew under this id and epoch; nothing is under way."""
+        with self._accumulator.lock:
+            self._producer_id = (producer_id, producer_epoch)
+            for lane in self._accumulator.lanes.values():
+                lane.take_producer_id(producer_id, producer_epoch)
+
+    def begin_transaction(self) -> None:
+        self.has_written = False
+
+    def seal(self) -> int:
+        """Let everything that waits go at once; the serial up to which a commit has to wait."""
+        serial = self._accumulator.seal_for_flush()
+        self._accumulator.wake()
+        return serial
+
+    def give_up_all(self, error: KafkaError) -> None:
+        """What has no outcome fails; a request that is under way is not waited for."""
+        with self._accumulator.lock:
+            left = list(self._accumulator.incomplete)
+        self._give_up([(batch, error) for batch in left])
+
+    # --- the end --------------------------------------------------------------------------------------------------
 
     async def stop(self) -> None:
         """End the loop and the requests; what has no outcome fails."""
@@ -168,7 +200,7 @@ class Sender:
                 for lane in fresh:
                     lane.take_producer_id(*self._producer_id)
                 needy = [lane for lane in needy if lane.needs_producer_id]
-        if needy and not self._acquiring:
+        if needy and not self._acquiring and self.transactional_request is None:
             self._acquiring = True
             self._start(self._acquire_producer_id(needy))
 
@@ -224,12 +256,17 @@ class Sender:
         left_s = min(batch.created_s for batch in batches) + self._delivery_timeout_s - now_s
         timeout_s = max(0.001, min(self._config.request_timeout_ms / 1000, left_s))
         expected = {batch.partition: batch.expected_offset for batch in batches if batch.expected_offset is not None}
-        request = produce_request(
-            [(batch.partition, cast(bytes, batch.encoded)) for batch in batches],
-            acks=_WIRE_ACKS,
-            timeout_ms=int(timeout_s * 1000),
-            expected_offsets=expected,
-        )
+        data = [(batch.partition, cast(bytes, batch.encoded)) for batch in batches]
+        request: Any
+        response_type: type[Any]
+        if self.transactional_request is not None:
+            self.has_written = True
+            request, response_type = self.transactional_request(data, int(timeout_s * 1000))
+        else:
+            request = produce_request(
+                data, acks=_WIRE_ACKS, timeout_ms=int(timeout_s * 1000), expected_offsets=expected
+            )
+            response_type = produce_response_type(is_conditional=bool(expected))
         metrics = self.metrics
         metrics.request_total += 1
         metrics.outgoing_byte_total += sum(batch.size_bytes for batch in batches)
@@ -237,9 +274,7 @@ class Sender:
         if not self._config.awaits_acks:
             self._complete([(batch, -1, -1) for batch in batches])
         try:
-            response = await self._connection.attempt(
-                request, produce_response_type(is_conditional=bool(expected)), timeout_s
-            )
+            response = await self._connection.attempt(request, response_type, timeout_s)
         except KafkaError as error:
             metrics.request_failed_total += 1
             applied = may_have_applied(error)
@@ -344,6 +379,8 @@ class Sender:
                 self._failures.append((error, batch))
             batch.fail(error)
         self._progress.set()
+        if self.on_failure is not None:
+            self.on_failure(failed[0][1])
 
     # --- tasks ----------------------------------------------------------------------------------------------------
 

@@ -18,6 +18,7 @@ from odradek.client.background_loop import BackgroundLoop
 from odradek.client.config import ConsumerConfig
 from odradek.client.consumer import Offsets
 from odradek.client.consumer_record import ConsumerRecord
+from odradek.client.offset_calls import ConsumerGroupMetadata
 from odradek.client.rebalance import RebalanceListener
 from odradek.model.topic_partition import OffsetAndMetadata, TopicPartition
 
@@ -138,6 +139,10 @@ class Consumer:
 
     def lag(self) -> dict[TopicPartition, int | None]:
         return self._loop.call(self._consumer.lag())
+
+    def group_metadata(self) -> ConsumerGroupMetadata:
+        """See aio.Consumer.group_metadata."""
+        return self._consumer.group_metadata()
 
     def pause(self, *partitions: TopicPartition) -> None:
         self._run(self._consumer.pause, *partitions)

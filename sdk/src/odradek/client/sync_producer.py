@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import atexit
 import weakref
+from collections.abc import Iterator, Mapping
+from contextlib import AbstractAsyncContextManager, contextmanager
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
 from odradek.client import producer as aio
 from odradek.client.background_loop import BackgroundLoop
 from odradek.client.config import ProducerConfig
+from odradek.client.offset_calls import ConsumerGroupMetadata
 from odradek.client.producer import Headers
 from odradek.client.record_future import RecordFuture
 from odradek.errors import KafkaError
+from odradek.model.topic_partition import OffsetAndMetadata, TopicPartition
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -66,6 +70,40 @@ class Producer:
         """See aio.Producer.flush."""
         self._loop.call(self._producer.flush(timeout))
 
+    def init_transactions(self) -> None:
+        """See aio.Producer.init_transactions."""
+        self._loop.call(self._producer.init_transactions())
+
+    def begin_transaction(self) -> None:
+        """See aio.Producer.begin_transaction."""
+        self._loop.call(self._producer.begin_transaction())
+
+    def send_offsets_to_transaction(
+        self, offsets: Mapping[TopicPartition, OffsetAndMetadata | int], group_metadata: ConsumerGroupMetadata | str
+    ) -> None:
+        """See aio.Producer.send_offsets_to_transaction."""
+        self._loop.call(self._producer.send_offsets_to_transaction(offsets, group_metadata))
+
+    def commit_transaction(self) -> None:
+        """See aio.Producer.commit_transaction."""
+        self._loop.call(self._producer.commit_transaction())
+
+    def abort_transaction(self) -> None:
+        """See aio.Producer.abort_transaction."""
+        self._loop.call(self._producer.abort_transaction())
+
+    @contextmanager
+    def transaction(self) -> Iterator[Self]:
+        """`with producer.transaction():` commits at the end, aborts where the block raises."""
+        opened = self._producer.transaction()
+        self._loop.call(opened.__aenter__())
+        try:
+            yield self
+        except BaseException as error:
+            self._loop.call(_left(opened, error))
+            raise
+        self._loop.call(_left(opened, None))
+
     def close(self, timeout: float | None = None) -> None:
         """Flush, then stop. See aio.Producer.close; may be called twice."""
         self._forget()
@@ -95,6 +133,15 @@ class Producer:
         except KafkaError:
             if error is None:  # the error of the block is the one to tell
                 raise
+
+
+async def _left(opened: AbstractAsyncContextManager[aio.Producer], error: BaseException | None) -> None:
+    """Leave the block of a transaction; the error of the block is raised again by its caller."""
+    try:
+        await opened.__aexit__(None if error is None else type(error), error, None)
+    except BaseException as raised:
+        if raised is not error:
+            raise
 
 
 async def _started(config: ProducerConfig) -> aio.Producer:

@@ -187,6 +187,8 @@ class Transactions:
             row = await self._open(transactional_id, producer_id, epoch)
             check_announced(row, partitions=touched)
         for each in uploads:
+            if each.request.expected_offset is not None:
+                raise KafkaError(ErrorCode.INVALID_REQUEST, "in a transaction no offset can be expected")
             _check_sequences(each)
         stored = await self._uploads.store(uploads)
 
