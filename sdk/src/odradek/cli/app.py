@@ -11,6 +11,7 @@ from odradek.cli.groups import groups
 from odradek.cli.local_command import local
 from odradek.cli.records import consume, produce
 from odradek.cli.topics import topics
+from odradek.cli.users import users
 
 app = typer.Typer(
     name="odradek",
@@ -45,4 +46,5 @@ app.add_typer(topics, name="topics")
 app.command()(produce)
 app.command()(consume)
 app.add_typer(groups, name="groups")
+app.add_typer(users, name="users")
 app.command()(demo)

@@ -5,12 +5,15 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
+from pathlib import Path
 from typing import Annotated
 
 import typer
 from rich.console import Console
 
 from odradek.cli.connection import DEFAULT_DATA_DIR, DEFAULT_PORT, DataDir
+from odradek.errors import ErrorCode, KafkaError
+from odradek.gateway import Listener
 from odradek.settings import Settings
 
 
@@ -18,23 +21,43 @@ def local(
     data_dir: DataDir = DEFAULT_DATA_DIR,
     port: Annotated[int, typer.Option("--port", help="Port to listen on; 0 takes a free one.")] = DEFAULT_PORT,
     host: Annotated[str, typer.Option("--host", help="Address to listen on.")] = "127.0.0.1",
+    kafka_port: Annotated[
+        int | None, typer.Option("--kafka-port", help="Serve Kafka clients on this port as well; 0 takes a free one.")
+    ] = None,
+    kafka_advertised: Annotated[
+        str | None, typer.Option(help="host:port that Kafka clients are told, where it is not the one above.")
+    ] = None,
+    kafka_tls_cert: Annotated[Path | None, typer.Option(help="PEM certificate: the Kafka port speaks TLS.")] = None,
+    kafka_tls_key: Annotated[Path | None, typer.Option(help="PEM key of that certificate.")] = None,
+    kafka_sasl: Annotated[
+        bool, typer.Option("--kafka-sasl", help="Kafka clients must log in; see [bold]odradek users[/bold].")
+    ] = False,
 ) -> None:
     """Run Odradek on this machine, durably, until Ctrl-C: functions, log and groups in one process.
 
     Example: [bold]odradek local --data-dir ./data[/bold]
     """
-    asyncio.run(_serve(str(data_dir), host, port))
+    kafka = None
+    if kafka_port is not None:
+        kafka = Listener(host, kafka_port, kafka_advertised, kafka_tls_cert, kafka_tls_key, kafka_sasl)
+    elif kafka_advertised or kafka_tls_cert or kafka_tls_key or kafka_sasl:
+        raise KafkaError(ErrorCode.INVALID_CONFIG, "there is no Kafka port to configure: give --kafka-port")
+    asyncio.run(_serve(str(data_dir), host, port, kafka))
 
 
-async def _serve(data_dir: str, host: str, port: int) -> None:
+async def _serve(data_dir: str, host: str, port: int, kafka: Listener | None) -> None:
     from odradek.local import LocalService
 
     stopping = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(number, stopping.set)
-    async with LocalService(data_dir, host=host, port=port, settings=Settings.from_env(os.environ)) as service:
+    async with LocalService(
+        data_dir, host=host, port=port, settings=Settings.from_env(os.environ), kafka=kafka
+    ) as service:
         console = Console(highlight=False, soft_wrap=True)
         console.print(f"[green]ready[/green] on {service.bootstrap_servers}, data in {service.data_dir.resolve()}")
+        if kafka is not None:
+            console.print(f"[green]Kafka clients[/green] on {service.kafka_bootstrap_servers}")
         console.print("For other shells and clients:")
         lines = {"ODRADEK_BOOTSTRAP_SERVERS": service.bootstrap_servers, **service.credentials.as_environment()}
         for name, value in lines.items():

@@ -11,7 +11,7 @@ from types import TracebackType
 from typing import Any, Self, TypeVar
 
 from odradek.client import admin_calls as calls
-from odradek.client import offset_calls
+from odradek.client import offset_calls, user_calls
 from odradek.client.admin_types import (
     ConsumerGroupDescription,
     NewTopic,
@@ -247,6 +247,50 @@ class Admin:
             lambda response: [(f"group {group.group_id!r}", group.error_code, None) for group in response.results],
             reached=ErrorCode.GROUP_ID_NOT_FOUND,
         )
+
+    # --- users of the Kafka port -------------------------------------------------------------------------------------
+
+    async def create_user(self, name: str, password: str) -> None:
+        """Let a user log in over the Kafka port by PLAIN and SCRAM, or give one another password.
+
+        The password does not leave this process, only keys made from it. Raises KafkaError(UNACCEPTABLE_CREDENTIAL).
+        """
+        await self._change(
+            user_calls.create_user_request(name, password),
+            user_calls.AlterUserScramCredentialsResponse,
+            "AlterUserScramCredentials",
+            lambda response: [(f"user {r.user!r}", r.error_code, r.error_message) for r in response.results],
+            reached=None,
+        )
+
+    async def delete_user(self, name: str) -> None:
+        """Remove a user; who is connected stays connected. Raises KafkaError(RESOURCE_NOT_FOUND)."""
+        mechanisms = (await self._describe_users([name]))[name]
+        await self._change(
+            user_calls.delete_user_request(name, mechanisms),
+            user_calls.AlterUserScramCredentialsResponse,
+            "AlterUserScramCredentials",
+            lambda response: [(f"user {r.user!r}", r.error_code, r.error_message) for r in response.results],
+            reached=ErrorCode.RESOURCE_NOT_FOUND,
+        )
+
+    async def list_users(self) -> list[str]:
+        """The names of all users, sorted."""
+        return sorted(await self._describe_users([]))
+
+    async def _describe_users(self, names: Sequence[str]) -> dict[str, list[int]]:
+        def check(response: user_calls.DescribeUserScramCredentialsResponse) -> None:
+            _raise_for("users", response.error_code, response.error_message)
+            for result in response.results:
+                _raise_for(f"user {result.user!r}", result.error_code, result.error_message)
+
+        response = await self._connection.call(
+            user_calls.describe_users_request(names),
+            user_calls.DescribeUserScramCredentialsResponse,
+            "DescribeUserScramCredentials",
+            check=check,
+        )
+        return {result.user: [int(info.mechanism) for info in result.credential_infos] for result in response.results}
 
     # --- shared ---------------------------------------------------------------------------------------------------
 

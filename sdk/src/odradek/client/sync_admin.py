@@ -88,6 +88,15 @@ class Admin:
     def delete_consumer_groups(self, group_ids: Sequence[str]) -> None:
         self._loop.call(self._admin.delete_consumer_groups(group_ids))
 
+    def create_user(self, name: str, password: str) -> None:
+        self._loop.call(self._admin.create_user(name, password))
+
+    def delete_user(self, name: str) -> None:
+        self._loop.call(self._admin.delete_user(name))
+
+    def list_users(self) -> list[str]:
+        return self._loop.call(self._admin.list_users())
+
 
 async def _started(config: AdminConfig) -> aio.Admin:
     return await aio.Admin(config).start()

@@ -24,6 +24,7 @@ from odradek.dispatcher import (
     produce,
     producer_ids,
     sasl,
+    scram_users,
     topics,
     transactions,
 )
@@ -76,6 +77,12 @@ HANDLERS: Mapping[ApiKey, Handler] = {
     ApiKey.DELETE_GROUPS: Handler(groups.handle_delete_groups, groups.refuse_delete_groups),
     ApiKey.INCREMENTAL_ALTER_CONFIGS: Handler(configs.handle_incremental_alter_configs, configs.refuse_alter_configs),
     ApiKey.OFFSET_DELETE: Handler(offsets.handle_offset_delete, offsets.refuse_offset_delete),
+    ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS: Handler(
+        scram_users.handle_describe_user_scram_credentials, scram_users.refuse_describe_user_scram_credentials
+    ),
+    ApiKey.ALTER_USER_SCRAM_CREDENTIALS: Handler(
+        scram_users.handle_alter_user_scram_credentials, scram_users.refuse_alter_user_scram_credentials
+    ),
     ApiKey.DESCRIBE_CLUSTER: Handler(metadata.handle_describe_cluster, metadata.refuse_describe_cluster),
     ApiKey.DESCRIBE_TRANSACTIONS: Handler(
         transactions.handle_describe_transactions, transactions.refuse_describe_transactions

@@ -4,8 +4,8 @@
     users   <name>        v: format version 1; for each mechanism a map                          created .. deleted
                           {s: salt, i: iterations, k: stored key, vk: server key}
 
-Writing a user again replaces its password; who is connected stays connected. Each write is whole and idempotent, so an
-unknown outcome is repeated.
+Writing a credential again replaces its password; who is connected stays connected. Writing is idempotent, so an unknown
+outcome is repeated; a deletion that is repeated after it was applied may say that there was nothing to delete.
 """
 
 from __future__ import annotations
@@ -13,13 +13,13 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 
 from odradek.engine.fields import attribute, check_version
-from odradek.errors import ErrorCode, KafkaError, OutcomeUnknown, StoreUnavailable
+from odradek.errors import ConditionFailed, ErrorCode, KafkaError, OutcomeUnknown, StoreUnavailable
 from odradek.format.item_keys import USERS_PK
 from odradek.format.scram import ITERATIONS, ITERATIONS_MAX, ITERATIONS_MIN, SALT_BYTES, credential_of, salt_password
 from odradek.model.user import SCRAM_MECHANISMS, SaslMechanism, ScramCredential, User
 from odradek.ports.clock import Clock
 from odradek.ports.rng import Rng
-from odradek.ports.table import Delete, Item, Key, Put, Table, Value
+from odradek.ports.table import Absent, Delete, Exists, Item, Key, Remove, Set, Table, Update, Value, all_of
 
 VERSION = 1
 NAME_BYTES_MAX = 255
@@ -49,7 +49,8 @@ class Users:
         return user
 
     async def put(self, user: User) -> None:
-        """Store a user whole. Raises KafkaError: UNACCEPTABLE_CREDENTIAL, COORDINATOR_NOT_AVAILABLE."""
+        """Store these credentials; others of the user stay. Raises KafkaError: UNACCEPTABLE_CREDENTIAL,
+        COORDINATOR_NOT_AVAILABLE."""
         _check_name(user.name)
         for credential in user.credentials.values():
             if not ITERATIONS_MIN <= credential.iterations <= ITERATIONS_MAX:
@@ -57,7 +58,8 @@ class Users:
                     ErrorCode.UNACCEPTABLE_CREDENTIAL,
                     f"the iterations are between {ITERATIONS_MIN} and {ITERATIONS_MAX}, not {credential.iterations}",
                 )
-        await self._repeat(lambda: self._catalog.put(Put(Key(USERS_PK, user.name), _encode(user))))
+        actions = [Set((name,), value) for name, value in _encode(user).items()]
+        await self._repeat(lambda: self._catalog.update(Update(Key(USERS_PK, user.name), tuple(actions))))
 
     async def get(self, name: str) -> User | None:
         """The user, or None. Raises StoreUnavailable, FormatError."""
@@ -70,13 +72,26 @@ class Users:
         """All users in the order of their names. Raises StoreUnavailable, FormatError."""
         return [_decode(row.key.sk, row.item) for row in await self._catalog.query(USERS_PK)]
 
-    async def delete(self, name: str) -> None:
-        """Remove a user; who is connected stays connected. Raises KafkaError: RESOURCE_NOT_FOUND."""
-        if await self.get(name) is None:
-            raise KafkaError(ErrorCode.RESOURCE_NOT_FOUND, f"there is no user {name!r}")
-        await self._repeat(lambda: self._catalog.delete(Delete(Key(USERS_PK, name))))
+    async def delete(self, name: str, mechanism: SaslMechanism) -> None:
+        """Remove a credential, and with the last one the user; who is connected stays connected.
 
-    async def _repeat(self, write: Callable[[], Awaitable[None]]) -> None:
+        Raises KafkaError: RESOURCE_NOT_FOUND, COORDINATOR_NOT_AVAILABLE.
+        """
+        key = Key(USERS_PK, name)
+        is_there = Exists((mechanism.value,))
+        nothing = all_of(*(Absent((each.value,)) for each in SCRAM_MECHANISMS))
+        if not name:
+            raise KafkaError(ErrorCode.RESOURCE_NOT_FOUND, "a user's name is not empty")
+        try:
+            await self._repeat(lambda: self._catalog.update(Update(key, (Remove((mechanism.value,)),), is_there)))
+        except ConditionFailed:
+            raise KafkaError(ErrorCode.RESOURCE_NOT_FOUND, f"{name!r} has no {mechanism.value} credential") from None
+        try:
+            await self._repeat(lambda: self._catalog.delete(Delete(key, nothing)))
+        except ConditionFailed:
+            return  # another credential is left
+
+    async def _repeat(self, write: Callable[[], Awaitable[object]]) -> None:
         for attempt in range(_ATTEMPTS):
             try:
                 await write()

@@ -1,7 +1,7 @@
 """`python -m odradek.local`: the embedded service as a process.
 
-Prints one JSON line when it is ready, `{"bootstrap_servers", "data_dir", "credentials", "pid"}`; with --log, then those
-of the functions. SIGTERM and SIGINT end it in order; SIGKILL loses nothing that was acknowledged.
+Prints one JSON line when it is ready, `{"bootstrap_servers", "kafka" (with --kafka-port), "data_dir", "credentials",
+"pid"}`; with --log, then those of the functions. SIGTERM and SIGINT end it in order; SIGKILL loses nothing that was acknowledged.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from pathlib import Path
 from odradek.errors import KafkaError
 from odradek.functions.logs import log_as_json
 from odradek.functions.telemetry import write_nowhere, write_stdout
+from odradek.gateway import Listener
 from odradek.local.credentials import FILE_NAME
 from odradek.local.server import FunctionLimits
 from odradek.local.service import LocalService
@@ -49,11 +50,13 @@ async def _serve(options: argparse.Namespace) -> None:
         limits=FunctionLimits(options.memory_mb, options.timeout_s),
         synchronous=options.synchronous,
         write_line=write_line,
+        kafka=None if options.kafka_port is None else Listener(options.host, options.kafka_port),
     ) as service:
         write_stdout(
             json.dumps(
                 {
                     "bootstrap_servers": service.bootstrap_servers,
+                    **({} if options.kafka_port is None else {"kafka": service.kafka_bootstrap_servers}),
                     "data_dir": str(service.data_dir.resolve()),
                     "credentials": str((service.data_dir / FILE_NAME).resolve()),
                     "pid": os.getpid(),
@@ -92,6 +95,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--data-dir", type=Path, required=True, help="where everything is stored")
     parser.add_argument("--host", default="127.0.0.1", help="address to listen on (127.0.0.1)")
     parser.add_argument("--port", type=int, default=0, help="port to listen on (0: a free one)")
+    parser.add_argument("--kafka-port", type=int, help="serve Kafka clients on this port as well (0: a free one)")
     parser.add_argument("--memory-mb", type=int, default=limits.memory_mb, help="memory of a function, for its cost")
     parser.add_argument("--timeout-s", type=float, default=limits.timeout_s, help="time limit of a function")
     parser.add_argument("--synchronous", choices=["FULL", "NORMAL"], default="FULL", help="FULL survives power loss")

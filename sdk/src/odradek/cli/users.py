@@ -1,0 +1,55 @@
+"""`odradek users`: who may log in over the Kafka port."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from odradek.cli.connection import DEFAULT_DATA_DIR, DEFAULT_SERVER, DataDir, Server, admin
+
+users = typer.Typer(help="Create, list and delete users of the Kafka port.", no_args_is_help=True)
+
+Name = Annotated[str, typer.Argument(help="Name of the user.")]
+
+
+@users.command()
+def create(
+    name: Name,
+    password: Annotated[
+        str,
+        typer.Option(
+            prompt=True,
+            hide_input=True,
+            confirmation_prompt=True,
+            envvar="ODRADEK_USER_PASSWORD",
+            help="Asked for where it is not given; an option is seen by others on this machine.",
+        ),
+    ],
+    bootstrap_servers: Server = DEFAULT_SERVER,
+    data_dir: DataDir = DEFAULT_DATA_DIR,
+) -> None:
+    """Let a user log in by PLAIN and SCRAM, or give one another password.
+
+    Example: [bold]odradek users create ada[/bold]
+    """
+    with admin(bootstrap_servers, data_dir) as client:
+        client.create_user(name, password)
+    typer.echo(f"user {name} can log in")
+
+
+@users.command()
+def delete(name: Name, bootstrap_servers: Server = DEFAULT_SERVER, data_dir: DataDir = DEFAULT_DATA_DIR) -> None:
+    """Remove a user; who is connected stays connected."""
+    with admin(bootstrap_servers, data_dir) as client:
+        client.delete_user(name)
+    typer.echo(f"user {name} is gone")
+
+
+@users.command("list")
+def list_users(bootstrap_servers: Server = DEFAULT_SERVER, data_dir: DataDir = DEFAULT_DATA_DIR) -> None:
+    """List the users."""
+    with admin(bootstrap_servers, data_dir) as client:
+        names = client.list_users()
+    for name in names:
+        typer.echo(name)

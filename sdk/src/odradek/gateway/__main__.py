@@ -1,0 +1,110 @@
+"""`python -m odradek.gateway`: the Kafka port over AWS, as a container runs it.
+
+    variable                              what
+    those of functions/environment.py     where the store is (ODRADEK_LOG_TABLE ...), and settings
+    ODRADEK_GATEWAY_LISTEN                host:port to listen on; 0.0.0.0:9092
+    ODRADEK_GATEWAY_ADVERTISED            host:port that clients are told; needed where they reach it by another name
+    ODRADEK_GATEWAY_TLS_CERT, _TLS_KEY    PEM files
+    ODRADEK_GATEWAY_SASL                  true: clients must log in (`odradek users create`)
+    ODRADEK_GATEWAY_HEALTH_PORT           answers GET with 200 while it serves, 503 while it stops; 8080, 0: none
+
+Prints one JSON line when it is ready. SIGTERM and SIGINT stop it in order: what has been asked is answered first.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import signal
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+
+from odradek.adapters.aws import open_aws
+from odradek.adapters.system import SystemClock, SystemRng
+from odradek.engine.engine import Engine
+from odradek.errors import ErrorCode, KafkaError
+from odradek.functions.environment import Environment
+from odradek.functions.logs import log_as_json
+from odradek.functions.metering import InvocationMeter
+from odradek.gateway.server import Gateway, Listener
+from odradek.settings import Settings
+
+_PREFIX = "ODRADEK_GATEWAY_"
+
+
+def listener_from_env(environ: Mapping[str, str]) -> Listener:
+    """Where to listen. Raises KafkaError(INVALID_CONFIG) that names the variable."""
+    host, separator, port = environ.get(_PREFIX + "LISTEN", "0.0.0.0:9092").rpartition(":")
+    if not separator or not port.isdigit():
+        raise KafkaError(ErrorCode.INVALID_CONFIG, f"{_PREFIX}LISTEN is host:port")
+    cert, key = environ.get(_PREFIX + "TLS_CERT"), environ.get(_PREFIX + "TLS_KEY")
+    return Listener(
+        host=host.strip("[]"),
+        port=int(port),
+        advertised=environ.get(_PREFIX + "ADVERTISED") or None,
+        tls_cert=Path(cert) if cert else None,
+        tls_key=Path(key) if key else None,
+        sasl=environ.get(_PREFIX + "SASL", "").lower() in ("true", "1", "yes"),
+    )
+
+
+async def _answer_health(stopping: asyncio.Event, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    """One request a connection, whatever it asks."""
+    try:
+        async with asyncio.timeout(5):
+            await reader.readuntil(b"\r\n\r\n")
+        status = "503 Service Unavailable" if stopping.is_set() else "200 OK"
+        writer.write(f"HTTP/1.1 {status}\r\nContent-Length: 0\r\nConnection: close\r\n\r\n".encode())
+        await writer.drain()
+    except (TimeoutError, OSError, asyncio.IncompleteReadError, asyncio.LimitOverrunError):
+        pass
+    finally:
+        writer.close()
+
+
+async def _serve(environ: Mapping[str, str]) -> None:
+    environment, settings = Environment.from_env(environ), Settings.from_env(environ)
+    loop, stopping = asyncio.get_running_loop(), asyncio.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, stopping.set)
+    store = open_aws(
+        region=environment.region,
+        log_table=environment.log_table,
+        groups_table=environment.groups_table,
+        catalog_table=environment.catalog_table,
+        bucket=environment.bucket,
+        endpoint_url=environment.endpoint_url,
+        meter=InvocationMeter(),
+    )
+    clock, rng = SystemClock(), SystemRng()
+    engine = Engine(tables=store, objects=store.objects, clock=clock, rng=rng, settings=settings)
+    gateway = Gateway(engine, listener_from_env(environ), clock=clock, rng=rng)
+    await gateway.start()
+    health_port = int(environ.get(_PREFIX + "HEALTH_PORT", "8080"))
+    health = None
+    if health_port:
+        health = await asyncio.start_server(
+            lambda reader, writer: _answer_health(stopping, reader, writer), "0.0.0.0", health_port
+        )
+    print(json.dumps({"bootstrap_servers": gateway.bootstrap_servers, "pid": os.getpid()}), flush=True)
+    await stopping.wait()
+    await gateway.stop()
+    if health is not None:
+        health.close()
+
+
+def main() -> int:
+    """Run until told to stop; 2 where it cannot start, after one line that says why."""
+    log_as_json(lambda line: print(line, file=sys.stderr))
+    try:
+        asyncio.run(_serve(os.environ))
+    except KafkaError as error:
+        print(f"odradek: {error}", file=sys.stderr)
+        return 2
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
