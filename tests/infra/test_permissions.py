@@ -16,7 +16,13 @@ from odradek.engine.maintenance import MaintenanceReport
 from odradek.format.object_keys import segment_key
 from odradek.functions.environment import MAINTENANCE
 from odradek.model.group import JOIN_EPOCH, LEAVE_EPOCH, GroupHeartbeat
-from odradek.model.log import LATEST_TIMESTAMP, DeleteRecordsPartition, FetchPartition, ListOffsetsPartition
+from odradek.model.log import (
+    LATEST_TIMESTAMP,
+    DeleteRecordsPartition,
+    EpochEndPartition,
+    FetchPartition,
+    ListOffsetsPartition,
+)
 from odradek.model.topic_partition import OffsetAndMetadata, PartitionId, TopicPartition
 from odradek.ports.table import Check, Delete, Put, Update
 from odradek.ports.tables import TableOperation
@@ -154,6 +160,8 @@ async def work(world: World) -> None:
     await fetcher.list_offsets([ListOffsetsPartition("flights", 0, at) for at in (LATEST_TIMESTAMP, 1_700_000_000_000)])
     await fetcher.fetch([FetchPartition("", 0, 0, topic_id=topic.topic_id)])
 
+    await lead(world, admin, coordinator, producer, fetcher)
+
     places = [TopicPartition("flights", 0), TopicPartition("flights", 1)]
     member, epoch = "member-1", JOIN_EPOCH
     for _ in range(3):
@@ -182,6 +190,9 @@ async def work(world: World) -> None:
     merging = world.engine(MAINTENANCE, merge_rows_min=1, merge_delay_ms=0).maintenance
     await merging.run_partition(await admin.topics.resolve("flights"), 0, merged)
     assert merged.done["segments_merged"], merged
+    configs = {"cleanup.policy": "compact,delete", "min.cleanable.dirty.ratio": "0"}
+    await merging.run_partition(await admin.topics.alter_configs("flights", set=configs), 0, merged)
+    assert merged.done["segments_compacted"], merged
     world.clock.advance(10 * 24 * 3600)
     segment = segment_key(PartitionId(topic.topic_id, 0), 0, bytes(16))
     await world.objects.put(segment, [b"orphan"])
@@ -217,6 +228,21 @@ async def transactions(world: World) -> None:
     await coordinator.groups.delete(["transactional"])
     left = await Transactor(coordinator, "left").init(timeout_ms=1)
     await Transactor(producer, "left", True, left.producer_id, left.epoch).send("flights", 2, b"left")
+
+
+async def lead(world: World, admin: Engine, coordinator: Engine, producer: Engine, fetcher: Engine) -> None:
+    """A gateway leads a partition and dies; the functions show it, take over, and tell where its epoch ended."""
+    topic = await admin.topics.create("led", 1)
+    gateway = Engine(tables=world.store, objects=world.objects, clock=world.clock, rng=SeededRng(99), broker_id=5)
+    await gateway.leaders.register("gateway", 9092)
+    assert not (await produce(gateway, "led", 0, batch([b"gateway"]))).error
+    assert [broker.broker_id for broker in (await admin.leader_view([])).brokers] == [5]
+    assert (await coordinator.leader_view([topic])).leader_of(PartitionId(topic.topic_id, 0)) == (5, 1)
+    world.clock.advance(60)
+    assert not (await produce(producer, "led", 0, batch([b"fleet"]))).error
+    [ended] = await fetcher.epoch_end_offsets([EpochEndPartition("led", 0, 1)])
+    assert (ended.leader_epoch, ended.end_offset) == (1, 1)
+    assert len(await read_all(fetcher, "led", 0)) == 2
 
 
 @pytest.fixture(scope="module")
