@@ -152,6 +152,16 @@ def test_times_before_1970_survive(timestamp_ms: int) -> None:
     assert datetime_to_ms(read) == timestamp_ms
 
 
+@pytest.mark.parametrize("milliseconds", [-(2**63), -1, 0, 2**63 - 1])
+def test_a_duration_beyond_what_python_holds_is_clamped(milliseconds: int) -> None:
+    """The retention time of an OffsetCommit: group, generation, member, retention, no topics."""
+    body = b"\0\1g" + b"\xff" * 4 + b"\0\0" + milliseconds.to_bytes(8, "big", signed=True) + bytes(4)
+    retention: timedelta = decode_request(request_frame(ApiKey.OFFSET_COMMIT, 2, body)).message.retention_time
+    assert timedelta.min <= retention <= timedelta.max
+    if abs(milliseconds) < 2**32:
+        assert retention == timedelta(milliseconds=milliseconds)
+
+
 def test_a_value_that_its_field_cannot_hold_is_a_format_error() -> None:
     schema = response_schema(ApiKey.LIST_OFFSETS, 1)
     for topic in ({"name": "x" * 40_000}, {"name": "t", "partitions": [{"partition_index": 2**31}]}):

@@ -38,6 +38,7 @@ _NIL = b"\0" * 16
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MS_MIN = (datetime.min.replace(tzinfo=UTC) - _EPOCH) // timedelta(milliseconds=1)
 _MS_MAX = (datetime.max.replace(tzinfo=UTC) - _EPOCH) // timedelta(milliseconds=1)
+_TIMEDELTA_MS_MIN = timedelta.min // timedelta(milliseconds=1)  # a day less than the maximum, by magnitude
 _TIMEDELTA_MS_MAX = timedelta.max // timedelta(milliseconds=1)
 _KIO_ERROR_CODES = {code.value: code for code in KioErrorCode}
 
@@ -170,7 +171,7 @@ def _read_timedelta_i32(cursor: Cursor) -> timedelta:
 
 
 def _read_timedelta_i64(cursor: Cursor) -> timedelta:
-    return timedelta(milliseconds=max(-_TIMEDELTA_MS_MAX, min(read_int64(cursor), _TIMEDELTA_MS_MAX)))
+    return timedelta(milliseconds=max(_TIMEDELTA_MS_MIN, min(read_int64(cursor), _TIMEDELTA_MS_MAX)))
 
 
 def _read_datetime(cursor: Cursor) -> datetime | None:
