@@ -48,7 +48,7 @@ class Wanted:
     """What a reader wants of a log.
 
     Attributes:
-        max_bytes: stored bytes; the first batch, or stretch of a segment, is there however large.
+        max_bytes: from the start on, as stored; the first batch, or stretch of a segment, is there however large.
         piece_bytes: about the largest piece that a segment is cut into.
     """
 
@@ -126,7 +126,10 @@ def segment_pieces(
         return max(first + 1, bisect_right(bounds, bounds[first] + max_bytes) - 1)
 
     first = max(bisect_right(index.offsets, wanted.start_offset) - 1, 0)
-    stop = min(reach(first, wanted.max_bytes), max(bisect_left(index.offsets, wanted.end_offset), first + 1))
+    # What lies before the wanted offset in its stretch is read as well, but not answered.
+    before = bounds[first + 1] - bounds[first] if index.offsets[first] < wanted.start_offset else 0
+    stop = reach(first, wanted.max_bytes + before)
+    stop = min(stop, max(bisect_left(index.offsets, wanted.end_offset), first + 1))
     pieces: list[Piece] = []
     while first < stop:
         last = min(reach(first, wanted.piece_bytes), stop)
