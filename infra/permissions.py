@@ -25,7 +25,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 
-from odradek.format.item_keys import COUNTERS_PK, TRANSACTIONAL_IDS_PK
+from odradek.format.item_keys import BROKERS_PK, COUNTERS_PK, TRANSACTIONAL_IDS_PK
 from odradek.functions.environment import MAINTENANCE
 from odradek.protocol.api import FunctionName
 
@@ -101,6 +101,7 @@ PERMISSIONS: Mapping[str, Permissions] = {
     FunctionName.ADMIN.value: Permissions(
         (
             TableGrant(TableName.CATALOG, (GET, PUT, UPDATE, DELETE, CHECK)),
+            TableGrant(TableName.CATALOG, (QUERY,), partition_keys=(BROKERS_PK,)),
             TableGrant(TableName.LOG, (GET, PUT, UPDATE, DELETE)),
         )
     ),
