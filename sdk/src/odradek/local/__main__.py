@@ -1,7 +1,8 @@
 """`python -m odradek.local`: the embedded service as a process.
 
 Prints one JSON line when it is ready, `{"bootstrap_servers", "kafka" (with --kafka-port), "data_dir", "credentials",
-"pid"}`; with --log, then those of the functions. SIGTERM and SIGINT end it in order; SIGKILL loses nothing that was acknowledged.
+"pid"}`; with --log, then those of the functions. SIGTERM and SIGINT end it in order; SIGKILL loses nothing that was
+acknowledged.
 """
 
 from __future__ import annotations
