@@ -259,7 +259,11 @@ class FakeEngine:
         return [EpochEndResult(p.topic, p.partition, leader_epoch=p.leader_epoch, end_offset=40) for p in partitions]
 
     async def produce(
-        self, partitions: Sequence[ProducePartition], *, transactional_id: str | None = None
+        self,
+        partitions: Sequence[ProducePartition],
+        *,
+        transactional_id: str | None = None,
+        announces: bool = True,
     ) -> list[ProduceResult]:
         self.met("produce", partitions, transactional_id)
         return [ProduceResult(p.topic, p.partition, base_offset=7, topic_id=p.topic_id) for p in partitions]

@@ -30,7 +30,7 @@ def test_every_supported_api_has_a_handler_and_no_other() -> None:
         (request_frame(3, 9, b"")[:13], 400, ErrorCode.INVALID_REQUEST),
         (request_frame(999, 0, b""), 404, ErrorCode.UNSUPPORTED_VERSION),
         (request_frame(7, 0, b""), 404, ErrorCode.UNSUPPORTED_VERSION),  # ControlledShutdown
-        (request_frame(26, 0, b""), 404, ErrorCode.UNSUPPORTED_VERSION),  # EndTxn, not served yet
+        (request_frame(27, 0, b""), 404, ErrorCode.UNSUPPORTED_VERSION),  # WriteTxnMarkers, of brokers among themselves
         (request_frame(3, 99, b""), 400, ErrorCode.UNSUPPORTED_VERSION),
         (request_frame(0, 2, b""), 400, ErrorCode.UNSUPPORTED_VERSION),
         (request_frame(3, 1, b"\0\0"), 400, ErrorCode.INVALID_REQUEST),
