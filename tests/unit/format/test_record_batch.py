@@ -89,6 +89,7 @@ def code_of(action: Callable[[], object]) -> ErrorCode:
         (batch(attributes=7), ErrorCode.UNSUPPORTED_COMPRESSION_TYPE),
         (batch(attributes=0x08), ErrorCode.INVALID_TIMESTAMP),
         (batch(attributes=0x20), ErrorCode.INVALID_RECORD),
+        (batch(attributes=0x40), ErrorCode.INVALID_RECORD),
         (batch(record_count=0), ErrorCode.INVALID_RECORD),
         (batch(record_count=-1), ErrorCode.INVALID_RECORD),
         (batch(record_count=2), ErrorCode.INVALID_RECORD),

@@ -28,8 +28,8 @@ def validate_batches(buf: Buffer, *, max_message_bytes: int) -> list[tuple[int, 
         MESSAGE_TOO_LARGE: a batch larger than `max_message_bytes`.
         UNSUPPORTED_COMPRESSION_TYPE: a reserved compression code.
         INVALID_TIMESTAMP: the batch claims LogAppendTime, which only a log sets.
-        INVALID_RECORD: no batch at all, a count that disagrees with the offsets or the size, a control batch,
-            a producer id without epoch or sequence.
+        INVALID_RECORD: no batch at all, a count that disagrees with the offsets or the size, a control batch, a delete
+            horizon, a producer id without epoch or sequence.
     """
     if not len(buf):
         raise FormatError("a produce request must carry at least one record batch", ErrorCode.INVALID_RECORD)
@@ -56,6 +56,8 @@ def _check_fields(header: BatchHeader) -> None:
         raise FormatError(f"compression code {compression} is not known", ErrorCode.UNSUPPORTED_COMPRESSION_TYPE)
     if header.is_control:
         raise _invalid("clients may not write control batches")
+    if header.delete_horizon_ms is not None:
+        raise _invalid("only compaction gives a batch a delete horizon")
     if header.timestamp_type is TimestampType.LOG_APPEND_TIME:
         raise FormatError("a producer may not set LogAppendTime", ErrorCode.INVALID_TIMESTAMP)
     count = header.record_count
