@@ -1,0 +1,134 @@
+"""What stock admin clients ask through the Kafka port."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import odradek
+import pytest
+from odradek.local import ThreadedService
+
+from tests.support import kafka_port as port
+from tests.support.kafka_port import Message
+
+
+@pytest.fixture(scope="module")
+def service() -> Iterator[ThreadedService]:
+    with port.kafka_service() as service:
+        yield service
+
+
+def test_confluent_kafka(service: ThreadedService) -> None:
+    from confluent_kafka import ConsumerGroupTopicPartitions, KafkaException, TopicPartition
+    from confluent_kafka.admin import (
+        AdminClient,
+        AlterConfigOpType,
+        ConfigEntry,
+        ConfigResource,
+        NewPartitions,
+        NewTopic,
+        OffsetSpec,
+    )
+
+    servers = service.kafka_bootstrap_servers
+    admin = AdminClient({"bootstrap.servers": servers})
+    admin.create_topics([NewTopic("orders", 3, 1, config={"retention.ms": "1000000"})])["orders"].result(10)
+    with pytest.raises(KafkaException, match="TOPIC_ALREADY_EXISTS"):
+        admin.create_topics([NewTopic("orders", 3, 1)])["orders"].result(10)
+    admin.create_partitions([NewPartitions("orders", 4)])["orders"].result(10)
+    found = admin.list_topics("orders", timeout=10)
+    assert len(found.topics["orders"].partitions) == 4
+    [broker] = found.brokers.values()
+    assert f"{broker.host}:{broker.port}" == servers
+    cluster = admin.describe_cluster().result(10)
+    assert [f"{node.host}:{node.port}" for node in cluster.nodes] == [servers]
+
+    change = ConfigEntry("retention.ms", "2000000", incremental_operation=AlterConfigOpType.SET)
+    resource = ConfigResource(ConfigResource.Type.TOPIC, "orders", incremental_configs=[change])
+    admin.incremental_alter_configs([resource])[resource].result(10)
+    plain = ConfigResource(ConfigResource.Type.TOPIC, "orders")
+    assert admin.describe_configs([plain])[plain].result(10)["retention.ms"].value == "2000000"
+
+    port.confluent_produce(servers, "orders", [Message(None, b"%d" % i) for i in range(10)], 2)
+    place = TopicPartition("orders", 2)
+    for spec, offset in ((OffsetSpec.earliest(), 0), (OffsetSpec.latest(), 10), (OffsetSpec.for_timestamp(0), 0)):
+        assert admin.list_offsets({place: spec})[place].result(10).offset == offset
+
+    place_at = TopicPartition("orders", 2, 4)
+    group = ConsumerGroupTopicPartitions("auditors", [place_at])
+    admin.alter_consumer_group_offsets([group])["auditors"].result(10)
+    listed = admin.list_consumer_group_offsets([ConsumerGroupTopicPartitions("auditors")])["auditors"].result(10)
+    assert [(each.topic, each.partition, each.offset) for each in listed.topic_partitions] == [("orders", 2, 4)]
+    groups = admin.list_consumer_groups().result(10)
+    assert ("auditors", groups.errors) in [(each.group_id, []) for each in groups.valid]
+    assert admin.describe_consumer_groups(["auditors"])["auditors"].result(10).state.name == "EMPTY"
+    admin.delete_consumer_groups(["auditors"])["auditors"].result(10)
+    admin.delete_topics(["orders"])["orders"].result(10)
+    assert "orders" not in admin.list_topics(timeout=10).topics
+
+
+def test_kafka_python(service: ThreadedService) -> None:
+    from kafka import KafkaAdminClient, KafkaConsumer, TopicPartition
+    from kafka.admin import NewTopic
+
+    servers = service.kafka_bootstrap_servers
+    admin = KafkaAdminClient(bootstrap_servers=servers)
+    try:
+        admin.create_topics([NewTopic("python", 2, 1)])
+        assert "python" in admin.list_topics()
+        port.python_produce(servers, "python", [Message(None, b"a"), Message(None, b"b")], 1)
+        consumer = KafkaConsumer(bootstrap_servers=servers, group_id="python-readers", enable_auto_commit=False)
+        place = TopicPartition("python", 1)
+        consumer.assign([place])
+        assert consumer.beginning_offsets([place]) == {place: 0}
+        assert consumer.end_offsets([place]) == {place: 2}
+        assert consumer.offsets_for_times({place: 0})[place].offset == 0
+        consumer.seek(place, 1)
+        [record] = next(iter(consumer.poll(timeout_ms=10_000).values()))
+        assert (record.offset, record.value) == (1, b"b")
+        consumer.commit()
+        assert consumer.committed(place) == 2
+        consumer.close()
+        admin.delete_topics(["python"])
+        assert "python" not in admin.list_topics()
+    finally:
+        admin.close()
+
+
+async def test_aiokafka(service: ThreadedService) -> None:
+    from aiokafka.admin import AIOKafkaAdminClient, NewTopic
+
+    admin = AIOKafkaAdminClient(bootstrap_servers=service.kafka_bootstrap_servers)
+    await admin.start()
+    try:
+        await admin.create_topics([NewTopic("aio", 2, 1)])
+        assert "aio" in await admin.list_topics()
+        await admin.delete_topics(["aio"])
+        assert "aio" not in await admin.list_topics()
+    finally:
+        await admin.close()
+
+
+def test_offsets_of_a_group_can_be_deleted_while_nobody_reads_the_topic(service: ThreadedService) -> None:
+    """OffsetDelete, which confluent-kafka does not offer in Python: asked by frame."""
+    from odradek.dispatcher.answer import build
+    from odradek.protocol.api import ApiKey
+    from odradek.protocol.frame import decode_response, encode_request, request_schema, response_schema
+
+    from tests.support.raw_kafka import RawConnection
+
+    with odradek.Admin(**service.client_config) as admin:
+        admin.create_topics([odradek.NewTopic("gone", 1)])
+        admin.alter_consumer_group_offsets("deleters", {odradek.TopicPartition("gone", 0): 3})
+    fields: dict[str, Any] = {
+        "group_id": "deleters",
+        "topics": [{"name": "gone", "partitions": [{"partition_index": 0}, {"partition_index": 9}]}],
+    }
+    with RawConnection(service.kafka_bootstrap_servers) as connection:
+        request = build(request_schema(ApiKey.OFFSET_DELETE, 0), fields)
+        connection.send(encode_request(request, correlation_id=9, client_id="tests"))
+        answer = decode_response(connection.receive(), response_schema(ApiKey.OFFSET_DELETE, 0), correlation_id=9)
+    assert [p.error_code for p in answer.topics[0].partitions] == [0, 3]
+    with odradek.Admin(**service.client_config) as admin:
+        assert admin.list_consumer_group_offsets("deleters") == {}
