@@ -19,6 +19,7 @@ from odradek.local import FunctionLimits, LocalService
 from odradek.local.server import FunctionUrlServer
 from odradek.local.service import _listen
 from odradek.protocol.api import ApiKey, FunctionName
+from odradek.settings import Settings
 
 from tests.support.engine import batch
 from tests.support.function_calls import decode, frame
@@ -208,3 +209,33 @@ async def test_lambdas_own_errors(service: LocalService) -> None:
     status, document = await lambda_answer(Stuck(huge), service)
     assert status == 502
     assert document["Message"].startswith("Response payload size exceeded")
+
+
+async def test_maintenance_runs_in_the_background_and_ends_with_the_service(tmp_path: Path) -> None:
+    lines: list[dict[str, Any]] = []
+    swept = asyncio.Event()
+
+    def write_line(line: str) -> None:
+        lines.append(json.loads(line))
+        if "sweeps" in lines[-1]:
+            swept.set()
+
+    settings = Settings(maintenance_interval_ms=10)
+    async with LocalService(tmp_path, settings=settings, write_line=write_line, synchronous="NORMAL") as service:
+        await create_topic(service, "t")
+        await produce(service, "t", batch([b"x"]))
+        await asyncio.wait_for(swept.wait(), 60)
+        assert (await fetch(service, "t", 0)).high_watermark == 1
+        before = asyncio.all_tasks()
+    assert [line for line in lines if line.get("finished") and not line["failures"]]
+    assert all(task.done() for task in before if task is not asyncio.current_task())
+
+
+async def test_an_interval_of_zero_runs_no_maintenance(tmp_path: Path) -> None:
+    before = len(asyncio.all_tasks())
+    settings = [Settings(maintenance_interval_ms=0), Settings(maintenance_interval_ms=60_000)]
+    tasks = []
+    for each in settings:
+        async with LocalService(tmp_path, settings=each, synchronous="NORMAL"):
+            tasks.append(len(asyncio.all_tasks()) - before)
+    assert tasks[1] == tasks[0] + 1

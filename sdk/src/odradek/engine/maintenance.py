@@ -97,7 +97,7 @@ class Maintenance:
     async def run(self) -> MaintenanceReport:
         """One pass. Raises StoreUnavailable, OutcomeUnknown, KafkaError: run it again."""
         report = MaintenanceReport()
-        await self._finish_deletions(report)
+        await self.finish_deletions(report)
         if self._upkeeps:
             slots = asyncio.Semaphore(self._settings.maintenance_parallelism)
             await asyncio.gather(
@@ -143,16 +143,18 @@ class Maintenance:
         async with slots:
             await self.run_partition(topic, number, report)
 
-    async def _finish_deletions(self, report: MaintenanceReport) -> None:
+    async def finish_deletions(self, report: MaintenanceReport) -> None:
+        """Remove what is left of deleted topics. Raises StoreError, FormatError: call it again."""
         for row in await self._catalog.query(DELETED_TOPICS_PK):
             topic_id = UUID(row.key.sk)
             for number in range(attribute(row.item, "n", int)):
                 report.done["items_removed"] += await self._index.delete_items(PartitionId(topic_id, number))
-            report.done["objects_removed"] += await self._delete_prefix(topic_prefix(PartitionId(topic_id, 0)))
+            report.done["objects_removed"] += await self.delete_prefix(topic_prefix(PartitionId(topic_id, 0)))
             await self._catalog.delete(Delete(row.key))
             report.done["topics_removed"] += 1
 
-    async def _delete_prefix(self, prefix: str) -> int:
+    async def delete_prefix(self, prefix: str) -> int:
+        """Delete all objects under a prefix; returns how many. Raises StoreError: call it again."""
         count = 0
         while infos := await self._objects.list(prefix, limit=_OBJECTS_AT_ONCE):
             await self._objects.delete([info.key for info in infos])

@@ -118,6 +118,11 @@ class MaintenanceLeases:
             return lease if await self._is_ours(lease) else None
         return lease
 
+    async def is_clean(self, partition: PartitionId) -> bool:
+        """Whether nobody holds the lease and its last holder left nothing behind. Raises StoreUnavailable."""
+        item = await self._log.get(lease_key(partition))
+        return item is None or (attribute(item, "h", bytes) == _NOBODY and _is_clean(item))
+
     async def renew(self, lease: MaintenanceLease) -> MaintenanceLease:
         """Hold on to it. Raises LeaseLost, StoreUnavailable."""
         renewed = replace(lease, expires_ms=self._clock.now_ms() + self._settings.maintenance_lease_ms)

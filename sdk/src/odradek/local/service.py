@@ -122,6 +122,11 @@ class LocalService:
             )
         return self._gateway.bootstrap_servers
 
+    @property
+    def kafka_connections(self) -> int:
+        """How many Kafka clients are connected."""
+        return 0 if self._gateway is None else self._gateway.connection_count
+
     async def dispatch(self, function: FunctionName, frame: bytes) -> bytes:
         """A frame straight to the dispatcher, without HTTP: what client.transport.InProcessTransport takes.
 
@@ -167,6 +172,7 @@ class LocalService:
             if self._kafka is not None:
                 gateway = Gateway(engine, self._kafka, clock=self._clock, rng=SystemRng())
                 self._gateway = await gateway.start()
+            self._maintain(engine)
         except BaseException:
             await self.stop()
             raise
@@ -198,8 +204,28 @@ class LocalService:
         )
         await self._server.start(listener)
 
+    def _maintain(self, engine: Engine) -> None:
+        """Call the maintenance function every `maintenance_interval_ms`."""
+        handler = MaintenanceHandler(
+            engine.maintenance,
+            clock=self._clock,
+            meter=self.meter,
+            cluster_id=self.settings.cluster_id,
+            write_line=self._write_line,
+        )
+        self._maintenance = MaintenanceLoop(
+            handler,
+            interval_ms=self.settings.maintenance_interval_ms,
+            clock=self._clock,
+            memory_limit_in_mb=self._limits.memory_mb,
+        )
+        self._maintenance.start()
+
     async def stop(self) -> None:
-        """Stop listening, then close the store. May be repeated."""
+        """Stop maintenance and listening, then close the store. May be repeated."""
+        maintenance, self._maintenance = self._maintenance, None
+        if maintenance is not None:
+            await maintenance.stop()
         gateway, self._gateway = self._gateway, None
         if gateway is not None:
             await gateway.stop()
