@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
+import asyncio
 import io
 import json
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from types import SimpleNamespace
 
 import odradek
 import pytest
 from odradek.cli import run
+from odradek.local import LocalService
+from odradek.model.log import ProducePartition
+from odradek.settings import Settings
+
+from tests.support.engine import batch
 
 Cli = Callable[..., tuple[int, str, str]]
 
@@ -118,9 +125,55 @@ def test_wrong_usage_says_so(cli: Cli) -> None:
 
 
 @pytest.mark.parametrize(
-    "command", [(), ("local",), ("topics",), ("topics", "create"), ("produce",), ("consume",), ("groups",), ("demo",)]
+    "command",
+    [(), ("local",), ("topics",), ("topics", "create"), ("produce",), ("consume",), ("groups",), ("demo",), ("audit",)],
 )
 def test_help_is_there_for_every_command(cli: Cli, command: tuple[str, ...]) -> None:
     code, shown, _ = cli(*command, "--help")
     assert code == 0
     assert "Usage" in shown
+
+
+def test_audit_of_a_running_service_reads_only(cli: Cli, service: object) -> None:
+    cli("topics", "create", "audited")
+    cli("produce", "audited", stdin=b"1\n2\n")
+    data_dir = str(service.data_dir)  # type: ignore[attr-defined]
+    code, shown, _ = cli("audit", "--data-dir", data_dir)
+    assert code == 0
+    assert "clean" in shown
+    code, shown, _ = cli("audit", "--data-dir", data_dir, "--fast", "-f", "json")
+    report = json.loads(shown)
+    assert (code, report["clean"], report["findings"]) == (0, True, [])
+    assert report["checked"]["topics"] >= 1
+    code, _, said = cli("audit", "--data-dir", data_dir, "--repair")
+    assert code == 2
+    assert said.startswith("odradek: cannot audit: ")
+    assert cli("consume", "audited")[1].split() == ["1", "2"]
+
+
+def test_audit_names_what_is_missing_and_a_repair_does_not_make_it_up(cli: Cli, tmp_path: Path) -> None:
+    async def fill() -> None:
+        async with LocalService(tmp_path, synchronous="NORMAL", settings=Settings(item_bytes_max=0)) as service:
+            await service.engine.topics.create("t")
+            [result] = await service.engine.produce([ProducePartition("t", 0, batch([b"x"]))])
+            assert not result.error
+
+    asyncio.run(fill())
+    [stored] = (tmp_path / "objects" / "wal").glob("*/*")
+    stored.unlink()
+    for options in ((), ("--repair",)):
+        code, shown, _ = cli("audit", "--data-dir", str(tmp_path), *options)
+        assert code == 1
+        assert "missing" in shown
+        assert "t-0" in shown
+        assert stored.name in shown
+
+
+def test_audit_of_no_store_says_so(cli: Cli, tmp_path: Path) -> None:
+    code, out, said = cli("audit", "--data-dir", str(tmp_path))
+    assert (code, out) == (2, "")
+    assert "--data-dir" in said
+    assert said.count("\n") == 1
+    code, _, said = cli("audit", "--bucket", "b", "--log-table", "l")
+    assert code == 2
+    assert "--groups-table, --catalog-table" in said

@@ -6,6 +6,7 @@ from typing import Annotated
 
 import typer
 
+from odradek.cli.audit import audit
 from odradek.cli.demo_command import demo
 from odradek.cli.groups import groups
 from odradek.cli.local_command import local
@@ -47,4 +48,5 @@ app.command()(produce)
 app.command()(consume)
 app.add_typer(groups, name="groups")
 app.add_typer(users, name="users")
+app.command()(audit)
 app.command()(demo)

@@ -18,6 +18,7 @@ from odradek.engine.orphans import Orphans
 from odradek.engine.sweep import Sweep
 from odradek.engine.topic_configs import TopicConfig
 from odradek.engine.topics import Topics
+from odradek.errors import FormatError
 from odradek.model.topic import Topic
 from odradek.model.topic_partition import PartitionId
 from odradek.settings import Settings
@@ -45,7 +46,7 @@ class Repair:
         self._settings = settings
 
     async def run(self) -> AuditReport:
-        """Audit, repair, audit: the last report, with what was repaired. Raises StoreError, KafkaError, FormatError."""
+        """Audit, repair, audit: the last report, with what was repaired. Raises StoreError, KafkaError."""
         found = await self._audit.run()
         done = MaintenanceReport()
         await self._maintenance.finish_deletions(done)
@@ -54,8 +55,10 @@ class Repair:
             for number in range(topic.partition_count):
                 if found.pending["orphans"] or f"{topic.name}-{number}" in orphaned:
                     await self._collect_orphans(topic, number, done)
-        # A damaged partition may hide what it refers to: the sweep reads it too, and ends there before it deletes.
-        await self._sweep.run(done.done)
+        try:
+            await self._sweep.run(done.done)
+        except FormatError:
+            pass  # what a damaged partition needs cannot be told: nothing was deleted; the audit names the damage
         for topic_id in await self._audit.leftover_topics():
             done.done["objects_removed"] += await self._maintenance.delete_prefix(f"{TOPICS_PREFIX}{topic_id}/")
         report = await self._audit.run()
@@ -72,7 +75,7 @@ class Repair:
         try:
             await self._orphans.collect(held)
             clean = True
-        except LeaseLost:
-            return
+        except (LeaseLost, FormatError):
+            return  # as in maintenance: the audit that follows says what is left, and why
         finally:
             await self._leases.release(held.lease, clean=clean)

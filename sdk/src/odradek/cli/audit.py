@@ -1,0 +1,155 @@
+"""`odradek audit`: whether a store is whole. It opens the store itself; the functions are not asked.
+
+Exit codes: 0 clean, 1 findings, 2 it could not run. An embedded store is opened read-only beside the service that
+writes it; a repair needs it alone. On AWS it may be repaired while it is at work.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import sys
+from enum import StrEnum
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+
+from odradek.cli.connection import DEFAULT_DATA_DIR, DataDir
+from odradek.errors import ErrorCode, KafkaError, OdradekError, StoreUnavailable
+from odradek.settings import Settings
+
+if TYPE_CHECKING:
+    from odradek.adapters.aws import AwsStore
+    from odradek.adapters.embedded import EmbeddedStore
+    from odradek.engine.audit_decisions import AuditReport
+
+
+class Format(StrEnum):
+    """How the report is printed."""
+
+    TABLE = "table"
+    JSON = "json"
+
+
+def audit(
+    data_dir: DataDir = DEFAULT_DATA_DIR,
+    bucket: Annotated[
+        str, typer.Option(envvar="ODRADEK_BUCKET", help="Audit a store on AWS: its bucket; needs the tables too.")
+    ] = "",
+    log_table: Annotated[str, typer.Option(envvar="ODRADEK_LOG_TABLE", help="AWS: name of the log table.")] = "",
+    groups_table: Annotated[
+        str, typer.Option(envvar="ODRADEK_GROUPS_TABLE", help="AWS: name of the groups table.")
+    ] = "",
+    catalog_table: Annotated[
+        str, typer.Option(envvar="ODRADEK_CATALOG_TABLE", help="AWS: name of the catalog table.")
+    ] = "",
+    region: Annotated[str, typer.Option(envvar="AWS_REGION", help="AWS: region.")] = "",
+    endpoint_url: Annotated[
+        str, typer.Option(envvar="ODRADEK_ENDPOINT_URL", help="Where S3 and DynamoDB are, instead of AWS.")
+    ] = "",
+    fast: Annotated[bool, typer.Option("--fast", help="Existence and lengths only, not every byte.")] = False,
+    strict: Annotated[
+        bool, typer.Option("--strict", help="What the next maintenance would remove is a finding too.")
+    ] = False,
+    repair: Annotated[
+        bool, typer.Option("--repair", help="Remove what is provably not needed, then audit again.")
+    ] = False,
+    format: Annotated[Format, typer.Option("--format", "-f", help="How to print the report.")] = Format.TABLE,
+) -> int:
+    """Check that everything in the log can be read, and that nothing is stored that nobody needs.
+
+    Exit code 0: clean, 1: findings, 2: it could not run.
+
+    Example: [bold]odradek audit --data-dir ./data[/bold]
+    """
+    try:
+        if bucket:
+            tables = {"log": log_table, "groups": groups_table, "catalog": catalog_table}
+            missing = [f"--{name}-table" for name, value in tables.items() if not value]
+            if missing:
+                raise KafkaError(ErrorCode.INVALID_CONFIG, f"a store on AWS has three tables: {', '.join(missing)}?")
+            store = _open_aws(tables, bucket, region, endpoint_url)
+        else:
+            store = _open_embedded(str(data_dir), writes=repair)
+        report = asyncio.run(_audit(store, fast=fast, strict=strict, repair=repair))
+    except OdradekError as error:
+        print(f"odradek: cannot audit: {error}", file=sys.stderr)
+        return 2
+    if format is Format.JSON:
+        print(json.dumps(as_json(report), indent=2))
+    else:
+        _print_table(report)
+    return 0 if report.is_clean else 1
+
+
+def _open_aws(tables: dict[str, str], bucket: str, region: str, endpoint_url: str) -> AwsStore:
+    from odradek.adapters.aws import open_aws
+
+    return open_aws(
+        region=region or None,
+        log_table=tables["log"],
+        groups_table=tables["groups"],
+        catalog_table=tables["catalog"],
+        bucket=bucket,
+        endpoint_url=endpoint_url or None,
+    )
+
+
+def _open_embedded(data_dir: str, *, writes: bool) -> EmbeddedStore:
+    from odradek.adapters.embedded import open_embedded
+    from odradek.adapters.embedded.store import DATABASE_NAME
+
+    if not os.path.exists(os.path.join(data_dir, DATABASE_NAME)):
+        raise StoreUnavailable(
+            f"{data_dir} is not the folder of an embedded service: name it with --data-dir, "
+            "or name a store on AWS with --bucket"
+        )
+    return open_embedded(data_dir, read_only=not writes)
+
+
+async def _audit(store: EmbeddedStore | AwsStore, *, fast: bool, strict: bool, repair: bool) -> AuditReport:
+    from odradek.adapters.system import SystemClock, SystemRng
+    from odradek.engine.audit_store import audit_store
+    from odradek.engine.engine import Engine
+
+    async with store:
+        engine = Engine(
+            tables=store,
+            objects=store.objects,
+            clock=SystemClock(),
+            rng=SystemRng(),
+            settings=Settings.from_env(os.environ),
+        )
+        return await audit_store(engine, store, fast=fast, strict=strict, repair=repair)
+
+
+def as_json(report: AuditReport) -> dict[str, Any]:
+    """The report as plain data."""
+    return {
+        "clean": report.is_clean,
+        "findings": [
+            {"kind": finding.kind.value, "place": finding.place, "detail": finding.detail}
+            for finding in report.findings
+        ],
+        "pending": {name: count for name, count in sorted(report.pending.items()) if count},
+        "checked": dict(sorted(report.checked.items())),
+        "repaired": {name: count for name, count in sorted(report.repaired.items()) if count},
+    }
+
+
+def _print_table(report: AuditReport) -> None:
+    console = Console(highlight=False, soft_wrap=True)
+    if report.findings:
+        table = Table("finding", "where", "what", box=None)
+        for finding in report.findings:
+            table.add_row(finding.kind.value, escape(finding.place), escape(finding.detail))
+        console.print(table)
+    for title, counts in (("repaired", report.repaired), ("pending", report.pending), ("checked", report.checked)):
+        if any(counts.values()):
+            shown = ", ".join(f"{count} {name.replace('_', ' ')}" for name, count in sorted(counts.items()) if count)
+            console.print(f"{title}: {shown}")
+    console.print("[green]clean[/green]" if report.is_clean else f"[red]{len(report.findings)} findings[/red]")
