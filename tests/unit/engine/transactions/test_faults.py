@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from odradek.engine.engine import Engine
-from odradek.errors import KafkaError
+from odradek.errors import KafkaError, OutcomeUnknown
 from odradek.model.group import JOIN_EPOCH, LEAVE_EPOCH, GroupHeartbeat
 from odradek.model.log import ProducePartition
 from odradek.model.topic_partition import PartitionId
@@ -146,6 +146,27 @@ async def test_a_commit_without_an_answer_is_found_by_the_repeated_request(fault
     assert await values(engine, "a") == [b"before", b"new"]
     await producer.commit()
     assert await values(engine, "a") == [b"before", b"new"]
+
+
+async def test_a_commit_that_was_applied_is_told_so_although_its_producer_was_fenced_meanwhile() -> None:
+    store, engine, producer = await prepared(bumps=True)
+    await producer.send("a", 0, b"new")
+    before = (producer.producer_id, producer.epoch)
+    inner = store.tables.across._port
+
+    class TakenOver:
+        async def transact(self, operations: Any) -> None:
+            await inner.transact(operations)
+            store.tables.across._port = inner
+            await Transactor(store.engine(1)).init()
+            raise OutcomeUnknown("the answer was lost")
+
+    store.tables.across._port = TakenOver()
+    await producer.commit()
+    assert (producer.producer_id, producer.epoch) == (before[0], before[1] + 1)  # not what the other one was given
+    assert await values(engine, "a") == [b"before", b"new"]
+    with pytest.raises(KafkaError, match="PRODUCER_FENCED"):
+        await producer.send("a", 0, b"zombie")
 
 
 async def test_a_late_commit_of_a_fenced_producer_does_nothing() -> None:
