@@ -7,8 +7,9 @@ Tags stand in the header of flexible versions only (KIP-482); the response heade
 a client can read the answer before it knows what the server speaks (KIP-511).
 
 Whatever the bytes, decoding ends in a message or in FormatError. A frame is used up: trailing bytes are malformed. The
-one exception is a librdkafka that asks for the metadata of all topics (version 9 and up): it writes the null of the
-topics as four bytes where one is due (its issue 5049), which leaves three bytes at the end.
+exceptions are two of librdkafka's: for the metadata of all topics (version 9 and up) it writes the null of the topics as
+four bytes where one is due (its issue 5049), which leaves three at the end; and after AlterUserScramCredentials it writes
+one empty set of tags too many.
 """
 
 from __future__ import annotations
@@ -157,7 +158,8 @@ def decode_request(frame: Buffer, header: RequestHeader | None = None) -> Reques
     schema = request_schema(header.api_key, header.api_version)
     cursor = Cursor(frame, header.body_position)
     message = read_message(cursor, schema)
-    if not _is_librdkafka_all_topics(header, message, cursor.end - cursor.at):
+    left = cursor.end - cursor.at
+    if not (_is_librdkafka_all_topics(header, message, left) or _is_librdkafka_users(header, cursor)):
         _require_end(cursor)
     return Request(ApiKey(header.api_key), header.api_version, header.correlation_id, header.client_id, message)
 
@@ -253,6 +255,14 @@ def _is_librdkafka_all_topics(header: RequestHeader, message: Any, trailing_byte
         and header.api_version >= 9
         and message.topics is None
         and trailing_bytes == _LIBRDKAFKA_METADATA_TRAILING_BYTES
+    )
+
+
+def _is_librdkafka_users(header: RequestHeader, cursor: Cursor) -> bool:
+    return (
+        header.api_key == ApiKey.ALTER_USER_SCRAM_CREDENTIALS
+        and cursor.end - cursor.at == 1
+        and cursor.buffer[cursor.at] == 0
     )
 
 
