@@ -36,6 +36,9 @@ PARTITIONS_PER_TOPIC_MAX = 10_000
 TOPICS_PER_REQUEST_MAX = 1_000
 HEADERS_PER_RECORD_MAX = 10_000
 DECOMPRESSED_BATCH_BYTES_MAX = 256 * 1024 * 1024  # a decompression bomb is refused by this
+REQUEST_BATCHES_PER_PARTITION_MAX = 1_000  # clients send one; each is an entry of the head's tail until it is spilled
+SPILL_ENTRIES_MAX = 250  # entries that one index row takes from a head
+PRODUCERS_IN_HEAD_MAX = 500
 TRANSACTION_PLACES_MAX = TABLE_TRANSACTION_ITEMS_MAX - 1  # partitions and offsets of a transaction; one item is its row
 TRANSACTION_BATCHES_PER_PARTITION_MAX = 1_000
 TRANSACTION_BATCHES_MAX = 20_000
@@ -43,6 +46,19 @@ TRANSACTION_BATCHES_MAX = 20_000
 assert MESSAGE_BYTES_MAX > 1_048_588, "Kafka's default max.message.bytes must fit one function call"
 assert FUNCTION_BINARY_BYTES_MAX * 4 // 3 + FUNCTION_EVENT_OVERHEAD_BYTES <= FUNCTION_PAYLOAD_BYTES_MAX, (
     "a full frame in base64 must fit the payload"
+)
+assert MESSAGE_BYTES_MAX < TCP_FRAME_BYTES_MAX, "what a function takes a gateway takes too"
+assert PARTITIONS_PER_TOPIC_MAX * 64 < FUNCTION_BINARY_BYTES_MAX, "the metadata of the largest topic fits an answer"
+assert TOPICS_PER_REQUEST_MAX * (TOPIC_NAME_LENGTH_MAX + 128) < FUNCTION_BINARY_BYTES_MAX, (
+    "an answer about the most topics, of one partition each, fits"
+)
+assert REQUEST_BATCHES_PER_PARTITION_MAX * 64 < TABLE_ITEM_BYTES_MAX // 4, (
+    "a head takes a request's tail entries beside those that are there"
+)
+assert SPILL_ENTRIES_MAX * 64 < TABLE_ITEM_BYTES_MAX, "an index row fits an item"
+assert SPILL_ENTRIES_MAX <= 300, "one update removes at most 300 elements of a list (ports/table.py)"
+assert PRODUCERS_IN_HEAD_MAX * (40 + 18 * PRODUCER_BATCHES_REMEMBERED) < TABLE_ITEM_BYTES_MAX // 4, (
+    "a head takes the producers beside its tail"
 )
 assert TRANSACTION_BATCHES_PER_PARTITION_MAX * 64 < TABLE_ITEM_BYTES_MAX // 4, (
     "a head takes a transaction's tail entries beside those that are there"

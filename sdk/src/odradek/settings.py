@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, fields
 from typing import Any
 
 from odradek.errors import ErrorCode, KafkaError
-from odradek.limits import MESSAGE_BYTES_MAX, TABLE_WRITE_UNIT_BYTES
+from odradek.limits import MESSAGE_BYTES_MAX, PRODUCERS_IN_HEAD_MAX, SPILL_ENTRIES_MAX, TABLE_WRITE_UNIT_BYTES
 
 ENV_PREFIX = "ODRADEK_"
 
@@ -91,8 +91,9 @@ class Settings:
                 ErrorCode.INVALID_CONFIG,
                 f"message_bytes_max must be between 1 and {MESSAGE_BYTES_MAX}, not {self.message_bytes_max}",
             )
-        if self.spill_entries < 1 or self.producers_in_head_max < 1:
-            raise KafkaError(ErrorCode.INVALID_CONFIG, "spill_entries and producers_in_head_max must be at least 1")
+        for name, limit in (("spill_entries", SPILL_ENTRIES_MAX), ("producers_in_head_max", PRODUCERS_IN_HEAD_MAX)):
+            if not 1 <= getattr(self, name) <= limit:
+                raise KafkaError(ErrorCode.INVALID_CONFIG, f"{name} must be between 1 and {limit}")
         if self.sweep_horizon_ms <= self.transaction_timeout_ms_max + self.request_timeout_ms:
             raise KafkaError(
                 ErrorCode.INVALID_CONFIG,

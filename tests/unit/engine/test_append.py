@@ -7,6 +7,7 @@ import asyncio
 import pytest
 from odradek.errors import ErrorCode
 from odradek.format.item_keys import HEAD_SK, partition_pk
+from odradek.limits import REQUEST_BATCHES_PER_PARTITION_MAX
 from odradek.model.log import ProducePartition
 from odradek.model.topic_partition import PartitionId
 from odradek.ports.table import Key, Set, Update
@@ -338,3 +339,26 @@ async def test_an_append_to_a_deleted_topic_is_refused_though_the_row_is_still_c
     await admin.topics.delete("t")
     result = await produce(writer, "t", 0, batch([b"b"]))
     assert result.error is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+
+
+async def test_a_request_of_too_many_batches_is_refused_whole(store: Store) -> None:
+    many = batch([b"x"]) * (REQUEST_BATCHES_PER_PARTITION_MAX + 1)
+    result = await produce(store.engine(), "t", 0, many)
+    assert result.error is ErrorCode.INVALID_RECORD
+    assert store.log.calls == []
+
+
+async def test_a_head_without_room_is_spilled_and_takes_the_append(store: Store) -> None:
+    """Spills failed while requests of many batches came: no append could succeed, and so none could spill."""
+    key, item = await head_item(store)
+    engine = store.engine()
+    await produce(engine, "t", 0, batch([b"first"]))
+    _, item = await head_item(store)
+    [entry] = item["t"]
+    fill = [entry[:-8] + i.to_bytes(8, "big") for i in range(6_300)]
+    await store.log.update(Update(key, (Set(("t",), [*item["t"], *fill]), Set(("no",), 6_301))))
+    many = batch([b"x"]) * REQUEST_BATCHES_PER_PARTITION_MAX
+    result = await produce(engine, "t", 0, many)
+    assert (result.error, result.base_offset) == (0, 6_301)
+    _, item = await head_item(store)
+    assert item["tb"] > 0

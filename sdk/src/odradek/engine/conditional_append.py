@@ -55,6 +55,7 @@ _BACKOFF_S = 0.02
 _BACKOFF_MAX_S = 1.0
 _AHEAD_POLL_S = 0.01
 _SEARCH_ROWS = 8
+_SPILLS_MAX = 8
 _UNKNOWABLE = -1
 
 NOT_APPENDED = Reject(
@@ -235,7 +236,9 @@ class ConditionalAppend:
             return decode_head(refused.current)
         except OutcomeUnknown:
             self._maybe_applied = True
-        except (StoreUnavailable, ItemTooLarge):
+        except ItemTooLarge:
+            await self._make_room()
+        except StoreUnavailable:
             pass
         else:
             await self._spill_if_due(head)
@@ -247,6 +250,17 @@ class ConditionalAppend:
     async def _back_off(self, attempt: int) -> None:
         pause = min(_BACKOFF_MAX_S, _BACKOFF_S * 2 ** (attempt - 1))
         await self._tools.clock.sleep(pause * (0.5 + self._tools.rng.random() / 2))
+
+    async def _make_room(self) -> None:
+        """Spill a tail so long that the head has no room: appends that fail leave no other occasion to."""
+        try:
+            for _ in range(_SPILLS_MAX):
+                head = await self._tools.index.read_head(self._partition)
+                if head is None or not self._tools.index.wants_spill(head):
+                    return
+                await self._tools.index.spill(self._partition, head)
+        except StoreError:
+            return
 
     async def _spill_if_due(self, head: PartitionHead) -> None:
         if self._tools.index.wants_spill(head):

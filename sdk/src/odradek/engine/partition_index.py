@@ -35,7 +35,7 @@ from odradek.format.item_keys import (
     producer_sk,
 )
 from odradek.format.tail_entry import TailEntry, decode_tail_entry, encode_tail_entry
-from odradek.limits import TABLE_TRANSACTION_ITEMS_MAX
+from odradek.limits import SPILL_ENTRIES_MAX, TABLE_TRANSACTION_ITEMS_MAX
 from odradek.model.topic_partition import PartitionId
 from odradek.ports.table import (
     Absent,
@@ -66,7 +66,6 @@ _TAIL_ENTRY_BYTES = 61
 _PRODUCER_BYTES = 30
 # A spill is tried by the append that crosses the bound, and again by every fourth after it in case that one died.
 _SPILL_RETRY_ENTRIES = 4
-_SPILL_ENTRIES_MAX = 250  # of a tail that a transaction made long; an update removes at most 300 from a list
 _SWAP_ATTEMPTS = 4
 ROWS_REPLACED_MAX = TABLE_TRANSACTION_ITEMS_MAX - 2  # the lease's check and the head's update are among them
 
@@ -198,7 +197,7 @@ class PartitionIndex:
         """
         count = self._settings.spill_entries
         if len(head.tail) > self._long_tail:
-            count = min(len(head.tail) - count, _SPILL_ENTRIES_MAX)
+            count = min(len(head.tail) - count, SPILL_ENTRIES_MAX)
         row = self._oldest_row(head, count)
         try:
             await self._log.put(

@@ -17,6 +17,7 @@ from odradek.errors import ErrorCode, FormatError, KafkaError, StoreError
 from odradek.format.object_id import new_object_id
 from odradek.format.record_batch import decode_batch, validate_batches
 from odradek.format.tail_entry import FLAG_LOG_APPEND_TIME, TailEntry
+from odradek.limits import REQUEST_BATCHES_PER_PARTITION_MAX
 from odradek.model.log import Buffer, ProducePartition, ProduceResult
 from odradek.model.topic import Topic
 from odradek.model.topic_partition import PartitionId
@@ -98,7 +99,14 @@ class Uploads:
         config = TopicConfig.of(topic, self._settings)
         data = memoryview(request.records)
         entries = []
-        for start, header in validate_batches(data, max_message_bytes=config.max_message_bytes):
+        batches = validate_batches(data, max_message_bytes=config.max_message_bytes)
+        if len(batches) > REQUEST_BATCHES_PER_PARTITION_MAX:
+            raise KafkaError(
+                ErrorCode.INVALID_RECORD,
+                f"{len(batches)} batches for one partition, more than the {REQUEST_BATCHES_PER_PARTITION_MAX} that a "
+                "request may hold: make them larger",
+            )
+        for start, header in batches:
             if header.is_transactional != transactional:
                 raise KafkaError(ErrorCode.INVALID_TXN_STATE, _MISPLACED[transactional])
             if config.is_compacted:
