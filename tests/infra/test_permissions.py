@@ -139,7 +139,7 @@ async def work(world: World) -> None:
 
     topic = await admin.topics.create("flights", 2)
     await admin.topics.create_partitions("flights", 3)
-    await admin.topics.alter_configs("flights", set={"retention.ms": "1000"})
+    await admin.topics.alter_configs("flights", set={"retention.ms": "600000"})
     await admin.topics.resolve("flights")
 
     ids = [(await coordinator.producer_ids.init()).producer_id for _ in range(3)]
