@@ -105,6 +105,11 @@ class Settings:
                 ErrorCode.INVALID_CONFIG, "sweep_uploads_max must be at least 1, sweep_recheck_hours not negative"
             )
 
+        if self.compaction_map_entries_max < 1 or self.compaction_read_bytes < 1:
+            raise KafkaError(
+                ErrorCode.INVALID_CONFIG, "compaction_map_entries_max and compaction_read_bytes must be at least 1"
+            )
+
     @classmethod
     def from_env(cls, environ: Mapping[str, str]) -> Settings:
         """Read `ODRADEK_<FIELD>` variables; the others keep their defaults.

@@ -7,9 +7,12 @@ import tracemalloc
 from collections.abc import Sequence
 from typing import Any
 
+import pytest
 from odradek.engine.compaction_map import OffsetMap
 from odradek.engine.maintenance import MaintenanceReport
+from odradek.errors import KafkaError
 from odradek.model.log import EARLIEST_TIMESTAMP, MAX_TIMESTAMP, Buffer, ListOffsetsPartition
+from odradek.settings import Settings
 
 from tests.support.compaction import Log, last_of_each_key
 from tests.support.engine import batch, memory_store, produce, read_all
@@ -125,3 +128,9 @@ async def test_what_a_consumer_reads_before_and_after() -> None:
     [earliest, largest] = await reader.list_offsets(questions)
     assert earliest.offset == 0
     assert largest.timestamp_ms == max(record.timestamp_ms for record in after)
+
+
+@pytest.mark.parametrize("name", ["compaction_map_entries_max", "compaction_read_bytes"])
+def test_bounds_that_let_nothing_through_are_refused(name: str) -> None:
+    with pytest.raises(KafkaError, match=name):
+        Settings(**{name: 0})
