@@ -1,0 +1,295 @@
+"""How long does an append take, what does it ask of the stores, and where does an object beat an item?
+
+The real engine over memory stores that take their time: latencies are log-normal draws around the medians and 99th
+percentiles given as arguments, seeded. Time is virtual (the loop's clock jumps to the next timer), so the figures
+are those of the protocol and the stores alone: computing, the function's start and the client's network come on top.
+
+    latency   writers to one partition, each with an engine of its own, one request after the other
+    requests  of the stores for one append, spills and their reads included
+    dollars   a million appends by size, from the memory stores' meter and odradek.prices:
+                append    the upload and the update
+                waiting   the function's memory while it waits for them
+                after     what the upload costs later: read once by the merge, found and deleted by the sweep
+
+    python -m bench.append [--quick] [--put-p50-ms 60 --put-p99-ms 200 --table-p50-ms 5 --table-p99-ms 16]
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from odradek.adapters.memory import MemoryObjectStore, MemoryStore
+from odradek.engine.engine import Engine
+from odradek.engine.wal_uploads import HOUR_MS, WalUploads
+from odradek.format.object_keys import wal_key
+from odradek.format.record_batch import RecordBatchBuilder
+from odradek.metering import Meter, total
+from odradek.model.log import ProducePartition
+from odradek.ports.clock import Clock
+from odradek.ports.meter import Usage
+from odradek.prices import US_EAST_1, cost
+from odradek.protocol.api import FunctionName
+from odradek.settings import Settings
+from odradek.testing.latency import Latency, Slow, SlowTables
+from odradek.testing.seeded_rng import SeededRng
+from rich.console import Console
+from rich.table import Table
+
+from infra.stages import FUNCTION_SIZES
+from tests.simulation.loop import run
+
+RESULTS = Path(__file__).parent / "results" / "append.json"
+START_MS = 1_700_000_000_000
+WRITERS = (1, 4, 16)
+SIZES = (100, 1_024, 2_048, 4_096, 6_144, 8_192, 16_384, 65_536, 262_144, 1_048_576)
+ITEM_BYTES_MAX = 380 * 1024  # of a request that still fits an item
+PATHS = {"item": ITEM_BYTES_MAX, "object": 0}  # settings.item_bytes_max that forces the path
+SEARCH_STEP_BYTES = 128  # of the line between item and object
+LISTING = "ListObjectsV2"
+UPDATES_PER_S_MAX = 1_000  # DynamoDB's write units a second of one partition key
+END_OF_IDS = (START_MS + 24 * HOUR_MS).to_bytes(6, "big") + bytes(10)
+
+
+class LoopClock:
+    """ports.clock.Clock of the running loop."""
+
+    def now_ms(self) -> int:
+        return START_MS + int(self.monotonic() * 1000)
+
+    def monotonic(self) -> float:
+        return asyncio.get_running_loop().time()
+
+    async def sleep(self, seconds: float) -> None:
+        await asyncio.sleep(seconds)
+
+
+@dataclass(frozen=True, slots=True)
+class Latencies:
+    """Of the injected stores."""
+
+    table: Latency
+    put: Latency
+
+
+class Store:
+    """Metered memory stores, slow for engines and instant for what is not measured."""
+
+    def __init__(self, clock: Clock, latencies: Latencies, seed: int) -> None:
+        self.meter = Meter()
+        self.tables = MemoryStore(self.meter)
+        self.objects = MemoryObjectStore(clock, self.meter)
+        self._clock = clock
+        self._rng = SeededRng(seed)
+        self._slow_tables = SlowTables(self.tables, latencies.table, clock, self._rng)
+        self._slow_objects: Any = Slow(self.objects, latencies.put, clock, self._rng)
+
+    def engine(self, path: str) -> Engine:
+        # A warm function: what it caches does not grow old within a run.
+        settings = Settings(item_bytes_max=PATHS[path], catalog_cache_ms=HOUR_MS, leader_cache_ms=HOUR_MS)
+        return Engine(
+            tables=self._slow_tables, objects=self._slow_objects, clock=self._clock, rng=self._rng, settings=settings
+        )
+
+
+def batch(size: int, producer_id: int = -1, sequence: int = -1) -> bytes:
+    """A batch of one record that makes a request of about `size` bytes."""
+    builder = RecordBatchBuilder()
+    builder.append(START_MS, None, bytes(max(0, size - 75)))
+    epoch = -1 if producer_id < 0 else 0
+    return builder.build(producer_id=producer_id, producer_epoch=epoch, base_sequence=sequence)
+
+
+async def append(engine: Engine, records: bytes) -> None:
+    [result] = await engine.produce([ProducePartition("t", 0, records)])
+    assert not result.error, (result.error.name, result.message)
+
+
+# --- latency and requests -----------------------------------------------------------------------------------------
+
+
+async def measure(path: str, writers: int, idempotent: bool, appends: int, latencies: Latencies) -> dict[str, Any]:
+    """Closed-loop writers to one partition: latencies as a function sees them, requests and units an append."""
+    clock = LoopClock()
+    store = Store(clock, latencies, seed=writers)
+    engines = [store.engine(path) for _ in range(writers)]
+    await engines[0].topics.create("t", 1)
+    for engine in engines:
+        await engine.topics.resolve("t")
+    took: list[float] = []
+
+    async def write(writer: int) -> None:
+        for sequence in range(appends // writers):
+            records = batch(1_000, writer, sequence) if idempotent else batch(1_000)
+            began = clock.monotonic()
+            await append(engines[writer], records)
+            took.append(clock.monotonic() - began)
+
+    calls, before, began = store.meter.calls(), store.meter.snapshot(), clock.monotonic()
+    await asyncio.gather(*(write(writer) for writer in range(writers)))
+    elapsed, usage = clock.monotonic() - began, total(store.meter.since(before))
+    took.sort()
+    made = {name: count - calls.get(name, 0) for name, count in store.meter.calls().items()}
+    return {
+        "path": path,
+        "producer": "idempotent" if idempotent else "plain",
+        "writers": writers,
+        **{f"p{q}_ms": took[min(len(took) - 1, len(took) * q // 100)] * 1000 for q in (50, 90, 99)},
+        "mean_ms": sum(took) / len(took) * 1000,
+        "appends_per_s": len(took) / elapsed,
+        "requests_per_append": {name: count / len(took) for name, count in sorted(made.items()) if count},
+        "write_units_per_append": usage.table_write_units / len(took),
+        "head_updates_per_s": made["UpdateItem"] / elapsed,
+    }
+
+
+# --- dollars ------------------------------------------------------------------------------------------------------
+
+
+async def costs(path: str, size: int, appends: int, mean_ms: float, latencies: Latencies) -> dict[str, float]:
+    """Dollars of a million appends of one size, by part."""
+    store = Store(LoopClock(), latencies, seed=1)
+    engine = store.engine(path)
+    await engine.topics.create("t", 1)
+    uploads = WalUploads(store.tables.log, store.objects)
+    hours = [START_MS // HOUR_MS, START_MS // HOUR_MS + 1]
+    start = store.meter.snapshot()
+    assert [upload async for upload in uploads.below(END_OF_IDS, hours)] == []
+    # What an empty hour costs, once.
+    looking = total({name: usage for name, usage in store.meter.since(start).items() if name != LISTING})
+    await engine.topics.resolve("t")
+    start = store.meter.snapshot()
+    for _ in range(appends):
+        await append(engine, batch(size))
+    appended = total(store.meter.since(start))
+    start = store.meter.snapshot()
+    found = [upload async for upload in uploads.below(END_OF_IDS, hours)]
+    assert len(found) == appends
+    assert {upload.is_item for upload in found} == {path == "item"}
+    for upload in found:
+        if upload.is_item:
+            await engine.wal.read_item(upload.object_id)
+        else:
+            await store.objects.get_range(wal_key(upload.object_id), 0, upload.size_bytes)
+    await uploads.delete(found)
+    # A page of a listing holds a thousand objects: its share of one is a tenth of a cent a million appends.
+    after = total({name: usage for name, usage in store.meter.since(start).items() if name != LISTING}) - looking
+    memory_gb = FUNCTION_SIZES[FunctionName.PRODUCE.value].memory_mb / 1024
+    waiting = Usage(function_gb_seconds=mean_ms / 1000 * memory_gb)
+    parts = {
+        "append": cost(appended).total / appends,
+        "waiting": cost(waiting).total,
+        "after": cost(after).total / appends,
+    }
+    return {name: dollars * 1e6 for name, dollars in parts.items()} | {"total": sum(parts.values()) * 1e6}
+
+
+async def crossover(parts: Sequence[str], means_ms: dict[str, float], latencies: Latencies) -> int:
+    """The largest size, in steps, at which the item costs no more than the object, counting these parts."""
+    low, high = 0, ITEM_BYTES_MAX // SEARCH_STEP_BYTES
+    dollars: dict[str, float] = {}
+    while high - low > 1:
+        middle = (low + high) // 2
+        for path in PATHS:
+            found = await costs(path, middle * SEARCH_STEP_BYTES, 8, means_ms[path], latencies)
+            dollars[path] = sum(found[part] for part in parts)
+        low, high = (middle, high) if dollars["item"] <= dollars["object"] else (low, middle)
+    return low * SEARCH_STEP_BYTES
+
+
+# --- report -------------------------------------------------------------------------------------------------------
+
+
+def latency_table(results: Sequence[dict[str, Any]]) -> Table:
+    operations = sorted({name for row in results for name in row["requests_per_append"]})
+    table = Table(title="Appends of 1 KB to one partition, virtual time; store requests of one append")
+    for column in ("path", "producer", "writers", "p50 ms", "p90 ms", "p99 ms", "calls/s", *operations):
+        table.add_column(column, justify="left" if column in ("path", "producer") else "right", no_wrap=True)
+    for row in results:
+        table.add_row(
+            row["path"],
+            row["producer"],
+            str(row["writers"]),
+            *(f"{row[f'p{q}_ms']:.0f}" for q in (50, 90, 99)),
+            f"{row['appends_per_s']:,.0f}",
+            *(f"{row['requests_per_append'].get(name, 0):.2f}" for name in operations),
+        )
+    return table
+
+
+def cost_table(rows: Sequence[dict[str, Any]]) -> Table:
+    table = Table(title=f"Dollars of a million appends by size of the request ({US_EAST_1.region}, {US_EAST_1.date})")
+    for column in ("bytes", "path", "append", "waiting", "after", "total"):
+        table.add_column(column, justify="left" if column == "path" else "right")
+    for row in rows:
+        for path in PATHS:
+            if path in row:
+                table.add_row(f"{row['bytes']:,}", path, *(f"{dollars:.2f}" for dollars in row[path].values()))
+    return table
+
+
+def main(argv: list[str] | None = None) -> int:
+    """Measure, print tables, write JSON."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--quick", action="store_true", help="a quarter of the appends")
+    parser.add_argument("--put-p50-ms", type=float, default=60)
+    parser.add_argument("--put-p99-ms", type=float, default=200)
+    parser.add_argument("--table-p50-ms", type=float, default=5)
+    parser.add_argument("--table-p99-ms", type=float, default=16)
+    arguments = parser.parse_args(argv)
+    latencies = Latencies(
+        Latency(arguments.table_p50_ms, arguments.table_p99_ms), Latency(arguments.put_p50_ms, arguments.put_p99_ms)
+    )
+    appends = 200 if arguments.quick else 800
+    results = [
+        run(measure(path, writers, idempotent, appends, latencies))
+        for path in PATHS
+        for idempotent in (False, True)
+        for writers in WRITERS
+    ]
+    # What a lone writer meets is what a function waits for.
+    means_ms = {row["path"]: row["mean_ms"] for row in results if (row["writers"], row["producer"]) == (1, "plain")}
+    rows: list[dict[str, Any]] = [
+        {"bytes": size}
+        | {
+            path: run(costs(path, size, 16, means_ms[path], latencies))
+            for path in PATHS
+            if path == "object" or size <= ITEM_BYTES_MAX
+        }
+        for size in SIZES
+    ]
+    lines = {
+        "the append alone": ("append",),
+        "and the function's waiting": ("append", "waiting"),
+        "and what comes after": ("append", "waiting", "after"),
+    }
+    found = {name: run(crossover(parts, means_ms, latencies)) for name, parts in lines.items()}
+    console = Console(width=max(Console().width, 110))
+    console.print(latency_table(results))
+    fastest = max(row["head_updates_per_s"] for row in results)
+    console.print(
+        f"A head took at most {fastest:,.0f} updates/s here; one key of DynamoDB takes {UPDATES_PER_S_MAX:,}."
+    )
+    console.print(cost_table(rows))
+    saved_ms = means_ms["object"] - means_ms["item"]
+    console.print(f"By latency an item is better at every size that it can have: by {saved_ms:.0f} ms a call.")
+    for name, size in found.items():
+        console.print(f"By cost, {name}: an item up to {size:,} bytes, an object above.")
+    console.print(f"The setting item_bytes_max is {Settings().item_bytes_max:,}.")
+    RESULTS.parent.mkdir(exist_ok=True)
+    RESULTS.write_text(
+        json.dumps(
+            {"latencies": asdict(latencies), "latency": results, "dollars": rows, "item_up_to_bytes": found}, indent=2
+        )
+        + "\n"
+    )
+    return 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
