@@ -196,6 +196,8 @@ class Producer:
             why = "a transaction's offsets are not known before its commit"
         elif not self.config.awaits_acks:
             why = "with acks=0 nobody would hear of a conflict"
+        elif self.config.transactional_id is not None:
+            why = "what offsets the records of a transaction get is known when it is committed"
         else:
             return
         raise KafkaError(ErrorCode.INVALID_REQUEST, f"expected_offset cannot be used: {why}")
