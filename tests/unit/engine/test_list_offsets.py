@@ -4,7 +4,13 @@ from __future__ import annotations
 
 import pytest
 from odradek.errors import ErrorCode
-from odradek.model.log import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP, MAX_TIMESTAMP, ListOffsetsPartition
+from odradek.model.log import (
+    EARLIEST_TIMESTAMP,
+    LATEST_TIMESTAMP,
+    MAX_TIMESTAMP,
+    DeleteRecordsPartition,
+    ListOffsetsPartition,
+)
 
 from tests.support.engine import Store, batch, memory_store, produce
 
@@ -64,3 +70,69 @@ async def test_unknown_partitions_are_refused(store: Store) -> None:
         ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
         ErrorCode.UNSUPPORTED_VERSION,
     ]
+
+
+# --- requests ---------------------------------------------------------------------------------------------------------
+
+
+async def long_log(count: int, *, is_merged: bool) -> Store:
+    """A batch of two records every 10 ms, 8 KB each, in many rows or in segments of some 400 KB."""
+    store = memory_store()
+    engine = store.engine(1, head_bytes_max=400, spill_entries=1, item_bytes_max=0)
+    await engine.topics.create("t", 1)
+    for i in range(count):
+        await produce(engine, "t", 0, batch([b"x" * 8_000, b"b"], timestamp_ms=T0 + 10 * i))
+    if is_merged:
+        store.clock.advance(61)
+        merging = store.engine(2, merge_rows_min=1, segment_bytes_max=400_000)
+        assert (await merging.maintenance.run()).failures == []
+    return store
+
+
+async def cost(store: Store, timestamp_ms: int, expected: tuple[int, int]) -> tuple[int, int]:
+    """Requests to the log table and to the object store for one lookup by a new engine."""
+    engine = store.engine(3)
+    await engine.topics.resolve("t")
+    store.log.calls.clear()
+    store.objects.calls.clear()
+    [result] = await engine.list_offsets([ListOffsetsPartition("t", 0, timestamp_ms)])
+    assert (result.error, (result.offset, result.timestamp_ms)) == (0, expected)
+    return len(store.log.calls), len(store.objects.calls)
+
+
+@pytest.mark.parametrize("is_merged", [False, True])
+async def test_a_lookup_costs_a_bisection_of_rows_one_index_and_one_read(is_merged: bool) -> None:
+    for count in (100, 400):
+        store = await long_log(count, is_merged=is_merged)
+        most = [await cost(store, T0 + 10 * i - 5, (2 * i, T0 + 10 * i)) for i in range(1, count, count // 25)]
+        # The head, a query for each halving down to 32 rows, and one or two for these.
+        assert max(tables for tables, _ in most) <= 1 + (count // 32).bit_length() + 2
+        assert max(objects for _, objects in most) <= 2
+        last = 2 * count - 1, T0 + 10 * (count - 1) + 1
+        assert await cost(store, MAX_TIMESTAMP, last) == (1, 1), "it lies in the tail"
+        assert await cost(store, T0 + 10 * count, (-1, -1)) == (1, 0)
+
+
+async def test_a_record_from_the_future_that_is_gone_costs_pages_of_rows_not_rows() -> None:
+    store = memory_store()
+    engine = store.engine(1, head_bytes_max=400, spill_entries=1)
+    await engine.topics.create("t", 1)
+    await produce(engine, "t", 0, batch([b"future"], timestamp_ms=T0 + 10**9))
+    for i in range(1, 400):
+        await produce(engine, "t", 0, batch([b"x"], timestamp_ms=T0 + i))
+    [deleted] = await engine.delete_records([DeleteRecordsPartition("t", 0, 5)])
+    assert not deleted.error
+    tables, objects = await cost(store, T0 + 350, (350, T0 + 350))
+    assert tables <= 12
+    assert objects == 0
+    tables, _ = await cost(store, MAX_TIMESTAMP, (399, T0 + 399))
+    assert tables <= 14
+
+
+async def test_a_lookup_begins_at_the_log_start() -> None:
+    store = await long_log(200, is_merged=True)
+    [deleted] = await store.engine(4).delete_records([DeleteRecordsPartition("t", 0, 61)])
+    assert not deleted.error
+    assert await ask(store, T0) == (61, T0 + 301)
+    assert await ask(store, T0 + 301) == (61, T0 + 301)
+    assert await ask(store, T0 + 302) == (62, T0 + 310)

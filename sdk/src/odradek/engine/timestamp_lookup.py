@@ -35,7 +35,7 @@ from odradek.model.topic_partition import PartitionId
 Found = tuple[int, int]
 """Offset and timestamp (ms) of a record."""
 
-_ROWS_PER_STEP = 32  # the last five steps of a bisection in one query
+_ROWS_PER_STEP = 32  # the last steps of a bisection in one query
 _ROWS_PER_PAGE = 256
 _CHUNK_BYTES = 4 * 1024 * 1024
 
@@ -81,11 +81,13 @@ class TimestampLookup:
         """The first row from the log start on whose running maximum reaches the timestamp."""
         low, high = head.log_start_offset, head.tail_base_offset
         found: IndexRow | None = None
+        page_span = 0  # offsets that the last page covered: as many are likely to fit the next one
         while low < high:
-            middle = (low + high) // 2
+            middle = high - 1 if high - low <= page_span else (low + high) // 2
             newest_first = await self._index.rows_down_from(partition, middle, _ROWS_PER_STEP)
             rows = [row for row in reversed(newest_first) if row.is_segment or row.base_offset >= head.merged_offset]
             rows = [row for row in without_ghosts(rows) if row.end_offset > head.log_start_offset]
+            page_span = rows[-1].end_offset - rows[0].base_offset if rows else 0
             if not rows or rows[-1].running_max_timestamp_ms < timestamp_ms:
                 low = max(rows[-1].end_offset if rows else 0, middle + 1)
                 continue
