@@ -224,8 +224,9 @@ def test_users_are_administered_over_the_port_by_super_users_only(
     ada = client("ada", "lovelace, 1815")
     ada.alter_user_scram_credentials([wanted])["grace"].result(10)
     assert set(ada.describe_user_scram_credentials().result(10)) == {"ada", "grace"}
+    grace = client("grace", "hopper")
     with pytest.raises(KafkaException, match="CLUSTER_AUTHORIZATION_FAILED"):
-        client("grace", "hopper").alter_user_scram_credentials([wanted])["grace"].result(10)
+        grace.alter_user_scram_credentials([wanted])["grace"].result(10)
     with odradek.Admin(**service.client_config) as admin:
         admin.delete_user("grace")
         assert admin.list_users() == ["ada"]

@@ -7,9 +7,9 @@ Tags stand in the header of flexible versions only (KIP-482); the response heade
 a client can read the answer before it knows what the server speaks (KIP-511).
 
 Whatever the bytes, decoding ends in a message or in FormatError. A frame is used up: trailing bytes are malformed. The
-exceptions are two of librdkafka's: for the metadata of all topics (version 9 and up) it writes the null of the topics as
-four bytes where one is due (its issue 5049), which leaves three at the end; and after AlterUserScramCredentials it writes
-one empty set of tags too many.
+exceptions are two of librdkafka's: for the metadata of all topics (version 9 and up) it writes the null of the topics
+as four bytes where one is due (its issue 5049), which leaves three at the end; and after AlterUserScramCredentials it
+writes one empty set of tags too many.
 """
 
 from __future__ import annotations
