@@ -7,8 +7,12 @@ told yes, so all their records are there, once, in order. One is not and does no
 from __future__ import annotations
 
 import asyncio
+import json
+import os
 import random
 import signal
+import subprocess
+import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
@@ -19,6 +23,7 @@ import odradek
 import pytest
 from odradek.aio import Admin, Consumer, Producer
 from odradek.errors import KafkaError
+from odradek.settings import Settings
 
 from tests.e2e.crash.log_ledger import Ledger, value_of
 from tests.e2e.crash.services import Services
@@ -27,8 +32,22 @@ TOPIC = "t"
 PARTITIONS = 3
 OUTSTANDING = 40  # records of one producer without an answer
 WHOLE_CHECK_EVERY = 25  # rounds
-# Small, so that a round meets spills, evictions of producers, items, objects and takeovers of leases.
-SETTINGS = {"head_bytes_max": 512, "spill_entries": 2, "producers_in_head_max": 2, "maintenance_lease_ms": 200}
+# Small, so that a round meets spills, evictions of producers, items, objects, merges, sweeps and takeovers of leases.
+SETTINGS = {
+    "head_bytes_max": 512,
+    "spill_entries": 2,
+    "producers_in_head_max": 2,
+    "maintenance_interval_ms": 30,
+    "maintenance_lease_ms": 200,
+    "merge_rows_min": 4,
+    "merge_delay_ms": 100,
+    "merge_age_ms": 1_000,
+    "segment_bytes_max": 400_000,
+    "sweep_interval_ms": 500,
+    "sweep_horizon_ms": 3_000,
+    "request_timeout_ms": 2_000,
+    "transaction_timeout_ms_max": 500,
+}
 PATIENT = {"retry_backoff_ms": 2, "retry_backoff_max_ms": 20, "request_timeout_ms": 20_000}
 WRITES_TO_LIVE = 60  # a service that dies by itself does so within so many writes
 
@@ -133,9 +152,21 @@ async def rounds(data_dir: Path, count: int, seed: int, synchronous: str, worker
                     ledger.check_order(writer.name)
             print(f"{count} rounds: {deaths}, {len(ledger.acknowledged)} acknowledged records")
             assert min(deaths.values()) > 0, "both ways to die must be met"
-        services.signal(signal.SIGTERM)
-        assert await services.ended() == 0
+        await services.kill()
         assert services.errors == "", "no service had anything to complain of"
+    report = audited(data_dir)
+    print(report["checked"])
+    assert report["findings"] == []
+    assert report["checked"]["segments"] > 0, "merges must have happened"
+
+
+def audited(data_dir: Path) -> Any:
+    """What `odradek audit` says of the folder as the last service left it."""
+    command = [sys.executable, "-m", "odradek.cli", "audit", "--data-dir", str(data_dir), "--format", "json"]
+    environment = {**os.environ, **Settings(**SETTINGS).to_env()}
+    run = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+    assert run.returncode in (0, 1), run.stderr
+    return json.loads(run.stdout)
 
 
 async def test_twenty_kills_lose_and_double_nothing(tmp_path: Path) -> None:

@@ -22,7 +22,7 @@ from typing import Any
 
 import odradek.local.service
 from odradek.adapters.embedded import open_embedded
-from odradek.errors import KafkaError, StoreError
+from odradek.errors import KafkaError
 from odradek.local.service import LocalService
 from odradek.ports.tables import TableOperation
 from odradek.protocol.api import ApiKey
@@ -30,7 +30,6 @@ from odradek.protocol.frame import preload
 from odradek.settings import Settings
 
 WRITES = frozenset({"put", "update", "delete", "transact"})
-MAINTENANCE_PAUSE_S = 0.02
 
 
 class Death:
@@ -88,7 +87,7 @@ class MortalStore:
 
 
 async def serve(order: dict[str, Any]) -> None:
-    """One service, with maintenance beside it, until standard input ends or it is killed."""
+    """One service until standard input ends or it is killed."""
     loop, stopping = asyncio.get_running_loop(), asyncio.Event()
     death = Death(order["die_at"], before=order["die_before"])
     loop.add_signal_handler(signal.SIGUSR1, death.arm)
@@ -104,20 +103,8 @@ async def serve(order: dict[str, Any]) -> None:
         synchronous=order["synchronous"],
     )
     async with service:
-        maintaining = asyncio.create_task(maintain(service))
         print(f"ready {os.getpid()}", flush=True)
         await stopping.wait()
-        maintaining.cancel()
-
-
-async def maintain(service: LocalService) -> None:
-    """Merges, retention, sweep: whatever maintenance there is, over and over. A bug ends it with a stack trace."""
-    while True:
-        try:
-            await service.engine.maintenance.run()
-        except (StoreError, KafkaError):
-            pass  # as a schedule would: run it again
-        await asyncio.sleep(MAINTENANCE_PAUSE_S)
 
 
 def main() -> None:
