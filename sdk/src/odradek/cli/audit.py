@@ -72,7 +72,7 @@ def audit(
             missing = [f"--{name}-table" for name, value in tables.items() if not value]
             if missing:
                 raise KafkaError(ErrorCode.INVALID_CONFIG, f"a store on AWS has three tables: {', '.join(missing)}?")
-            store = _open_aws(tables, bucket, region, endpoint_url)
+            store: EmbeddedStore | AwsStore = _open_aws(tables, bucket, region, endpoint_url)
         else:
             store = _open_embedded(str(data_dir), writes=repair)
         report = asyncio.run(_audit(store, fast=fast, strict=strict, repair=repair))

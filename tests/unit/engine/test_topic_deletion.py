@@ -1,0 +1,79 @@
+"""A deleted topic leaves nothing: heads, rows, leases, producers, segments, orphans; whatever fails on the way."""
+
+from __future__ import annotations
+
+import pytest
+from odradek.errors import StoreError
+from odradek.format.item_keys import DELETED_TOPICS_PK, partition_pk
+from odradek.format.object_keys import segment_key
+from odradek.model.topic_partition import PartitionId
+from odradek.testing.faults import Fault
+
+from tests.support.engine import Store, batch, memory_store, produce, read_all
+from tests.support.segments import merge_by_hand, partition_of
+
+SMALL = {"head_bytes_max": 400, "spill_entries": 1, "producers_in_head_max": 1, "sweep_interval_ms": 10**15}
+
+
+async def deleted_topic(store: Store) -> PartitionId:
+    """The first partition of a topic that had all that a topic can have, deleted but not yet cleared away."""
+    engine = store.engine(**SMALL)
+    await engine.topics.create("kept")
+    await produce(engine, "kept", 0, batch([b"kept"]))
+    await engine.topics.create("t", 2)
+    for sequence in range(6):
+        for producer_id in (1, 2, 3):
+            store.clock.advance(0.01)
+            records = batch([b"x"], producer=(producer_id, 0, sequence))
+            assert not (await produce(engine, "t", 0, records)).error
+    partition = await partition_of(engine, "t")
+    await merge_by_hand(engine, partition, rows_per_segment=2)
+    for number in (0, 1):
+        orphan = segment_key(PartitionId(partition.topic_id, number), 7, bytes(16))
+        await store.objects.put(orphan, [b"left by a maintainer that died"])
+    await engine.leases.take(PartitionId(partition.topic_id, 1))
+    await engine.topics.delete("t")
+    return partition
+
+
+async def left(store: Store, partition: PartitionId) -> list[str]:
+    """Names of all that is left of the topic."""
+    names = [info.key for info in await store.objects.list(f"topics/{partition.topic_id}/")]
+    for number in (0, 1):
+        rows = await store.log.query(partition_pk(PartitionId(partition.topic_id, number)))
+        names += [f"{row.key}" for row in rows]
+    return names + [f"{row.key}" for row in await store.catalog.query(DELETED_TOPICS_PK)]
+
+
+async def test_one_pass_removes_everything_and_nothing_else() -> None:
+    store = memory_store()
+    partition = await deleted_topic(store)
+    assert len(await left(store, partition)) > 8
+    report = await store.engine(1, **SMALL).maintenance.run()
+    assert report.done["topics_removed"] == 1
+    assert await left(store, partition) == []
+    assert [record.value for record in await read_all(store.engine(2), "kept", 0)] == [b"kept"]
+
+
+@pytest.mark.parametrize("fault", [*Fault])
+@pytest.mark.parametrize(("place", "method"), [("log", "delete"), ("objects", "delete"), ("catalog", "delete")])
+async def test_cut_short_at_any_deletion_the_next_pass_removes_the_rest(place: str, method: str, fault: Fault) -> None:
+    for n in range(1, 30):
+        store = memory_store()
+        partition = await deleted_topic(store)
+        port = getattr(store, place)
+        done = port.count(method)
+        port.script = {(method, done + n + later): fault for later in range(60)}
+        try:
+            await store.engine(1, **SMALL).maintenance.run()
+        except StoreError:
+            pass
+        reached = port.count(method) >= done + n
+        port.script = {}
+        await store.engine(2, **SMALL).maintenance.run()
+        await port.deliver_late()
+        assert await left(store, partition) == [], (method, n)
+        assert [record.value for record in await read_all(store.engine(3), "kept", 0)] == [b"kept"]
+        if not reached:
+            return
+    assert place == "log"
