@@ -237,7 +237,7 @@ async def test_members_under_faults_never_share_a_generation_twice_and_never_com
     clock = ManualClock()
     scheduler = Scheduler(seed, clock)
     chance = random.Random(seed)
-    table = UnreliableTable(made.tables.groups, scheduler, fault_rate=0.04)
+    table = UnreliableTable(made.tables.groups, scheduler, fault_rate=0.06)
     settings = made.engine(group_attempts_max=200, group_session_timeout_ms_min=10).settings
     assignments: dict[tuple[int, str], bytes] = {}
     leaders: dict[int, str] = {}
@@ -247,13 +247,19 @@ async def test_members_under_faults_never_share_a_generation_twice_and_never_com
         groups = ClassicGroups(table, clock, SeededRng(seed * 100 + number), settings)  # type: ignore[arg-type]
         topics = made.engine().topics
         offsets = GroupOffsets(table, topics, clock, settings)  # type: ignore[arg-type]
-        member_id = ""
-        for _ in range(4):
+        member_id, generation = "", -1
+        for _ in range(5):
             joined = await groups.join(join_request(member_id, session_ms=2_000, rebalance_ms=3_000))
             if joined.error:
-                member_id = "" if joined.error is ErrorCode.UNKNOWN_MEMBER_ID else member_id
+                member_id, generation = "", -1
                 continue
-            member_id = joined.member_id
+            before, member_id = (member_id, generation), joined.member_id
+            generation = joined.generation
+            if before[1] >= 0:  # a thread that was paused while the next round went by
+                [answer] = await offsets.commit(
+                    "g", {SEAT: OffsetAndMetadata(before[1])}, member_id=before[0], member_epoch=before[1]
+                )
+                assert answer.error in (ErrorCode.ILLEGAL_GENERATION, ErrorCode.UNKNOWN_MEMBER_ID)
             assert leaders.setdefault(joined.generation, joined.leader) == joined.leader
             plan = {each.member_id: b"%d:%d" % (joined.generation, i) for i, each in enumerate(joined.members)}
             me = identity(joined)
@@ -276,7 +282,7 @@ async def test_members_under_faults_never_share_a_generation_twice_and_never_com
         if chance.random() < 0.5:
             await groups.leave("g", [ClassicLeave(member_id)])
 
-    await scheduler.run([asyncio.create_task(live(number)) for number in range(4)])
+    await scheduler.run([asyncio.create_task(live(number)) for number in range(5)])
     generations = [generation for generation, _ in taken]
     [final] = await made.engine().offsets.fetch("g", [SEAT])
     if generations:
