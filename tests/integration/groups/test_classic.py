@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import random
+from collections.abc import Awaitable, Callable
 from typing import Any
 
 import pytest
@@ -293,3 +294,50 @@ async def test_members_under_faults_never_share_a_generation_twice_and_never_com
         given.setdefault(generation, []).append(assignment)
     for shares in given.values():
         assert len(shares) == len(set(shares))
+
+
+class InterruptedTable:
+    """Runs something between the read and the first write of whoever uses it."""
+
+    def __init__(self, table: Any, interruption: Callable[[], Awaitable[object]]) -> None:
+        self._table = table
+        self._interruption: Callable[[], Awaitable[object]] | None = interruption
+
+    def __getattr__(self, name: str) -> Any:
+        async def call(*args: Any, **kwargs: Any) -> Any:
+            if name in ("put", "transact") and self._interruption is not None:
+                interruption, self._interruption = self._interruption, None
+                await interruption()
+            return await getattr(self._table, name)(*args, **kwargs)
+
+        return call
+
+
+async def test_two_who_leave_at_once_both_leave(store: Store) -> None:
+    engine = store.engine()
+    first, second = await join_together(engine, store.engine(1))
+    table = InterruptedTable(
+        store.tables.groups, lambda: engine.classic_groups.leave("g", [ClassicLeave(second.member_id)])
+    )
+    slow = ClassicGroups(table, store.clock, SeededRng(9), engine.settings)  # type: ignore[arg-type]
+    await slow.leave("g", [ClassicLeave(first.member_id)])
+    [listing] = await engine.groups.list()
+    assert listing.state == "Empty"
+
+
+async def test_a_commit_that_is_overtaken_by_the_next_round_is_refused(store: Store) -> None:
+    engine = store.engine()
+    [joined] = await join_together(engine)
+    await sync_all(engine, [joined])
+
+    async def next_round() -> None:
+        [other] = await join_together(store.engine(1), rebalance_ms=1_000)
+        assert await commit(engine, other, 8) is ErrorCode.REBALANCE_IN_PROGRESS
+
+    table = InterruptedTable(store.tables.groups, next_round)
+    offsets = GroupOffsets(table, engine.topics, store.clock, engine.settings)  # type: ignore[arg-type]
+    [answer] = await offsets.commit(
+        "g", {SEAT: OffsetAndMetadata(7)}, member_id=joined.member_id, member_epoch=joined.generation
+    )
+    assert answer.error is ErrorCode.UNKNOWN_MEMBER_ID
+    assert await committed(engine) is None
