@@ -30,7 +30,7 @@ _ZERO: Mapping[str, Any] = {
     "error_code": KioErrorCode.none,
     "timedelta_i32": timedelta(0),
     "timedelta_i64": timedelta(0),
-    "datetime_i64": None,
+    "datetime_i64": ms_to_datetime(0),  # where the schema has no null
 }
 
 _BUILDERS: dict[type[Any], Builder] = {}
