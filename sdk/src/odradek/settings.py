@@ -32,9 +32,8 @@ class Settings:
     spill_entries: int = _knob(8, hostile=1)  # entries moved from the head's tail to one index row
     producers_in_head_max: int = _knob(4, hostile=1)  # the others live in producer rows
 
-    item_bytes_max: int = _knob(
-        8 * 1024, hostile=0
-    )  # requests up to this size are stored as one item, not as an object
+    # Requests up to this size are stored as one item, not as an object (docs/decisions/0005).
+    item_bytes_max: int = _knob(4 * 1024 - 128, hostile=0)
     fetch_object_parallelism: int = _knob(8, hostile=1)
     fetch_join_gap_bytes: int = _knob(64 * 1024, hostile=0)  # ranges of one object closer than this are read as one
     poll_interval_ms: int = _knob(50, hostile=1)  # long poll: pause between reads of a quiet head, at first
