@@ -95,7 +95,8 @@ def job_requirements(sdk_project: Path = ROOT / "sdk" / "pyproject.toml") -> lis
         found: list[str] = []
         for requirement in extras[extra]:
             if requirement.startswith("odradek["):
-                found += expand(requirement.removeprefix("odradek[").rstrip("]"))
+                for inner in requirement.removeprefix("odradek[").rstrip("]").split(","):
+                    found += expand(inner)
             else:
                 found.append(requirement)
         return found
