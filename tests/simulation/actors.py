@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine, Iterator, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from typing import Any, NamedTuple
 
 from odradek.engine.engine import Engine
 from odradek.errors import FormatError, KafkaError
+from odradek.format.batch_header import iter_headers
 from odradek.format.record_batch import RecordBatchBuilder, decode_batches
 from odradek.model.cluster import FLEET_BROKER_ID
 from odradek.model.log import Buffer
@@ -67,9 +68,15 @@ def encode(
     )
 
 
-def records_of(parts: Sequence[Buffer]) -> Iterator[Record]:
-    """The records of a fetch's answer. Raises FormatError where a CRC is wrong."""
-    return decode_batches(b"".join(parts))
+def read_from(position: int, parts: Sequence[Buffer]) -> tuple[list[Record], int]:
+    """The records of a fetch's answer from the position on, and the next position.
+
+    As Kafka's clients have it, that is after the last batch, though its last records may have been compacted away.
+    Raises FormatError where a CRC is wrong.
+    """
+    data = b"".join(parts)
+    ends = [header.next_offset for at, header in iter_headers(data) if at + header.size_bytes <= len(data)]
+    return [record for record in decode_batches(data) if record.offset >= position], max([position, *ends])
 
 
 async def find_topic(engine: Engine, name: str) -> Topic:

@@ -27,7 +27,7 @@ from tests.simulation.world import Process, World
 
 async def audit(world: World, auditor: Process) -> list[str]:
     """Everything that is wrong; empty for a right run."""
-    logs, problems = true_logs(world.ledger)
+    logs, problems = true_logs(world.ledger, world.clock.now_ms())
     problems += audit_history(logs, world.history)
     problems += audit_groups(world.ledger, world.history, logs)
     problems += audit_transactions(world.ledger, world.history, logs)

@@ -10,7 +10,7 @@ from odradek.model.log import FetchPartition, FetchResult
 from odradek.model.topic import Topic
 from odradek.model.topic_partition import PartitionId
 
-from tests.simulation.actors import look_up, records_of
+from tests.simulation.actors import look_up, read_from
 from tests.simulation.history import Poll, identity
 from tests.simulation.world import Process, World
 
@@ -97,10 +97,8 @@ class Consumer:
                 )
             return
         try:
-            for record in records_of(result.records):
-                if record.offset >= poll.position:
-                    poll.records.append((record.offset, identity(record)))
-                    poll.position = record.offset + 1
+            records, poll.position = read_from(poll.position, result.records)
+            poll.records += [(record.offset, identity(record)) for record in records]
         except FormatError as error:
             history.problem(f"{poll.consumer} read damaged bytes at {poll.position} of {poll.partition}: {error}")
         poll.finished = self._world.stop.is_set() and result.error is ErrorCode.NONE

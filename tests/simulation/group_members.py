@@ -8,7 +8,7 @@ from odradek.errors import ErrorCode, FormatError, KafkaError
 from odradek.model.log import FetchPartition
 from odradek.model.topic_partition import PartitionId, TopicPartition
 
-from tests.simulation.actors import pause, records_of
+from tests.simulation.actors import pause, read_from
 from tests.simulation.world import Process, World
 from tests.support.groups import Member
 
@@ -102,10 +102,8 @@ class GroupMember:
             positions[partition] = result.log_start_offset
             return
         try:
-            for record in records_of(result.records):
-                if record.offset >= position:
-                    world.history.processed[place].add(record.offset)
-                    positions[partition] = record.offset + 1
+            records, positions[partition] = read_from(position, result.records)
+            world.history.processed[place].update(record.offset for record in records)
         except FormatError as error:
             world.history.problem(f"{self._name} read damaged bytes of {partition}: {error}")
 

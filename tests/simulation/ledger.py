@@ -99,6 +99,7 @@ class Ledger:
         gone: partitions whose head was deleted.
         epochs: per partition key, every leader epoch after the first.
         starts: every rise of a log start.
+        live_items: WAL items that are there, with the time of their arrival, ms.
         live_topics: ids of topics that are in the catalog.
         topic_names, configs: of every topic id that there ever was; configurations with the time of their change, ms.
         commits: per lease, in the order of their application.
@@ -122,7 +123,7 @@ class Ledger:
         self.log_rows: Callable[[str], Mapping[str, Any]] = lambda pk: {}
         self.has_object: Callable[[str], bool] = lambda key: True
         self._call = 0
-        self._live_items: set[bytes] = set()
+        self.live_items: dict[bytes, int] = {}
         self._seen: dict[str, set[bytes]] = defaultdict(set)
         self._dirty: dict[str, None] = {}
 
@@ -160,9 +161,9 @@ class Ledger:
     def objects_deleted(self, keys: Sequence[str]) -> None:
         """Objects that were there are gone."""
         if keys:
-            live = {piece.object_key for piece in self._live_pieces()}
+            live, _ = self.referenced()
             for key in keys:
-                if key in live or (key.endswith(".index") and key.removesuffix(".index") + ".log" in live):
+                if key in live:
                     self.problem(f"deleted while referred to: {key}")
 
     def settled(self) -> None:
@@ -207,7 +208,7 @@ class Ledger:
         if new["le"] != old["le"]:
             self.epochs[pk].append(LeaderEpoch(new["le"], new["li"], old["no"], self.caller))  # type: ignore[arg-type]
         if new["no"] != old["no"] and new["li"] and not self.is_transaction:
-            taker = self.epochs[pk][-1].caller
+            taker = self.epochs[pk][-1].caller if self.epochs[pk] else None
             if taker != self.caller:
                 self.problem(f"{pk}: an append under epoch {new['le']}, which {taker} took")
         if new["ls"] > new["no"]:
@@ -285,16 +286,27 @@ class Ledger:
         if new is not None:
             assert isinstance(new["d"], bytes)
             self.uploads[object_id] = new["d"]
-            self._live_items.add(object_id)
+            self.live_items.setdefault(object_id, self._clock.now_ms())
             return
-        self._live_items.discard(object_id)
+        self.live_items.pop(object_id, None)
         if any(piece.item_id == object_id for piece in self._live_pieces()):
             self.problem(f"deleted while referred to: WAL item {object_id.hex()}")
 
     def _has_bytes(self, piece: Piece) -> bool:
         if piece.item_id is not None:
-            return piece.item_id in self._live_items
+            return piece.item_id in self.live_items
         return self.has_object(piece.object_key)
+
+    def referenced(self) -> tuple[set[str], set[bytes]]:
+        """Keys of objects and ids of WAL items that a reader may be sent to."""
+        objects: set[str] = set()
+        items: set[bytes] = set()
+        for piece in self._live_pieces():
+            if piece.item_id is not None:
+                items.add(piece.item_id)
+            else:
+                objects |= {piece.object_key, piece.object_key.removesuffix(".log") + ".index"}
+        return objects, items
 
     def _live_pieces(self) -> Iterator[Piece]:
         """Everything that a reader may be sent to."""

@@ -23,10 +23,12 @@ from odradek.engine.wal import Wal
 from odradek.errors import StoreError
 from odradek.ports.table import AllOf, Compare, Condition, Contains, Exists, Not, Set, Update
 
+from tests.simulation.ports import Fates
 from tests.simulation.scenario import Scenario
 
 Patch = Callable[[], Any]
 _BACKGROUND: set[asyncio.Task[None]] = set()
+_SESSION = {"group_session_timeout_ms": 3_000}
 _TRUE = Exists(("v",))
 
 
@@ -50,9 +52,11 @@ class Planted:
 PLANTED: dict[str, Planted] = {}
 
 
-def _bug(
+def bug(
     profile: str = "log", *, seeds: int = 10, change: Callable[[Scenario], Scenario] | None = None
 ) -> Callable[[Patch], Patch]:
+    """Register a function that plants a bug while it is suspended at its `yield`."""
+
     def register(function: Patch) -> Patch:
         planted = contextmanager(function)
         PLANTED[function.__name__] = Planted(planted, profile, change, seeds)
@@ -61,7 +65,8 @@ def _bug(
     return register
 
 
-def _settings(**values: Any) -> Callable[[Scenario], Scenario]:
+def settings(**values: Any) -> Callable[[Scenario], Scenario]:
+    """A change of the scenario's settings."""
     return lambda scenario: replace(scenario, settings={**scenario.settings, **values})
 
 
@@ -79,7 +84,7 @@ def _in_background(work: Any) -> None:
     task.add_done_callback(_BACKGROUND.discard)
 
 
-def _without(condition: Condition | None, dropped: Callable[[Condition], bool]) -> Condition | None:
+def without(condition: Condition | None, dropped: Callable[[Condition], bool]) -> Condition | None:
     """The condition without some of its clauses."""
     if isinstance(condition, AllOf):
         return AllOf(tuple(each for each in condition.conditions if not dropped(each)))
@@ -100,7 +105,8 @@ class _Rewriting:
         return await self._table.update(self._rewrite(update))
 
 
-def _rewritten_append(rewrite: Callable[[Update], Update]) -> Any:
+def rewritten_append(rewrite: Callable[[Update], Update]) -> Any:
+    """A patch under which appends are changed on their way to the table."""
     original = PartitionIndex.append
 
     async def append(self: PartitionIndex, *args: Any, **kwargs: Any) -> Any:
@@ -114,7 +120,7 @@ def _rewritten_append(rewrite: Callable[[Update], Update]) -> Any:
 # --- append -------------------------------------------------------------------------------------------------------
 
 
-@_bug()
+@bug()
 def ack_before_the_update() -> Iterator[None]:
     """The answer does not wait for the conditional update."""
     original = ConditionalAppend.run
@@ -134,7 +140,7 @@ def ack_before_the_update() -> Iterator[None]:
         yield
 
 
-@_bug()
+@bug()
 def offset_before_the_upload() -> Iterator[None]:
     """The update does not wait for the bytes to be durable."""
     original = Wal.upload
@@ -147,7 +153,7 @@ def offset_before_the_upload() -> Iterator[None]:
         yield
 
 
-@_bug()
+@bug()
 def append_without_the_sequence_clause() -> Iterator[None]:
     """The producer's sequence is written but not compared."""
 
@@ -159,7 +165,7 @@ def append_without_the_sequence_clause() -> Iterator[None]:
         yield
 
 
-@_bug()
+@bug()
 def blind_retry_under_a_new_identity() -> Iterator[None]:
     """An update of unknown outcome is sent again as another entry."""
     original = ConditionalAppend._attempt
@@ -174,29 +180,29 @@ def blind_retry_under_a_new_identity() -> Iterator[None]:
         yield
 
 
-@_bug()
+@bug()
 def append_without_contains() -> Iterator[None]:
     """An update may be applied twice while its entry is in the tail."""
 
     def is_contains(condition: Condition) -> bool:
         return isinstance(condition, Not) and isinstance(condition.condition, Contains)
 
-    with _rewritten_append(lambda update: replace(update, condition=_without(update.condition, is_contains))):
+    with rewritten_append(lambda update: replace(update, condition=without(update.condition, is_contains))):
         yield
 
 
-@_bug()
+@bug()
 def conditional_produce_ignores_the_expectation() -> Iterator[None]:
     """A conditional append goes wherever the log ends."""
 
     def is_expectation(condition: Condition) -> bool:
         return isinstance(condition, Compare) and condition.path == ("no",)
 
-    with _rewritten_append(lambda update: replace(update, condition=_without(update.condition, is_expectation))):
+    with rewritten_append(lambda update: replace(update, condition=without(update.condition, is_expectation))):
         yield
 
 
-@_bug()
+@bug()
 def duplicate_answered_with_a_new_offset() -> Iterator[None]:
     """What was appended before is acknowledged at the log's end."""
     original = conditional_append.after_refusal
@@ -213,7 +219,7 @@ def duplicate_answered_with_a_new_offset() -> Iterator[None]:
 # --- spill --------------------------------------------------------------------------------------------------------
 
 
-@_bug(change=_settings(head_bytes_max=400, spill_entries=1))
+@bug(change=settings(head_bytes_max=400, spill_entries=1))
 def spill_removes_before_it_writes() -> Iterator[None]:
     """The head forgets entries whose row is not written yet."""
     original = PartitionIndex.spill
@@ -227,7 +233,7 @@ def spill_removes_before_it_writes() -> Iterator[None]:
         yield
 
 
-@_bug(change=_settings(head_bytes_max=400, spill_entries=1), seeds=40)
+@bug(change=settings(head_bytes_max=400, spill_entries=1), seeds=40)
 def spill_does_not_raise_the_floor() -> Iterator[None]:
     """A late update may be applied again once its entry has left the tail."""
     original = PartitionIndex._forget
@@ -240,7 +246,7 @@ def spill_does_not_raise_the_floor() -> Iterator[None]:
         yield
 
 
-@_bug(change=_settings(head_bytes_max=400, spill_entries=1, producers_in_head_max=1))
+@bug(change=settings(head_bytes_max=400, spill_entries=1, producers_in_head_max=1))
 def eviction_loses_the_producer() -> Iterator[None]:
     """A producer leaves the head and its row is not written."""
 
@@ -254,7 +260,7 @@ def eviction_loses_the_producer() -> Iterator[None]:
 # --- read ---------------------------------------------------------------------------------------------------------
 
 
-@_bug()
+@bug()
 def fetch_beyond_the_high_watermark() -> Iterator[None]:
     """A consumer is told of offsets that are not there yet."""
     original = fetch._result
@@ -270,8 +276,25 @@ def fetch_beyond_the_high_watermark() -> Iterator[None]:
 # --- groups -------------------------------------------------------------------------------------------------------
 
 
-@_bug("groups")
+def _busy_group(scenario: Scenario) -> Scenario:
+    """Members that stall longer than their session, over and over."""
+    return replace(scenario, fates=Fates(stall=0.03), group_members=3, settings={**scenario.settings, **_SESSION})
+
+
+@bug("groups", change=_busy_group, seeds=20)
 def commit_of_a_former_owner() -> Iterator[None]:
     """A commit is taken from whoever sends it."""
     with patch.object(offset_decisions, "_may_commit", lambda committer: (_TRUE,)):
+        yield
+
+
+def _late_commits(scenario: Scenario) -> Scenario:
+    """Members that stay, and commits that arrive after later ones."""
+    return replace(scenario, fates=Fates(crash=0, stall=0, late=0.15), group_turns=40)
+
+
+@bug("groups", change=_late_commits)
+def commit_without_a_stamp() -> Iterator[None]:
+    """A commit that arrives late puts back an older offset."""
+    with patch.object(offset_decisions, "_is_newer", lambda stamp_ms: _TRUE):
         yield

@@ -40,6 +40,7 @@ class Fates:
     repeated: float = 0.01
     stall: float = 0.0015
     pause_s: float = 0.02
+    stalls_s: tuple[float, ...] = (2.0, 60.0, 1.2 * HOUR_S)
 
     @classmethod
     def none(cls) -> Fates:
@@ -86,7 +87,7 @@ class SimPort:
         self._die_perhaps(fates.crash, label, "before")
         if rng.random() < fates.stall:
             world.note(f"{label} stalls")
-            await self._pause(rng.choice((2.0, 60.0, 1.2 * HOUR_S)))
+            await self._pause(rng.choice(fates.stalls_s))
         draw = rng.random()
         if draw < fates.unavailable:
             world.note(f"{label} unavailable")

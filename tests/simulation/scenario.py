@@ -124,7 +124,7 @@ def _sweep_settings(rng: Random) -> dict[str, Any]:
         "transaction_timeout_ms_max": 60_000,  # transactors ask for 30 s
         "sweep_horizon_ms": rng.choice((100_000, 960_000)),
         "sweep_interval_ms": rng.choice((0, 300_000)),
-        "sweep_recheck_hours": 6,
+        "sweep_recheck_hours": rng.choice((1, 6)),
         "producer_expiry_ms": 86_400_000,
     }
 
@@ -160,24 +160,24 @@ def _compaction(rng: Random) -> Scenario:
     configs = {
         "cleanup.policy": rng.choice(("compact", "compact", "compact,delete")),
         "min.cleanable.dirty.ratio": rng.choice(("0.0", "0.5")),
-        "delete.retention.ms": rng.choice(("0", "600000")),
+        "delete.retention.ms": rng.choice(("0", "600000", "86400000")),
         "min.compaction.lag.ms": rng.choice(("0", "0", "120000")),
     }
     return Scenario(
         "compaction",
         (TopicPlan("table", rng.choice((1, 2)), configs, keys=rng.choice((3, 8))),),
         producers=3,
-        records_of=35,
-        consumers=2,
+        records_of=28,
         maintainers=2,
         maintainer_pace_s=rng.choice((60.0, 300.0)),
-        maintainer_turns=16,
+        maintainer_turns=10,
         pace_s=rng.choice((20.0, 60.0)),
         settings={
             **_group_settings(rng),
             **_sweep_settings(rng),
             **_merge_settings(rng),
             "compaction_map_entries_max": rng.choice((3, 1_000)),
+            "compaction_read_bytes": rng.choice((400, 8 * 1024 * 1024)),
         },
     )
 

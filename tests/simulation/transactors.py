@@ -15,7 +15,7 @@ from odradek.model.record import Record
 from odradek.model.topic import Topic
 from odradek.model.topic_partition import OffsetAndMetadata, PartitionId, TopicPartition
 
-from tests.simulation.actors import Payload, encode, find_topic, pause, records_of
+from tests.simulation.actors import Payload, encode, find_topic, pause, read_from
 from tests.simulation.history import Send, Transaction, identity
 from tests.simulation.world import Process, World
 
@@ -137,7 +137,7 @@ class Transactor:
         if result.error is ErrorCode.OFFSET_OUT_OF_RANGE and result.log_start_offset > positions[number]:
             positions[number] = result.log_start_offset
         try:
-            return [record for record in records_of(result.records) if record.offset >= positions[number]]
+            return read_from(positions[number], result.records)[0]
         except FormatError as error:
             self._world.history.problem(f"{self._name} read damaged bytes of {source.name}-{number}: {error}")
             return []

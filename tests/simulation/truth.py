@@ -13,6 +13,9 @@ from odradek.model.topic_partition import PartitionId
 from tests.simulation.history import identity
 from tests.simulation.ledger import Entered, Ledger, partition_of
 
+_DAY_MS = 86_400_000
+_CLOCKS_APART_MS = 80_000
+
 
 @dataclass(frozen=True, slots=True)
 class TrueRecord:
@@ -32,6 +35,8 @@ class TrueLog:
 
     Attributes:
         was_compacted: the topic's cleanup policy was ever `compact`.
+        young_ms: records of this time and later must not be compacted yet.
+        tombstones_kept_ms: tombstones of this time and later must not be dropped yet.
         last_of_key: per key, the offset of its last record.
     """
 
@@ -40,16 +45,22 @@ class TrueLog:
     was_compacted: bool
     is_gone: bool
     log_start: int
+    young_ms: int
+    tombstones_kept_ms: int
     last_of_key: dict[bytes | None, int]
 
     def must_survive(self, record: TrueRecord) -> bool:
         """Whether the record has to be in the log still, at or above the log start."""
         if record.offset < self.log_start:
             return False
-        return not self.was_compacted or (self.last_of_key[record.key] == record.offset and not record.is_tombstone)
+        if not self.was_compacted or record.timestamp_ms >= self.young_ms:
+            return True
+        if self.last_of_key[record.key] != record.offset:
+            return False
+        return not record.is_tombstone or record.timestamp_ms >= self.tombstones_kept_ms
 
 
-def true_logs(ledger: Ledger) -> tuple[dict[PartitionId, TrueLog], list[str]]:
+def true_logs(ledger: Ledger, now_ms: int) -> tuple[dict[PartitionId, TrueLog], list[str]]:
     """Every partition's true log; and what of it cannot be read."""
     logs: dict[PartitionId, TrueLog] = {}
     problems: list[str] = []
@@ -65,12 +76,16 @@ def true_logs(ledger: Ledger) -> tuple[dict[PartitionId, TrueLog], list[str]]:
                 )
         configs = [config for _, config in ledger.configs[partition.topic_id]]
         head = ledger.heads.get(pk)
+        earliest_ms = now_ms + _CLOCKS_APART_MS  # by the clock of any maintainer it was not later than this
         logs[partition] = TrueLog(
             partition,
             records,
             was_compacted=any("compact" in config.get("cleanup.policy", "") for config in configs),
             is_gone=head is None or partition.topic_id not in ledger.live_topics,
             log_start=0 if head is None else int(head["ls"]),  # type: ignore[arg-type]
+            young_ms=earliest_ms - min((int(c.get("min.compaction.lag.ms", 0)) for c in configs), default=0),
+            tombstones_kept_ms=earliest_ms
+            - min((int(c.get("delete.retention.ms", _DAY_MS)) for c in configs), default=0),
             last_of_key={record.key: record.offset for record in records},
         )
         if [record.offset for record in records] != list(range(len(records))):

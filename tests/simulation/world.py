@@ -57,7 +57,7 @@ class World:
         self.seed = seed
         self.rng = rng
         self.fates = fates
-        self.settings = Settings(**{**hostile_settings(rng), **settings})
+        self.settings = Settings(**{**hostile_settings(seed), **settings})
         self.clock = SimClock(0)
         self.history = History()
         self.ledger = Ledger(self.clock)
@@ -98,12 +98,13 @@ class World:
         self.settled.set()
 
 
-def hostile_settings(rng: random.Random) -> dict[str, Any]:
-    """Each knob at its default or at its hostile value."""
+def hostile_settings(seed: int) -> dict[str, Any]:
+    """Each knob at its default or at its hostile value, each by a chance of its own: a new knob changes no other's."""
     drawn: dict[str, Any] = {}
     for spec in fields(Settings):
-        if spec.metadata.get("hostile") != spec.default and rng.random() < 0.5:
-            drawn[spec.name] = spec.metadata["hostile"]
+        hostile = spec.metadata.get("hostile", spec.default)
+        if hostile != spec.default and random.Random(f"{seed} {spec.name}").random() < 0.5:
+            drawn[spec.name] = hostile
     return drawn
 
 

@@ -1,0 +1,11 @@
+"""Every planted bug, by name."""
+
+from __future__ import annotations
+
+from tests.simulation import planted_maintenance, planted_transactions
+from tests.simulation.planted import PLANTED
+
+# Importing a module registers its bugs.
+MODULES = (planted_maintenance, planted_transactions)
+
+__all__ = ["MODULES", "PLANTED"]

@@ -1,0 +1,61 @@
+"""The end of a run: one clean maintenance after everything has come to rest leaves nothing that nobody needs.
+
+Not counted: what arrived so late that its cleaning was over by then (it costs storage, never data): a WAL item later
+than the hours that sweeps look at again, and objects or items of a topic whose deletion had been finished.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import Iterator
+from unittest.mock import patch
+from uuid import UUID
+
+from odradek.engine import orphans
+from odradek.format.object_id import object_id_ms
+from odradek.format.object_keys import wal_key
+
+from tests.simulation.maintainers import run_maintenance
+from tests.simulation.world import World
+
+_HOUR_MS = 3_600_000
+_SLACK_S = 200.0  # clocks that are ahead, leases of the dead
+
+
+async def clean_up(world: World) -> list[str]:
+    """Run maintenance until there is nothing left to do; what is wrong after it."""
+    await asyncio.sleep(world.settings.sweep_horizon_ms / 1000 + _SLACK_S)
+    janitor = world.process("janitor", 0)
+    with patch.object(orphans, "_SCAN_EVERY_EPOCHS", 1):
+        failures = await run_maintenance(janitor)
+    await janitor.engine.sweep.run(Counter())
+    problems = [f"maintenance fails though nothing else does: {failure}" for failure in failures]
+    return problems + list(_left(world))
+
+
+def _left(world: World) -> Iterator[str]:
+    """Uploads and segments that nothing refers to."""
+    ledger = world.ledger
+    objects, items = ledger.referenced()
+    for key in world.objects.keys():  # noqa: SIM118
+        if key in objects:
+            continue
+        if key.startswith("topics/") and UUID(key.split("/")[1]) not in ledger.live_topics:
+            world.work["late_objects_of_deleted_topics"] += 1
+        elif _is_old(world, key):
+            yield f"orphan: nothing refers to {key}"
+    recheck_ms = world.settings.sweep_recheck_hours * _HOUR_MS
+    for object_id, put_ms in ledger.live_items.items():
+        if object_id not in items and _is_old(world, wal_key(object_id)):
+            if put_ms - object_id_ms(object_id) < recheck_ms:
+                yield f"orphan: nothing refers to the WAL item {object_id.hex()}"
+            else:
+                world.work["late_wal_items"] += 1
+
+
+def _is_old(world: World, key: str) -> bool:
+    """Whether the object was made before the horizon. Segments are collected at any age."""
+    if not key.startswith("wal/"):
+        return True
+    return object_id_ms(bytes.fromhex(key.rsplit("/", 1)[1])) < world.clock.now_ms() - world.settings.sweep_horizon_ms
