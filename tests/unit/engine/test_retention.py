@@ -9,6 +9,7 @@ from odradek.adapters.memory import MemoryStore
 from odradek.engine.engine import Engine
 from odradek.engine.maintenance import Maintenance
 from odradek.engine.retention import Retention
+from odradek.errors import OutcomeUnknown
 from odradek.format.object_keys import topic_prefix
 from odradek.model.log import DeleteRecordsPartition
 from odradek.testing.faults import Fault
@@ -161,6 +162,34 @@ async def test_a_row_spilled_again_after_it_was_dropped_is_removed_and_never_rea
     assert [record.offset for record in await read_all(engine, "t", 0, 9)] == [*range(9, 20)]
     await run(engine)
     assert stale not in await rows_of(engine, partition)
+
+
+async def test_the_row_of_a_spill_under_way_stays_although_its_records_are_deleted(store: Store) -> None:
+    engine = store.engine(spill_entries=1)
+    await engine.topics.create("t")
+    for n in range(4):
+        store.clock.advance(1)
+        await produce(engine, "t", 0, batch([b"%d" % n]))
+    partition = await partition_of(engine, "t")
+    seen = await engine.index.read_head(partition)
+    assert seen is not None
+    # One spill writes its row and sleeps; all records are deleted; another one would take more entries at once.
+    store.log.script = {("update", store.log.count("update") + 1): Fault.LATE}
+    with pytest.raises(OutcomeUnknown):
+        await engine.index.spill(partition, seen)
+    await engine.delete_records([DeleteRecordsPartition("t", 0, -1)])
+    await run(engine)
+    for n in range(4, 7):
+        store.clock.advance(1)
+        await produce(engine, "t", 0, batch([b"%d" % n]))
+    large = store.engine(1, spill_entries=5)
+    now = await large.index.read_head(partition)
+    assert now is not None
+    await large.index.spill(partition, now)
+    await store.log.deliver_late()
+    for _ in range(2):
+        await run(engine)
+        assert [record.value for record in await read_all(store.engine(2), "t", 0, 4)] == [b"4", b"5", b"6"]
 
 
 @pytest.mark.parametrize("fault", [Fault.UNAVAILABLE, Fault.LOST_REQUEST, Fault.LOST_ANSWER, Fault.LATE])

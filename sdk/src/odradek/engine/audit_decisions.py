@@ -20,6 +20,9 @@ from odradek.format.batch_header import check_crc, parse_header
 from odradek.format.tail_entry import TailEntry
 
 
+SPILLS_UNDER_WAY = "spills_under_way"  # finished by the next spill of the partition, not by maintenance
+
+
 class FindingKind(StrEnum):
     """Kinds of findings."""
 
@@ -85,12 +88,12 @@ def count_pending(head: PartitionHead, rows: Sequence[IndexRow]) -> Counter[str]
     """Rows that maintenance removes, and spills that somebody finishes."""
     pending: Counter[str] = Counter()
     for row in rows:
-        if row.end_offset <= head.log_start_offset:
+        if row.base_offset >= head.tail_base_offset:
+            pending[SPILLS_UNDER_WAY] += 1
+        elif row.end_offset <= head.log_start_offset:
             pending["rows_below_log_start"] += 1
         elif not row.is_segment and row.base_offset < head.merged_offset:
             pending["ghost_rows"] += 1
-        elif row.base_offset >= head.tail_base_offset:
-            pending["spills_under_way"] += 1
     return pending
 
 

@@ -1,7 +1,7 @@
 """Retention: what is old or too much leaves the beginning of a log, whole index rows at a time.
 
     1. head      the log start offset rises: from here on no reader asks for what lies below
-    2. rows      those wholly below the log start go, in transactions under the lease
+    2. rows      those wholly below log start and tail go, in transactions under the lease
     3. objects   the segments of these rows are deleted; WAL bytes are the sweep's
 
 A crash between any two steps leaves work that the next pass finds: rows below the log start go whatever the policy says
@@ -105,10 +105,15 @@ class Retention:
     # --- 2. and 3. rows, then objects -----------------------------------------------------------------------------
 
     async def _drop_rows(self, held: HeldPartition, head: PartitionHead) -> None:
-        """Remove all rows that end at or below the log start, ghosts among them, then their segments."""
+        """Remove all rows that end at or below the log start, ghosts among them, then their segments.
+
+        DeleteRecords may have moved the log start past the tail's base. A row there is that of a spill under way, by
+        which everybody goes who finishes that spill: it stays until the head has forgotten its entries.
+        """
+        below = min(head.log_start_offset, head.tail_base_offset)
         at = 0
-        while rows := await self._index.rows_between(held.partition, at, head.log_start_offset, ROWS_REPLACED_MAX):
-            old = [row for row in rows if row.end_offset <= head.log_start_offset]
+        while rows := await self._index.rows_between(held.partition, at, below, ROWS_REPLACED_MAX):
+            old = [row for row in rows if row.end_offset <= below]
             if old:
                 if at:
                     held.lease = await self._leases.renew(held.lease)
