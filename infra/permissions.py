@@ -25,7 +25,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 
-from odradek.format.item_keys import BROKERS_PK, COUNTERS_PK, TRANSACTIONAL_IDS_PK
+from odradek.format.item_keys import BROKERS_PK, COUNTERS_PK, TRANSACTIONAL_IDS_PK, USERS_PK
 from odradek.functions.environment import MAINTENANCE
 from odradek.protocol.api import FunctionName
 
@@ -91,7 +91,7 @@ PERMISSIONS: Mapping[str, Permissions] = {
     ),
     FunctionName.COORDINATOR.value: Permissions(
         (
-            TableGrant(TableName.GROUPS, (GET, GET_MANY, QUERY, PUT, UPDATE, DELETE)),
+            TableGrant(TableName.GROUPS, (GET, GET_MANY, QUERY, PUT, UPDATE, DELETE, CHECK)),
             _READ_TOPICS,
             _TAKE_PRODUCER_ID,
             _OPEN_TRANSACTIONS,
@@ -101,7 +101,7 @@ PERMISSIONS: Mapping[str, Permissions] = {
     FunctionName.ADMIN.value: Permissions(
         (
             TableGrant(TableName.CATALOG, (GET, PUT, UPDATE, DELETE, CHECK)),
-            TableGrant(TableName.CATALOG, (QUERY,), partition_keys=(BROKERS_PK,)),
+            TableGrant(TableName.CATALOG, (QUERY,), partition_keys=(BROKERS_PK, USERS_PK)),
             TableGrant(TableName.LOG, (GET, PUT, UPDATE, DELETE)),
         )
     ),

@@ -13,8 +13,10 @@ import pytest
 from odradek.adapters.memory import MemoryObjectStore, MemoryStore
 from odradek.engine.engine import Engine
 from odradek.engine.maintenance import MaintenanceReport
+from odradek.errors import ErrorCode
 from odradek.format.object_keys import segment_key
 from odradek.functions.environment import MAINTENANCE
+from odradek.model.classic_group import ClassicIdentity, ClassicJoin, ClassicLeave, ClassicSync
 from odradek.model.group import JOIN_EPOCH, LEAVE_EPOCH, GroupHeartbeat
 from odradek.model.log import (
     LATEST_TIMESTAMP,
@@ -24,6 +26,7 @@ from odradek.model.log import (
     ListOffsetsPartition,
 )
 from odradek.model.topic_partition import OffsetAndMetadata, PartitionId, TopicPartition
+from odradek.model.user import SCRAM_MECHANISMS
 from odradek.ports.table import Check, Delete, Put, Update
 from odradek.ports.tables import TableOperation
 from odradek.settings import Settings
@@ -141,6 +144,7 @@ async def work(world: World) -> None:
     await admin.topics.create_partitions("flights", 3)
     await admin.topics.alter_configs("flights", set={"retention.ms": "600000"})
     await admin.topics.resolve("flights")
+    await users_and_classic_groups(admin, coordinator)
 
     ids = [(await coordinator.producer_ids.init()).producer_id for _ in range(3)]
     for producer_id in ids:
@@ -206,6 +210,21 @@ async def work(world: World) -> None:
     await admin.topics.delete("flights")
     report = await world.engine(MAINTENANCE).maintenance.run()
     assert report.done["topics_removed"] == report.done["objects_removed"] == 1
+
+
+async def users_and_classic_groups(admin: Engine, coordinator: Engine) -> None:
+    await admin.users.create("ada", "lovelace")
+    assert [user.name for user in await admin.users.list()] == ["ada"]
+    for mechanism in SCRAM_MECHANISMS:
+        await admin.users.delete("ada", mechanism)
+    joining = ClassicJoin("old", "", "consumer", (("range", b""),), 10_000, 10_000, requires_known_member_id=False)
+    joined = await coordinator.classic_groups.join(joining)
+    me = ClassicIdentity("old", joined.member_id, joined.generation)
+    assert (await coordinator.classic_groups.sync(ClassicSync(me))).error is ErrorCode.NONE
+    offsets = {TopicPartition("flights", 0): OffsetAndMetadata(1)}
+    [committed] = await coordinator.offsets.commit("old", offsets, member_id=me.member_id, member_epoch=me.generation)
+    assert committed.error is ErrorCode.NONE
+    await coordinator.classic_groups.leave("old", [ClassicLeave(me.member_id)])
 
 
 async def transactions(world: World) -> None:

@@ -98,6 +98,19 @@ class ClassicOffsets:
             codes |= done
         return [OffsetCommitResult(partition, codes[partition]) for partition in offsets]
 
+    async def refusal(self, group_id: str, committer: Committer) -> ErrorCode | None:
+        """Whether the member may commit as things stand; None where the group is of the consumer protocol.
+
+        Raises KafkaError(COORDINATOR_NOT_AVAILABLE).
+        """
+        identity = ClassicIdentity(group_id, committer.member_id, committer.member_epoch, committer.instance_id)
+        try:
+            return explain_fence(await self._table.get(group_key(group_id)), identity)
+        except StoreUnavailable as error:
+            raise KafkaError(
+                ErrorCode.COORDINATOR_NOT_AVAILABLE, "the groups table is not reachable now: try again"
+            ) from error
+
     async def _prepare(
         self, group_id: str, partition: TopicPartition, offset: OffsetAndMetadata
     ) -> _Commit | ErrorCode:

@@ -141,6 +141,10 @@ class GroupOffsets:
         """
         if committer.is_simple and partitions:
             await self._make_room_for_simple(group_id)
+        elif MEMBER_ID.search(committer.member_id):
+            code = await self._classic.refusal(group_id, committer)
+            if code is not None:
+                return dict.fromkeys(partitions, code)
         try:
             items = await self._store.table.get_many([lease_key(group_id, partition) for partition in partitions])
         except StoreUnavailable as error:

@@ -21,8 +21,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
+from odradek.engine.classic_groups import MEMBER_ID
+from odradek.engine.classic_offsets import explain_fence, fence
 from odradek.engine.conditional_append import stamped
-from odradek.engine.group_rows import lease_key
+from odradek.engine.group_rows import group_key, lease_key
 from odradek.engine.head import PartitionHead, ProducerState
 from odradek.engine.leader_decisions import Claim
 from odradek.engine.offset_decisions import Committer, commit_operation, decide_refusal
@@ -40,6 +42,7 @@ from odradek.errors import (
 )
 from odradek.format.tail_entry import TailEntry
 from odradek.limits import TABLE_TRANSACTION_ITEMS_MAX, TRANSACTION_BATCHES_MAX
+from odradek.model.classic_group import ClassicIdentity
 from odradek.model.topic_partition import PartitionId
 from odradek.ports.clock import Clock
 from odradek.ports.tables import TableOperation, Tables
@@ -87,6 +90,7 @@ class AtomicCommit:
         self._work = work
         self.stamp_ms = stamp_ms
         self._long: list[PartitionId] = []
+        self._classic: set[str] = set()  # ids of groups of the classic protocol
 
     async def attempt(self, deciding: TableOperation) -> Attempted:
         """Try once.
@@ -123,7 +127,7 @@ class AtomicCommit:
         return "applied"
 
     async def _operations(self) -> list[TableOperation] | Failed:
-        """Heads, then leases in the order of the offsets."""
+        """Heads, fences of classic groups, then leases in the order of the offsets."""
         batches = self._work.batches
         if sum(map(len, batches.values())) > TRANSACTION_BATCHES_MAX:
             return Failed(f"a transaction holds at most {TRANSACTION_BATCHES_MAX} batches: commit more often")
@@ -143,7 +147,34 @@ class AtomicCommit:
             for partition, head in zip(partitions, heads, strict=True)
             if head is not None and self._index.is_long(head, more=len(batches[partition]))
         ]
-        return operations + [self._lease(offset) for offset in self._work.offsets]
+        fences = await self._fences()
+        if isinstance(fences, Failed):
+            return fences
+        return operations + fences + [self._lease(offset) for offset in self._work.offsets]
+
+    async def _fences(self) -> list[TableOperation] | Failed:
+        """For members of classic groups, who own no leases, the check of member and generation (classic_offsets.py)."""
+        members = {
+            (each.group_id, each.member_id, each.member_epoch)
+            for each in self._work.offsets
+            if each.member_epoch >= 0 and MEMBER_ID.search(each.member_id)
+        }
+        fences = []
+        for group_id, member_id, generation in sorted(members):
+            identity = ClassicIdentity(group_id, member_id, generation)
+            code = explain_fence(await self._tables.groups.get(group_key(group_id)), identity)
+            if code is None:
+                continue
+            if code is not ErrorCode.NONE:
+                return Failed(f"the offsets of group {group_id!r} cannot be committed, {code.name}: join again")
+            self._classic.add(group_id)
+            fences.append(TableOperation("groups", fence(group_id, member_id, generation)))
+        return fences
+
+    def _committer(self, pending: PendingOffset) -> Committer:
+        if pending.group_id in self._classic:
+            return Committer()  # fenced by the group's item
+        return Committer(pending.member_id, pending.member_epoch)
 
     async def _partition(self, partition: PartitionId, head: PartitionHead | None) -> TableOperation | Failed | None:
         entries = self._work.batches[partition]
@@ -178,7 +209,7 @@ class AtomicCommit:
             lease_key(pending.group_id, pending.partition),
             pending.topic,
             pending.offset,
-            Committer(pending.member_id, pending.member_epoch),
+            self._committer(pending),
             self.stamp_ms,
         )
         return TableOperation("groups", update)
@@ -188,7 +219,7 @@ class AtomicCommit:
         for pending, failure in zip(self._work.offsets, canceled.failures[first_offset:], strict=True):
             if failure is None:
                 continue
-            refusal = decide_refusal(failure.current, Committer(pending.member_id, pending.member_epoch))
+            refusal = decide_refusal(failure.current, self._committer(pending))
             if isinstance(refusal, ErrorCode):
                 return Failed(
                     f"the offsets of group {pending.group_id!r} cannot be committed, {refusal.name}: partition "

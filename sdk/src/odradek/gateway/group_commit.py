@@ -68,11 +68,11 @@ class GroupCommit:
         return getattr(self._engine, name)
 
     async def produce(
-        self, partitions: Sequence[ProducePartition], *, transactional_id: str | None = None
+        self, partitions: Sequence[ProducePartition], *, transactional_id: str | None = None, **options: Any
     ) -> list[ProduceResult]:
         """As Engine.produce."""
         if transactional_id is not None or self._linger_s == 0:
-            return await self._engine.produce(partitions, transactional_id=transactional_id)
+            return await self._engine.produce(partitions, transactional_id=transactional_id, **options)
         number = connection_number.get()
         places = [_place(each) for each in partitions]
         earlier = [(each, self._in_flight.get((number, place))) for each, place in zip(partitions, places, strict=True)]
@@ -111,14 +111,14 @@ class GroupCommit:
             gathering = None
         if gathering is None:
             gathering = self._gathering = _Gathering()
-            self._start(self._linger(gathering))
+            self._start(self._linger(gathering, self._linger_s if self._calls else 0.0))
         gathering.requests.append(request)
         gathering.places.update(places)
         gathering.size += size
 
-    async def _linger(self, gathering: _Gathering) -> None:
-        if len(self._calls) > 1:  # this task is one of them
-            await self._clock.sleep(self._linger_s)
+    async def _linger(self, gathering: _Gathering, seconds: float) -> None:
+        if seconds:
+            await self._clock.sleep(seconds)
         if self._gathering is gathering:
             self._gathering = None
             await self._run(gathering)

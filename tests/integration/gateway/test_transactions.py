@@ -1,0 +1,61 @@
+"""Transactions by a stock client through the Kafka port, with the offsets of a group of either protocol."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import odradek
+import pytest
+from odradek.local import ThreadedService
+
+from tests.support import kafka_port as port
+from tests.support.kafka_port import Message
+
+
+@pytest.fixture(scope="module")
+def service() -> Iterator[ThreadedService]:
+    with port.kafka_service() as service:
+        with odradek.Admin(**service.client_config) as admin:
+            admin.create_topics([odradek.NewTopic(name, 1) for name in ("in", "out-classic", "out-consumer")])
+        port.confluent_produce(service.kafka_bootstrap_servers, "in", [Message(None, b"%d" % i) for i in range(20)])
+        yield service
+
+
+@pytest.mark.parametrize("protocol", ["classic", "consumer"])
+def test_consume_transform_produce(service: ThreadedService, protocol: str) -> None:
+    from confluent_kafka import Consumer, Producer, TopicPartition
+
+    servers, out = service.kafka_bootstrap_servers, f"out-{protocol}"
+    config: dict[str, Any] = {"group.protocol": protocol}
+    if protocol == "classic":
+        config["session.timeout.ms"] = 3_000
+    consumer = Consumer(
+        {
+            "bootstrap.servers": servers,
+            "group.id": out,
+            "auto.offset.reset": "earliest",
+            "enable.auto.commit": False,
+            **config,
+        }
+    )
+    consumer.subscribe(["in"])
+    producer = Producer({"bootstrap.servers": servers, "transactional.id": out})
+    producer.init_transactions(10)
+    try:
+        messages = port.poll_confluent(consumer, 20)
+        for half, ends in ((messages[:10], producer.commit_transaction), (messages[10:], producer.abort_transaction)):
+            producer.begin_transaction()
+            for message in half:
+                producer.produce(out, b"seen " + (message.value or b""))
+            position = TopicPartition("in", 0, 10 if half == messages[:10] else 20)
+            producer.send_offsets_to_transaction([position], consumer.consumer_group_metadata(), 10)
+            ends(10)
+        [committed] = consumer.committed([TopicPartition("in", 0)], timeout=10)
+        assert committed.offset == 10
+    finally:
+        consumer.close()
+    assert port.sdk_consume(service, out, 10) == [Message(None, b"seen %d" % i) for i in range(10)]
+    with odradek.Admin(**service.client_config) as admin:
+        place = odradek.TopicPartition(out, 0)
+        assert admin.list_offsets({place: "latest"})[place].offset == 10  # nothing of the other one, no marker

@@ -1,0 +1,147 @@
+"""Produce requests that meet are one call to the engine; nobody gets another's result, and order holds."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+from odradek.gateway.connection import connection_number
+from odradek.gateway.group_commit import GroupCommit
+from odradek.model.log import ProducePartition, ProduceResult
+from odradek.testing import ManualClock
+
+from tests.support.engine import batch
+
+
+class SlowEngine:
+    """Notes the calls; each lasts until it is let go."""
+
+    def __init__(self) -> None:
+        self.calls: list[list[tuple[str, int]]] = []
+        self.gates: list[asyncio.Event] = []
+        self.failure: Exception | None = None
+
+    async def produce(
+        self, partitions: Sequence[ProducePartition], *, transactional_id: str | None = None
+    ) -> list[ProduceResult]:
+        self.calls.append([(each.topic, each.partition) for each in partitions])
+        number = len(self.calls)
+        gate = asyncio.Event()
+        self.gates.append(gate)
+        await gate.wait()
+        if self.failure is not None:
+            raise self.failure
+        return [ProduceResult(p.topic, p.partition, base_offset=100 * number + i) for i, p in enumerate(partitions)]
+
+    def release(self) -> None:
+        for gate in self.gates:
+            gate.set()
+
+
+@pytest.fixture
+def engine() -> SlowEngine:
+    return SlowEngine()
+
+
+def request(topic: str, *numbers: int, producer: tuple[int, int, int] = (-1, -1, -1)) -> list[ProducePartition]:
+    return [ProducePartition(topic, number, batch([b"v"], producer=producer)) for number in numbers]
+
+
+def send(
+    commits: GroupCommit, connection: int, partitions: list[ProducePartition], **options: Any
+) -> asyncio.Task[list[ProduceResult]]:
+    async def work() -> list[ProduceResult]:
+        connection_number.set(connection)
+        return await commits.produce(partitions, **options)
+
+    return asyncio.get_running_loop().create_task(work())
+
+
+async def settle() -> None:
+    for _ in range(12):
+        await asyncio.sleep(0)
+
+
+async def test_a_lone_request_goes_at_once_and_those_that_meet_it_share_a_call(engine: SlowEngine) -> None:
+    clock = ManualClock()
+    commits = GroupCommit(engine, clock, 2)  # type: ignore[arg-type]
+    first = send(commits, 1, request("a", 0))
+    await settle()
+    assert engine.calls == [[("a", 0)]]
+    others = [send(commits, connection, request("a", connection)) for connection in (2, 3, 4)]
+    await settle()
+    assert len(engine.calls) == 1
+    clock.advance(0.002)
+    await settle()
+    assert engine.calls[1:] == [[("a", 2), ("a", 3), ("a", 4)]]
+    engine.release()
+    assert [(r.partition, r.base_offset) for r in await first] == [(0, 100)]
+    assert [(await other)[0].base_offset for other in others] == [200, 201, 202]
+
+
+async def test_a_partition_stands_once_in_a_call(engine: SlowEngine) -> None:
+    clock = ManualClock()
+    commits = GroupCommit(engine, clock, 2)  # type: ignore[arg-type]
+    send(commits, 1, request("a", 9))
+    await settle()
+    for connection in (2, 3):
+        send(commits, connection, request("a", 0, connection))
+    await settle()
+    clock.advance(0.002)
+    await settle()
+    assert engine.calls[1:] == [[("a", 0), ("a", 2)], [("a", 0), ("a", 3)]]
+    engine.release()
+    await commits.drain()
+
+
+async def test_batches_without_sequence_keep_the_order_of_their_connection(engine: SlowEngine) -> None:
+    commits = GroupCommit(engine, ManualClock(auto_advance=True), 2)  # type: ignore[arg-type]
+    tasks = [send(commits, 1, request("a", 0)) for _ in range(3)]
+    for done in range(3):
+        await settle()
+        assert len(engine.calls) == done + 1
+        engine.release()
+    await asyncio.gather(*tasks)
+
+
+async def test_batches_with_a_sequence_are_in_flight_together(engine: SlowEngine) -> None:
+    commits = GroupCommit(engine, ManualClock(), 2)  # type: ignore[arg-type]
+    tasks = [send(commits, 1, request("a", 0, producer=(5, 0, sequence))) for sequence in range(3)]
+    await settle()
+    assert engine.calls == [[("a", 0)]] * 3
+    engine.release()
+    await asyncio.gather(*tasks)
+
+
+async def test_who_gives_up_takes_nothing_from_the_others(engine: SlowEngine) -> None:
+    commits = GroupCommit(engine, ManualClock(auto_advance=True), 2)  # type: ignore[arg-type]
+    send(commits, 1, request("a", 9))
+    await settle()
+    gone, stays = send(commits, 2, request("a", 0)), send(commits, 3, request("a", 1))
+    await settle()
+    gone.cancel()
+    await settle()
+    engine.release()
+    assert [result.partition for result in await stays] == [1]
+    await commits.drain()
+
+
+async def test_a_failure_reaches_everybody_in_the_call(engine: SlowEngine) -> None:
+    commits = GroupCommit(engine, ManualClock(auto_advance=True), 2)  # type: ignore[arg-type]
+    engine.failure = RuntimeError("a bug")
+    tasks = [send(commits, connection, request("a", connection)) for connection in (1, 2)]
+    await settle()
+    engine.release()
+    outcomes = await asyncio.gather(*tasks, return_exceptions=True)
+    assert [type(outcome) for outcome in outcomes] == [RuntimeError, RuntimeError]
+
+
+async def test_no_linger_merges_nothing(engine: SlowEngine) -> None:
+    commits = GroupCommit(engine, ManualClock(), 0)  # type: ignore[arg-type]
+    tasks = [send(commits, connection, request("a", connection)) for connection in (1, 2)]
+    await settle()
+    assert len(engine.calls) == 2
+    engine.release()
+    await asyncio.gather(*tasks)
