@@ -1,0 +1,304 @@
+"""How fast are Kafka's own clients through the Kafka port, and what do they cost in CPU? All in one run, side by side.
+
+The service runs in a process of its own (SQLite and files with fsync); each client in another, so that its CPU seconds
+are its own. The SDK speaks HTTP to the functions of the same service. `--servers host:port` adds the same clients
+against any other Kafka (Apache Kafka beside it, say); the SDK has no part in that.
+
+    python -m bench.kafka_port [--quick] [--servers HOST:PORT]
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+
+RESULTS = Path(__file__).parent / "results" / "kafka_port.json"
+CLIENTS = ("confluent-kafka", "kafka-python", "aiokafka", "sdk records")
+SIZES = (100, 1024)
+SECONDS = 6.0  # about what each measurement may take
+RATES = {"confluent-kafka": 150_000, "kafka-python": 20_000, "aiokafka": 25_000, "sdk records": 25_000}  # first guesses
+
+
+# --- one side of one measurement, in a process of its own -------------------------------------------------------------
+
+
+def confluent_produce(servers: str, topic: str, count: int, value: bytes) -> None:
+    from confluent_kafka import Producer
+
+    failed: list[Any] = []
+    producer = Producer(
+        {
+            "bootstrap.servers": servers,
+            "linger.ms": 20,
+            "enable.idempotence": True,
+            "queue.buffering.max.messages": 10**7,
+        }
+    )
+
+    def delivered(error: Any, _: Any) -> None:
+        if error is not None:
+            failed.append(error)
+
+    for number in range(count):
+        producer.produce(topic, value, on_delivery=delivered)
+        if not number & 1023:
+            producer.poll(0)
+    assert producer.flush(120) == 0
+    assert not failed, failed[0]
+
+
+def confluent_consume(servers: str, topic: str, count: int) -> None:
+    from confluent_kafka import Consumer, TopicPartition
+
+    consumer = Consumer({"bootstrap.servers": servers, "group.id": "bench", "enable.auto.commit": False})
+    consumer.assign([TopicPartition(topic, 0, 0)])
+    seen = 0
+    while seen < count:
+        for message in consumer.consume(10_000, 1.0):
+            assert message.error() is None, message.error()
+            seen += 1
+    consumer.close()
+
+
+def python_produce(servers: str, topic: str, count: int, value: bytes) -> None:
+    from kafka import KafkaProducer
+
+    producer = KafkaProducer(bootstrap_servers=servers, linger_ms=20, batch_size=500_000, enable_idempotence=True)
+    sent = None
+    for _ in range(count):
+        sent = producer.send(topic, value)
+    producer.flush(120)
+    assert sent is not None
+    assert sent.get(10).offset == count - 1
+    producer.close()
+
+
+def python_consume(servers: str, topic: str, count: int) -> None:
+    from kafka import KafkaConsumer, TopicPartition
+
+    consumer = KafkaConsumer(
+        bootstrap_servers=servers, group_id=None, max_poll_records=10_000, max_partition_fetch_bytes=4_000_000
+    )
+    place = TopicPartition(topic, 0)
+    consumer.assign([place])
+    consumer.seek_to_beginning(place)
+    seen = 0
+    while seen < count:
+        seen += sum(map(len, consumer.poll(timeout_ms=1_000).values()))
+    consumer.close()
+
+
+def aio_produce(servers: str, topic: str, count: int, value: bytes) -> None:
+    from aiokafka import AIOKafkaProducer
+
+    async def work() -> None:
+        producer = AIOKafkaProducer(
+            bootstrap_servers=servers, linger_ms=20, max_batch_size=500_000, enable_idempotence=True
+        )
+        await producer.start()
+        sent = None
+        for _ in range(count):
+            sent = await producer.send(topic, value)
+        await producer.flush()
+        assert sent is not None
+        assert (await sent).offset == count - 1
+        await producer.stop()
+
+    asyncio.run(work())
+
+
+def aio_consume(servers: str, topic: str, count: int) -> None:
+    from aiokafka import AIOKafkaConsumer, TopicPartition
+
+    async def work() -> None:
+        consumer = AIOKafkaConsumer(
+            bootstrap_servers=servers, auto_offset_reset="earliest", max_partition_fetch_bytes=4_000_000
+        )
+        await consumer.start()
+        consumer.assign([TopicPartition(topic, 0)])
+        seen = 0
+        while seen < count:
+            seen += sum(map(len, (await consumer.getmany(timeout_ms=1_000, max_records=10_000)).values()))
+        await consumer.stop()
+
+    asyncio.run(work())
+
+
+def sdk_produce(config: dict[str, Any], topic: str, count: int, value: bytes) -> None:
+    import odradek
+
+    with odradek.Producer(**config, linger_ms=20) as producer:
+        for _ in range(count):
+            producer.send(topic, value)
+
+
+def sdk_consume(config: dict[str, Any], topic: str, count: int) -> None:
+    import odradek
+
+    with odradek.Consumer(**config, auto_offset_reset="earliest", max_poll_records=10_000) as consumer:
+        consumer.assign([odradek.TopicPartition(topic, 0)])
+        seen = 0
+        while seen < count:
+            seen += sum(map(len, consumer.poll(timeout_ms=1_000).values()))
+
+
+SIDES: dict[tuple[str, str], Callable[..., None]] = {
+    ("confluent-kafka", "produce"): confluent_produce,
+    ("confluent-kafka", "consume"): confluent_consume,
+    ("kafka-python", "produce"): python_produce,
+    ("kafka-python", "consume"): python_consume,
+    ("aiokafka", "produce"): aio_produce,
+    ("aiokafka", "consume"): aio_consume,
+    ("sdk records", "produce"): sdk_produce,
+    ("sdk records", "consume"): sdk_consume,
+}
+
+
+def side(task: dict[str, Any]) -> None:
+    """Run one side and print what it took, imports left out."""
+    work = SIDES[task["client"], task["what"]]
+    arguments = [task["target"], task["topic"], task["count"]]
+    if task["what"] == "produce":
+        arguments.append(os.urandom(task["size"]))
+    __import__({"confluent-kafka": "confluent_kafka", "kafka-python": "kafka"}.get(task["client"], "odradek.client"))
+    started_s, started_cpu_s = time.perf_counter(), time.process_time()
+    work(*arguments)
+    print(json.dumps({"s": time.perf_counter() - started_s, "cpu_s": time.process_time() - started_cpu_s}))
+
+
+# --- the run ----------------------------------------------------------------------------------------------------------
+
+
+@contextmanager
+def service() -> Iterator[tuple[int, str, dict[str, Any]]]:
+    """Process id, address of the Kafka port and the SDK's configuration of a new service."""
+    from odradek.local import load_credentials
+
+    with tempfile.TemporaryDirectory() as folder:
+        command = [sys.executable, "-m", "odradek.local", "--data-dir", folder, "--kafka-port", "0"]
+        process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+        assert process.stdout is not None
+        try:
+            ready = json.loads(process.stdout.readline())
+            key = load_credentials(Path(folder))
+            config = {
+                "bootstrap_servers": ready["bootstrap_servers"],
+                "aws_access_key_id": key.access_key_id,
+                "aws_secret_access_key": key.secret_access_key,
+                "aws_region": key.region,
+            }
+            yield process.pid, ready["kafka"], config
+        finally:
+            process.terminate()
+            process.wait()
+            process.stdout.close()
+
+
+def cpu_seconds(pid: int | None) -> float:
+    """CPU time of a process of ours so far; 0 for a server that is not ours, or where /proc is not."""
+    try:
+        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    except OSError:
+        return 0.0
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+def create_topic(servers: str, topic: str) -> None:
+    from confluent_kafka.admin import AdminClient, NewTopic
+
+    admin = AdminClient({"bootstrap.servers": servers})
+    admin.create_topics([NewTopic(topic, 1)])[topic].result(20)
+
+
+def run_side(task: dict[str, Any], pid: int | None) -> dict[str, Any]:
+    """One side in its own process: rates, and CPU seconds a million records of client and server."""
+    before_s = cpu_seconds(pid)
+    process = subprocess.run(
+        [sys.executable, "-m", "bench.kafka_port", "--side", json.dumps(task)],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    if process.returncode:
+        raise SystemExit(f"{task['client']} {task['what']} failed:\n{process.stderr}")
+    took = json.loads(process.stdout)
+    millions = task["count"] / 1e6
+    return {
+        "records_s": task["count"] / took["s"],
+        "mb_s": task["count"] * task["size"] / took["s"] / 1e6,
+        "client_cpu_s_per_million": took["cpu_s"] / millions,
+        "server_cpu_s_per_million": (cpu_seconds(pid) - before_s) / millions,
+    }
+
+
+def measure(
+    place: str, servers: str, config: dict[str, Any] | None, pid: int | None, quick: bool
+) -> list[dict[str, Any]]:
+    """Every client at every size against one server."""
+    rows = []
+    for size in SIZES:
+        for client in CLIENTS:
+            if client == "sdk records" and config is None:
+                continue
+            count = int(RATES[client] * SECONDS / (4 if size > 100 else 1) / (10 if quick else 1))
+            topic = f"bench-{client.replace(' ', '-')}-{size}-{time.time_ns()}"
+            create_topic(servers, topic)
+            target = config if client == "sdk records" else servers
+            for what in ("produce", "consume"):
+                task = {"client": client, "what": what, "target": target, "topic": topic, "count": count, "size": size}
+                figures = run_side(task, pid)
+                rows.append({"server": place, "client": client, "what": what, "size": size, "count": count, **figures})
+    return rows
+
+
+def show(rows: list[dict[str, Any]]) -> None:
+    table = Table("server", "client", "bytes", "", "records/s", "MB/s", "client CPU s/M", "server CPU s/M", box=None)
+    for row in rows:
+        table.add_row(
+            row["server"],
+            row["client"],
+            str(row["size"]),
+            row["what"],
+            f"{row['records_s']:,.0f}",
+            f"{row['mb_s']:,.1f}",
+            f"{row['client_cpu_s_per_million']:.2f}",
+            f"{row['server_cpu_s_per_million']:.2f}",
+        )
+    Console().print(table)
+
+
+def main(argv: list[str] | None = None) -> int:
+    """Measure, print a table, write JSON."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--quick", action="store_true")
+    parser.add_argument("--servers", help="another Kafka to measure beside ours, host:port without TLS or login")
+    parser.add_argument("--side", help=argparse.SUPPRESS)
+    arguments = parser.parse_args(argv)
+    if arguments.side:
+        side(json.loads(arguments.side))
+        return 0
+    with service() as (pid, servers, config):
+        rows = measure("odradek", servers, config, pid, arguments.quick)
+    if arguments.servers:
+        rows += measure(arguments.servers, arguments.servers, None, None, arguments.quick)
+    show(rows)
+    RESULTS.parent.mkdir(exist_ok=True)
+    RESULTS.write_text(json.dumps(rows, indent=1))
+    return 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
