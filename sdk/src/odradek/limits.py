@@ -42,6 +42,7 @@ PRODUCERS_IN_HEAD_MAX = 500
 TRANSACTION_PLACES_MAX = TABLE_TRANSACTION_ITEMS_MAX - 1  # partitions and offsets of a transaction; one item is its row
 TRANSACTION_BATCHES_PER_PARTITION_MAX = 1_000
 TRANSACTION_BATCHES_MAX = 20_000
+NUMBERED_GROUP_PARTITIONS = 90  # of a topic: a numbered batch of more than TRANSACTION_PLACES_MAX goes group by group
 
 assert MESSAGE_BYTES_MAX > 1_048_588, "Kafka's default max.message.bytes must fit one function call"
 assert FUNCTION_BINARY_BYTES_MAX * 4 // 3 + FUNCTION_EVENT_OVERHEAD_BYTES <= FUNCTION_PAYLOAD_BYTES_MAX, (
@@ -66,3 +67,4 @@ assert TRANSACTION_BATCHES_PER_PARTITION_MAX * 64 < TABLE_ITEM_BYTES_MAX // 4, (
 assert TRANSACTION_BATCHES_MAX * 64 + TRANSACTION_PLACES_MAX * 16 * 1024 < TABLE_TRANSACTION_BYTES_MAX, (
     "all heads of a transaction fit one TransactWriteItems, long tails included"
 )
+assert NUMBERED_GROUP_PARTITIONS <= TRANSACTION_PLACES_MAX, "a group is committed in one transaction"

@@ -38,6 +38,7 @@ class Call:
     context: RequestContext
     engine: Engine
     cluster: Cluster
+    takes_uploads: bool = False  # whether clients may commit what they stored in the object store themselves
 
     @property
     def message(self) -> Any:

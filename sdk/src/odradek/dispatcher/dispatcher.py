@@ -45,11 +45,13 @@ class Dispatcher:
     Args:
         engine: the log, the catalog and the groups.
         cluster: how clients see the place that answers.
+        takes_uploads: whether clients share the object store and may commit what they put there.
     """
 
-    def __init__(self, engine: Engine, cluster: Cluster) -> None:
+    def __init__(self, engine: Engine, cluster: Cluster, *, takes_uploads: bool = False) -> None:
         self._engine = engine
         self._cluster = cluster
+        self._takes_uploads = takes_uploads
 
     async def dispatch(self, frame: Buffer, context: RequestContext) -> list[Buffer] | None:
         """Answer one request frame (without its length prefix).
@@ -71,7 +73,7 @@ class Dispatcher:
                 ErrorCode.UNSUPPORTED_VERSION,
                 f"{api_key.name} is spoken in versions {low} to {high}, not {header.api_version}",
             )
-        call = Call(_request(frame, header), context, self._engine, self._cluster)
+        call = Call(_request(frame, header), context, self._engine, self._cluster, self._takes_uploads)
         return await _answer(call)
 
 

@@ -13,9 +13,10 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from odradek.dispatcher.context import Answer, Call
-from odradek.engine.transaction_rows import TransactionRow, TransactionState
-from odradek.errors import ErrorCode
+from odradek.engine.transaction_rows import PendingBatches, TransactionRow, TransactionState
+from odradek.errors import ErrorCode, FormatError, KafkaError
 from odradek.model.topic_partition import OffsetAndMetadata, PartitionId, TopicPartition
+from odradek.protocol.numbered_commit import decode_uploaded
 
 _FENCED_FROM = 2  # of AddPartitionsToTxn, AddOffsetsToTxn and EndTxn
 _ABORTABLE_FROM = 4  # of EndTxn
@@ -125,6 +126,8 @@ def _offsets_answer(call: Call, code_of: Callable[[TopicPartition], ErrorCode]) 
 
 async def handle_end_txn(call: Call) -> Answer:
     message = call.message
+    if getattr(message, "uploaded", b""):
+        return await _commit_uploaded(call)
     ended = await call.engine.transactions.end(
         message.transactional_id,
         message.producer_id,
@@ -138,7 +141,24 @@ async def handle_end_txn(call: Call) -> Answer:
 def refuse_end_txn(call: Call, code: ErrorCode, message: str) -> Answer:
     if code is ErrorCode.TRANSACTION_ABORTABLE and call.api_version < _ABORTABLE_FROM:
         code = ErrorCode.INVALID_PRODUCER_ID_MAPPING
-    return {"error_code": _known_fence(call, code), "producer_id": -1, "producer_epoch": -1}
+    answer = {"error_code": _known_fence(call, code), "producer_id": -1, "producer_epoch": -1}
+    return {**answer, "message": message} if getattr(call.message, "uploaded", b"") else answer
+
+
+async def _commit_uploaded(call: Call) -> Answer:
+    """A numbered batch (protocol/numbered_commit.py)."""
+    if not call.takes_uploads:
+        raise KafkaError(
+            ErrorCode.INVALID_REQUEST,
+            "only an embedded service commits what clients uploaded: write to the store itself",
+        )
+    try:
+        batch_id, parts = decode_uploaded(bytes(call.message.uploaded))
+    except FormatError as error:
+        raise KafkaError(error.code, str(error)) from None
+    uploaded = [PendingBatches(partition, entries) for partition, entries in parts]
+    added = await call.engine.numbered_batches.commit_foreign(call.message.transactional_id, batch_id, uploaded)
+    return {"producer_id": -1, "producer_epoch": -1, "added": int(added)}
 
 
 def _known_fence(call: Call, code: ErrorCode) -> ErrorCode:

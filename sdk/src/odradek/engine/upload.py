@@ -13,11 +13,12 @@ from odradek.engine.conditional_append import NOT_APPENDED
 from odradek.engine.topic_configs import TopicConfig
 from odradek.engine.topics import Topics
 from odradek.engine.wal import Wal
-from odradek.errors import ErrorCode, FormatError, KafkaError, StoreError
+from odradek.errors import ErrorCode, FormatError, KafkaError, ObjectMissing, StoreError
 from odradek.format.object_id import new_object_id
+from odradek.format.object_keys import wal_key
 from odradek.format.record_batch import decode_batch, validate_batches
 from odradek.format.tail_entry import FLAG_LOG_APPEND_TIME, TailEntry
-from odradek.limits import REQUEST_BATCHES_PER_PARTITION_MAX
+from odradek.limits import BATCH_HEADER_BYTES, REQUEST_BATCHES_PER_PARTITION_MAX
 from odradek.model.log import Buffer, ProducePartition, ProduceResult
 from odradek.model.topic import Topic
 from odradek.model.topic_partition import PartitionId
@@ -141,6 +142,25 @@ class Uploads:
             )
             for upload in uploads
         ]
+
+    async def check_stored(self, entry: TailEntry) -> None:
+        """See that a batch which another process stored as an object is there, by its header.
+
+        Raises KafkaError(INVALID_REQUEST), StoreUnavailable.
+        """
+        refused = KafkaError(
+            ErrorCode.INVALID_REQUEST,
+            f"this store does not hold the batch at {entry.position} of {entry.object_id.hex()}",
+        )
+        if entry.is_item or entry.producer_id >= 0 or entry.length < BATCH_HEADER_BYTES:
+            raise refused
+        try:
+            data = await self._wal.read_range(wal_key(entry.object_id), entry.position, entry.length)
+            [(_, header)] = validate_batches(memoryview(data), max_message_bytes=entry.length)
+        except (ObjectMissing, FormatError, ValueError):
+            raise refused from None
+        if (header.size_bytes, header.last_offset_delta + 1) != (entry.length, entry.offset_count):
+            raise refused
 
 
 def refusal(request: ProducePartition, code: ErrorCode, message: str) -> ProduceResult:

@@ -184,7 +184,7 @@ class LocalService:
         self._port = listener.getsockname()[1]
         cluster_id = self.settings.cluster_id
         cluster = Cluster(cluster_id, Broker(FLEET_BROKER_ID, self._host, self._port))
-        self._dispatcher = dispatcher = Dispatcher(engine, cluster)
+        self._dispatcher = dispatcher = Dispatcher(engine, cluster, takes_uploads=True)
         paths = {name: f"/{name.value}" for name in FunctionName}
         discovery = Discovery(cluster_id, self.credentials.region, paths, scheme="http")
         functions = {

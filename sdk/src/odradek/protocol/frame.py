@@ -29,6 +29,7 @@ from odradek.model.log import Buffer
 from odradek.protocol.api import ApiKey
 from odradek.protocol.conditional_produce import with_expected_offset, with_next_offset
 from odradek.protocol.decode import Cursor, entity_reader, malformed, read_int32, read_message, read_unsigned_varint
+from odradek.protocol.numbered_commit import with_added, with_uploaded
 from odradek.protocol.versions import SUPPORTED_VERSIONS, is_supported
 
 ResponseT = TypeVar("ResponseT")
@@ -74,6 +75,8 @@ def request_schema(api_key: int, api_version: int) -> type[Any]:
     if not is_supported(api_key, api_version):
         raise FormatError(f"API {api_key} version {api_version} is not served here", ErrorCode.UNSUPPORTED_VERSION)
     schema = load_request_schema(api_key, api_version)
+    if api_key == ApiKey.END_TXN:
+        return with_uploaded(schema)
     return with_expected_offset(schema) if api_key == ApiKey.PRODUCE else schema
 
 
@@ -83,6 +86,8 @@ def response_schema(api_key: int, api_version: int) -> type[Any]:
     if not is_supported(api_key, api_version):
         raise FormatError(f"API {api_key} version {api_version} is not served here", ErrorCode.UNSUPPORTED_VERSION)
     schema = load_response_schema(api_key, api_version)
+    if api_key == ApiKey.END_TXN:
+        return with_added(schema)
     return with_next_offset(schema) if api_key == ApiKey.PRODUCE else schema
 
 
