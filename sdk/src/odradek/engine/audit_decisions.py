@@ -19,7 +19,6 @@ from odradek.errors import FormatError
 from odradek.format.batch_header import check_crc, parse_header
 from odradek.format.tail_entry import TailEntry
 
-
 SPILLS_UNDER_WAY = "spills_under_way"  # finished by the next spill of the partition, not by maintenance
 
 
