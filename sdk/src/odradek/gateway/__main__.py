@@ -6,6 +6,7 @@
     ODRADEK_GATEWAY_ADVERTISED            host:port that clients are told; needed where they reach it by another name
     ODRADEK_GATEWAY_TLS_CERT, _TLS_KEY    PEM files
     ODRADEK_GATEWAY_SASL                  true: clients must log in (`odradek users create`)
+    ODRADEK_GATEWAY_BROKER_ID             a number of its own: it leads what is written through it; 0: nothing
     ODRADEK_GATEWAY_HEALTH_PORT           answers GET with 200 while it serves, 503 while it stops; 8080, 0: none
 
 Prints one JSON line when it is ready. SIGTERM and SIGINT stop it in order: what has been asked is answered first.
@@ -29,6 +30,7 @@ from odradek.functions.environment import Environment
 from odradek.functions.logs import log_as_json
 from odradek.functions.metering import InvocationMeter
 from odradek.gateway.server import Gateway, Listener
+from odradek.model.cluster import FLEET_BROKER_ID
 from odradek.settings import Settings
 
 _PREFIX = "ODRADEK_GATEWAY_"
@@ -48,6 +50,13 @@ def listener_from_env(environ: Mapping[str, str]) -> Listener:
         tls_key=Path(key) if key else None,
         sasl=environ.get(_PREFIX + "SASL", "").lower() in ("true", "1", "yes"),
     )
+
+
+def _number(environ: Mapping[str, str], name: str, default: int) -> int:
+    text = environ.get(_PREFIX + name) or str(default)
+    if not text.isdigit():
+        raise KafkaError(ErrorCode.INVALID_CONFIG, f"{_PREFIX}{name} is a number, not {text!r}")
+    return int(text)
 
 
 async def _answer_health(stopping: asyncio.Event, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -79,17 +88,20 @@ async def _serve(environ: Mapping[str, str]) -> None:
         meter=InvocationMeter(),
     )
     clock, rng = SystemClock(), SystemRng()
-    engine = Engine(tables=store, objects=store.objects, clock=clock, rng=rng, settings=settings)
+    broker_id = _number(environ, "BROKER_ID", FLEET_BROKER_ID)
+    engine = Engine(tables=store, objects=store.objects, clock=clock, rng=rng, settings=settings, broker_id=broker_id)
     gateway = Gateway(engine, listener_from_env(environ), clock=clock, rng=rng)
     await gateway.start()
-    health_port = int(environ.get(_PREFIX + "HEALTH_PORT", "8080"))
+    health_port = _number(environ, "HEALTH_PORT", 8080)
     health = None
     if health_port:
         health = await asyncio.start_server(
             lambda reader, writer: _answer_health(stopping, reader, writer), "0.0.0.0", health_port
         )
     print(json.dumps({"bootstrap_servers": gateway.bootstrap_servers, "pid": os.getpid()}), flush=True)
-    await stopping.wait()
+    waits = [loop.create_task(event.wait()) for event in (stopping, gateway.lost)]
+    await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
+    stopping.set()
     await gateway.stop()
     if health is not None:
         health.close()

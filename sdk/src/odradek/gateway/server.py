@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Self, cast
 
 from odradek.dispatcher import Dispatcher, RequestContext
+from odradek.engine.brokers import RegistrationLost
 from odradek.engine.engine import Engine
 from odradek.errors import ErrorCode, KafkaError
 from odradek.gateway.connection import Connection, Session
@@ -62,7 +63,8 @@ class Gateway:
     """A server for Kafka clients; `start` it or use it as an async context manager.
 
     Args:
-        engine: what it serves; its settings hold the limits.
+        engine: what it serves; its settings hold the limits. One with a broker id of its own (not the fleet's)
+            registers and leads the partitions that are written to through it.
         listener: where.
         clock, rng: time and chance.
     """
@@ -83,6 +85,10 @@ class Gateway:
         self._sweeping: asyncio.Task[None] | None = None
         self._dispatcher: Dispatcher | None = None
         self._is_stopping = False
+        self._leads = engine.leaders.broker_id != FLEET_BROKER_ID
+        self._renewing: asyncio.Task[None] | None = None
+        self.lost = asyncio.Event()
+        """Set where another process took this gateway's broker id: stop it."""
         self.bootstrap_servers = ""
         """The address for clients, once started."""
 
@@ -98,11 +104,20 @@ class Gateway:
         listening = _listen(self._listener.host, self._listener.port)
         host, port = _advertised(self._listener, listening.getsockname()[1])
         self.bootstrap_servers = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
-        cluster = Cluster(self._settings.cluster_id, Broker(FLEET_BROKER_ID, host, port))
+        leaders = self._engine.leaders
+        cluster = Cluster(self._settings.cluster_id, Broker(leaders.broker_id, host, port))
+        if self._leads:
+            try:
+                await leaders.register(host, port)
+            except KafkaError:
+                listening.close()
+                raise
         self._dispatcher = Dispatcher(cast(Engine, self._commits), cluster)
         loop = asyncio.get_running_loop()
         self._server = await loop.create_server(self._connection, sock=listening, ssl=context)
         self._sweeping = loop.create_task(self._sweep())
+        if self._leads:
+            self._renewing = loop.create_task(self._renew())
         return self
 
     async def stop(self, drain_s: float = DRAIN_S) -> None:
@@ -124,6 +139,20 @@ class Gateway:
         while self._connections:
             await self._clock.sleep(0.01)
         await self._commits.drain()
+        if self._leads:
+            if self._renewing is not None:
+                self._renewing.cancel()
+            await self._engine.leaders.release_all()
+
+    async def _renew(self) -> None:
+        """Keep the registration as a broker; without it nothing may be led, so clients are sent away."""
+        try:
+            await self._engine.leaders.run_renewal()
+        except RegistrationLost:
+            logger.error("another process has registered as broker %d: stopping", self._engine.leaders.broker_id)
+            self.lost.set()
+            for connection in list(self._connections):
+                connection.abort()
 
     async def __aenter__(self) -> Self:
         return await self.start()
@@ -139,7 +168,7 @@ class Gateway:
 
     def opened(self, connection: Connection) -> Session | None:
         """See connection.Host."""
-        if self._is_stopping or self._dispatcher is None:
+        if self._is_stopping or self._dispatcher is None or self.lost.is_set():
             return None
         if len(self._connections) >= self._settings.gateway_connections_max:
             logger.warning("connection from %s refused: there are %d already", connection.peer, len(self._connections))
