@@ -16,7 +16,7 @@ from odradek.format.object_keys import index_key, partition_prefix, segment_key
 from odradek.format.offset_index import decode_offset_index
 from odradek.format.record_batch import decode_batches
 from odradek.format.segment import verify_segment
-from odradek.model.log import FetchPartition, ProducePartition
+from odradek.model.log import DeleteRecordsPartition, FetchPartition, ProducePartition
 from odradek.model.topic_partition import PartitionId
 from odradek.ports.table import Delete, Key, Put
 from odradek.testing.faults import Fault
@@ -163,6 +163,18 @@ async def test_one_row_larger_than_a_segment_becomes_several(store: Store) -> No
     assert len(rows) > 3
     assert all(row.size_bytes <= 100_000 for row in rows)
     assert await contents(store) == before
+
+
+async def test_what_is_below_the_log_start_does_not_become_a_segment_of_its_own(store: Store) -> None:
+    engine = store.engine(1, head_bytes_max=3_000, spill_entries=20)
+    for i in range(70):
+        await produce(engine, "t", 0, batch([b"%d" % i + BIG]))
+    await engine.delete_records([DeleteRecordsPartition("t", 0, 13)])
+    store.clock.advance(61)
+    assert (await merge(store, segment_bytes_max=100_000)).failures == []
+    rows = await rows_of(engine, await partition_of(engine, "t"))
+    assert 0 < rows[0].base_offset <= 13 < rows[0].end_offset
+    assert [record.offset for record in await read_all(store.engine(), "t", 0, 13)] == list(range(13, 70))
 
 
 async def test_what_a_merge_holds_at_once_is_bounded(store: Store) -> None:

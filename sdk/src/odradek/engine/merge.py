@@ -128,6 +128,8 @@ class Merger:
         size = sum(row.size_bytes for row in window)
         merged = []
         for pieces, base_offset, end_offset in _groups(held, window, size, policy):
+            if end_offset <= head.log_start_offset and end_offset < window[-1].end_offset:
+                continue  # the part of a row that retention could not drop as long as it was one row
             async with self._memory.hold(sum(piece.length for piece in pieces)):
                 builder = SegmentBuilder(base_offset)
                 async for batch, offset, epoch in self._batches(held, head, pieces):
