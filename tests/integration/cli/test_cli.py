@@ -177,3 +177,13 @@ def test_audit_of_no_store_says_so(cli: Cli, tmp_path: Path) -> None:
     code, _, said = cli("audit", "--bucket", "b", "--log-table", "l")
     assert code == 2
     assert "--groups-table, --catalog-table" in said
+
+
+def test_users_of_the_kafka_port(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ODRADEK_USER_PASSWORD", "lovelace")
+    assert cli("users", "create", "ada")[0] == 0
+    assert cli("users", "list")[1].split() == ["ada"]
+    assert cli("users", "delete", "ada")[0] == 0
+    code, _, errors = cli("users", "delete", "ada")
+    assert code == 1
+    assert "RESOURCE_NOT_FOUND" in errors

@@ -1,0 +1,89 @@
+"""The gateway as a container runs it: environment, AWS's tables, health, SIGTERM."""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import subprocess
+import sys
+import urllib.request
+from typing import Any
+
+import pytest
+from odradek.errors import KafkaError
+from odradek.gateway.__main__ import listener_from_env
+from odradek.gateway.server import Listener
+
+from tests.support import aws
+from tests.support import kafka_port as port
+from tests.support.kafka_port import Message
+
+
+def free_port() -> int:
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        return int(listener.getsockname()[1])
+
+
+def start(environment: dict[str, str]) -> subprocess.Popen[str]:
+    kept = {name: os.environ[name] for name in ("PATH", "HOME") if name in os.environ}
+    return subprocess.Popen(
+        [sys.executable, "-m", "odradek.gateway"],
+        env={**kept, **environment},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+
+
+def test_a_container_serves_kafka_over_aws_and_stops_in_order() -> None:
+    from confluent_kafka.admin import AdminClient, NewTopic
+
+    health = free_port()
+    with aws.moto_server() as endpoint:
+        names = aws.create_tables(endpoint)
+        environment: dict[str, Any] = {
+            **aws.CREDENTIALS,
+            "AWS_REGION": aws.REGION,
+            "ODRADEK_LOG_TABLE": names.log_table,
+            "ODRADEK_GROUPS_TABLE": names.groups_table,
+            "ODRADEK_CATALOG_TABLE": names.catalog_table,
+            "ODRADEK_BUCKET": names.bucket,
+            "ODRADEK_ENDPOINT_URL": endpoint,
+            "ODRADEK_GATEWAY_LISTEN": "127.0.0.1:0",
+            "ODRADEK_GATEWAY_BROKER_ID": "3",
+            "ODRADEK_GATEWAY_HEALTH_PORT": str(health),
+        }
+        process = start(environment)
+        try:
+            assert process.stdout is not None
+            servers = json.loads(process.stdout.readline())["bootstrap_servers"]
+            assert urllib.request.urlopen(f"http://127.0.0.1:{health}/").status == 200
+            admin = AdminClient({"bootstrap.servers": servers})
+            admin.create_topics([NewTopic("t", 1, 1)])["t"].result(20)
+            messages = [Message(b"k", b"v%d" % i) for i in range(10)]
+            assert port.confluent_produce(servers, "t", messages) == list(range(10))
+            assert port.confluent_consume(servers, "t", 10) == messages
+            process.terminate()
+            assert process.wait(20) == 0
+        finally:
+            process.kill()
+            process.communicate()
+
+
+def test_without_a_store_it_says_what_it_lacks() -> None:
+    process = start({})
+    _, errors = process.communicate(timeout=60)
+    assert process.returncode == 2
+    [line] = errors.splitlines()
+    assert "ODRADEK_LOG_TABLE" in line
+
+
+def test_where_it_listens() -> None:
+    assert listener_from_env({}) == Listener("0.0.0.0", 9092)
+    given = {"LISTEN": "[::]:9", "ADVERTISED": "kafka.example:19092", "SASL": "true"}
+    listener = listener_from_env({f"ODRADEK_GATEWAY_{name}": value for name, value in given.items()})
+    assert listener == Listener("::", 9, "kafka.example:19092", sasl=True)
+    with pytest.raises(KafkaError, match="ODRADEK_GATEWAY_LISTEN"):
+        listener_from_env({"ODRADEK_GATEWAY_LISTEN": "here"})
