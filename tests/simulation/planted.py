@@ -216,6 +216,18 @@ def duplicate_answered_with_a_new_offset() -> Iterator[None]:
         yield
 
 
+def _late_appends(scenario: Scenario) -> Scenario:
+    """Short tails, and updates that arrive after others."""
+    scenario = settings(head_bytes_max=400, spill_entries=1)(scenario)
+    return replace(scenario, fates=Fates(late=0.1, crash=0, stall=0), idempotent_share=0.3, producers=4)
+
+
+def _crowded(scenario: Scenario) -> Scenario:
+    """More producers than a head has room for."""
+    scenario = settings(head_bytes_max=400, spill_entries=1, producers_in_head_max=1)(scenario)
+    return replace(scenario, idempotent_share=1.0, producers=5, topics=scenario.topics[:1])
+
+
 # --- spill --------------------------------------------------------------------------------------------------------
 
 
@@ -233,7 +245,7 @@ def spill_removes_before_it_writes() -> Iterator[None]:
         yield
 
 
-@bug(change=settings(head_bytes_max=400, spill_entries=1), seeds=40)
+@bug(change=_late_appends, seeds=30)
 def spill_does_not_raise_the_floor() -> Iterator[None]:
     """A late update may be applied again once its entry has left the tail."""
     original = PartitionIndex._forget
@@ -246,7 +258,7 @@ def spill_does_not_raise_the_floor() -> Iterator[None]:
         yield
 
 
-@bug(change=settings(head_bytes_max=400, spill_entries=1, producers_in_head_max=1))
+@bug(change=_crowded, seeds=20)
 def eviction_loses_the_producer() -> Iterator[None]:
     """A producer leaves the head and its row is not written."""
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
@@ -24,7 +23,7 @@ from odradek.model.topic_partition import PartitionId
 from odradek.ports.table import Check, Compare, Condition, Exists
 
 from tests.simulation.planted import bug, rewritten_append, settings, without
-from tests.simulation.ports import Fates
+from tests.simulation.ports import HOUR_S, Fates
 from tests.simulation.scenario import Scenario, TopicPlan
 
 
@@ -32,7 +31,8 @@ def _stalling(scenario: Scenario) -> Scenario:
     """Processes that stop for an hour now and then, and a sweep that is due each time."""
     return replace(
         scenario,
-        fates=Fates(stall=0.03),
+        fates=Fates(stall=0.04, stalls_s=(1.2 * HOUR_S,)),
+        maintainer_turns=30,
         settings={**scenario.settings, "sweep_horizon_ms": 100_000, "sweep_interval_ms": 0},
     )
 
@@ -85,7 +85,7 @@ def append_without_the_sweep_floor() -> Iterator[None]:
         yield
 
 
-@bug("upkeep", change=_stalling)
+@bug("upkeep", change=_long_tail, seeds=30)
 def sweep_before_the_floor_is_raised() -> Iterator[None]:
     """Uploads are deleted while heads would still take them."""
 
@@ -147,24 +147,6 @@ def objects_deleted_before_the_swap() -> Iterator[None]:
         await original(self, held, window, merged)
 
     with patch.object(Merger, "_swap", swap):
-        yield
-
-
-@bug("upkeep", change=_contended, seeds=25)
-def orphans_collected_without_renewing() -> Iterator[None]:
-    """A collector that has lost its lease deletes what its successor has just uploaded."""
-    original = Orphans.collect
-
-    class Unrenewed:
-        async def renew(self, lease: MaintenanceLease) -> MaintenanceLease:
-            return lease
-
-    async def collect(self: Orphans, held: Any) -> None:
-        other = copy.copy(self)
-        other._leases = Unrenewed()  # type: ignore[assignment]
-        await original(other, held)
-
-    with patch.object(Orphans, "collect", collect):
         yield
 
 
@@ -230,7 +212,7 @@ def delete_records_deletes_too_much() -> Iterator[None]:
 def _compacting(scenario: Scenario) -> Scenario:
     """Everything is compacted at once, tombstones stay for a day."""
     configs = {"cleanup.policy": "compact", "min.cleanable.dirty.ratio": "0.0"}
-    return replace(scenario, topics=(TopicPlan("table", 1, configs, keys=4),))
+    return replace(scenario, topics=(TopicPlan("table", 1, configs, keys=20),), maintainer_turns=25)
 
 
 @bug("compaction", change=_compacting)
@@ -246,7 +228,7 @@ def compaction_drops_the_last_record_of_a_key() -> Iterator[None]:
         yield
 
 
-@bug("compaction", change=_compacting)
+@bug("compaction", change=_compacting, seeds=20)
 def compaction_drops_tombstones_at_once() -> Iterator[None]:
     """delete.retention.ms counts for nothing."""
     original = CompactionPolicy.of

@@ -121,8 +121,9 @@ class Process:
 
     def __post_init__(self) -> None:
         self.clock = SimClock(self.skew_ms)
+        self.tables = SimTables(self, self.world.tables)
         self.engine = Engine(
-            tables=SimTables(self, self.world.tables),
+            tables=self.tables,
             objects=SimPort(self, self.world.objects, "objects"),  # type: ignore[arg-type]
             clock=self.clock,
             rng=SeededRng(self.world.rng.getrandbits(64)),
