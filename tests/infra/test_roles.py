@@ -23,7 +23,7 @@ ALL_TABLES = ("TablesLog", "TablesGroups", "TablesCatalog")
 TABLES = {
     "Produce": {"TablesLog", "TablesCatalog"},
     "Fetch": {"TablesLog", "TablesCatalog"},
-    "Coordinator": {"TablesGroups", "TablesCatalog"},
+    "Coordinator": {"TablesLog", "TablesGroups", "TablesCatalog"},  # commits transactions
     "Admin": {"TablesLog", "TablesCatalog"},
     "Maintenance": {"TablesLog", "TablesCatalog"},
     "FlightDelays": {"TablesLog", "TablesCatalog"},

@@ -22,7 +22,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from odradek.engine.conditional_append import NOT_APPENDED
+from odradek.engine.conditional_append import not_uploaded
 from odradek.engine.fields import attribute, check_version
 from odradek.engine.partition_index import PartitionIndex
 from odradek.engine.transaction_commit import AtomicCommit, CommitWork, Failed
@@ -146,8 +146,9 @@ class NumberedBatches:
                 raise KafkaError(ErrorCode.INVALID_REQUEST, "numbered batches carry no producer id")
         try:
             stored = await self._uploads.store(uploads) if uploads else []
-        except StoreError:
-            raise KafkaError(NOT_APPENDED.code, NOT_APPENDED.message) from None
+        except StoreError as error:
+            refused = not_uploaded(error)
+            raise KafkaError(refused.code, refused.message) from None
         return [PendingBatches(each.partition, each.entries) for each in stored]
 
     async def commit_foreign(self, key: str, batch_id: int, uploaded: Sequence[PendingBatches]) -> bool:

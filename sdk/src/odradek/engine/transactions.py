@@ -20,7 +20,7 @@ import asyncio
 from collections.abc import Mapping, Sequence
 
 from odradek.engine.append_decisions import KnownRows, Reject, decide_sequences
-from odradek.engine.conditional_append import NOT_APPENDED
+from odradek.engine.conditional_append import not_uploaded
 from odradek.engine.group_requests import check_group_id
 from odradek.engine.offset_decisions import Committer, check_offset
 from odradek.engine.offsets import GroupOffsets
@@ -166,10 +166,9 @@ class Transactions:
                 results |= await self._produce(transactional_id, uploads, announces=announces)
             except KafkaError as error:
                 results |= {each.index: refusal(each.request, error.code, error.message) for each in uploads}
-            except StoreError:
-                results |= {
-                    each.index: refusal(each.request, NOT_APPENDED.code, NOT_APPENDED.message) for each in uploads
-                }
+            except StoreError as error:
+                refused = not_uploaded(error)
+                results |= {each.index: refusal(each.request, refused.code, refused.message) for each in uploads}
         return [results[i] for i in range(len(partitions))]
 
     async def _produce(
