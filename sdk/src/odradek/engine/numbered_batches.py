@@ -147,8 +147,8 @@ class NumberedBatches:
         try:
             stored = await self._uploads.store(uploads) if uploads else []
         except StoreError as error:
-            refused = not_uploaded(error)
-            raise KafkaError(refused.code, refused.message) from None
+            failure = not_uploaded(error)
+            raise KafkaError(failure.code, failure.message) from None
         return [PendingBatches(each.partition, each.entries) for each in stored]
 
     async def commit_foreign(self, key: str, batch_id: int, uploaded: Sequence[PendingBatches]) -> bool:
