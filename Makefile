@@ -1,7 +1,7 @@
 # Odradek's commands. `make` alone lists them. Each sets up what it needs: a bare machine needs Python 3.11-3.13 and make;
 # demo and test need Java 17 as well (Spark).
 #
-# Variables a user may set: PYTHON (which interpreter), ARGS (passed on), SEED and RUNS (sim), STAGE (synth,
+# Variables a user may set: PYTHON (which interpreter), ARGS (passed on), SEED, RUNS and JOBS (sim), STAGE (synth,
 # deploy), TEST_WORKERS (test).
 
 SHELL := /bin/bash
@@ -18,6 +18,7 @@ STAMP := .venv/.setup-done
 ARGS ?=
 SEED ?= 1
 RUNS ?= 100
+JOBS ?= 2
 STAGE ?= dev
 TEST_WORKERS ?= 2
 
@@ -55,8 +56,8 @@ check: setup ## Format, lint, types, import arrows, repository rules; changes no
 	@$(BIN)/lint-imports
 	@$(PY) -m pytest -q -p no:cacheprovider tests/unit/test_repository.py
 
-sim: setup ## Run the simulation (SEED=1 RUNS=100); a seed replays its run
-	@$(PY) -m tests.simulation --seed $(SEED) --runs $(RUNS) $(ARGS)
+sim: setup ## Run the simulation (SEED=1 RUNS=100 JOBS=2, ARGS="--profile groups"); a seed replays its run
+	@$(PY) -m tests.simulation --seed $(SEED) --runs $(RUNS) --jobs $(JOBS) $(ARGS)
 
 synth: setup ## Write the CloudFormation templates to cdk.out (STAGE=dev|prod); no account, no network
 	@CDK_CONTEXT_JSON='{"stage": "$(STAGE)"}' $(PY) -m infra.app

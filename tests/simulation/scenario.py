@@ -223,6 +223,35 @@ def _leaders(rng: Random) -> Scenario:
     )
 
 
+def _everything(rng: Random) -> Scenario:
+    """A little of all of it at once."""
+    return Scenario(
+        "everything",
+        (
+            TopicPlan("alpha", 2, rng.choice(({}, {"retention.ms": "1800000"}))),
+            TopicPlan("beta", 1),
+            TopicPlan("table", 1, {"cleanup.policy": "compact", "min.cleanable.dirty.ratio": "0.0"}, keys=5),
+        ),
+        producers=4,
+        records_of=16,
+        conditional=1,
+        group_members=2,
+        group_turns=10,
+        admins=1,
+        admin_turns=6,
+        churn=("gamma",),
+        chains=(("alpha", "beta"),),
+        transactors=2,
+        transactor_turns=10,
+        deleters=0,
+        gateways=1,
+        maintainers=2,
+        maintainer_pace_s=60.0,
+        pace_s=rng.choice((1.0, 10.0)),
+        settings={**_group_settings(rng), **_sweep_settings(rng), **_merge_settings(rng)},
+    )
+
+
 PROFILES: dict[str, Draw] = {
     "log": _log,
     "topics": _topics,
@@ -231,6 +260,7 @@ PROFILES: dict[str, Draw] = {
     "compaction": _compaction,
     "leaders": _leaders,
     "transactions": _transactions,
+    "everything": _everything,
 }
 
 
