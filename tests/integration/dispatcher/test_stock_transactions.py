@@ -7,11 +7,13 @@ from collections.abc import AsyncIterator, Callable
 from typing import TypeVar
 
 import pytest
-from odradek.adapters.system import SystemClock
+from odradek.adapters.system import SystemClock, SystemRng
 from odradek.engine.engine import Engine
+from odradek.gateway import Gateway, Listener
+from odradek.gateway.sasl import OpenSession
+from odradek.model.log import Buffer
 
 from tests.support.engine import Store, memory_store
-from tests.support.tcp_front import TcpFront
 from tests.support.transactions import committed, values
 
 R = TypeVar("R")
@@ -40,9 +42,16 @@ async def engine(store: Store) -> Engine:
 
 
 @pytest.fixture
-async def address(engine: Engine, asked: set[tuple[int, int]]) -> AsyncIterator[str]:
-    async with TcpFront(engine, lambda key, version: asked.add((key, version))) as front:
-        yield front.address
+async def address(engine: Engine, asked: set[tuple[int, int]], monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[str]:
+    answer = OpenSession.answer
+
+    async def noted(session: OpenSession, frame: Buffer) -> list[Buffer] | None:
+        asked.add((int.from_bytes(frame[:2], "big"), int.from_bytes(frame[2:4], "big")))
+        return await answer(session, frame)
+
+    monkeypatch.setattr(OpenSession, "answer", noted)
+    async with Gateway(engine, Listener(port=0), clock=SystemClock(), rng=SystemRng()) as gateway:
+        yield gateway.bootstrap_servers
 
 
 async def in_thread(work: Callable[[], R]) -> R:
