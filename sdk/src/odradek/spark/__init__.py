@@ -1,4 +1,4 @@
-"""The Spark source: `spark.readStream.format("odradek")` reads topics straight from the store.
+"""The Spark source and sink: `format("odradek")` reads and writes topics straight at the store, exactly once.
 
     options.py        what a user may ask for, checked before Spark plans anything
     local.py          a Spark on this machine
@@ -6,20 +6,28 @@
     offsets.py        positions as JSON, admission control, data loss: pure
     plan.py           offsets -> ranges, plain data that is shipped to executors: pure
     read.py           a range -> Arrow record batches
-    source.py         the thin adapter for PySpark 4.1's Python Data Source API; the only module that needs pyspark
+    source.py         the thin adapter of reading for PySpark 4.1's Python Data Source API
     available_now.py  Trigger.AvailableNow in several bounded micro-batches
+    sink_options.py   what a user may ask for who writes
+    partitioning.py   rows -> topics and partitions: pure
+    sink_write.py     Arrow record batches -> uploads, in a task
+    sink_commit.py    the store to write to: uploads, and the commit
+    sink.py           the thin adapter of writing
+    exactly_once.py   the sink from foreachBatch
 
-All but source.py knows no Spark: the same core serves other engines.
+Only source.py and sink.py need pyspark: the same core serves other engines.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from odradek.spark.exactly_once import exactly_once, write_once
+
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-__all__ = ["register"]
+__all__ = ["exactly_once", "register", "write_once"]
 
 
 def register(spark: SparkSession) -> None:

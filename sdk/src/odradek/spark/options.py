@@ -4,7 +4,7 @@
     from where         startingOffsets: earliest, latest or JSON (latest for streams, earliest for batches)
                        startingTimestamp: ms since the epoch, rules over startingOffsets
     to where           endingOffsets: latest or JSON; a stream that has it ends there (available_now.py)
-    how                maxOffsetsPerTrigger, failOnDataLoss, columns, includeHeaders, rangeBytes
+    how                maxOffsetsPerTrigger, minPartitions, failOnDataLoss, columns, includeHeaders, rangeBytes
     the store          store: embedded:<data dir>, or aws with logTable, catalogTable, bucket and, if need be,
                        prefix, region, endpointUrl
 
@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 
 from odradek.columnar.schema import COLUMNS
@@ -76,12 +76,14 @@ class SourceOptions:
     fail_on_data_loss: bool = True
     columns: tuple[str, ...] = COLUMNS[:-1]
     range_bytes: int = RANGE_BYTES  # stored bytes that one Spark task reads, about
+    min_partitions: int | None = None  # Spark tasks at least, where there is that much to split; None: by range_bytes
 
 
+STORE_NAMES = ("store", "logTable", "catalogTable", "bucket", "prefix", "region", "endpointUrl")
 _NAMES = (
     "subscribe", "subscribePattern", "assign", "startingOffsets", "startingTimestamp", "endingOffsets",
-    "maxOffsetsPerTrigger", "failOnDataLoss", "columns", "includeHeaders", "rangeBytes",
-    "store", "logTable", "catalogTable", "bucket", "prefix", "region", "endpointUrl",
+    "maxOffsetsPerTrigger", "minPartitions", "failOnDataLoss", "columns", "includeHeaders", "rangeBytes",
+    *STORE_NAMES,
 )  # fmt: skip
 
 
@@ -90,38 +92,49 @@ def parse_options(given: Mapping[str, str]) -> SourceOptions:
 
     Raises KafkaError(INVALID_CONFIG) that names the option and says what it takes.
     """
-    options = _known(given)
+    options = known_options(given, _NAMES, _HINTS)
     return SourceOptions(
-        store=_store(options),
+        store=parse_store(options),
         subscription=_subscription(options),
         starting_offsets=_starting_offsets(options),
-        starting_timestamp_ms=_number(options, "startingTimestamp", low=0),
+        starting_timestamp_ms=parse_number(options, "startingTimestamp", low=0),
         ending_offsets=_ending_offsets(options),
-        max_offsets_per_trigger=_number(options, "maxOffsetsPerTrigger", low=1),
+        max_offsets_per_trigger=parse_number(options, "maxOffsetsPerTrigger", low=1),
         fail_on_data_loss=_flag(options, "failOnDataLoss", default=True),
         columns=_columns(options),
-        range_bytes=_number(options, "rangeBytes", low=1) or RANGE_BYTES,
+        range_bytes=parse_number(options, "rangeBytes", low=1) or RANGE_BYTES,
+        min_partitions=parse_number(options, "minPartitions", low=1),
     )
 
 
-def _known(given: Mapping[str, str]) -> dict[str, str]:
-    by_lower = {name.lower(): name for name in _NAMES}
+def known_options(given: Mapping[str, str], names: Sequence[str], hints: Mapping[str, str]) -> dict[str, str]:
+    """The options by the names that they are documented with.
+
+    Args:
+        names: that there are.
+        hints: what to say of a name in lower case that is not there.
+
+    Raises KafkaError(INVALID_CONFIG) for an option that there is not.
+    """
+    by_lower = {name.lower(): name for name in names}
     options: dict[str, str] = {}
     for name, value in given.items():
-        known = by_lower.get(name.lower())
+        lower = name.lower()
+        known = by_lower.get(lower)
         if known is None:
-            hint = _HINTS.get(name.lower().removeprefix("kafka."), "")
-            if not hint and name.lower().startswith("kafka."):
-                hint = "the source reads the store itself and needs no brokers: give the option store"
-            close = difflib.get_close_matches(name.lower(), by_lower, n=1)
+            hint = hints.get(lower) or hints.get(lower.removeprefix("kafka."), "")
+            if not hint and lower.startswith("kafka."):
+                hint = "the store itself is read and written and needs no brokers: give the option store"
+            close = difflib.get_close_matches(lower, by_lower, n=1)
             if not hint and close:
                 hint = f"did you mean {by_lower[close[0]]}?"
-            raise _refused(f"there is no option {name}: {hint or 'there are ' + ', '.join(_NAMES)}")
+            raise _refused(f"there is no option {name}: {hint or 'there are ' + ', '.join(names)}")
         options[known] = str(value)
     return options
 
 
-def _store(options: Mapping[str, str]) -> StoreOptions:
+def parse_store(options: Mapping[str, str]) -> StoreOptions:
+    """Where the store is. Raises KafkaError(INVALID_CONFIG)."""
     store = options.get("store", "")
     if store.startswith(EMBEDDED_PREFIX) and len(store) > len(EMBEDDED_PREFIX):
         return StoreOptions(store)
@@ -194,7 +207,8 @@ def _columns(options: Mapping[str, str]) -> tuple[str, ...]:
     return (*columns, "headers") if headers and "headers" not in columns else columns
 
 
-def _number(options: Mapping[str, str], name: str, *, low: int) -> int | None:
+def parse_number(options: Mapping[str, str], name: str, *, low: int) -> int | None:
+    """A whole number; None where it is not given. Raises KafkaError(INVALID_CONFIG)."""
     text = options.get(name)
     if text is None:
         return None

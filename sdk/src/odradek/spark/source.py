@@ -1,4 +1,4 @@
-"""PySpark 4.1's Python Data Source API over the core: the only module that imports pyspark.
+"""PySpark 4.1's Python Data Source API over the core: the source (sink.py has the sink).
 
 How 4.1 drives a streaming reader (measured, and not written anywhere):
 
@@ -22,7 +22,14 @@ import time
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
-from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStreamReader, InputPartition
+from pyspark.sql.datasource import (
+    DataSource,
+    DataSourceReader,
+    DataSourceStreamReader,
+    DataSourceStreamWriter,
+    DataSourceWriter,
+    InputPartition,
+)
 from pyspark.sql.types import (
     ArrayType,
     BinaryType,
@@ -51,6 +58,7 @@ from odradek.spark.offsets import (
 from odradek.spark.options import SourceOptions, parse_options
 from odradek.spark.plan import ReadRange, split_range
 from odradek.spark.read import read
+from odradek.spark.sink_options import parse_sink_options
 from odradek.spark.store import LogView
 
 if TYPE_CHECKING:
@@ -74,20 +82,30 @@ class OdradekDataSource(DataSource):
 
     def __init__(self, options: dict[str, str]) -> None:
         super().__init__(options)
-        self.parsed = parse_options(options)
+        self.given = dict(options)  # of a reader or of a writer: which, is not known yet
 
     @classmethod
     def name(cls) -> str:
         return "odradek"
 
     def schema(self) -> StructType:
-        return StructType([StructField(name, _TYPES[name]) for name in self.parsed.columns])
+        return StructType([StructField(name, _TYPES[name]) for name in parse_options(self.given).columns])
 
     def reader(self, schema: StructType) -> BatchReader:
-        return BatchReader(self.parsed, _columns_of(schema))
+        return BatchReader(parse_options(self.given), _columns_of(schema))
 
     def streamReader(self, schema: StructType) -> StreamReader:
-        return StreamReader(self.parsed, _columns_of(schema))
+        return StreamReader(parse_options(self.given), _columns_of(schema))
+
+    def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
+        from odradek.spark.sink import BatchWriter
+
+        return BatchWriter(parse_sink_options(self.given, is_streaming=False), schema, overwrite=overwrite)
+
+    def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:
+        from odradek.spark.sink import StreamWriter
+
+        return StreamWriter(parse_sink_options(self.given, is_streaming=True), schema)
 
 
 def _columns_of(schema: StructType) -> tuple[str, ...]:

@@ -1,0 +1,220 @@
+"""The store as the sink uses it: executors upload, a driver commits; synchronous, over a loop in a thread of its own.
+
+                 upload                          commit
+    aws          objects and items, by S3        one TransactWriteItems, by DynamoDB: no function takes part
+    embedded     files of the data directory     a call to the service, the one writer of the tables, which reads what
+                                                 it is told to commit before it does (protocol/numbered_commit.py)
+
+Who uploads and dies leaves objects that nothing names: the sweep removes them. Who commits and dies is repeated by
+Spark with the same batch id, which adds nothing twice (engine/numbered_batches.py); so a commit whose outcome is not
+known is simply called again here.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Callable, Coroutine, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Self, TypeVar
+
+from odradek.adapters.system import SystemClock, SystemRng
+from odradek.engine.engine import Engine
+from odradek.engine.transaction_rows import PendingBatches
+from odradek.errors import ErrorCode, KafkaError, StoreUnavailable
+from odradek.model.log import ProducePartition
+from odradek.settings import Settings
+from odradek.spark.options import StoreOptions
+
+if TYPE_CHECKING:
+    from odradek.adapters.aws import AwsStore
+    from odradek.adapters.embedded import EmbeddedStore
+
+T = TypeVar("T")
+
+_ATTEMPTS = 5
+_BACKOFF_S = 0.3
+_CREDENTIALS = "credentials.json"  # of the service, beside its store
+
+
+class SinkStore:
+    """One store, to write to. Use it as a context manager, or `close` it.
+
+    Args:
+        bootstrap_servers: URL of an embedded store's service.
+
+    Raises KafkaError(INVALID_CONFIG): the store cannot be opened.
+    """
+
+    def __init__(self, options: StoreOptions, bootstrap_servers: str = "") -> None:
+        self._options = options
+        self._bootstrap_servers = bootstrap_servers
+        self._runner = asyncio.Runner()
+        self._thread = ThreadPoolExecutor(1, thread_name_prefix="odradek-sink")
+        self._closed = False
+        try:
+            self._engine, self._store = self._run(self._open)
+        except BaseException:
+            self._stop()
+            raise
+
+    async def _open(self) -> tuple[Engine, EmbeddedStore | AwsStore]:
+        store: EmbeddedStore | AwsStore
+        if self._options.data_dir is None:
+            from odradek.adapters.aws import open_aws
+
+            store = open_aws(
+                region=self._options.region or None,
+                log_table=self._options.log_table,
+                groups_table=self._options.catalog_table,  # no group takes part
+                catalog_table=self._options.catalog_table,
+                bucket=self._options.bucket,
+                prefix=self._options.prefix,
+                endpoint_url=self._options.endpoint_url or None,
+            )
+            settings = Settings()
+        else:
+            from odradek.adapters.embedded import open_embedded
+
+            try:
+                store = open_embedded(self._options.data_dir, read_only=True)
+            except StoreUnavailable as error:
+                raise KafkaError(ErrorCode.INVALID_CONFIG, f"option store: {error}") from None
+            settings = Settings(item_bytes_max=0)  # files may be added beside the service, rows may not
+        engine = Engine(tables=store, objects=store.objects, clock=SystemClock(), rng=SystemRng(), settings=settings)
+        return engine, store
+
+    # --- executors ------------------------------------------------------------------------------------------------
+
+    def now_ms(self) -> int:
+        return self._engine.clock.now_ms()
+
+    def partition_count(self, topic: str) -> int:
+        """How many partitions a topic has. Raises KafkaError(UNKNOWN_TOPIC_OR_PARTITION)."""
+
+        async def look() -> int:
+            return (await self._engine.topics.resolve(topic)).partition_count
+
+        return self._run(lambda: _patiently(look))
+
+    def upload(self, partitions: Sequence[ProducePartition]) -> Future[list[PendingBatches]]:
+        """Store batches for a later commit; goes on in the background. The future raises KafkaError."""
+
+        async def store() -> list[PendingBatches]:
+            return await self._engine.numbered_batches.upload(partitions)
+
+        return self._thread.submit(self._runner.run, _patiently(store))
+
+    # --- the driver -----------------------------------------------------------------------------------------------
+
+    def commit(self, key: str, batch_id: int, uploaded: Sequence[PendingBatches]) -> bool:
+        """Add what was uploaded, once for each batch id of the key; whether this call did.
+
+        Raises KafkaError: TRANSACTION_ABORTABLE: it cannot be added, upload it again; others as the service gives them.
+        """
+
+        async def commit() -> bool:
+            if self._options.data_dir is None:
+                return await self._engine.numbered_batches.commit(key, batch_id, uploaded)
+            return await commit_by_service(self._options.data_dir, self._bootstrap_servers, key, batch_id, uploaded)
+
+        return self._run(lambda: _patiently(commit))
+
+    # --- life -----------------------------------------------------------------------------------------------------
+
+    def _run(self, work: Callable[[], Coroutine[Any, Any, T]]) -> T:
+        return self._thread.submit(self._runner.run, work()).result()
+
+    def close(self) -> None:
+        """Finish what is under way, then close the store. May be repeated."""
+        if self._closed:
+            return
+        try:
+            self._run(self._store.aclose)
+        finally:
+            self._stop()
+
+    def _stop(self) -> None:
+        self._closed = True
+        self._thread.submit(self._runner.close).result()
+        self._thread.shutdown()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+async def _patiently(work: Callable[[], Coroutine[Any, Any, T]]) -> T:
+    """Again, while it may help: uploads that are repeated leave an object for the sweep, commits add nothing twice."""
+    attempt = 0
+    while True:
+        attempt += 1
+        try:
+            return await work()
+        except KafkaError as error:
+            if attempt == _ATTEMPTS or not error.is_retryable:
+                raise
+        except StoreUnavailable as error:
+            if attempt == _ATTEMPTS:
+                raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"the store does not answer: {error}") from error
+        await asyncio.sleep(_BACKOFF_S * 2 ** (attempt - 1))
+
+
+async def commit_by_service(
+    data_dir: str, bootstrap_servers: str, key: str, batch_id: int, uploaded: Sequence[PendingBatches]
+) -> bool:
+    """Have an embedded service commit what was uploaded into its data directory; whether this call added it.
+
+    Raises KafkaError: INVALID_CONFIG and BROKER_NOT_AVAILABLE for a wrong address, others as the service answers.
+    """
+    from kio.schema.end_txn.v5.request import EndTxnRequest
+    from kio.schema.end_txn.v5.response import EndTxnResponse
+    from kio.schema.types import ProducerId, TransactionalId
+    from kio.static.primitive import i16
+
+    from odradek.client.config import ClientConfig
+    from odradek.client.connection import Connection, error_code
+    from odradek.protocol.numbered_commit import encode_uploaded, with_added, with_uploaded
+
+    request: Any = with_uploaded(EndTxnRequest)(
+        transactional_id=TransactionalId(key),
+        producer_id=ProducerId(-1),
+        producer_epoch=i16(-1),
+        committed=True,
+        uploaded=encode_uploaded(batch_id, [(each.partition, each.entries) for each in uploaded]),
+    )
+
+    def check(response: Any) -> None:
+        code = error_code(response.error_code)
+        if code is not ErrorCode.NONE:
+            raise KafkaError(code, response.message or f"the service refused batch {batch_id} of {key!r}")
+        if response.added < 0:
+            raise KafkaError(
+                ErrorCode.UNSUPPORTED_VERSION, f"what answers at {bootstrap_servers} is no Odradek service"
+            )
+
+    connection = Connection(ClientConfig.of({"bootstrap_servers": bootstrap_servers, **_credentials(data_dir)}))
+    await connection.connect()
+    try:
+        response: Any = await connection.call(request, with_added(EndTxnResponse), "the commit of a batch", check=check)
+    finally:
+        await connection.close()
+    return bool(response.added)
+
+
+def _credentials(data_dir: str) -> dict[str, str]:
+    """What the service of a data directory signs with; none where there is no such file: the environment's."""
+    try:
+        found = json.loads(Path(data_dir, _CREDENTIALS).read_text())
+        return {
+            "aws_access_key_id": found["access_key_id"],
+            "aws_secret_access_key": found["secret_access_key"],
+            "aws_region": found["region"],
+        }
+    except FileNotFoundError:
+        return {}
+    except (OSError, ValueError, KeyError) as error:
+        raise KafkaError(ErrorCode.INVALID_CONFIG, f"cannot read {_CREDENTIALS} in {data_dir}: {error}") from None
