@@ -10,7 +10,7 @@ import asyncio
 from collections.abc import Sequence
 
 from odradek.engine.append_decisions import Reject
-from odradek.engine.conditional_append import AppendTools, ConditionalAppend, not_uploaded
+from odradek.engine.conditional_append import AppendTools, CommitTimes, ConditionalAppend, not_uploaded
 from odradek.engine.head import PartitionHead
 from odradek.engine.leaders import Leaders
 from odradek.engine.partition_index import PartitionIndex
@@ -41,7 +41,7 @@ class Appender:
         self._topics = topics
         self._settings = settings
         self._uploads = Uploads(wal, topics, clock, rng, settings)
-        self._tools = AppendTools(index, leaders, wal, clock, rng, settings)
+        self._tools = AppendTools(index, leaders, wal, clock, rng, settings, CommitTimes(clock))
 
     async def produce(self, partitions: Sequence[ProducePartition]) -> list[ProduceResult]:
         """Append; results in the order of the request. See Engine.produce."""

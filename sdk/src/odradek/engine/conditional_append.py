@@ -11,6 +11,7 @@ Every step is bounded by `append_attempts_max`, `request_timeout_ms` and, for a 
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
@@ -55,6 +56,7 @@ _BACKOFF_S = 0.02
 _BACKOFF_MAX_S = 1.0
 _AHEAD_POLL_S = 0.01
 _SEARCH_ROWS = 8
+_FLOORS_KEPT = 4096
 _SPILLS_MAX = 8
 _UNKNOWABLE = -1
 
@@ -78,6 +80,30 @@ def not_uploaded(error: StoreError) -> Reject:
     return NO_ROOM if isinstance(error, StoreFull) else NOT_APPENDED
 
 
+class CommitTimes:
+    """Commit times: this process' clock, but above every spill floor that refused one.
+
+    Where a merge has taken the rows that could tell, a refused append is not known to be new. A clock that is behind
+    must meet that once, and not until it has caught up.
+    """
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._floors_ms: OrderedDict[PartitionId, int] = OrderedDict()
+
+    def next_ms(self, partition: PartitionId) -> int:
+        """The commit time of an append that begins now."""
+        return max(self._clock.now_ms(), self._floors_ms.get(partition, -1) + 1)
+
+    def met(self, partition: PartitionId, floor_ms: int) -> None:
+        """A floor refused an append."""
+        if floor_ms >= self._clock.now_ms():
+            self._floors_ms[partition] = max(floor_ms, self._floors_ms.get(partition, -1))
+            self._floors_ms.move_to_end(partition)
+            if len(self._floors_ms) > _FLOORS_KEPT:
+                self._floors_ms.popitem(last=False)
+
+
 @dataclass(frozen=True, slots=True)
 class AppendTools:
     """What every append works with."""
@@ -88,6 +114,7 @@ class AppendTools:
     clock: Clock
     rng: Rng
     settings: Settings
+    commit_times: CommitTimes
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,7 +149,7 @@ class ConditionalAppend:
         self._expected_offset = expected_offset
         self._known = KnownRows()
         self._maybe_applied = False
-        self._entries = stamped(entries, tools.clock.now_ms())
+        self._entries = stamped(entries, tools.commit_times.next_ms(partition))
         self._claim = tools.leaders.claim(partition)
         self.head: PartitionHead | None = None
         self.partition_is_gone = False
@@ -294,20 +321,26 @@ class ConditionalAppend:
             found = await self._find_in_rows(self._entries[0])
         except StoreUnavailable:
             return MAYBE_APPENDED
+        self._tools.commit_times.met(self._partition, floor_ms)
         if found == _UNKNOWABLE:
-            return MAYBE_APPENDED
-        if found is not None:
+            # Sequences tell a batch that is there from a new one, whatever its commit time.
+            if any(entry.producer_id < 0 for entry in self._entries):
+                return MAYBE_APPENDED
+        elif found is not None:
             return Appended(found, self.head, self._entries[0].commit_ms)
-        self._maybe_applied = False
-        self._entries = stamped(self._entries, max(self._tools.clock.now_ms(), floor_ms + 1))
+        else:
+            self._maybe_applied = False
+        self._entries = stamped(self._entries, self._tools.commit_times.next_ms(self._partition))
         return None
 
     async def _find_in_rows(self, entry: TailEntry) -> int | None:
         """The entry's offset in the newest index rows, None where it surely is not there, or _UNKNOWABLE.
 
         Rows are read newest first until one whose spill floor was below the commit time: every older row was written
-        before the entry could have been accepted. A segment has lost the identity of its entries.
+        before the entry could have been accepted. A segment has lost the identity of its entries, and so has a row that
+        retention has removed.
         """
+        assert self.head is not None
         packed = encode_tail_entry(entry)
         limit = _SEARCH_ROWS
         while True:
@@ -323,7 +356,8 @@ class ConditionalAppend:
                         return offset
                     offset += candidate.offset_count
             if len(rows) < limit:
-                return None
+                oldest = rows[-1].base_offset if rows else self.head.tail_base_offset
+                return None if oldest == 0 else _UNKNOWABLE
             limit *= 4
 
     async def _upload_again(self) -> bool:
