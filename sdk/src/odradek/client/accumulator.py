@@ -13,6 +13,7 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import Callable, Iterable, Sequence
+from typing import TYPE_CHECKING
 
 from odradek.client.batch import BatchState, ProducerBatch
 from odradek.client.config import ProducerConfig
@@ -24,6 +25,9 @@ from odradek.limits import BATCH_HEADER_BYTES
 from odradek.model.record import Header
 from odradek.model.topic_partition import TopicPartition
 from odradek.ports.clock import Clock
+
+if TYPE_CHECKING:
+    from odradek.client.table_batches import EncodedBody
 
 _RECORD_OVERHEAD_BYTES = 26  # lengths, deltas and header count of a record, at most, without its headers
 _HEADER_OVERHEAD_BYTES = 10
@@ -45,7 +49,7 @@ class Accumulator:
         self.incomplete: set[ProducerBatch] = set()  # all without an outcome
         self.bytes_held = 0
         self._config = config
-        self._chooser = chooser
+        self.chooser = chooser
         self._clock = clock
         self._serial = 0
         self._linger_s = config.linger_ms / 1000
@@ -127,6 +131,29 @@ class Accumulator:
             self.wake()
         return future
 
+    def append_body(self, topic: str, partition: int, body: EncodedBody) -> ProducerBatch | None:
+        """Add a finished batch, behind what waits for its partition; None where buffer_memory has no room for it now.
+
+        Raises KafkaError(MESSAGE_TOO_LARGE).
+        """
+        size = body.size_bytes
+        if size - BATCH_HEADER_BYTES > self._record_bytes_max:
+            raise self._too_large(size)
+        with self.lock:
+            if self.bytes_held + size > self._buffer_memory:
+                return None
+            lane = self._lane((topic, partition)) or self._new_lane(TopicPartition(topic, partition))
+            if lane.open is not None:
+                self._seal(lane)
+            batch = self._new_batch(lane.partition, body)
+            batch.bytes_held = size
+            self.bytes_held += size
+            lane.open = batch
+            self.incomplete.add(batch)
+            lane.seal()
+        self.wake()
+        return batch
+
     def _too_large(self, size: int) -> KafkaError:
         return KafkaError(
             ErrorCode.MESSAGE_TOO_LARGE,
@@ -142,7 +169,7 @@ class Accumulator:
         )
         return lane
 
-    def _new_batch(self, partition: TopicPartition) -> ProducerBatch:
+    def _new_batch(self, partition: TopicPartition, body: EncodedBody | None = None) -> ProducerBatch:
         self._serial += 1
         return ProducerBatch(
             partition,
@@ -151,11 +178,12 @@ class Accumulator:
             self._config.compression,
             self._config.compression_level,
             self._loop_thread,
+            body,
         )
 
     def _seal(self, lane: Lane) -> None:
         lane.seal()
-        self._chooser.batch_sealed(lane.partition.topic, lane.partition.partition)
+        self.chooser.batch_sealed(lane.partition.topic, lane.partition.partition)
 
     # --- waking the loop ------------------------------------------------------------------------------------------
 

@@ -11,13 +11,17 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from enum import Enum, auto
+from typing import TYPE_CHECKING
 
 from odradek.errors import KafkaError
 from odradek.format.record_batch import RecordBatchBuilder, Row, decode_rows, parse_header
 from odradek.model.record import CompressionType
 from odradek.model.topic_partition import TopicPartition
+
+if TYPE_CHECKING:
+    from odradek.client.table_batches import EncodedBody
 
 _SEQUENCE_SPAN = 2**31
 
@@ -50,6 +54,7 @@ class ProducerBatch:
         "_halves",
         "_lock",
         "_loop_thread",
+        "_saw_all",
         "_seen",
         "append",
         "attempts",
@@ -76,6 +81,7 @@ class ProducerBatch:
         compression_type: CompressionType,
         compression_level: int | None,
         loop_thread: int | None,
+        body: EncodedBody | None = None,
     ) -> None:
         self.partition = partition
         self.serial = serial
@@ -91,13 +97,15 @@ class ProducerBatch:
         self.error: KafkaError | None = None
         self.base_offset = -1
         self.log_append_time_ms = -1
-        self._builder = RecordBatchBuilder(compression_type, compression_level)
+        # The body of a table's batch is finished; else records are added one by one.
+        self._builder = RecordBatchBuilder(compression_type, compression_level) if body is None else body
         self._final_count: int | None = None
         self.append = self._builder.append  # (timestamp_ms, key, value, headers) -> index
         self._loop_thread = loop_thread
         self._lock = threading.Lock()
         self._callbacks: list[tuple[int, Callable[[], object]]] = []
         self._seen: set[int] = set()  # records whose outcome somebody has asked for
+        self._saw_all = False
         self._halves: tuple[ProducerBatch, ProducerBatch] | None = None
 
     @property
@@ -188,6 +196,18 @@ class ProducerBatch:
                 batch = second
         return batch, index
 
+    def leaves(self) -> Iterator[ProducerBatch]:
+        """The batches that the records ended up in, in order."""
+        if self._halves is None:
+            yield self
+        else:
+            for half in self._halves:
+                yield from half.leaves()
+
+    def note_all_seen(self) -> None:
+        """Somebody knows the outcome of all records."""
+        self._saw_all = True
+
     def note_seen(self, index: int) -> None:
         """Somebody knows the outcome of this record."""
         self._seen.add(index)
@@ -195,7 +215,7 @@ class ProducerBatch:
     @property
     def unseen(self) -> int:
         """How many records' outcomes nobody has asked for."""
-        return self.record_count - len(self._seen)
+        return 0 if self._saw_all else self.record_count - len(self._seen)
 
     def refuse_to_block(self) -> None:
         """Raises asyncio.InvalidStateError on the thread that has to bring the outcome."""

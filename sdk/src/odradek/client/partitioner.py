@@ -4,7 +4,7 @@
     no key        sticky (KIP-480): all records to one partition until its batch is sealed, then another at random,
                   so that a request carries few large batches rather than many small ones
 
-`murmur2` is Austin Appleby's MurmurHash2 with the seed of the Java client, in 32-bit arithmetic.
+A table's rows are placed by the same rules, column-wise (table_batches.py).
 """
 
 from __future__ import annotations
@@ -13,44 +13,26 @@ from functools import lru_cache
 
 from odradek.client.config import Partitioner
 from odradek.errors import ErrorCode, KafkaError
+from odradek.format.key_hash import murmur2, positive_hash
 from odradek.ports.rng import Rng
 
-_SEED = 0x9747B28C
-_M = 0x5BD1E995
-_R = 24
-_MASK = 0xFFFFFFFF
+__all__ = ["PartitionChooser", "murmur2", "partition_for_key"]
+
 _KEYS_REMEMBERED = 65_536
 _KEY_BYTES_REMEMBERED_MAX = 64
-
-
-def murmur2(data: bytes) -> int:
-    """The hash as an unsigned 32-bit integer."""
-    length = len(data)
-    h = _SEED ^ length
-    whole = length & ~3
-    for at in range(0, whole, 4):
-        k = int.from_bytes(data[at : at + 4], "little") * _M & _MASK
-        k ^= k >> _R
-        h = h * _M & _MASK ^ k * _M & _MASK
-    if length > whole:
-        h ^= int.from_bytes(data[whole:], "little")
-        h = h * _M & _MASK
-    h ^= h >> 13
-    h = h * _M & _MASK
-    return h ^ h >> 15
 
 
 def partition_for_key(key: bytes, partition_count: int) -> int:
     """The partition of a key, as the Java client's default partitioner chooses it."""
     if len(key) <= _KEY_BYTES_REMEMBERED_MAX:
         return _positive_hash(key) % partition_count
-    return (murmur2(key) & 0x7FFFFFFF) % partition_count
+    return positive_hash(key) % partition_count
 
 
 @lru_cache(_KEYS_REMEMBERED)
 def _positive_hash(key: bytes) -> int:
     # Hashing in pure Python costs microseconds; most topics have far fewer keys than records.
-    return murmur2(key) & 0x7FFFFFFF
+    return positive_hash(key)
 
 
 class PartitionChooser:
@@ -62,6 +44,11 @@ class PartitionChooser:
         self._rng = rng
         self._sticky: dict[str, int] = {}
         self._next: dict[str, int] = {}
+
+    @property
+    def is_custom(self) -> bool:
+        """Whether a function of the user chooses."""
+        return self._custom is not None
 
     def choose(self, topic: str, key: bytes | None, value: bytes | None, partition_count: int) -> int:
         """The partition, 0 <= p < partition_count. Raises KafkaError(INVALID_PARTITIONS) for a custom choice beyond."""

@@ -10,7 +10,7 @@ that counts the records and names the first failure: nothing is lost silently.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
@@ -23,19 +23,20 @@ from odradek.client.partitioner import PartitionChooser
 from odradek.client.record_future import RecordFuture
 from odradek.client.retry import timed_out
 from odradek.client.sender import Sender
+from odradek.client.table_future import TableFuture
 from odradek.errors import ErrorCode, KafkaError
 from odradek.model.record import Header
 from odradek.model.topic_partition import OffsetAndMetadata, TopicPartition
 
 if TYPE_CHECKING:
-    import pyarrow as pa
-
+    from odradek.client.batch import ProducerBatch
     from odradek.client.producer_transactions import ProducerTransactions
+    from odradek.client.table_batches import EncodedBody
+    from odradek.columnar.engine import EngineName
 
 Headers = Sequence[Header] | Mapping[str, bytes | None] | None
 
 _WAIT_FOR_MEMORY_S = 0.5  # memory is freed with every outcome; this only bounds the wait between looks
-_TABLE_CHUNK_ROWS = 10_000
 
 
 class Producer:
@@ -140,10 +141,7 @@ class Producer:
         expected_offset: int | None = None,
     ) -> RecordFuture | None:
         """Append without waiting, from any thread; None where metadata or memory are missing. Raises as `send`."""
-        if self._closed:
-            raise KafkaError(ErrorCode.INVALID_REQUEST, "the producer is closed: make another one")
-        if self._transactions is not None:
-            self._transactions.check_open()
+        self._check_open()
         count = self._partition_count(topic)
         if count is None or self._running is None or (partition is not None and not 0 <= partition < count):
             return None
@@ -160,10 +158,24 @@ class Producer:
         expected_offset: int | None = None,
     ) -> RecordFuture:
         """Get the metadata, wait for memory, append. Raises as `send`."""
-        clock = self._connection.clock
-        block_ms = self.config.max_block_ms
-        deadline_s = clock.monotonic() + block_ms / 1000
+        deadline_s = self._connection.clock.monotonic() + self.config.max_block_ms / 1000
         await self.start()
+        await self._partitions_with(topic, partition)
+        while True:
+            future = self.try_send(topic, record, partition, expected_offset)
+            if future is not None:
+                return future
+            await self._wait_for_memory(deadline_s)
+
+    def _check_open(self) -> None:
+        if self._closed:
+            raise KafkaError(ErrorCode.INVALID_REQUEST, "the producer is closed: make another one")
+        if self._transactions is not None:
+            self._transactions.check_open()
+
+    async def _partitions_with(self, topic: str, partition: int | None) -> int:
+        """How many partitions the topic has. Raises KafkaError where the one asked for is not among them."""
+        block_ms = self.config.max_block_ms
         metadata = await self._connection.metadata.topic(topic, timeout_ms=block_ms)
         if partition is not None and not 0 <= partition < metadata.partition_count:
             self._connection.metadata.forget(topic)  # it may have got more partitions
@@ -173,19 +185,18 @@ class Producer:
                     ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
                     f"topic {topic!r} has partitions 0 to {metadata.partition_count - 1}, not {partition}",
                 )
-        while True:
-            future = self.try_send(topic, record, partition, expected_offset)
-            if future is not None:
-                return future
-            left_s = deadline_s - clock.monotonic()
-            if left_s <= 0:
-                raise KafkaError(
-                    ErrorCode.REQUEST_TIMED_OUT,
-                    f"no room in buffer_memory={self.config.buffer_memory} within max_block_ms={block_ms}: "
-                    "records are sent faster than they are acknowledged",
-                )
-            self._accumulator.wake()
-            await self._sender.wait_progress(min(left_s, _WAIT_FOR_MEMORY_S))
+        return metadata.partition_count
+
+    async def _wait_for_memory(self, deadline_s: float) -> None:
+        left_s = deadline_s - self._connection.clock.monotonic()
+        if left_s <= 0:
+            raise KafkaError(
+                ErrorCode.REQUEST_TIMED_OUT,
+                f"no room in buffer_memory={self.config.buffer_memory} within "
+                f"max_block_ms={self.config.max_block_ms}: records are sent faster than they are acknowledged",
+            )
+        self._accumulator.wake()
+        await self._sender.wait_progress(min(left_s, _WAIT_FOR_MEMORY_S))
 
     def _check_expected(self, expected_offset: int, key: bytes | None, partition: int | None) -> None:
         if expected_offset < 0:
@@ -204,25 +215,68 @@ class Producer:
 
     # --- the rest -------------------------------------------------------------------------------------------------
 
-    async def send_table(self, topic: str, table: pa.Table, *, key: str = "key", value: str = "value") -> int:
-        """Send each row of an Arrow table; returns how many. Columns: `key`, `value`, and `timestamp` where given.
+    async def send_table(
+        self,
+        topic: str,
+        table: Any,
+        *,
+        key: str = "key",
+        value: str = "value",
+        timestamp: str = "timestamp",
+        headers: str = "headers",
+        partition: int | str | None = None,
+        engine: EngineName = "auto",
+    ) -> TableFuture:
+        """Queue the rows of a table, encoded column by column; await the returned future for counts and offsets.
 
-        The rows are flushed by `flush`, which also tells of failures.
+        Returns when the last row is queued: batches go while later rows are encoded, and buffer_memory bounds what
+        waits. Rows of one partition keep their order. Serializers have no part in it: columns are bytes or text.
+
+        Args:
+            table: an Arrow table, record batch or reader, or a pandas, Polars or DuckDB frame.
+            key, value, timestamp, headers: names of columns. `value` has to be there, and any name that is not the
+                default. Timestamps are of any unit or integers in ms; headers a list of structs (key, value), or a map.
+            partition: all rows to this one, or the name of an integer column; None lets the partitioner choose.
+            engine: `numba`, `python`, or `auto` for numba where it is installed.
+
+        Raises:
+            KafkaError: as `send`; INVALID_RECORD for a table that cannot be sent. Rows before the one that fails may
+                be queued already.
         """
-        names = set(table.column_names)
-        if value not in names:
-            raise KafkaError(ErrorCode.INVALID_RECORD, f"the table has no column {value!r}")
-        for batch in table.to_batches(max_chunksize=_TABLE_CHUNK_ROWS):
-            values = batch.column(value).to_pylist()
-            keys = batch.column(key).to_pylist() if key in names else [None] * len(values)
-            times = (
-                batch.column("timestamp").cast("timestamp[ms]").cast("int64").to_pylist()
-                if "timestamp" in names
-                else [None] * len(values)
-            )
-            for row_key, row_value, timestamp_ms in zip(keys, values, times, strict=True):
-                await self.send(topic, row_value, row_key, timestamp_ms=timestamp_ms)
-        return int(table.num_rows)
+        from odradek.client.table_batches import TableBatches
+
+        names = {"key": key, "value": value, "timestamp": timestamp, "headers": headers}
+        await self.start()
+        count = await self._partitions_with(topic, partition if isinstance(partition, int) else None)
+        chooser = self._accumulator.chooser
+        source = TableBatches(
+            topic,
+            table,
+            names=names,
+            required=[name for role, name in names.items() if role == "value" or name != role],
+            partition=partition,
+            partition_count=count,
+            config=self.config,
+            choose=(lambda key, value: chooser.choose(topic, key, value, count)) if chooser.is_custom else None,
+            now_ms=self._now_ms(),
+            random=self._connection.rng.random(),
+            engine=engine,
+        )
+        bodies = iter(source)
+        batches: list[ProducerBatch] = []
+        while some := await asyncio.to_thread(_take, bodies, self.config.max_request_size):
+            for number, body in some:
+                batches.append(await self._append_body(topic, number, body))
+        return TableFuture(topic, batches)
+
+    async def _append_body(self, topic: str, partition: int, body: EncodedBody) -> ProducerBatch:
+        deadline_s = self._connection.clock.monotonic() + self.config.max_block_ms / 1000
+        while True:
+            self._check_open()
+            batch = self._accumulator.append_body(topic, partition, body)
+            if batch is not None:
+                return batch
+            await self._wait_for_memory(deadline_s)
 
     async def flush(self, timeout: float | None = None) -> None:
         """Send what was queued so far without lingering, and wait for its outcome.
@@ -361,6 +415,17 @@ class Producer:
         except KafkaError:
             if error is None:  # the error of the block is the one to tell
                 raise
+
+
+def _take(bodies: Iterator[tuple[int, EncodedBody]], size_bytes: int) -> list[tuple[int, EncodedBody]]:
+    """Bodies for about a request; none at the end. Runs on a worker thread."""
+    taken: list[tuple[int, EncodedBody]] = []
+    for number, body in bodies:
+        taken.append((number, body))
+        size_bytes -= body.size_bytes
+        if size_bytes <= 0:
+            break
+    return taken
 
 
 def _as_bytes(name: str, value: Any) -> bytes:

@@ -7,7 +7,7 @@ import weakref
 from collections.abc import Iterator, Mapping
 from contextlib import AbstractAsyncContextManager, contextmanager
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any, Self
 
 from odradek.client import producer as aio
 from odradek.client.background_loop import BackgroundLoop
@@ -15,11 +15,9 @@ from odradek.client.config import ProducerConfig
 from odradek.client.offset_calls import ConsumerGroupMetadata
 from odradek.client.producer import Headers
 from odradek.client.record_future import RecordFuture
+from odradek.client.table_future import TableFuture
 from odradek.errors import KafkaError
 from odradek.model.topic_partition import OffsetAndMetadata, TopicPartition
-
-if TYPE_CHECKING:
-    import pyarrow as pa
 
 _AT_EXIT_S = 30.0
 
@@ -62,9 +60,9 @@ class Producer:
             future = self._loop.call(self._producer.send_when_possible(topic, record, partition, expected_offset))
         return future
 
-    def send_table(self, topic: str, table: pa.Table, *, key: str = "key", value: str = "value") -> int:
-        """See aio.Producer.send_table."""
-        return self._loop.call(self._producer.send_table(topic, table, key=key, value=value))
+    def send_table(self, topic: str, table: Any, **options: Any) -> TableFuture:
+        """Queue the rows of a table; the future's `result(timeout)` is their metadata. See aio.Producer.send_table."""
+        return self._loop.call(self._producer.send_table(topic, table, **options))
 
     def flush(self, timeout: float | None = None) -> None:
         """See aio.Producer.flush."""

@@ -8,6 +8,7 @@ compression; a record that alone is larger gets a batch of its own (the log's ma
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 import pyarrow as pa
 
@@ -59,14 +60,11 @@ def encode_from_arrow(
     """
     if value_column is not None and value_column not in table.schema.names:
         raise ValueError(f"the table has no column {value_column!r}; it has {', '.join(table.schema.names)}")
-    if uses_numba(engine):
-        from odradek.columnar.encode_numba import write_bodies
-    else:
-        from odradek.columnar.encode_python import write_bodies
+    writer_type = body_writer(engine)
     batches: list[bytes] = []
     for piece in _pieces(table):
         columns = read_columns(piece, key_column, value_column, timestamp_column, headers_column, default_timestamp_ms)
-        for body in write_bodies(columns, max_batch_bytes):
+        for body in writer_type(columns).write(max_batch_bytes):
             batches.append(
                 pack_batch(
                     compress(compression_type, body.payload, compression_level) if compression_type else body.payload,
@@ -83,6 +81,17 @@ def encode_from_arrow(
             if base_sequence >= 0:  # Kafka's sequences wrap to 0
                 base_sequence = (base_sequence + body.record_count) % (SEQUENCE_MAX + 1)
     return batches
+
+
+def body_writer(engine: EngineName) -> Any:
+    """The engine's BodyWriter. Raises as `uses_numba`."""
+    if uses_numba(engine):
+        from odradek.columnar.encode_numba import BodyWriter
+
+        return BodyWriter
+    from odradek.columnar.encode_python import BodyWriter as PythonBodyWriter
+
+    return PythonBodyWriter
 
 
 def _pieces(table: pa.Table | pa.RecordBatch) -> Iterator[pa.RecordBatch]:

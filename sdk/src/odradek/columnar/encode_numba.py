@@ -20,30 +20,35 @@ _NO_ENDS = np.zeros(0, np.int64)
 """A column that is not there: the kernels take it for all null."""
 
 
-def write_bodies(columns: Columns, max_batch_bytes: int) -> Iterator[Body]:
-    """The bodies of the batches, in order; each is valid until the next is asked for.
+class BodyWriter:
+    """Writes the bodies of batches from the rows of some columns."""
 
-    Raises FormatError(INVALID_RECORD) as `encode_from_arrow`.
-    """
-    arrays = (
-        np.ascontiguousarray(columns.timestamps.to_numpy(zero_copy_only=False)),
-        *_binary(columns.key),
-        *_binary(columns.value),
-        *_headers(columns.headers),
-    )
-    times = arrays[0]
-    body_bytes_max = max(max_batch_bytes - BATCH_HEADER_BYTES, 0)
-    out = np.empty(min(body_bytes_max, _bytes_max(columns.row_count, arrays)), np.uint8)
-    row = 0
-    while row < columns.row_count:
-        code, rows, size, largest = k.write_records(row, columns.row_count, *arrays, body_bytes_max, out)
-        if code != k.OK:
-            raise FormatError(k.MESSAGES[code], ErrorCode.INVALID_RECORD)
-        if not rows:
-            out = np.empty(size, np.uint8)
-            continue
-        yield Body(out[:size].data, rows, int(times[row]), int(largest))
-        row += rows
+    def __init__(self, columns: Columns) -> None:
+        self.row_count = columns.row_count
+        self.key = binary_arrays(columns.key)
+        times = np.ascontiguousarray(columns.timestamps.to_numpy(zero_copy_only=False))
+        self._arrays = (times, *self.key, *binary_arrays(columns.value), *_headers(columns.headers))
+
+    def write(self, max_batch_bytes: int, rows: Array | None = None) -> Iterator[Body]:
+        """The bodies of the batches of these rows (None: all), in order; each is valid until the next is asked for.
+
+        Raises FormatError(INVALID_RECORD) as `encode_from_arrow`.
+        """
+        order, end = (_NO_ENDS, self.row_count) if rows is None else (rows, len(rows))
+        times = self._arrays[0]
+        body_bytes_max = max(max_batch_bytes - BATCH_HEADER_BYTES, 0)
+        out = np.empty(min(body_bytes_max, _bytes_max(self.row_count, self._arrays)), np.uint8)
+        at = 0
+        while at < end:
+            code, count, size, largest = k.write_records(at, end, *self._arrays, order, body_bytes_max, out)
+            if code != k.OK:
+                raise FormatError(k.MESSAGES[code], ErrorCode.INVALID_RECORD)
+            if not count:
+                out = np.empty(size, np.uint8)
+                continue
+            first = at if rows is None else int(rows[at])
+            yield Body(out[:size].data, count, int(times[first]), int(largest))
+            at += count
 
 
 def _bytes_max(row_count: int, arrays: tuple[Array, ...]) -> int:
@@ -51,7 +56,7 @@ def _bytes_max(row_count: int, arrays: tuple[Array, ...]) -> int:
     return sum(array.nbytes for array in arrays) + 64 * row_count
 
 
-def _binary(column: pa.LargeBinaryArray | None) -> tuple[Array, Array, Array]:
+def binary_arrays(column: pa.LargeBinaryArray | None) -> tuple[Array, Array, Array]:
     """Ends, validity (empty where nothing is null) and bytes."""
     if column is None or len(column) == 0:
         return _NO_ENDS, _NO_BYTES, _NO_BYTES
@@ -67,9 +72,9 @@ def _headers(column: pa.LargeListArray | None) -> tuple[Array, ...]:
     if column is None or len(column) == 0:
         return _NO_ENDS, _NO_BYTES, _NO_ENDS, _NO_BYTES, _NO_ENDS, _NO_BYTES, _NO_BYTES
     pairs = column.values
-    key_ends, _, key_data = _binary(pairs.field(0).cast(pa.large_binary()))
+    key_ends, _, key_data = binary_arrays(pairs.field(0).cast(pa.large_binary()))
     ends = np.ascontiguousarray(column.offsets.to_numpy(zero_copy_only=False))
-    return ends, _valid(column), key_ends, key_data, *_binary(pairs.field(1))
+    return ends, _valid(column), key_ends, key_data, *binary_arrays(pairs.field(1))
 
 
 def _valid(column: pa.Array) -> Array:

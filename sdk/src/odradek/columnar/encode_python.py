@@ -2,29 +2,46 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import repeat
+from typing import Any
+
+import pyarrow as pa
 
 from odradek.columnar.columns import Body, Columns
 from odradek.format.record_encoder import RecordBatchBuilder
 
 
-def write_bodies(columns: Columns, max_batch_bytes: int) -> Iterator[Body]:
-    """The bodies of the batches, in order. Raises FormatError as `RecordBatchBuilder.append`."""
-    columns_of_rows = (columns.timestamps, columns.key, columns.value, columns.headers)
-    rows = zip(
-        *(repeat(None, columns.row_count) if column is None else column.to_pylist() for column in columns_of_rows),
-        strict=True,
-    )
-    builder = RecordBatchBuilder(batch_bytes_max=max_batch_bytes)
-    for timestamp_ms, key, value, pairs in rows:
-        headers = [tuple(pair.values()) for pair in pairs] if pairs else ()
-        if builder.append(timestamp_ms, key, value, headers) < 0:
+class BodyWriter:
+    """Writes the bodies of batches from the rows of some columns."""
+
+    def __init__(self, columns: Columns) -> None:
+        self.row_count = columns.row_count
+        self.key = columns.key
+        self._columns = (columns.timestamps, columns.key, columns.value, columns.headers)
+
+    def write(self, max_batch_bytes: int, rows: Sequence[int] | None = None) -> Iterator[Body]:
+        """The bodies of the batches of these rows (None: all), in order. Raises FormatError as `append`."""
+        count = self.row_count if rows is None else len(rows)
+        records = zip(*(_values(column, rows, count) for column in self._columns), strict=True)
+        builder = RecordBatchBuilder(batch_bytes_max=max_batch_bytes)
+        for timestamp_ms, key, value, pairs in records:
+            headers = [tuple(pair.values()) for pair in pairs] if pairs else ()
+            if builder.append(timestamp_ms, key, value, headers) < 0:
+                yield _body(builder)
+                builder = RecordBatchBuilder(batch_bytes_max=max_batch_bytes)
+                builder.append(timestamp_ms, key, value, headers)
+        if builder.record_count:
             yield _body(builder)
-            builder = RecordBatchBuilder(batch_bytes_max=max_batch_bytes)
-            builder.append(timestamp_ms, key, value, headers)
-    if builder.record_count:
-        yield _body(builder)
+
+
+def _values(column: pa.Array | None, rows: Sequence[int] | None, count: int) -> Iterable[Any]:
+    if column is None:
+        return repeat(None, count)
+    if rows is not None:
+        column = column.take(pa.array(rows, pa.int64()))
+    values: list[Any] = column.to_pylist()
+    return values
 
 
 def _body(builder: RecordBatchBuilder) -> Body:

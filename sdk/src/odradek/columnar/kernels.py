@@ -95,6 +95,17 @@ def _byte_at(typingctx, address):
 
 
 @intrinsic
+def _word_at(typingctx, address):
+    """The four bytes at an address, little-endian, as uint64."""
+
+    def generate(context, builder, signature, arguments):
+        pointer = builder.inttoptr(arguments[0], ir.IntType(32).as_pointer())
+        return builder.zext(builder.load(pointer, align=1), ir.IntType(64))
+
+    return _UINT64(_INT64), generate
+
+
+@intrinsic
 def _set_byte(typingctx, address, value):
     """Write the lowest byte of a uint64 to an address."""
 
@@ -385,7 +396,7 @@ def _put_bytes(address, source, length):
         *(_I64R, _U8R, _U8R),  # keys
         *(_I64R, _U8R, _U8R),  # values
         *(_I64R, _U8R, _I64R, _U8R, _I64R, _U8R, _U8R),  # headers
-        *(_INT64, _U8W),
+        *(_I64R, _INT64, _U8W),
     )
 )
 def write_records(
@@ -405,10 +416,11 @@ def write_records(
     header_value_ends,
     header_value_valid,
     header_value_data,
+    order,  # int64: which row is written at a place; empty where rows are written as they stand
     body_bytes_max,  # no further record where it would make the body larger
     out,  # uint8
 ):
-    """Write records from `first_row` on until the body is full.
+    """Write records from place `first_row` up to `end_row` until the body is full.
 
     Returns (code, rows written, bytes, largest timestamp). Where the first record alone does not fit `out`: no rows,
     and the bytes that it needs.
@@ -420,15 +432,17 @@ def write_records(
     has_value, has_value_nulls = value_ends.size > 0, value_valid.size > 0
     has_headers, has_list_nulls = list_ends.size > 0, list_valid.size > 0
     has_header_nulls = header_value_valid.size > 0
-    base_timestamp = timestamps[first_row]
+    has_order = order.size > 0
+    base_timestamp = timestamps[order[first_row] if has_order else first_row]
     largest = base_timestamp
     written = np.int64(0)
-    row = first_row
-    while row < end_row:
+    place = first_row
+    while place < end_row:
+        row = order[place] if has_order else place
         timestamp = timestamps[row]
         delta = timestamp - base_timestamp
         if (timestamp >= base_timestamp) != (delta >= 0):
-            return BAD_TIMESTAMP, row - first_row, written, largest
+            return BAD_TIMESTAMP, place - first_row, written, largest
         key_length = np.int64(-1)
         if has_key and (not has_key_nulls or key_valid[row] != 0):
             key_length = key_ends[row + 1] - key_ends[row]
@@ -439,11 +453,11 @@ def write_records(
         if has_headers and (not has_list_nulls or list_valid[row] != 0):
             first_header, end_header = list_ends[row], list_ends[row + 1]
         if end_header - first_header > HEADERS_PER_RECORD_MAX:
-            return BAD_HEADER, row - first_row, written, largest
+            return BAD_HEADER, place - first_row, written, largest
         size = (
             1
             + _varint_size(delta)
-            + _varint_size(row - first_row)
+            + _varint_size(place - first_row)
             + _varint_size(key_length)
             + max(key_length, 0)
             + _varint_size(value_length)
@@ -459,15 +473,15 @@ def write_records(
             size += _varint_size(length) + max(length, 0)
         total = size + _varint_size(size)
         if total > BODY_BYTES_MAX:
-            return BAD_LENGTH, row - first_row, written, largest
-        if written + total > body_bytes_max and row > first_row:
+            return BAD_LENGTH, place - first_row, written, largest
+        if written + total > body_bytes_max and place > first_row:
             break
         if written + total > out.size:
             return OK, np.int64(0), total, largest
         at = _put_varint(start + written, size)
         _set_byte(at, np.uint64(0))  # attributes
         at = _put_varint(at + 1, delta)
-        at = _put_varint(at, row - first_row)
+        at = _put_varint(at, place - first_row)
         at = _put_bytes(at, key_address + (key_ends[row] if key_length > 0 else 0), key_length)
         at = _put_bytes(at, value_address + (value_ends[row] if value_length > 0 else 0), value_length)
         at = _put_varint(at, end_header - first_header)
@@ -480,5 +494,72 @@ def write_records(
             at = _put_bytes(at, header_value_address + header_value_ends[number], length)
         written += total
         largest = max(largest, timestamp)
-        row += 1
-    return OK, row - first_row, written, largest
+        place += 1
+    return OK, place - first_row, written, largest
+
+
+# --- partitions ---------------------------------------------------------------------------------------------------
+
+
+@_inline
+def _murmur2(address, length):
+    """MurmurHash2 with the Java client's seed: an unsigned 32-bit number, in 64-bit arithmetic."""
+    mask, multiplier = np.uint64(0xFFFFFFFF), np.uint64(0x5BD1E995)
+    h = np.uint64(0x9747B28C) ^ np.uint64(length)
+    end = address + (length & ~np.int64(3))
+    while address < end:
+        k = _word_at(address) * multiplier & mask
+        k ^= k >> np.uint64(24)
+        h = (h * multiplier & mask) ^ (k * multiplier & mask)
+        address += 4
+    rest = length & np.int64(3)
+    if rest > 0:
+        for at in range(rest):
+            h ^= _byte_at(address + at) << np.uint64(8 * at)
+        h = h * multiplier & mask
+    h ^= h >> np.uint64(13)
+    h = h * multiplier & mask
+    return h ^ (h >> np.uint64(15))
+
+
+@_compile(_INT64(_INT64, _INT64, _INT64, _INT64, _I64R, _U8R, _U8R, _I32W))
+def choose_partitions(
+    row_count,
+    partition_count,
+    sticky,  # where rows without a key go first
+    sticky_rows,  # so many of them, then to the next partition
+    key_ends,  # as in `write_records`
+    key_valid,
+    key_data,
+    partitions,  # int32, one a row
+):
+    """The partition of each row: by its key, or in runs where it has none. Returns how many rows have no key."""
+    has_key, has_nulls = key_ends.size > 0, key_valid.size > 0
+    address = _address(key_data)
+    without = np.int64(0)
+    for row in range(row_count):
+        if has_key and (not has_nulls or key_valid[row] != 0):
+            number = _murmur2(address + key_ends[row], key_ends[row + 1] - key_ends[row])
+            partitions[row] = np.int32(np.int64(number & np.uint64(0x7FFFFFFF)) % partition_count)
+        else:
+            partitions[row] = np.int32((sticky + without // sticky_rows) % partition_count)
+            without += 1
+    return without
+
+
+@_compile(_VOID(_I32W, _I64W, _I64W))
+def group_rows(
+    partitions,  # int32, one a row, below the number of partitions
+    starts,  # int64, one more than partitions, zeroed: where a partition's rows begin in `order`
+    order,  # int64, one a row
+):
+    """Rows by partition, those of one partition as they stand: a counting sort."""
+    for row in range(partitions.size):
+        starts[partitions[row] + 1] += 1
+    for number in range(1, starts.size):
+        starts[number] += starts[number - 1]
+    at = starts.copy()
+    for row in range(partitions.size):
+        number = partitions[row]
+        order[at[number]] = row
+        at[number] += 1
