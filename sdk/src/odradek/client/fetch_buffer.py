@@ -7,11 +7,10 @@ revocation, pause) is dropped when it is met. Nothing is decoded that is not han
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterator
 
 from odradek.client.positions import PartitionState
 from odradek.errors import FormatError, KafkaError
-from odradek.format.record_batch import Row, decode_rows, iter_headers
+from odradek.format.record_batch import Row, decode_rows
 from odradek.model.log import Buffer
 from odradek.model.record import BatchHeader, TimestampType
 
@@ -19,13 +18,22 @@ from odradek.model.record import BatchHeader, TimestampType
 class Chunk:
     """Batches of one partition, some of them handed out already."""
 
-    def __init__(self, state: PartitionState, offset: int, data: Buffer, *, check_crcs: bool) -> None:
+    def __init__(
+        self,
+        state: PartitionState,
+        offset: int,
+        data: Buffer,
+        batches: list[tuple[int, BatchHeader]],
+        *,
+        check_crcs: bool,
+    ) -> None:
         self.state = state
         self.timestamp_type = TimestampType.CREATE_TIME
         self._version = state.version
         self._data = memoryview(data)
         self._check_crcs = check_crcs
-        self._headers: Iterator[tuple[int, BatchHeader]] = iter_headers(self._data)
+        self._batches = batches  # where they are in the data
+        self._next = 0  # the first that is not in `_rows`
         self._rows: list[Row] = []
         self._at = 0
         self._batch_end = offset
@@ -47,16 +55,44 @@ class Chunk:
                     self.state.position = self._batch_end
                 self._after = self._batch_end
             try:
-                found = next(self._headers, None)
-                if found is None:
+                if self._next == len(self._batches):
                     return None
-                self._load(*found)
+                at, header = self._batches[self._next]
+                self._next += 1
+                self._load(at, header)
             except FormatError as error:
                 raise KafkaError(error.code, f"{self.state.partition} at offset {self._after}: {error}") from error
         rows = self._rows[self._at : self._at + limit]
         self._at += len(rows)
         self._after = self._batch_end if self._at >= len(self._rows) else rows[-1][0] + 1
         return rows, self._after
+
+    def take_bytes(self, limit: int) -> tuple[memoryview, int, int] | None:
+        """Whole batches that hold up to `limit` rows, from the next row on; None at the end of the chunk.
+
+        Returns the bytes, the offset of the first row, and the offset after the last: other rows in these batches are
+        not to be handed out. All this is by headers alone.
+        """
+        number = self._next - (self._at < len(self._rows))
+        if number == len(self._batches):
+            return None
+        start, first = self._batches[number][0], self._after
+        end, after, left = start, first, limit
+        while number < len(self._batches) and left > 0:
+            at, header = self._batches[number]
+            end = at + header.size_bytes
+            if not header.is_control and header.next_offset > first:
+                begin = max(header.base_offset, first)
+                rows_max = min(header.next_offset - begin, header.record_count)
+                if rows_max > left:  # cut by offsets: their number bounds that of the rows
+                    after = begin + left
+                    break
+                left -= rows_max
+            after = max(after, header.next_offset)
+            number += 1
+        self._next, self._rows, self._at = number, [], 0
+        self._after = self._batch_end = after
+        return self._data[start:end], first, after
 
     def _load(self, at: int, header: BatchHeader) -> None:
         self._batch_end = header.next_offset
@@ -68,14 +104,6 @@ class Chunk:
         self._rows = decode_rows(self._data, at, header, verify_crc=self._check_crcs)
         if header.base_offset < self._after:  # an answer may begin in the middle of a batch
             self._at = next((i for i, row in enumerate(self._rows) if row[0] >= self._after), len(self._rows))
-
-
-def next_offset(data: Buffer) -> int | None:
-    """The offset after the last whole batch; None where there is none. Raises FormatError."""
-    end = None
-    for _, header in iter_headers(data):
-        end = header.next_offset
-    return end
 
 
 class FetchBuffer:

@@ -14,20 +14,27 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
+from typing import TYPE_CHECKING
 
 from odradek.client import offset_calls
 from odradek.client.config import ConsumerConfig
 from odradek.client.connection import Connection, throttle_s
 from odradek.client.consumer_record import ConsumerRecord, RecordDeserializationError
-from odradek.client.fetch_buffer import Chunk, FetchBuffer, next_offset
+from odradek.client.fetch_buffer import Chunk, FetchBuffer
 from odradek.client.fetch_call import FetchedPartition, FetchResponse, fetch_request, fetched
 from odradek.client.positions import RESET_TIMESTAMPS, PartitionState, Positions
 from odradek.client.retry import UNKNOWN_TOPIC_PATIENCE_MS, RetryAfter, decide
 from odradek.client.system import wait_for
 from odradek.errors import ErrorCode, FormatError, KafkaError
-from odradek.format.record_batch import Row
+from odradek.format.record_batch import Row, iter_headers
 from odradek.model.topic_partition import OffsetAndMetadata, TopicPartition
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from odradek.client.table_records import Decoded, Piece
+    from odradek.columnar.engine import EngineName
 
 _ANSWERS_MAX = 2  # one in use, one ahead
 
@@ -98,6 +105,51 @@ class Fetcher:
     def hold(self, limit: int) -> deque[Held]:
         """Up to `limit` buffered records whose positions the caller moves one by one. Raises KafkaError."""
         return deque(self._drain(limit))
+
+    async def take_table(self, limit: int, columns: Sequence[str] | None, engine: EngineName) -> pa.Table:
+        """Up to `limit` buffered rows as a table; the positions move past them. Raises KafkaError."""
+        from odradek.client.table_records import Piece, decode_pieces, to_table
+
+        self._raise_poison()
+        taken: list[Piece] = []
+        while limit > 0 and (chunk := self._buffer.first()) is not None:
+            piece = chunk.take_bytes(limit)
+            if piece is None:
+                self._buffer.finish_first()
+                continue
+            data, start, end = piece
+            limit -= min(end - start, limit)
+            taken.append(Piece(chunk.state, chunk.state.version, data, start, end))
+        if self._buffer.answers < _ANSWERS_MAX:
+            self._room.set()
+        try:
+            decoded = await asyncio.to_thread(
+                decode_pieces, taken, columns, check_crcs=self._config.check_crcs, engine=engine
+            )
+        except BaseException:  # interrupted: what was taken out has not been handed out
+            self._fetch_again(taken)
+            raise
+        kept: list[Decoded] = []
+        for number, part in enumerate(decoded):
+            state = part.piece.state
+            if state.version != part.piece.version:
+                continue
+            kept.append(part)
+            state.position = part.end_offset
+            if part.error is not None:
+                # What came before is handed out first; whoever comes back for more is told.
+                self._fetch_again(taken[number:])
+                self._poison = (state, state.version, part.error)
+                if not any(each.rows.num_rows for each in kept):
+                    self._raise_poison()
+                break
+        return to_table(kept, columns)
+
+    def _fetch_again(self, pieces: Sequence[Piece]) -> None:
+        for piece in pieces:
+            if piece.state.version == piece.version:
+                piece.state.drop_buffered()
+        self.changed()
 
     def _drain(self, limit: int) -> list[Held]:
         out: list[Held] = []
@@ -304,14 +356,14 @@ class Fetcher:
             if not part.records:
                 continue
             try:
-                end = next_offset(part.records)
+                batches = list(iter_headers(part.records))
             except FormatError as error:
                 self._fail(KafkaError(error.code, f"{part.partition} at offset {offset}: {error}"))
                 state.not_before_s = self._clock.monotonic() + self._config.retry_backoff_max_ms / 1000
                 continue
-            if end is not None:
-                state.fetch_offset = max(end, offset)
-                chunks.append(Chunk(state, offset, part.records, check_crcs=self._config.check_crcs))
+            if batches:
+                state.fetch_offset = max(batches[-1][1].next_offset, offset)
+                chunks.append(Chunk(state, offset, part.records, batches, check_crcs=self._config.check_crcs))
         self._buffer.add(chunks)
         if chunks:
             self._activity.set()

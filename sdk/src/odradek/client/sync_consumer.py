@@ -88,8 +88,9 @@ class Consumer:
     ) -> dict[TopicPartition, list[ConsumerRecord]]:
         return self._loop.call(self._consumer.poll(timeout_ms, max_records=max_records))
 
-    def poll_table(self, timeout_ms: float = 0, columns: Sequence[str] | None = None) -> pa.Table:
-        return self._loop.call(self._consumer.poll_table(timeout_ms, columns))
+    def poll_table(self, timeout_ms: float = 0, columns: Sequence[str] | None = None, **options: Any) -> pa.Table:
+        """See aio.Consumer.poll_table."""
+        return self._loop.call(self._consumer.poll_table(timeout_ms, columns, **options))
 
     def __iter__(self) -> Iterator[ConsumerRecord]:
         return self
