@@ -1,7 +1,8 @@
 """The end of a run: one clean maintenance after everything has come to rest leaves nothing that nobody needs.
 
 Not counted: what arrived so late that its cleaning was over by then (it costs storage, never data): a WAL item later
-than the hours that sweeps look at again, and objects or items of a topic whose deletion had been finished.
+than the hours that sweeps look at again, objects or items of a topic whose deletion had been finished, and the row of a
+topic that was created again, hours late, after it had been deleted (it has no heads: nothing can be written to it).
 """
 
 from __future__ import annotations
@@ -33,7 +34,10 @@ async def clean_up(world: World) -> list[str]:
         failures += await run_maintenance(janitor)  # a merge may part a row where the log starts
     await janitor.engine.sweep.run(Counter())
     report = await audit_store(janitor.engine, janitor.tables, fast=True)
-    failures += [f"the audit finds {finding.kind} {finding.place}: {finding.detail}" for finding in report.findings]
+    world.work["late_creations_of_deleted_topics"] += len(world.ledger.revived)
+    for finding in report.findings:
+        if not any(finding.place.startswith(name) for name in world.ledger.revived):
+            failures.append(f"the audit finds {finding.kind} {finding.place}: {finding.detail}")
     problems = [f"after maintenance in a calm world: {failure}" for failure in failures]
     return problems + list(_left(world))
 

@@ -101,6 +101,7 @@ class Ledger:
         starts: every rise of a log start.
         live_items: WAL items that are there, with the time of their arrival, ms.
         live_topics: ids of topics that are in the catalog.
+        revived: names of deleted topics that came back without heads, by a creation that was repeated and arrived late.
         topic_names, configs: of every topic id that there ever was; configurations with the time of their change, ms.
         commits: per lease, in the order of their application.
     """
@@ -117,6 +118,8 @@ class Ledger:
         self.uploads: dict[bytes | str, bytes] = {}
         self.starts: list[StartMove] = []
         self.live_topics: set[UUID] = set()
+        self.revived: set[str] = set()
+        self._deleted_topics: set[UUID] = set()
         self.topic_names: dict[UUID, str] = {}
         self.configs: dict[UUID, list[tuple[int, dict[str, str]]]] = defaultdict(list)
         self.commits: dict[Key, list[Commit]] = defaultdict(list)
@@ -177,11 +180,16 @@ class Ledger:
         if old is not None:
             assert isinstance(old["id"], bytes)
             self.live_topics.discard(UUID(bytes=old["id"]))
+            if new is None:
+                self._deleted_topics.add(UUID(bytes=old["id"]))
         if new is None:
             return
         assert isinstance(new["id"], bytes)
         assert isinstance(new["c"], dict)
         topic_id = UUID(bytes=new["id"])
+        if topic_id in self._deleted_topics:
+            self.revived.add(name)
+            return
         self.live_topics.add(topic_id)
         self.topic_names[topic_id] = name
         self.configs[topic_id].append((self._clock.now_ms(), {key: str(value) for key, value in new["c"].items()}))
