@@ -9,7 +9,7 @@ from ending.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from odradek.errors import ErrorCode, KafkaError
@@ -55,9 +55,19 @@ def process_available(
         KafkaError: the options; what is there now could not be reached.
         StreamingQueryException: the query failed; calling again goes on where it stopped.
     """
-    target = latest_offsets(options)
+    return process_streams_available(spark, [options], start)
+
+
+def process_streams_available(
+    spark: SparkSession,
+    sources: Sequence[Mapping[str, str]],
+    start: Callable[..., StreamingQuery],
+) -> list[dict[str, Any]]:
+    """The same for a query of several streams: `start` gets one for each of `sources`, and reads nothing else."""
+    targets = [latest_offsets(options) for options in sources]
     goal = {
         TopicPartition(topic, int(partition)): offset
+        for target in targets
         for topic, partitions in json.loads(target).items()
         for partition, offset in partitions.items()
     }
@@ -66,8 +76,11 @@ def process_available(
     if not any(goal.values()):
         return done
     while True:
-        stream = spark.readStream.format("odradek").options(**{**options, "endingOffsets": target}).load()
-        progress = run_to_end(start, stream)
+        streams = [
+            spark.readStream.format("odradek").options(**{**options, "endingOffsets": target}).load()
+            for options, target in zip(sources, targets, strict=True)
+        ]
+        progress = run_to_end(start, *streams)
         done += progress
         if _reached(progress, goal):
             return done
@@ -78,7 +91,7 @@ def process_available(
                 return done
 
 
-def run_to_end(start: Callable[[DataFrame], StreamingQuery], stream: DataFrame) -> list[dict[str, Any]]:
+def run_to_end(start: Callable[..., StreamingQuery], *streams: DataFrame) -> list[dict[str, Any]]:
     """Start a query with trigger(availableNow=True), wait for its end, return its progress.
 
     Spark gives a source's Python process ten seconds to start, which a busy machine may not. Nothing was read then.
@@ -86,7 +99,7 @@ def run_to_end(start: Callable[[DataFrame], StreamingQuery], stream: DataFrame) 
     from pyspark.errors import StreamingQueryException
 
     for attempt in range(1, _START_ATTEMPTS + 1):
-        query = start(stream)
+        query = start(*streams)
         try:
             query.awaitTermination()
             break
@@ -97,17 +110,20 @@ def run_to_end(start: Callable[[DataFrame], StreamingQuery], stream: DataFrame) 
 
 
 def _reached(progress: list[dict[str, Any]], goal: Offsets) -> bool:
-    """Whether the last micro-batch ended at the goal."""
+    """Whether the last micro-batch ended at the goal; of a topic that is read twice, by the slower reader."""
     for each in reversed(progress):
-        for source in each["sources"]:
-            end = source["endOffset"]
-            if end is None:
-                continue
+        ends = [source["endOffset"] for source in each["sources"] if source["endOffset"] is not None]
+        if not ends:
+            continue
+        reached: dict[TopicPartition, int] = {}
+        for end in ends:
             try:
                 offsets, _ = decode_position(end if isinstance(end, dict) else json.loads(end))
             except KafkaError as error:
                 raise KafkaError(
-                    ErrorCode.INVALID_CONFIG, "start must read nothing but the stream it is given"
+                    ErrorCode.INVALID_CONFIG, "start must read nothing but the streams it is given"
                 ) from error
-            return all(offsets.get(place, 0) >= offset for place, offset in goal.items())
+            for place, offset in offsets.items():
+                reached[place] = min(offset, reached.get(place, offset))
+        return all(reached.get(place, 0) >= offset for place, offset in goal.items())
     return False

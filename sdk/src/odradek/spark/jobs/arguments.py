@@ -1,0 +1,193 @@
+"""Arguments of jobs: a frozen dataclass a job, read the same way here, on Glue and from a file.
+
+    defaults  <  --config FILE (YAML: the same names)  <  command line
+
+`--checkpoint-location` and `--checkpoint_location` are the same. Glue passes more than a job asked for, and has a
+parser of its own; here an unknown name is an error. Types come from the dataclass: str, int, float, bool, tuple[str, ...]. A
+tuple is written with commas (those within parentheses do not separate), or as a list in YAML.
+"""
+
+from __future__ import annotations
+
+import argparse
+import difflib
+from collections.abc import Mapping, Sequence
+from dataclasses import MISSING, Field, dataclass, fields
+from typing import Any, TypeVar
+
+from odradek.errors import ErrorCode, KafkaError
+from odradek.spark.jobs.files import read_text
+
+_TRUE, _FALSE = ("true", "yes", "1", ""), ("false", "no", "0")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StoreArguments:
+    """Where the log is, and how the session is made."""
+
+    JOB_NAME: str = ""  # Glue's name of the job; empty: the folder's
+    store: str = ""  # embedded:<data dir>; empty, with log_table and its like, is AWS
+    log_table: str = ""
+    catalog_table: str = ""
+    bucket: str = ""
+    prefix: str = ""
+    region: str = ""
+    endpoint_url: str = ""
+    bootstrap_servers: str = ""  # URL of an embedded store's service, its one writer
+    shuffle_partitions: int = 4  # fixed by the first run on a checkpoint
+    metrics: str = "line"  # line, emf (CloudWatch reads it from the log) or none
+
+    def store_options(self) -> dict[str, str]:
+        """Options of source and sink that say where the store is."""
+        options = {
+            "store": self.store or "aws",
+            "logTable": self.log_table,
+            "catalogTable": self.catalog_table,
+            "bucket": self.bucket,
+            "prefix": self.prefix,
+            "region": self.region,
+            "endpointUrl": self.endpoint_url,
+        }
+        return {name: value for name, value in options.items() if value}
+
+    def source(self, topic: str, **more: str) -> dict[str, str]:
+        """Options of the source for a topic, from its beginning unless `more` says otherwise."""
+        return {**self.store_options(), "subscribe": topic, "startingOffsets": "earliest", **more}
+
+    def sink(self, topic: str = "") -> dict[str, str]:
+        """Options of the sink; a topic for rows that name none."""
+        options = self.store_options()
+        if self.store and self.bootstrap_servers:
+            options["bootstrapServers"] = self.bootstrap_servers
+        return options | ({"topic": topic} if topic else {})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StreamArguments(StoreArguments):
+    """Of a job that is a streaming query."""
+
+    checkpoint_location: str
+    once: bool = False  # process what is there now, then end: for scheduled runs
+    starting_offsets: str = "earliest"  # where a new checkpoint begins
+    max_offsets_per_trigger: int = 200_000
+    trigger: str = "2 seconds"  # how often to look for records
+    idle_after_seconds: float = 60.0  # nothing new for so long: the query rests, and only heads are read
+    idle_backoff_seconds: float = 30.0  # longest pause between two looks then
+    state_store: str = "rocksdb"  # or memory; fixed by the first run on a checkpoint
+    dead_letter_topic: str = ""  # for what does not parse or comes too late; empty: counted and left out
+
+    def stream(self, topic: str, columns: str = "key,value,timestamp") -> dict[str, str]:
+        """Options of the source for a stream of a topic."""
+        return self.source(
+            topic,
+            startingOffsets=self.starting_offsets,
+            maxOffsetsPerTrigger=str(self.max_offsets_per_trigger),
+            columns=columns,
+        )
+
+
+A = TypeVar("A", bound=StoreArguments)
+
+
+def parse_arguments(kind: type[A], argv: Sequence[str], *, prog: str, description: str = "") -> A:
+    """The arguments of a job.
+
+    Raises:
+        KafkaError: INVALID_CONFIG for a value, a missing name, or a wrong file.
+        SystemExit: an unknown name on the command line, or --help; not on Glue.
+    """
+    specs = {spec.name: spec for spec in fields(kind)}
+    given = _command_line(list(specs), [underscored(word) for word in argv], prog, description)
+    config = given.pop("config", None)
+    merged: dict[str, Any] = {**(_from_file(config, list(specs)) if config else {}), **given}
+    missing = [spec.name for spec in specs.values() if spec.default is MISSING and spec.name not in merged]
+    if missing:
+        raise _refused(f"needed: {', '.join('--' + name.replace('_', '-') for name in missing)}")
+    return kind(**{name: _typed(specs[name], value) for name, value in merged.items()})
+
+
+def _command_line(names: Sequence[str], argv: Sequence[str], prog: str, description: str) -> dict[str, Any]:
+    names = [*names, "config"]
+    try:
+        from awsglue.utils import getResolvedOptions  # type: ignore[import-not-found]
+    except ImportError:
+        parser = argparse.ArgumentParser(
+            prog=prog, description=description, allow_abbrev=False, argument_default=argparse.SUPPRESS
+        )
+        for name in names:
+            # A flag may stand alone: --once.
+            parser.add_argument(f"--{name}", nargs="?", const="", metavar=name.upper())
+        return vars(parser.parse_args(list(argv)))
+    passed = {word.removeprefix("--").partition("=")[0] for word in argv if word.startswith("--")}
+    wanted = [name for name in names if name in passed]
+    resolved = getResolvedOptions(["job.py", *argv], wanted)
+    return {name: resolved[name] for name in wanted}
+
+
+def underscored(word: str) -> str:
+    """`--a-b=x-y` as `--a_b=x-y`."""
+    name, equals, value = word.partition("=")
+    return name.replace("-", "_").replace("__", "--", 1) + equals + value if word.startswith("--") else word
+
+
+def _from_file(path: str, names: Sequence[str]) -> dict[str, Any]:
+    import yaml
+
+    try:
+        document = yaml.safe_load(read_text(path))
+    except OSError as error:
+        raise _refused(f"cannot read {path}: {error}") from None
+    except yaml.YAMLError as error:
+        where = getattr(error, "problem_mark", None)
+        line = f" at line {where.line + 1}" if where else ""
+        raise _refused(f"{path} is no YAML{line}: {getattr(error, 'problem', None) or error}") from None
+    if not isinstance(document, Mapping):
+        raise _refused(f"{path} must map names of arguments to values")
+    found = {str(name).replace("-", "_"): value for name, value in document.items()}
+    for name in found:
+        if name not in names:
+            close = difflib.get_close_matches(name, names, n=1)
+            hint = f": did you mean {close[0]}?" if close else ""
+            raise _refused(f"{path}: there is no argument {name}{hint}")
+    return found
+
+
+def _typed(spec: Field[Any], value: Any) -> Any:
+    kind = str(spec.type)
+    if kind.startswith("tuple"):
+        return tuple(str(each) for each in value) if isinstance(value, list) else tuple(split_list(str(value)))
+    text = str(value).strip() if value is not None else ""
+    if kind == "bool":
+        if text.lower() in _TRUE + _FALSE:
+            return text.lower() in _TRUE
+        raise _refused(f"--{spec.name} must be true or false, not {text!r}")
+    if kind in {"int", "float"}:
+        try:
+            return int(text) if kind == "int" else float(text)
+        except ValueError:
+            raise _refused(f"--{spec.name} must be a number, not {text!r}") from None
+    return text
+
+
+def split_list(text: str) -> list[str]:
+    """Split at commas that are in no parentheses, brackets or quotes; empty parts are left out."""
+    parts, depth, quote, part = [], 0, "", ""
+    for character in text:
+        if quote:
+            quote = "" if character == quote else quote
+        elif character in "'\"":
+            quote = character
+        elif character in "([<{":
+            depth += 1
+        elif character in ")]>}":
+            depth -= 1
+        elif character == "," and depth == 0:
+            parts.append(part)
+            part = ""
+            continue
+        part += character
+    return [each.strip() for each in [*parts, part] if each.strip()]
+
+
+def _refused(message: str) -> KafkaError:
+    return KafkaError(ErrorCode.INVALID_CONFIG, message)

@@ -1,0 +1,41 @@
+"""Durations as Spark writes them ("90 seconds", "1 hour 30 minutes"), as numbers. Pure."""
+
+from __future__ import annotations
+
+import re
+
+from odradek.errors import ErrorCode, KafkaError
+
+_MICROS = {
+    "microsecond": 1,
+    "millisecond": 1_000,
+    "second": 1_000_000,
+    "minute": 60 * 1_000_000,
+    "hour": 3_600 * 1_000_000,
+    "day": 86_400 * 1_000_000,
+    "week": 7 * 86_400 * 1_000_000,
+}
+_PART = re.compile(r"(\d+)\s*([a-z]+?)s?(?:\s+|$)", re.IGNORECASE)
+
+
+def duration_us(text: str, *, name: str) -> int:
+    """Microseconds of a positive duration.
+
+    Args:
+        name: of the argument, for the error.
+
+    Raises KafkaError(INVALID_CONFIG).
+    """
+    rest, total = text.strip(), 0
+    while rest:
+        part = _PART.match(rest)
+        if part is None or part[2].lower() not in _MICROS:
+            break
+        total += int(part[1]) * _MICROS[part[2].lower()]
+        rest = rest[part.end() :]
+    if rest or total <= 0:
+        raise KafkaError(
+            ErrorCode.INVALID_CONFIG,
+            f"{name} must be a duration such as '10 minutes' or '1 hour 30 minutes', not {text!r}",
+        )
+    return total

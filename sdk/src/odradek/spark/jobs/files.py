@@ -1,0 +1,54 @@
+"""Small files of jobs, in a folder or a bucket: one way to name both (path, file:// or s3://)."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from pyarrow.fs import FileSystem
+
+
+def read_text(path: str) -> str:
+    """The whole file. Raises OSError (FileNotFoundError where it is not there)."""
+    filesystem, name = _place(path)
+    with filesystem.open_input_stream(name) as stream:
+        return str(stream.readall().decode())
+
+
+def write_text(path: str, text: str) -> None:
+    """Replace a file whole: readers see the old one or the new one. Raises OSError."""
+    from pyarrow.fs import LocalFileSystem
+
+    filesystem, name = _place(path)
+    if not isinstance(filesystem, LocalFileSystem):  # a PUT is atomic
+        with filesystem.open_output_stream(name) as stream:
+            stream.write(text.encode())
+        return
+    target = Path(name)
+    target.parent.mkdir(parents=True, exist_ok=True)
+    fresh = target.with_name(f".{target.name}.new")
+    fresh.write_text(text)
+    fresh.replace(target)
+
+
+def list_files(path: str, suffix: str) -> list[str]:
+    """The files below a folder with a suffix, sorted, as `path` spells it; none where there is no folder."""
+    from pyarrow.fs import FileSelector, FileType
+
+    filesystem, name = _place(path)
+    found = filesystem.get_file_info(FileSelector(name, recursive=True, allow_not_found=True))
+    names = sorted(each.path for each in found if each.type == FileType.File and each.path.endswith(suffix))
+    return [path.rstrip("/") + each[len(name.rstrip("/")) :] for each in names]
+
+
+def _place(path: str) -> tuple[FileSystem, str]:
+    from pyarrow.fs import FileSystem
+
+    if path.startswith("s3a://"):
+        path = "s3://" + path.removeprefix("s3a://")
+    if "://" in path or path.startswith("file:"):
+        filesystem, name = FileSystem.from_uri(path)
+        return filesystem, name
+    filesystem, name = FileSystem.from_uri(Path(path).absolute().as_uri())
+    return filesystem, name

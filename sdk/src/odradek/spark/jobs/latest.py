@@ -1,0 +1,71 @@
+"""A compacted topic as a table: the latest value of each key, brought up to date between micro-batches.
+
+    look at the heads ── nothing new ──> the table as it is
+                      └─ grown ────────> read what is new, put it over what is there, keep that
+
+So a table that does not change costs a few item reads a micro-batch, and one that does costs what changed. A tombstone
+takes its key away. The table is as it was when the micro-batch began: the stream-table join of Kafka Streams.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from pyspark.sql import functions as F
+
+from odradek.spark.available_now import latest_offsets
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+COLUMNS = "key,value,partition,offset,timestamp"
+
+
+def latest_per_key(records: DataFrame) -> DataFrame:
+    """The newest record of each key, tombstones left out. Keys live in one partition, so offsets order them."""
+    return newest_per_key(records).where(F.col("value").isNotNull())
+
+
+def newest_per_key(records: DataFrame) -> DataFrame:
+    """The newest record of each key, tombstones too: what older records may be laid under."""
+    columns = [F.col(name) for name in ("value", "partition", "offset", "timestamp")]
+    newest = records.where(F.col("key").isNotNull()).groupBy("key")
+    return newest.agg(F.max_by(F.struct(*columns), "offset").alias("newest")).select("key", "newest.*")
+
+
+class LatestTable:
+    """The table of a topic, for one query's driver."""
+
+    def __init__(self, spark: SparkSession, options: Mapping[str, str]) -> None:
+        self._spark = spark
+        self._options = {**options, "columns": COLUMNS}
+        self._end: str | None = None
+        self._rows: DataFrame | None = None
+
+    def now(self) -> DataFrame:
+        """The table as it is now: key, value, partition, offset, timestamp. Raises KafkaError."""
+        end = latest_offsets(self._options)
+        if self._rows is None or end != self._end:
+            fresh = self._read(self._end, end)
+            rows = fresh if self._rows is None else self._rows.unionByName(fresh)
+            before = self._rows
+            self._rows = newest_per_key(rows).localCheckpoint(eager=True)
+            self._end = end
+            if before is not None:
+                before.unpersist()
+        return self._rows.where(F.col("value").isNotNull())
+
+    def _read(self, start: str | None, end: str) -> DataFrame:
+        options = {**self._options, "endingOffsets": end}
+        if start is not None:
+            known = json.loads(start)
+            ends = json.loads(end)
+            # A partition that is new since is read from its beginning (-2).
+            first = {
+                topic: {each: known.get(topic, {}).get(each, -2) for each in partitions}
+                for topic, partitions in ends.items()
+            }
+            options["startingOffsets"] = json.dumps(first)
+        return self._spark.read.format("odradek").options(**options).load()

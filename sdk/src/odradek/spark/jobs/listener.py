@@ -1,0 +1,138 @@
+"""Spark's listener: prints what each micro-batch did, and knows how long a query has had nothing to do."""
+
+from __future__ import annotations
+
+import json
+import sys
+import threading
+import time
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from pyspark.sql.streaming.listener import StreamingQueryListener
+
+from odradek.errors import OdradekError
+from odradek.model.topic_partition import TopicPartition
+from odradek.spark.jobs.progress import embedded_metric, job_metrics, progress_line
+from odradek.spark.offsets import Offsets, decode_position
+from odradek.spark.options import parse_options
+from odradek.spark.store import LogView
+
+if TYPE_CHECKING:
+    from pyspark.sql.streaming.listener import (
+        QueryIdleEvent,
+        QueryProgressEvent,
+        QueryStartedEvent,
+        QueryTerminatedEvent,
+    )
+
+FORMS = ("line", "emf", "none")
+
+
+class LogEnds:
+    """The ends of what a job reads, now. Close it."""
+
+    def __init__(self, sources: Sequence[Mapping[str, str]]) -> None:
+        self._options = [parse_options(source) for source in sources]
+        self._views: list[LogView] = []
+        self._lock = threading.Lock()
+
+    def now(self) -> Offsets:
+        """Raises OdradekError."""
+        with self._lock:
+            if not self._views:
+                self._views = [LogView(options.store) for options in self._options]
+            ends: Offsets = {}
+            for options, view in zip(self._options, self._views, strict=True):
+                bounds = view.bounds(view.partitions(options.subscription))
+                ends |= {place: there.next_offset for place, there in bounds.items()}
+            return ends
+
+    def close(self) -> None:
+        with self._lock:
+            for view in self._views:
+                view.close()
+            self._views = []
+
+
+def reached(progress: Mapping[str, Any]) -> Offsets:
+    """Where a micro-batch ended, over all sources; of a topic that is read twice, where the slower one is."""
+    found: dict[TopicPartition, int] = {}
+    for source in progress.get("sources") or []:
+        end = source.get("endOffset")
+        if end is None:
+            continue
+        try:
+            offsets, _ = decode_position(end if isinstance(end, dict) else json.loads(end))
+        except (OdradekError, ValueError):
+            continue  # a source of another kind
+        for place, offset in offsets.items():
+            found[place] = min(offset, found.get(place, offset))
+    return found
+
+
+class ProgressListener(StreamingQueryListener):
+    """Of the queries with one name. Add it to spark.streams."""
+
+    def __init__(self, job: str, ends: LogEnds, *, form: str = "line") -> None:
+        self._job = job
+        self._ends = ends
+        self._form = form
+        self._lock = threading.Lock()
+        self._busy_at = time.monotonic()
+        self.position: Offsets = {}  # where the last micro-batch ended; empty: none yet
+        self.batches: list[dict[str, Any]] = []  # the newest last, some hundred at most
+
+    def idle_s(self) -> float:
+        """How long there has been nothing to do."""
+        with self._lock:
+            return time.monotonic() - self._busy_at
+
+    def restarted(self) -> None:
+        """Count idleness from now."""
+        with self._lock:
+            self._busy_at = time.monotonic()
+
+    def onQueryStarted(self, event: QueryStartedEvent) -> None:
+        """Nothing to say yet."""
+
+    def onQueryIdle(self, event: QueryIdleEvent) -> None:
+        """Idleness is what is left when there is no progress."""
+
+    def onQueryTerminated(self, event: QueryTerminatedEvent) -> None:
+        """Whoever waits for the query is told."""
+
+    def onQueryProgress(self, event: QueryProgressEvent) -> None:
+        progress: dict[str, Any] = json.loads(event.progress.json)
+        if progress.get("name") != self._job:
+            return
+        position = reached(progress)
+        with self._lock:
+            if progress.get("numInputRows"):
+                self._busy_at = time.monotonic()
+            if position:
+                self.position = position
+            self.batches = [*self.batches[-500:], progress]
+        if self._form == "none":
+            return
+        now_ms = time.time_ns() // 1_000_000
+        metrics = job_metrics(self._job, progress, now_ms=now_ms, lag_offsets=self._lag(position))
+        if self._form == "emf":
+            print(embedded_metric(metrics, now_ms=now_ms), flush=True)
+        else:
+            print(progress_line(metrics), file=sys.stderr, flush=True)
+
+    def _lag(self, position: Offsets) -> int | None:
+        """None where the store does not say: a metric must not end a job."""
+        if not position:
+            return None
+        try:
+            ends = self._ends.now()
+        except OdradekError:
+            return None
+        return behind(position, ends)
+
+
+def behind(position: Offsets, ends: Offsets) -> int:
+    """How many offsets lie between; a partition that was not read yet counts whole."""
+    return sum(max(0, end - position.get(place, 0)) for place, end in ends.items())

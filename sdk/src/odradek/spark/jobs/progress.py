@@ -1,0 +1,127 @@
+"""What a streaming query says of itself after a micro-batch: rows, time, watermark, state, lag. Pure.
+
+Lag in offsets is what lies between the end of the micro-batch and the end of the partitions now. Lag in seconds is the
+age of the newest record that was read, 0 where nothing is left to read: an idle topic is not late.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any
+
+READ = "odradek_read"  # name of the observed metrics of what is read: `newest`
+NAMESPACE = "Odradek/Jobs"
+_UNITS = {
+    "InputRows": "Count",
+    "InputRowsPerSecond": "Count/Second",
+    "BatchTime": "Milliseconds",
+    "StateRows": "Count",
+    "StateBytes": "Bytes",
+    "LateRowsDropped": "Count",
+    "WatermarkAge": "Seconds",
+    "LagOffsets": "Count",
+    "LagTime": "Seconds",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class JobMetrics:
+    """One micro-batch of one query."""
+
+    job: str
+    batch_id: int
+    input_rows: int
+    input_rows_per_s: float
+    batch_ms: int
+    watermark: str  # ISO 8601; empty: none yet
+    state_rows: int
+    state_bytes: int
+    late_rows_dropped: int
+    lag_offsets: int | None  # None: not known
+    lag_s: float | None
+
+
+def job_metrics(job: str, progress: Mapping[str, Any], *, now_ms: int, lag_offsets: int | None) -> JobMetrics:
+    """From StreamingQueryProgress as JSON."""
+    operators = progress.get("stateOperators") or []
+    watermark = (progress.get("eventTime") or {}).get("watermark", "")
+    return JobMetrics(
+        job=job,
+        batch_id=int(progress["batchId"]),
+        input_rows=int(progress.get("numInputRows") or 0),
+        input_rows_per_s=float(progress.get("processedRowsPerSecond") or 0.0),
+        batch_ms=int((progress.get("durationMs") or {}).get("triggerExecution") or 0),
+        watermark="" if watermark.startswith("1970-01-01T00:00:00") else watermark,
+        state_rows=sum(int(each.get("numRowsTotal") or 0) for each in operators),
+        state_bytes=sum(int(each.get("memoryUsedBytes") or 0) for each in operators),
+        late_rows_dropped=sum(int(each.get("numRowsDroppedByWatermark") or 0) for each in operators),
+        lag_offsets=lag_offsets,
+        lag_s=_lag_s(progress, now_ms, lag_offsets),
+    )
+
+
+def _lag_s(progress: Mapping[str, Any], now_ms: int, lag_offsets: int | None) -> float | None:
+    if lag_offsets == 0:
+        return 0.0
+    observed = progress.get("observedMetrics") or {}
+    times = [each.get("newest") for name, each in observed.items() if name.startswith(READ) and each]
+    newest = max((time for time in times if time), default=None)
+    return None if newest is None else max(0.0, (now_ms - epoch_ms(str(newest))) / 1000)
+
+
+def epoch_ms(text: str) -> int:
+    """Of a time as Spark's progress has it: ISO 8601 in UTC."""
+    time = datetime.fromisoformat(text.strip().replace(" ", "T").replace("Z", "+00:00"))
+    return int((time if time.tzinfo else time.replace(tzinfo=UTC)).timestamp() * 1000)
+
+
+def progress_line(metrics: JobMetrics) -> str:
+    """For a person at a terminal."""
+    parts = [
+        f"{metrics.input_rows:,} rows",
+        f"{metrics.input_rows_per_s:,.0f} rows/s",
+        f"{metrics.batch_ms / 1000:.1f} s",
+    ]
+    if metrics.watermark:
+        parts.append(f"watermark {metrics.watermark}")
+    if metrics.state_rows or metrics.state_bytes:
+        parts.append(f"state {metrics.state_rows:,} rows {metrics.state_bytes / 1e6:,.1f} MB")
+    if metrics.late_rows_dropped:
+        parts.append(f"{metrics.late_rows_dropped:,} late")
+    if metrics.lag_offsets is not None:
+        seconds = "" if metrics.lag_s is None else f" {metrics.lag_s:,.0f} s"
+        parts.append(f"lag {metrics.lag_offsets:,} offsets{seconds}")
+    return f"{metrics.job} batch {metrics.batch_id}: {', '.join(parts)}"
+
+
+def embedded_metric(metrics: JobMetrics, *, now_ms: int) -> str:
+    """For CloudWatch, which makes metrics of log lines in its embedded metric format."""
+    watermark_age = (now_ms - epoch_ms(metrics.watermark)) / 1000 if metrics.watermark else None
+    values: dict[str, float | None] = {
+        "InputRows": metrics.input_rows,
+        "InputRowsPerSecond": metrics.input_rows_per_s,
+        "BatchTime": metrics.batch_ms,
+        "StateRows": metrics.state_rows,
+        "StateBytes": metrics.state_bytes,
+        "LateRowsDropped": metrics.late_rows_dropped,
+        "WatermarkAge": watermark_age,
+        "LagOffsets": metrics.lag_offsets,
+        "LagTime": metrics.lag_s,
+    }
+    known = {name: value for name, value in values.items() if value is not None}
+    directive = {
+        "Namespace": NAMESPACE,
+        "Dimensions": [["Job"]],
+        "Metrics": [{"Name": name, "Unit": _UNITS[name]} for name in known],
+    }
+    document = {
+        "_aws": {"Timestamp": now_ms, "CloudWatchMetrics": [directive]},
+        "Job": metrics.job,
+        "BatchId": metrics.batch_id,
+        "Watermark": metrics.watermark,
+        **known,
+    }
+    return json.dumps(document)

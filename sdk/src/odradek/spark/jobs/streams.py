@@ -1,0 +1,171 @@
+"""A job's streaming query: what is there now (`--once`), or until it is stopped.
+
+    running ──nothing new for idle_after_seconds──> resting ──the log grew──> running
+       │ stop asked: the micro-batch under way ends                │ stop asked
+       └────────────────────────> ended <─────────────────────────┘
+
+Resting, no query runs: the heads of what is read are looked at with growing pauses, a few item reads a minute. The
+checkpoint holds position and state, so that starting again is what a restart of the job is.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from odradek.errors import ErrorCode, KafkaError
+from odradek.spark.available_now import process_streams_available
+from odradek.spark.jobs.arguments import StreamArguments
+from odradek.spark.jobs.progress import READ
+from odradek.spark.jobs.run import Stop
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.streaming.query import StreamingQuery
+
+    from odradek.spark.jobs.listener import ProgressListener
+
+Build = Callable[..., "DataFrame"]
+WriteBatch = Callable[["DataFrame", int], None]
+
+_POLL_S = 0.5
+_BACKOFF_S = 1.0
+_FINISH_S = 60.0  # how long the micro-batch under way may take when a stop is asked
+_START_ATTEMPTS = 5
+_SLOW_START = "Python worker failed to connect back"
+
+
+def run_streams(
+    spark: SparkSession,
+    arguments: StreamArguments,
+    stop: Stop,
+    *,
+    name: str,
+    sources: Sequence[Mapping[str, str]],
+    build: Build,
+    output_mode: str = "append",
+    topic: str = "",
+    write_batch: WriteBatch | None = None,
+) -> dict[str, Any]:
+    """Run a query to the end of what is there, or until a stop is asked.
+
+    Args:
+        name: of the job.
+        sources: options of each stream.
+        build: makes the query's rows of the streams, in the order of `sources`; pure.
+        topic: where the sink puts rows that name no topic.
+        write_batch: writes a micro-batch, instead of the sink; called again with the same number after a crash.
+
+    Returns:
+        A summary: batches, records, late rows that were dropped, malformed records.
+
+    Raises:
+        KafkaError: wrong options.
+        StreamingQueryException: the query failed; the next run goes on from the checkpoint.
+    """
+    from odradek.spark.jobs.listener import FORMS, LogEnds, ProgressListener
+
+    if arguments.metrics not in FORMS:
+        raise KafkaError(ErrorCode.INVALID_CONFIG, f"--metrics must be one of {', '.join(FORMS)}")
+    job = arguments.JOB_NAME or name
+
+    def start(*streams: DataFrame) -> StreamingQuery:
+        rows = build(*(_observed(stream, i) for i, stream in enumerate(streams)))
+        writer = rows.writeStream.queryName(job).outputMode(output_mode)
+        writer = writer.option("checkpointLocation", arguments.checkpoint_location)
+        if write_batch is None:
+            writer = writer.format("odradek").options(**arguments.sink(topic))
+        else:
+            writer = writer.foreachBatch(write_batch)
+        if arguments.once:
+            return writer.trigger(availableNow=True).start()
+        return writer.trigger(processingTime=arguments.trigger).start()
+
+    ends = LogEnds(sources)
+    listener = ProgressListener(job, ends, form=arguments.metrics)
+    spark.streams.addListener(listener)
+    try:
+        if arguments.once:
+            return summary(process_streams_available(spark, sources, start))
+        _run_until_stopped(spark, arguments, stop, sources, start, listener, ends.now)
+        return summary(listener.batches)
+    finally:
+        spark.streams.removeListener(listener)
+        ends.close()
+
+
+def _observed(stream: DataFrame, number: int) -> DataFrame:
+    from pyspark.sql import functions as F
+
+    if "timestamp" not in stream.columns:
+        return stream
+    return stream.observe(f"{READ}_{number}", F.max("timestamp").alias("newest"))
+
+
+def _run_until_stopped(
+    spark: SparkSession,
+    arguments: StreamArguments,
+    stop: Stop,
+    sources: Sequence[Mapping[str, str]],
+    start: Callable[..., StreamingQuery],
+    listener: ProgressListener,
+    ends_now: Callable[[], Any],
+) -> None:
+    from pyspark.errors import StreamingQueryException
+
+    slow_starts = 0
+    while not stop.is_set():
+        streams = [spark.readStream.format("odradek").options(**source).load() for source in sources]
+        listener.restarted()
+        query = start(*streams)
+        try:
+            while not query.awaitTermination(_POLL_S):
+                if stop.is_set() or _may_rest(listener, arguments):
+                    finish(query)
+                    break
+            else:
+                return  # stopped by someone else
+        except StreamingQueryException as error:
+            slow_starts += 1
+            if slow_starts == _START_ATTEMPTS or _SLOW_START not in str(error):
+                raise
+            continue
+        slow_starts = 0
+        _rest(stop, dict(listener.position), ends_now, arguments.idle_backoff_seconds)
+
+
+def _may_rest(listener: ProgressListener, arguments: StreamArguments) -> bool:
+    # Before the first micro-batch the checkpoint does not say where a stream from `latest` began.
+    return bool(listener.position) and listener.idle_s() > arguments.idle_after_seconds
+
+
+def _rest(stop: Stop, position: Any, ends_now: Callable[[], Any], backoff_s_max: float) -> None:
+    """Return when there is something to read or a stop is asked."""
+    pause_s = min(_BACKOFF_S, backoff_s_max)
+    while not stop.is_set():
+        ends = ends_now()
+        if any(end > position.get(place, 0) for place, end in ends.items()):
+            return
+        stop.wait(pause_s)
+        pause_s = min(pause_s * 2, backoff_s_max)
+
+
+def finish(query: StreamingQuery, *, within_s: float = _FINISH_S) -> None:
+    """Stop a query when its micro-batch is done, or after a while."""
+    deadline = time.monotonic() + within_s
+    while query.isActive and query.status["isTriggerActive"] and time.monotonic() < deadline:
+        time.sleep(0.05)
+    query.stop()
+
+
+def summary(progress: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """Of all micro-batches of a run."""
+    operators = [operator for each in progress for operator in each.get("stateOperators") or []]
+    observed = [metrics for each in progress for metrics in (each.get("observedMetrics") or {}).values() if metrics]
+    return {
+        "batches": len([each for each in progress if each.get("numInputRows")]),
+        "records": sum(each.get("numInputRows") or 0 for each in progress),
+        "malformed": sum(each.get("malformed") or 0 for each in observed),
+        "late_rows_dropped": sum(operator.get("numRowsDroppedByWatermark") or 0 for operator in operators),
+    }

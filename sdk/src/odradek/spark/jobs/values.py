@@ -1,0 +1,148 @@
+"""Records to columns and back: JSON values, keys, dead letters. DataFrame in, DataFrame out, batch and streaming alike.
+
+    records   key, value, timestamp ... as the source gives them
+    events    the fields of the value, beside event_time and record_key (the key as text)
+    letters   records that a job could not use: as they were, with headers that say why and whence
+
+A job writes results and dead letters as one frame, told apart by the column topic: one sink, one commit, exactly once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+from pyspark.sql.types import LongType, NumericType, StructType, TimestampType
+
+from odradek.errors import ErrorCode, KafkaError
+
+EVENT_TIME, RECORD_KEY = "event_time", "record_key"
+RECORD_COLUMNS = ("topic", "key", "value", "timestamp", "headers")
+PLACED = "key,value,topic,partition,offset,timestamp"  # columns of the source that a dead letter is made of
+ISO = "yyyy-MM-dd'T'HH:mm:ss.SSS'Z'"
+_ISO_SECONDS = "yyyy-MM-dd'T'HH:mm:ss'Z'"
+_CORRUPT = "_odradek_corrupt"
+_JSON = {"timestampFormat": ISO, "timeZone": "UTC", "ignoreNullFields": "false"}
+_HEADERS = "array<struct<key:string,value:binary>>"
+
+
+def read_schema(text: str) -> StructType:
+    """A schema of a value, as DDL: `origin STRING, dep_delay INT`. Raises KafkaError(INVALID_CONFIG)."""
+    from pyspark.errors import PySparkException
+
+    try:
+        schema = StructType.fromDDL(text)
+    except PySparkException as error:
+        first = str(error).strip().splitlines()[0]
+        raise KafkaError(ErrorCode.INVALID_CONFIG, f"{text!r} is no schema: {first}") from None
+    taken = {EVENT_TIME, RECORD_KEY} & set(schema.fieldNames())
+    if taken:
+        raise KafkaError(ErrorCode.INVALID_CONFIG, f"a field cannot be called {taken.pop()}: give it another name")
+    return schema
+
+
+def parse_values(records: DataFrame, schema: StructType) -> DataFrame:
+    """The records with columns `parsed` (a struct) and `is_malformed`: no JSON object, or a field of another type."""
+    nullable = StructType.fromJson(schema.jsonValue()).add(_CORRUPT, "string")
+    parsed = F.from_json(
+        F.col("value").cast("string"), nullable, {"columnNameOfCorruptRecord": _CORRUPT, "timeZone": "UTC"}
+    )
+    with_parsed = records.withColumn("parsed", parsed)
+    return with_parsed.withColumn(
+        "is_malformed", F.col("parsed").isNull() | F.col(f"parsed.{_CORRUPT}").isNotNull()
+    ).withColumn("parsed", F.col("parsed").dropFields(_CORRUPT))
+
+
+def events_of(records: DataFrame, schema: StructType, *, event_time: str = "timestamp") -> DataFrame:
+    """The fields of well-formed records, with event_time and record_key; others are left out and counted.
+
+    Args:
+        event_time: `timestamp` for the record's own, else a field: a timestamp, text, or ms since the epoch.
+    """
+    parsed = parse_values(records, schema)
+    malformed = F.count(F.when(F.col("is_malformed"), 1)).alias("malformed")
+    return (
+        parsed.observe("odradek_parsed_" + "_".join(schema.fieldNames())[:40], malformed)
+        .where(~F.col("is_malformed"))
+        .select(
+            time_of(schema, event_time).alias(EVENT_TIME),
+            F.col("key").cast("string").alias(RECORD_KEY),
+            "parsed.*",
+        )
+        .where(F.col(EVENT_TIME).isNotNull())
+    )
+
+
+def time_of(schema: StructType, event_time: str) -> Column:
+    """The event's time, of records with the column `parsed`. Raises KafkaError(INVALID_CONFIG) for an unknown field."""
+    if event_time == "timestamp" and "timestamp" not in schema.fieldNames():
+        return F.col("timestamp")
+    require_fields(schema, [event_time])
+    field = F.col("parsed").getField(event_time)
+    kind = schema[event_time].dataType
+    if isinstance(kind, TimestampType):
+        return field
+    if isinstance(kind, LongType):
+        return F.timestamp_millis(field)
+    if isinstance(kind, NumericType):
+        return F.timestamp_millis((field * 1).cast("long"))
+    return F.try_to_timestamp(field.cast("string"))
+
+
+def require_fields(schema: StructType, names: Sequence[str]) -> None:
+    """Raises KafkaError(INVALID_CONFIG) that names what the schema lacks."""
+    known = {*schema.fieldNames(), RECORD_KEY, EVENT_TIME}
+    missing = [name for name in names if name not in known]
+    if missing:
+        raise KafkaError(
+            ErrorCode.INVALID_CONFIG,
+            f"the values have no field {', '.join(missing)}; there are {', '.join([*schema.fieldNames(), RECORD_KEY])}",
+        )
+
+
+def key_of(names: Sequence[str | Column]) -> Column:
+    """A record's key of several columns: their texts, joined by `|`; times as ISO 8601, null as nothing."""
+    parts = [F.coalesce((F.col(name) if isinstance(name, str) else name).cast("string"), F.lit("")) for name in names]
+    return F.concat_ws("|", *parts).cast("binary")
+
+
+def iso(column: str | Column) -> Column:
+    """A time as text to the second, in a session that is in UTC."""
+    return F.date_format(column, _ISO_SECONDS)
+
+
+def json_of(columns: Sequence[str | Column]) -> Column:
+    """A JSON value of columns; nulls are kept, so that every value has every field."""
+    return F.to_json(F.struct(*columns), _JSON).cast("binary")
+
+
+def as_output(frame: DataFrame, topic: str) -> DataFrame:
+    """Rows of key, value and timestamp (and headers) for one topic."""
+    headers = F.col("headers") if "headers" in frame.columns else F.lit(None)
+    return frame.select(
+        F.lit(topic).alias("topic"), "key", "value", "timestamp", headers.cast(_HEADERS).alias("headers")
+    )
+
+
+def dead_letters(records: DataFrame, topic: str, reason: str | Column) -> DataFrame:
+    """Records as they were, for a topic, with headers that say what was wrong and where they come from."""
+    why = F.lit(reason) if isinstance(reason, str) else reason
+    told = {
+        "odradek.error": why,
+        "odradek.topic": F.col("topic"),
+        "odradek.partition": F.col("partition").cast("string"),
+        "odradek.offset": F.col("offset").cast("string"),
+    }
+    headers = F.array(
+        *(F.struct(F.lit(name).alias("key"), text.cast("binary").alias("value")) for name, text in told.items())
+    )
+    return records.select(
+        F.lit(topic).alias("topic"), "key", "value", "timestamp", headers.cast(_HEADERS).alias("headers")
+    )
+
+
+def malformed_letters(records: DataFrame, schema: StructType, topic: str) -> DataFrame:
+    """The records that `events_of` leaves out."""
+    parsed = parse_values(records, schema)
+    return dead_letters(parsed.where("is_malformed"), topic, "the value is no JSON object of the schema")
