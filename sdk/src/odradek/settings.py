@@ -30,7 +30,10 @@ class Settings:
 
     head_bytes_max: int = _knob(TABLE_WRITE_UNIT_BYTES, hostile=400)  # spill when the head item would grow past this
     spill_entries: int = _knob(8, hostile=1)  # entries moved from the head's tail to one index row
-    producers_in_head_max: int = _knob(4, hostile=1)  # the others live in producer rows
+    producers_in_head_max: int = _knob(32, hostile=1)  # the others live in producer rows
+    producer_idle_ms: int = _knob(
+        60_000, hostile=0
+    )  # who was silent for so long leaves the head when it spills
 
     # Requests up to this size are stored as one item, not as an object (docs/decisions/0005).
     item_bytes_max: int = _knob(4 * 1024 - 128, hostile=0)
@@ -62,7 +65,9 @@ class Settings:
     gateway_idle_timeout_ms: int = _knob(600_000)  # a connection without traffic is closed
     gateway_buffered_bytes_max: int = _knob(512 * 1024 * 1024)  # requests that are not answered yet, all connections
     gateway_linger_ms: int = _knob(2)  # how long produce requests that meet others wait to share an upload
-    super_users: str = _knob("")  # "User:a;User:b": who may administer users over the Kafka port
+    super_users: str = _knob("")  # "User:a;User:b": whom no ACL binds, and who administers over the Kafka port
+    allow_everyone_if_no_acl_found: bool = _knob(True)  # until the first ACL; false: closed from the beginning
+    acl_cache_ms: int = _knob(5_000, hostile=0)  # how long a process trusts its copy of the ACLs
     offset_metadata_bytes_max: int = _knob(4_096)
     transaction_timeout_ms_max: int = _knob(900_000)
     maintenance_parallelism: int = _knob(8, hostile=1)  # partitions that one maintenance run works on at once

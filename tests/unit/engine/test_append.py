@@ -195,6 +195,24 @@ async def test_duplicates_of_the_last_five_batches_get_their_original_offsets(st
     assert len(await read_all(engine, "t", 0)) == 8
 
 
+async def test_producers_at_work_stay_in_the_head_and_silent_ones_leave_it(store: Store) -> None:
+    engine = store.engine(producer_idle_ms=60_000)
+    for sequence in range(10):
+        for producer_id in range(1, 17):
+            await produce(engine, "t", 0, batch([b"x"], producer=(producer_id, 0, sequence)))
+    _, item = await head_item(store)
+    assert len(item["p"]) == 16
+    assert item["pv"] == 0
+    store.clock.advance(61)
+    for sequence in range(40):
+        assert not (await produce(engine, "t", 0, batch([b"x"], producer=(99, 0, sequence)))).error
+    _, item = await head_item(store)
+    assert set(item["p"]) == {"99"}
+    assert (await produce(engine, "t", 0, batch([b"x"], producer=(7, 0, 10)))).base_offset == 200
+    again = await produce(engine, "t", 0, batch([b"x"], producer=(3, 0, 9)))
+    assert (again.error, again.base_offset) == (ErrorCode.NONE, 9 * 16 + 2)
+
+
 async def test_an_evicted_producer_is_remembered(store: Store) -> None:
     engine = store.engine(head_bytes_max=300, spill_entries=1, producers_in_head_max=1)
     for producer_id in range(6):

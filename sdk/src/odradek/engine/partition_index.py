@@ -250,6 +250,8 @@ class PartitionIndex:
         for producer_id in sorted(leaving - evicted):
             batches = [batch for batch in head.recent_batches(producer_id) if batch.base_offset < row.end_offset]
             actions.append(Set(("p", str(producer_id), "r"), encode_recent(batches)))
+            committed_ms = max(entry.commit_ms for entry in row.entries if entry.producer_id == producer_id)
+            actions.append(Set(("p", str(producer_id), "t"), committed_ms))
         for producer_id in sorted(evicted):
             state, path = head.producers[producer_id], ("p", str(producer_id))
             conditions.append(Compare((*path, "e"), "=", state.epoch))
@@ -260,11 +262,17 @@ class PartitionIndex:
         return all_of(*conditions), tuple(actions)
 
     def _evicted(self, head: PartitionHead, row: IndexRow) -> set[int]:
-        """The producers that leave the head: too many are there, and these wrote nothing that stays in the tail."""
+        """The producers that leave the head.
+
+        They wrote nothing that stays in the tail, and either nothing for a while before it (what the head carries of
+        them costs units with every append), or too many are there.
+        """
         staying = {entry.producer_id for offset, entry in head.entries() if offset >= row.end_offset}
         idle = [producer_id for producer_id in head.producers if producer_id not in staying]
         idle.sort(key=lambda producer_id: max((b.base_offset for b in head.recent_batches(producer_id)), default=-1))
-        return set(idle[: max(0, len(head.producers) - self._settings.producers_in_head_max)])
+        too_many = max(0, len(head.producers) - self._settings.producers_in_head_max)
+        silent_since_ms = row.spill_floor_ms - self._settings.producer_idle_ms
+        return set(idle[:too_many]) | {each for each in idle if 0 < head.producers[each].spilled_ms < silent_since_ms}
 
     async def _write_producer_row(
         self, partition: PartitionId, producer_id: int, state: ProducerState, committed_ms: int
