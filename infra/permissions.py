@@ -10,7 +10,8 @@ A role names its tables, its prefixes and its actions; nothing is granted "to be
     admin        topics, and the heads of their partitions (DeleteRecords too); deletes no object: maintenance does
     maintenance  finishes deletions; merges; fences transactions that timed out; retention, sweep: rows of the log,
                  segments, WAL objects and items
-    flight_delays  reads like fetch, appends like produce, keeps its output and checkpoint under its own prefix
+    flight_delays  reads like fetch; uploads like produce and commits that as numbered batches: heads, what they spill,
+                 the row of its query; keeps its output and checkpoint under its own prefix
 
 A test runs the engine and compares what each function calls with its row: a missing right and an idle one both fail.
 
@@ -25,7 +26,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 
-from odradek.format.item_keys import BROKERS_PK, COUNTERS_PK, TRANSACTIONAL_IDS_PK, USERS_PK
+from odradek.format.item_keys import BATCHES_PK, BROKERS_PK, COUNTERS_PK, TRANSACTIONAL_IDS_PK, USERS_PK
 from odradek.functions.environment import MAINTENANCE
 from odradek.protocol.api import FunctionName
 
@@ -79,6 +80,7 @@ _OPEN_TRANSACTIONS = TableGrant(TableName.CATALOG, (PUT,), partition_keys=(TRANS
 # Pending items, heads and what they spill; in one transaction with leases and a row of the catalog.
 _COMMIT_TRANSACTIONS = TableGrant(TableName.LOG, (GET, GET_MANY, QUERY, PUT, UPDATE, DELETE))
 _TAKE_PRODUCER_ID = TableGrant(TableName.CATALOG, (UPDATE,), partition_keys=(COUNTERS_PK,))
+_NUMBER_BATCHES = TableGrant(TableName.CATALOG, (PUT,), partition_keys=(BATCHES_PK,))
 _READ_OBJECTS = ObjectGrant((WAL_PREFIX, SEGMENT_PREFIX), ("s3:GetObject",))
 _UPLOAD_WAL = ObjectGrant((WAL_PREFIX,), ("s3:PutObject",))
 
@@ -119,7 +121,7 @@ PERMISSIONS: Mapping[str, Permissions] = {
         may_list=True,
     ),
     FLIGHT_DELAYS: Permissions(
-        (TableGrant(TableName.LOG, (GET, GET_MANY, QUERY, PUT, UPDATE)), _READ_TOPICS, _TAKE_PRODUCER_ID),
+        (TableGrant(TableName.LOG, (GET, GET_MANY, QUERY, PUT, UPDATE)), _READ_TOPICS, _NUMBER_BATCHES),
         (
             _READ_OBJECTS,
             _UPLOAD_WAL,

@@ -24,6 +24,7 @@ from odradek.model.log import (
     EpochEndPartition,
     FetchPartition,
     ListOffsetsPartition,
+    ProducePartition,
 )
 from odradek.model.topic_partition import OffsetAndMetadata, PartitionId, TopicPartition
 from odradek.model.user import SCRAM_MECHANISMS
@@ -34,7 +35,7 @@ from odradek.testing.faults import Fault, Faulty, FaultyTables
 from odradek.testing.manual_clock import ManualClock
 from odradek.testing.seeded_rng import SeededRng
 
-from infra.permissions import PERMISSIONS, TableName
+from infra.permissions import FLIGHT_DELAYS, PERMISSIONS, TableName
 from tests.support.engine import batch, produce, read_all
 from tests.support.transactions import Transactor
 
@@ -303,3 +304,23 @@ def test_a_function_may_do_nothing_that_its_work_never_calls(function: str, call
     granted |= {("objects", action) for grant in row.objects for action in grant.actions}
     # Fetch lists nothing: without the right to, S3 would answer 403 for an object that is gone (permissions.py).
     assert granted - used == set()
+
+
+async def write_as_the_sink(world: World) -> None:
+    """Executors upload, a driver commits: items and objects, spills, more partitions than one transaction takes."""
+    await world.engine("admin").topics.create("flights", 101)
+    engine = world.engine(FLIGHT_DELAYS, head_bytes_max=400, spill_entries=1)
+    for batch_id, size in enumerate([10, 20_000, 10, 10, 10, 10, 10, 10]):
+        requests = [ProducePartition("flights", i, batch([b"x" * size])) for i in range(101 if batch_id == 1 else 2)]
+        uploaded = await engine.numbered_batches.upload(requests)
+        for _ in range(2):
+            await engine.numbered_batches.commit("spark/query", batch_id, uploaded)
+    assert len(await read_all(engine, "flights", 0)) == 8
+
+
+def test_a_job_may_write_by_the_sink() -> None:
+    world = World()
+    asyncio.run(write_as_the_sink(world))
+    called = world.calls[FLIGHT_DELAYS]
+    assert ("log", "dynamodb:PutItem") in {(place, action) for place, action, _ in called}
+    assert not [call for call in called if not may(FLIGHT_DELAYS, call)]
