@@ -11,6 +11,7 @@ from odradek.cli.demo_command import demo
 from odradek.cli.groups import groups
 from odradek.cli.local_command import local
 from odradek.cli.records import consume, produce
+from odradek.cli.sql import sql
 from odradek.cli.topics import topics
 from odradek.cli.users import users
 
@@ -50,3 +51,4 @@ app.add_typer(groups, name="groups")
 app.add_typer(users, name="users")
 app.command()(audit)
 app.command()(demo)
+app.command()(sql)

@@ -9,11 +9,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
+from odradek.client.sync_admin import Admin
 from odradek.client.sync_producer import Producer
 from odradek.client.transport import InProcessTransport
 from odradek.errors import ErrorCode, KafkaError
 from odradek.limits import FUNCTION_BINARY_BYTES_MAX
-from odradek.spark.options import StoreOptions, parse_options
+from odradek.spark.options import StoreOptions, parse_options, parse_store
 
 if TYPE_CHECKING:
     from odradek.client.transport import Transport
@@ -40,6 +41,22 @@ def open_producer(options: Mapping[str, str], bootstrap_servers: str | None) -> 
             ErrorCode.INVALID_CONFIG, "bootstrap_servers is needed: the service of an embedded store is its one writer"
         )
     return Producer(transport=_straight_to(store), compression_type="zstd", linger_ms=_LINGER_MS)
+
+
+def open_admin(options: Mapping[str, str], bootstrap_servers: str | None) -> Admin:
+    """An admin client for the store that source options name, reached as `open_producer` reaches it.
+
+    Raises:
+        KafkaError: INVALID_CONFIG, BROKER_NOT_AVAILABLE.
+    """
+    store = parse_store(options)
+    if bootstrap_servers is not None:
+        return Admin(bootstrap_servers=bootstrap_servers)
+    if store.data_dir is not None:
+        raise KafkaError(
+            ErrorCode.INVALID_CONFIG, "bootstrap_servers is needed: the service of an embedded store is its one writer"
+        )
+    return Admin(transport=_straight_to(store))
 
 
 def _straight_to(store: StoreOptions) -> Transport:

@@ -1,0 +1,1 @@
+"""A script of stream SQL as a job."""

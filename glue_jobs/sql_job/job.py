@@ -1,0 +1,82 @@
+"""sql_job: a script of stream SQL (docs/SQL.md), the same that `odradek sql` runs.
+
+    here    python -m glue_jobs.sql_job.job --script delays.sql --checkpoint-location DIR \\
+                --store embedded:DIR --bootstrap-servers URL --once
+    Glue    the same file, --script s3://..., with --log_table, --catalog_table and --bucket in place of the store
+
+The script is checked whole before anything runs. Its persistent queries go on until the job is stopped, with `--once`
+to the end of what is there; each adds every micro-batch to its topic once, and goes on from its own checkpoint under
+`--checkpoint-location`. Rows of SELECT are JSON lines of the log.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from odradek.errors import ErrorCode, KafkaError
+from odradek.spark.jobs.arguments import StreamArguments
+from odradek.spark.jobs.files import read_text
+from odradek.spark.jobs.run import Stop, run_job
+from odradek.sql.session import Session, check
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Arguments(StreamArguments):
+    """What the job takes."""
+
+    script: str  # path or s3://
+
+
+class LogScreen:
+    """Results as JSON lines of the job's log."""
+
+    def table(self, title: str, columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> None:
+        self.rows(columns, rows)
+
+    def rows(self, columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> None:
+        for row in rows:
+            print(json.dumps(dict(zip(columns, row, strict=True)), ensure_ascii=False), flush=True)
+
+    def say(self, text: str) -> None:
+        print(text, file=sys.stderr, flush=True)
+
+
+def work(spark: SparkSession, arguments: Arguments, stop: Stop) -> dict[str, Any]:
+    """Check the script, then run it."""
+    from odradek.sql.on_spark import SparkEngine
+    from odradek.sql.topics import OpenTopics
+
+    try:
+        script = read_text(arguments.script)
+    except OSError as error:
+        raise KafkaError(ErrorCode.INVALID_CONFIG, f"cannot read --script {arguments.script}: {error}") from None
+    steps = check([(arguments.script, script)])
+    store = arguments.store_options()
+    with OpenTopics(store, arguments.bootstrap_servers or None) as topics:
+        engine = SparkEngine(
+            spark,
+            store=store,
+            sink=arguments.sink(),
+            checkpoints=arguments.checkpoint_location,
+            stop=stop,
+            trigger=arguments.trigger,
+            max_offsets_per_trigger=arguments.max_offsets_per_trigger,
+        )
+        Session(engine, topics, LogScreen(), once=arguments.once).run(steps)
+    return {"statements": len(steps)}
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the job; 1 after one message that says what went wrong, with its place in the script."""
+    return run_job("sql_job", Arguments, work, argv, description=__doc__.splitlines()[0])
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,193 @@
+"""The streams and tables that a script has made so far, and the options of WITH. Pure data: nothing is looked up.
+
+As in ksqlDB's headless mode a script is complete in itself: it declares what it reads.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+
+from odradek.sql.position import SqlError
+from odradek.sql.syntax import Name, Property
+from odradek.sql.types import SqlType
+
+FORMATS = ("JSON", "DELIMITED", "KAFKA", "RAW", "NONE")
+_MISSING_FORMATS = {
+    "AVRO": "AVRO needs a schema registry, which Odradek does not have: use JSON",
+    "PROTOBUF": "PROTOBUF needs a schema registry, which Odradek does not have: use JSON",
+    "PROTOBUF_NOSR": "PROTOBUF_NOSR is not supported: use JSON",
+    "JSON_SR": "JSON_SR needs a schema registry, which Odradek does not have: use JSON",
+}
+_PROPERTIES = (
+    "KAFKA_TOPIC", "FORMAT", "KEY_FORMAT", "VALUE_FORMAT", "KEY", "TIMESTAMP", "TIMESTAMP_FORMAT", "PARTITIONS",
+    "REPLICAS", "RETENTION_MS", "VALUE_DELIMITER", "KEY_DELIMITER", "WINDOW_TYPE", "WINDOW_SIZE", "GRACE_PERIOD",
+)  # fmt: skip
+_ALIASES = {"TOPIC": "KAFKA_TOPIC", "DELIMITER": "VALUE_DELIMITER"}
+_NO_PROPERTIES = {
+    "VALUE_SCHEMA_ID": "there is no schema registry: write the columns",
+    "KEY_SCHEMA_ID": "there is no schema registry: write the columns",
+    "VALUE_AVRO_SCHEMA_FULL_NAME": "there is no schema registry: use JSON",
+    "WRAP_SINGLE_VALUE": "WRAP_SINGLE_VALUE is not supported: a JSON value is an object, KAFKA and RAW are one value",
+    "VALUE_PROTOBUF_NULLABLE_REPRESENTATION": "PROTOBUF is not supported: use JSON",
+}
+_DELIMITERS = {"SPACE": " ", "TAB": "\t"}
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """A column of a stream or table."""
+
+    name: str
+    type: SqlType
+    is_key: bool = False  # held by the record's key
+    in_value: bool = True  # held by the record's value; with WITH (KEY = ...) a key column may be
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """A stream or a table over a topic."""
+
+    kind: str  # STREAM | TABLE
+    name: str
+    topic: str
+    columns: tuple[Column, ...]
+    key_format: str = "KAFKA"
+    value_format: str = "JSON"
+    key_delimiter: str = ","
+    value_delimiter: str = ","
+    timestamp: str = ""  # column that holds the event time; empty: the record's timestamp
+    timestamp_format: str = ""
+    window: str = ""  # TUMBLING | HOPPING | SESSION: its keys hold windows
+    window_ms: int = 0  # size of a window that is no session
+    partitions: int | None = None  # of the topic, where it is to be made
+    retention_ms: int | None = None
+    query_id: str = ""  # of the query that writes it, if one does
+
+    def column(self, name: str) -> Column | None:
+        return next((each for each in self.columns if each.name.upper() == name.upper()), None)
+
+    @property
+    def keys(self) -> tuple[Column, ...]:
+        return tuple(each for each in self.columns if each.is_key)
+
+    @property
+    def values(self) -> tuple[Column, ...]:
+        return tuple(each for each in self.columns if each.in_value)
+
+
+@dataclass(slots=True)
+class Catalog:
+    """By name, without regard to case."""
+
+    sources: dict[str, Source] = field(default_factory=dict)
+
+    def find(self, name: Name) -> Source:
+        """Raises SqlError at the name, with what it may have been."""
+        found = self.sources.get(name.folded)
+        if found is None:
+            raise SqlError(f"there is no stream or table {name.text}{did_you_mean(name.text, self.names())}", name.at)
+        return found
+
+    def add(self, source: Source) -> None:
+        self.sources[source.name.upper()] = source
+
+    def names(self) -> list[str]:
+        return [each.name for each in self.sources.values()]
+
+    def copy(self) -> Catalog:
+        return Catalog(dict(self.sources))
+
+
+def did_you_mean(name: str, known: Sequence[str]) -> str:
+    """`; did you mean x?`, or nothing."""
+    by_fold = {each.upper(): each for each in known}
+    close = difflib.get_close_matches(name.upper(), by_fold, n=1, cutoff=0.6)
+    return f"; did you mean {by_fold[close[0]]}?" if close else ""
+
+
+def read_properties(properties: Sequence[Property]) -> dict[str, Property]:
+    """WITH by ksqlDB's names. Raises SqlError for one that is unknown or stands twice."""
+    found: dict[str, Property] = {}
+    for each in properties:
+        name = _ALIASES.get(each.name.folded, each.name.folded)
+        if name in _NO_PROPERTIES:
+            raise SqlError(_NO_PROPERTIES[name], each.name.at)
+        if name not in _PROPERTIES:
+            hint = did_you_mean(each.name.text, [*_PROPERTIES, *_ALIASES])
+            raise SqlError(
+                f"there is no property {each.name.text}{hint or ': ' + ', '.join(_PROPERTIES)}", each.name.at
+            )
+        if name in found:
+            raise SqlError(f"{name} stands twice", each.name.at)
+        found[name] = each
+    if "FORMAT" in found and {"KEY_FORMAT", "VALUE_FORMAT"} & set(found):
+        raise SqlError("FORMAT sets both KEY_FORMAT and VALUE_FORMAT: give it alone", found["FORMAT"].name.at)
+    return found
+
+
+def apply_properties(source: Source, given: dict[str, Property]) -> Source:
+    """The source with what WITH says. Raises SqlError at a value that cannot be."""
+    changed = source
+    if "KAFKA_TOPIC" in given:
+        changed = replace(changed, topic=given["KAFKA_TOPIC"].value)
+    if "FORMAT" in given:
+        both = _format(given["FORMAT"])
+        changed = replace(changed, key_format=both, value_format=both)
+    if "KEY_FORMAT" in given:
+        changed = replace(changed, key_format=_format(given["KEY_FORMAT"]))
+    if "VALUE_FORMAT" in given:
+        changed = replace(changed, value_format=_format(given["VALUE_FORMAT"]))
+    for name in ("KEY_DELIMITER", "VALUE_DELIMITER"):
+        if name in given:
+            text = _DELIMITERS.get(given[name].value.upper(), given[name].value)
+            if len(text) != 1:
+                raise SqlError("a delimiter is one character, SPACE or TAB", given[name].at)
+            is_key = name == "KEY_DELIMITER"
+            changed = replace(changed, key_delimiter=text) if is_key else replace(changed, value_delimiter=text)
+    if "PARTITIONS" in given:
+        changed = replace(changed, partitions=_number(given["PARTITIONS"], 1))
+    if "RETENTION_MS" in given:
+        changed = replace(changed, retention_ms=_number(given["RETENTION_MS"], 1))
+    if "REPLICAS" in given:
+        _number(given["REPLICAS"], 1)  # the store replicates
+    return changed
+
+
+def timestamp_of(source: Source, given: dict[str, Property]) -> Source:
+    """TIMESTAMP and TIMESTAMP_FORMAT, once the columns are known."""
+    wanted = given.get("TIMESTAMP")
+    if wanted is None:
+        if "TIMESTAMP_FORMAT" in given:
+            raise SqlError("TIMESTAMP_FORMAT without TIMESTAMP says nothing", given["TIMESTAMP_FORMAT"].name.at)
+        return source
+    column = source.column(wanted.value)
+    if column is None:
+        hint = did_you_mean(wanted.value, [each.name for each in source.columns])
+        raise SqlError(f"{source.name} has no column {wanted.value}{hint}", wanted.at)
+    pattern = given.get("TIMESTAMP_FORMAT")
+    if column.type.name == "VARCHAR" and pattern is None:
+        raise SqlError(
+            f"{column.name} is a VARCHAR: TIMESTAMP_FORMAT is needed, such as 'yyyy-MM-dd HH:mm:ss'", wanted.at
+        )
+    if column.type.name != "VARCHAR" and pattern is not None:
+        raise SqlError(f"{column.name} is no VARCHAR: it takes no TIMESTAMP_FORMAT", pattern.name.at)
+    if column.type.name not in ("BIGINT", "TIMESTAMP", "VARCHAR"):
+        raise SqlError(f"an event time is a BIGINT (ms), TIMESTAMP or VARCHAR, not {column.type}", wanted.at)
+    return replace(source, timestamp=column.name, timestamp_format="" if pattern is None else pattern.value)
+
+
+def _format(given: Property) -> str:
+    name = given.value.upper()
+    if name in _MISSING_FORMATS:
+        raise SqlError(_MISSING_FORMATS[name], given.at)
+    if name not in FORMATS:
+        raise SqlError(f"a format is {', '.join(FORMATS)}, not {given.value}", given.at)
+    return name
+
+
+def _number(given: Property, low: int) -> int:
+    if not given.value.isdigit() or len(given.value) > 18 or int(given.value) < low:
+        raise SqlError(f"{given.name.text} is a whole number from {low}, not {given.value}", given.at)
+    return int(given.value)

@@ -1,0 +1,263 @@
+"""Plans on Spark: views, one statement, a sink. The only module of the package that imports pyspark.
+
+A persistent query keeps position and state in `<checkpoints>/<query id>`, and writes through the sink that adds each
+micro-batch once (spark/exactly_once.py). A SELECT ... EMIT CHANGES starts anew each time.
+
+The session is one of its own (views and settings of the caller's stay as they are), with ANSI mode off: what cannot be
+computed for a record is NULL, as in ksqlDB, and does not end the query.
+"""
+
+from __future__ import annotations
+
+import base64
+import tempfile
+import threading
+from collections.abc import Callable, Mapping
+from datetime import date, datetime
+from typing import TYPE_CHECKING, Any
+
+from pyspark.errors import PySparkException, StreamingQueryException
+from pyspark.sql import Row as SparkRow
+
+import odradek.spark
+from odradek.errors import ErrorCode, KafkaError
+from odradek.spark.available_now import process_streams_available
+from odradek.spark.exactly_once import exactly_once
+from odradek.spark.jobs.run import reason
+from odradek.spark.jobs.streams import finish, summary
+from odradek.sql.plan import RESULT, QueryPlan
+from odradek.sql.position import SqlError
+from odradek.sql.session import Row
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.streaming.query import StreamingQuery
+
+_COLUMNS = "key,value,timestamp,partition,offset"
+_COPIED = ("spark.sql.shuffle.partitions", "spark.sql.streaming.stateStore.providerClass")
+_POLL_S = 0.2
+_ROWS_MAX = 100_000  # of one result on a screen
+
+
+class SparkEngine:
+    """Runs plans in a session.
+
+    Args:
+        store: options of the source that say where the store is.
+        sink: options of the sink, without topic.
+        checkpoints: folder of the persistent queries' checkpoints.
+        stop: set when the session is to end.
+        trigger: how often a running query looks for records.
+        max_offsets_per_trigger: most records of a micro-batch.
+    """
+
+    def __init__(
+        self,
+        spark: SparkSession,
+        *,
+        store: Mapping[str, str],
+        sink: Mapping[str, str],
+        checkpoints: str,
+        stop: threading.Event,
+        trigger: str = "1 second",
+        max_offsets_per_trigger: int | None = None,
+    ) -> None:
+        self._spark = spark.newSession()
+        for name in _COPIED:
+            value = spark.conf.get(name, None)
+            if value is not None:
+                self._spark.conf.set(name, value)
+        self._spark.conf.set("spark.sql.session.timeZone", "UTC")
+        self._spark.conf.set("spark.sql.ansi.enabled", "false")
+        odradek.spark.register(self._spark)
+        self._store = dict(store)
+        self._sink = dict(sink)
+        self._checkpoints = checkpoints.rstrip("/")
+        self._stop = stop
+        self._trigger = trigger
+        self._max_offsets = max_offsets_per_trigger
+        self._running: dict[str, StreamingQuery] = {}
+
+    # --- what the session asks for
+
+    def rows(self, plan: QueryPlan) -> list[Row]:
+        """The rows of a batch plan, at most 100,000."""
+        with _translated():
+            frame = self._result(plan, [self._batch(each.topic) for each in plan.inputs])
+            return [_shown(row) for row in frame.limit(plan.limit or _ROWS_MAX).collect()]
+
+    def changes(self, plan: QueryPlan, show: Callable[[list[Row]], None], *, once: bool) -> None:
+        """Rows as they come, to the plan's limit."""
+        left = [plan.limit if plan.limit is not None else -1]
+        done = threading.Event()
+
+        def write(frame: DataFrame, _: int) -> None:
+            if left[0] == 0:
+                return
+            found = (frame if left[0] < 0 else frame.limit(left[0])).collect()
+            if left[0] > 0:
+                left[0] -= len(found)
+            if found:
+                show([_shown(row) for row in found])
+            if left[0] == 0:
+                done.set()
+
+        with tempfile.TemporaryDirectory(prefix="odradek-sql-") as folder, _translated():
+
+            def start(*streams: DataFrame) -> StreamingQuery:
+                writer = self._result(plan, list(streams)).writeStream.outputMode(plan.output_mode).foreachBatch(write)
+                writer = writer.option("checkpointLocation", folder)
+                if once:
+                    return writer.trigger(availableNow=True).start()
+                return writer.trigger(processingTime=self._trigger).start()
+
+            if once:
+                process_streams_available(self._spark, self._sources(plan), self._with_tables(plan, start))
+                return
+            query = self._with_tables(plan, start)(*(self._stream(each) for each in self._sources(plan)))
+            try:
+                while query.isActive and not (self._stop.is_set() or done.wait(_POLL_S)):
+                    pass
+                _raise_failure(query)
+            finally:
+                query.stop()
+
+    def insert(self, plan: QueryPlan) -> None:
+        """Write a batch plan's rows: all or none."""
+        assert plan.sink is not None
+        with _translated():
+            records = self._records(plan, self._result(plan, []))
+            records.write.format("odradek").mode("append").options(**self._sink, topic=plan.sink.topic.name).save()
+
+    def process(self, plan: QueryPlan) -> Mapping[str, Any]:
+        """Run a persistent query to the end of what is there."""
+        with _translated():
+            return summary(process_streams_available(self._spark, self._sources(plan), self._starter(plan, once=True)))
+
+    def start(self, plan: QueryPlan) -> None:
+        """Start a persistent query."""
+        with _translated():
+            streams = [self._stream(each) for each in self._sources(plan)]
+            self._running[plan.query_id] = self._starter(plan, once=False)(*streams)
+
+    def stop(self, query_id: str) -> None:
+        """Stop a query after its micro-batch."""
+        query = self._running.pop(query_id, None)
+        if query is not None:
+            finish(query)
+
+    def wait(self) -> None:
+        """Until a stop is asked, no query runs, or one fails; then all are stopped."""
+        try:
+            with _translated():
+                while self._running and not self._stop.wait(_POLL_S):
+                    for query_id, query in list(self._running.items()):
+                        if not query.isActive:
+                            del self._running[query_id]
+                            _raise_failure(query)
+        finally:
+            for query_id in list(self._running):
+                self.stop(query_id)
+
+    def configure(self, name: str, value: str | None) -> None:
+        """Set a property of Spark for the queries that follow."""
+        with _translated():
+            if value is None:
+                self._spark.conf.unset(name)
+            else:
+                self._spark.conf.set(name, value)
+
+    # --- from plans to frames
+
+    def _starter(self, plan: QueryPlan, *, once: bool) -> Callable[..., StreamingQuery]:
+        assert plan.sink is not None
+        write = exactly_once({**self._sink, "topic": plan.sink.topic.name})
+
+        def start(*streams: DataFrame) -> StreamingQuery:
+            records = self._records(plan, self._result(plan, list(streams)))
+            writer = records.writeStream.queryName(plan.query_id).outputMode(plan.output_mode).foreachBatch(write)
+            writer = writer.option("checkpointLocation", f"{self._checkpoints}/{plan.query_id}")
+            return writer.trigger(**({"availableNow": True} if once else {"processingTime": self._trigger})).start()
+
+        return self._with_tables(plan, start)
+
+    def _with_tables(self, plan: QueryPlan, start: Callable[..., StreamingQuery]) -> Callable[..., StreamingQuery]:
+        """A start that takes the streams alone: tables are looked up anew in each micro-batch by Spark itself."""
+
+        def with_tables(*streams: DataFrame) -> StreamingQuery:
+            rest = list(streams)
+            return start(*(rest.pop(0) if each.read == "stream" else self._batch(each.topic) for each in plan.inputs))
+
+        return with_tables
+
+    def _result(self, plan: QueryPlan, frames: list[DataFrame]) -> DataFrame:
+        for each, frame in zip(plan.inputs, frames, strict=True):
+            frame.createOrReplaceTempView(each.records)
+            columns = self._spark.sql(each.sql)
+            if each.watermark_ms is not None:
+                columns = columns.withWatermark("__time", f"{each.watermark_ms} milliseconds")
+            columns.createOrReplaceTempView(each.view)
+        return self._spark.sql(plan.sql)
+
+    def _records(self, plan: QueryPlan, result: DataFrame) -> DataFrame:
+        assert plan.sink is not None
+        result.createOrReplaceTempView(RESULT)
+        return self._spark.sql(plan.sink.sql)
+
+    def _sources(self, plan: QueryPlan) -> list[dict[str, str]]:
+        more = {"startingOffsets": plan.starting_offsets}
+        if self._max_offsets is not None:
+            more["maxOffsetsPerTrigger"] = str(self._max_offsets)
+        return [self._options(each.topic) | more for each in plan.inputs if each.read == "stream"]
+
+    def _options(self, topic: str) -> dict[str, str]:
+        return {**self._store, "subscribe": topic, "columns": _COLUMNS}
+
+    def _stream(self, options: Mapping[str, str]) -> DataFrame:
+        return self._spark.readStream.format("odradek").options(**options).load()
+
+    def _batch(self, topic: str) -> DataFrame:
+        options = self._options(topic) | {"startingOffsets": "earliest"}
+        return self._spark.read.format("odradek").options(**options).load()
+
+
+def _raise_failure(query: StreamingQuery) -> None:
+    failure = query.exception()
+    if failure is not None:
+        raise failure
+
+
+class _translated:
+    """Spark's errors as one line of ours; the session adds the statement's place."""
+
+    def __enter__(self) -> None:
+        return None
+
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
+        if isinstance(error, KafkaError):
+            return
+        if isinstance(error, StreamingQueryException):
+            raise SqlError(f"the query failed: {reason(error)}", code=ErrorCode.UNKNOWN_SERVER_ERROR) from None
+        if isinstance(error, PySparkException):
+            raise SqlError(f"Spark refuses this: {reason(error)}") from None
+
+
+def _shown(row: SparkRow) -> Row:
+    return tuple(_value(each) for each in row)
+
+
+def _value(value: Any) -> Any:
+    """A value as JSON has it."""
+    if isinstance(value, SparkRow):
+        return {name: _value(each) for name, each in value.asDict().items()}
+    if isinstance(value, dict):
+        return {str(_value(key)): _value(each) for key, each in value.items()}
+    if isinstance(value, list | tuple):
+        return [_value(each) for each in value]
+    if isinstance(value, datetime | date):
+        return value.isoformat()
+    if isinstance(value, bytes | bytearray):
+        return base64.b64encode(value).decode()
+    if value is None or isinstance(value, bool | int | float | str):
+        return value
+    return str(value)

@@ -1,0 +1,167 @@
+"""Text -> statements, or SqlError at the place where the text stops making sense; nothing else is ever raised."""
+
+from __future__ import annotations
+
+from functools import cache
+from importlib.resources import files
+
+from lark import Lark, Token, UnexpectedInput
+from lark.exceptions import UnexpectedCharacters, UnexpectedToken, VisitError
+
+from odradek.sql.build import Build, place_of
+from odradek.sql.position import Position, SqlError
+from odradek.sql.syntax import Statement
+
+_NOT_SUPPORTED = {
+    "ORDER": "a stream has no end at which it could be sorted: ORDER BY is not supported",
+    "UNION": "UNION is not supported: INSERT INTO one stream from each side",
+    "INTERSECT": "INTERSECT is not supported: join the streams",
+    "EXCEPT": "EXCEPT is not supported: LEFT JOIN and keep what has no match",
+    "OVER": "window functions (OVER) are not supported: use WINDOW ... GROUP BY",
+    "SELECT": "a query within a query is not supported: make it a stream or a table of its own",
+    "WITH": "WITH ... AS is not supported: make the query a stream or a table of its own",
+    "ALTER": "ALTER is not supported: CREATE OR REPLACE with all columns",
+    "PRINT": "PRINT is not supported: SELECT * FROM ..., or `odradek consume TOPIC`",
+    "UPDATE": "UPDATE is not supported: INSERT INTO the table a row with the same key",
+    "DELETE": "DELETE is not supported: write a tombstone to the topic, with `odradek produce TOPIC -K : --null`",
+    "CROSS": "CROSS JOIN is not supported: a join needs ON a = b",
+    "USING": "USING is not supported: write ON a.x = b.x",
+    "NATURAL": "NATURAL JOIN is not supported: write ON a.x = b.x",
+    "RUN": "RUN SCRIPT is not supported: give several files to `odradek sql`",
+    "DEFINE": "DEFINE is not supported",
+    "UNDEFINE": "UNDEFINE is not supported",
+    "ASSERT": "ASSERT is not supported",
+    "PAUSE": "PAUSE is not supported: TERMINATE, and start again from the checkpoint",
+    "RESUME": "RESUME is not supported: start the script again, it goes on from its checkpoints",
+    "CONNECTOR": "connectors are not supported: the jobs import_table and export_table move data",
+    "SINK": "connectors are not supported: the jobs import_table and export_table move data",
+    "TYPE": "CREATE TYPE is not supported: write the STRUCT where it is used",
+    "FUNCTION": "functions of one's own are not supported",
+    "SOURCE": "SOURCE streams are not supported: all streams of a script can be read",
+    "OFFSET": "OFFSET is not supported",
+    "HEADERS": "HEADERS columns are not supported",
+    "HEADER": "HEADERS columns are not supported",
+    "ROLLUP": "ROLLUP is not supported",
+    "CUBE": "CUBE is not supported",
+}
+_READABLE = {
+    "$END": "the end",
+    "NAME": "a name",
+    "QUOTED": "a name",
+    "STRING": "a string",
+    "NUMBER": "a number",
+    "LPAR": "(",
+    "RPAR": ")",
+    "LSQB": "[",
+    "RSQB": "]",
+    "COMMA": ",",
+    "SEMICOLON": ";",
+    "DOT": ".",
+    "COMPARISON": "a comparison",
+    "PLUS": "+", "MINUS": "-", "STAR": "*", "SLASH": "/", "PERCENT": "%", "CONCAT": "||",
+    "LT": "<", "GT": ">", "EQ": "=", "LESSTHAN": "<", "MORETHAN": ">", "EQUAL": "=",
+}  # fmt: skip
+_OPERATORS = {"LT", "GT", "EQ", "COMPARISON", "PLUS", "MINUS", "STAR", "SLASH", "PERCENT", "CONCAT"}
+_PLAIN_WORDS = 6  # more than so many possibilities are no help
+
+
+def parse(script: str) -> list[Statement]:
+    """The statements of a script, in order.
+
+    Raises:
+        SqlError: with the place of the first thing that is wrong. Call located() with the script to show it.
+    """
+    try:
+        tree = _parser().parse(script)
+        statements: list[Statement] = Build().transform(tree)
+        return statements
+    except UnexpectedToken as error:
+        raise _unexpected_token(error) from None
+    except UnexpectedCharacters as error:
+        raise _unexpected_characters(error, script) from None
+    except UnexpectedInput as error:
+        raise SqlError("the script cannot be read", _place(error.line, error.column)) from None
+    except VisitError as error:
+        if isinstance(error.orig_exc, SqlError):
+            raise error.orig_exc from None
+        if isinstance(error.orig_exc, RecursionError):
+            raise _too_deep() from None
+        raise
+    except RecursionError:
+        raise _too_deep() from None
+
+
+@cache
+def _parser() -> Lark:
+    grammar = files("odradek.sql").joinpath("grammar.lark").read_text(encoding="utf-8")
+    return Lark(grammar, parser="lalr", propagate_positions=True, maybe_placeholders=True)
+
+
+def _too_deep() -> SqlError:
+    return SqlError("an expression of the script is nested too deeply: split it")
+
+
+def _unexpected_token(error: UnexpectedToken) -> SqlError:
+    token: Token = error.token
+    expected = set(error.accepts or error.expected)
+    if token.type == "$END":
+        at = _place(token.line, token.column)
+        last = getattr(error, "token_history", None)
+        if last:
+            at = Position(last[-1].end_line or at.line, last[-1].end_column or at.column)
+        return SqlError(f"the statement ends too early{_hint(expected)}", at)
+    at = place_of(token)
+    known = _NOT_SUPPORTED.get(str(token).upper())
+    if token.type == "LPAR" and "NAME" in expected and "NUMBER" not in expected:
+        known = _NOT_SUPPORTED["SELECT"]
+    if known is not None:
+        return SqlError(known, at)
+    return SqlError(f"{_shown(token)} is not expected here{_hint(expected)}", at)
+
+
+def _unexpected_characters(error: UnexpectedCharacters, script: str) -> SqlError:
+    at = _place(error.line, error.column)
+    rest = script[error.pos_in_stream or 0 :]
+    first = rest[:1]
+    if first == "'":
+        return SqlError("this string has no end", at)
+    if first in ('"', "`"):
+        return SqlError("this name has no end", at)
+    if rest.startswith("/*"):
+        return SqlError("this comment has no end", Position(at.line, at.column, 2))
+    word = ""
+    for char in rest:
+        if not (char.isalnum() or char == "_"):
+            break
+        word += char
+    at = Position(at.line, at.column, max(1, len(word)))
+    known = _NOT_SUPPORTED.get(word.upper())
+    if known is not None:
+        return SqlError(known, at)
+    shown = word or (first if first.isprintable() else f"character U+{ord(first):04X}" if first else "the end")
+    return SqlError(f"{shown} is not expected here{_hint(set(error.allowed or ()))}", at)
+
+
+def _place(line: int | None, column: int | None) -> Position:
+    return Position(max(1, line or 1), max(1, column or 1))
+
+
+def _shown(token: Token) -> str:
+    text = str(token)
+    return text if len(text) <= 40 else f"{text[:37]}..."
+
+
+def _hint(expected: set[str]) -> str:
+    """What could stand there, as long as that is a help."""
+    names = {name for name in expected if name != "$END"}
+    if names >= {"NUMBER", "CASE", "CAST"}:
+        return "; expected an expression"
+    if names >= {"NAME", "QUOTED"}:
+        # Where a name fits, the keywords that are allowed as names are no news.
+        return "; expected a name" if len(names) > _PLAIN_WORDS else _list(names)
+    return _list(names - _OPERATORS)
+
+
+def _list(names: set[str]) -> str:
+    words = sorted({_READABLE.get(name, name) for name in names})
+    return f"; expected {' or '.join(words)}" if 0 < len(words) <= _PLAIN_WORDS else ""

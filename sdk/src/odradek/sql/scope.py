@@ -1,0 +1,130 @@
+"""What the names in a query mean: its sources under their aliases, and the pseudo columns.
+
+A source is a view with the columns of its definition and
+
+    __time                       event time (TIMESTAMP, under the watermark); ROWTIME is the same in ms
+    __partition, __offset        ROWPARTITION, ROWOFFSET
+    __window_start, __window_end of a windowed source: WINDOWSTART, WINDOWEND
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from odradek.sql.catalog import Source, did_you_mean
+from odradek.sql.position import SqlError
+from odradek.sql.syntax import ColumnRef
+from odradek.sql.types import BIGINT, INT, SqlType, quote
+
+_PSEUDO = {
+    "ROWTIME": ("unix_millis({alias}.__time)", BIGINT),
+    "ROWPARTITION": ("{alias}.__partition", INT),
+    "ROWOFFSET": ("{alias}.__offset", BIGINT),
+}
+_WINDOW = {"WINDOWSTART": ("__window_start", "start"), "WINDOWEND": ("__window_end", "end")}
+
+
+@dataclass(frozen=True, slots=True)
+class Rendered:
+    """An expression of Spark SQL."""
+
+    text: str
+    type: SqlType | None  # None: not known
+
+
+@dataclass(frozen=True, slots=True)
+class Bound:
+    """A source of a query."""
+
+    alias: str
+    source: Source
+
+    @property
+    def quoted(self) -> str:
+        return quote(self.alias)
+
+    def render(self, column: str, kind: SqlType) -> Rendered:
+        return Rendered(f"{self.quoted}.{quote(column)}", kind)
+
+
+@dataclass(slots=True)
+class Scope:
+    """What is in reach of an expression."""
+
+    bounds: list[Bound]
+    window: str = ""  # name of Spark's window column where the query itself makes windows: window | session_window
+    row_key: Rendered | None = None  # of a FULL JOIN: the key whichever side has it
+    parameters: list[str] = field(default_factory=list)  # of lambdas around, folded
+
+    def resolve(self, wanted: ColumnRef) -> Rendered:
+        """Raises SqlError at a name that means nothing, or two things."""
+        name = wanted.name.text
+        if wanted.source is None:
+            if wanted.name.folded in self.parameters:
+                return Rendered(quote(name), None)
+            return self._unqualified(wanted)
+        bound = self._bound(wanted.source.text)
+        if bound is not None:
+            found = self._of(bound, name)
+            if found is None:
+                raise self._unknown(wanted, [bound])
+            return found
+        outer = ColumnRef(wanted.source, None, wanted.source.at)
+        if wanted.source.folded in self.parameters or any(self._of(each, wanted.source.text) for each in self.bounds):
+            return struct_field(self.resolve(outer), wanted.name.text, wanted)
+        hint = did_you_mean(wanted.source.text, [each.alias for each in self.bounds])
+        raise SqlError(f"there is no source {wanted.source.text} in this query{hint}", wanted.source.at)
+
+    def _bound(self, alias: str) -> Bound | None:
+        return next((each for each in self.bounds if each.alias.upper() == alias.upper()), None)
+
+    def _unqualified(self, wanted: ColumnRef) -> Rendered:
+        found = [(each, self._of(each, wanted.name.text)) for each in self.bounds]
+        hits = [(each, rendered) for each, rendered in found if rendered is not None]
+        folded = wanted.name.folded
+        if self.window and folded in _WINDOW:
+            return Rendered(f"unix_millis({self.window}.{_WINDOW[folded][1]})", BIGINT)
+        if folded == "ROWKEY" and self.row_key is not None:
+            return self.row_key
+        if not hits:
+            raise self._unknown(wanted, self.bounds)
+        if len(hits) > 1:
+            names = " and ".join(each.alias for each, _ in hits)
+            raise SqlError(f"{wanted.name.text} is in {names}: write {hits[0][0].alias}.{wanted.name.text}", wanted.at)
+        rendered = hits[0][1]
+        assert rendered is not None
+        return rendered
+
+    def _of(self, bound: Bound, name: str) -> Rendered | None:
+        column = bound.source.column(name)
+        if column is not None:
+            return bound.render(column.name, column.type)
+        folded = name.upper()
+        if folded in _PSEUDO:
+            template, kind = _PSEUDO[folded]
+            return Rendered(template.format(alias=bound.quoted), kind)
+        if folded in _WINDOW and bound.source.window:
+            return Rendered(f"unix_millis({bound.quoted}.{_WINDOW[folded][0]})", BIGINT)
+        return None
+
+    def _unknown(self, wanted: ColumnRef, bounds: list[Bound]) -> SqlError:
+        known = [column.name for each in bounds for column in each.source.columns]
+        where = " and ".join(each.alias for each in bounds) or "a row of values"
+        if wanted.name.folded in _WINDOW:
+            return SqlError(f"{wanted.name.text} is of windows: {where} has none", wanted.at)
+        verb = "have" if len(bounds) > 1 else "has"
+        return SqlError(
+            f"{where} {verb} no column {wanted.name.text}{did_you_mean(wanted.name.text, known)}", wanted.at
+        )
+
+
+def struct_field(outer: Rendered, name: str, at: ColumnRef) -> Rendered:
+    """A field of a struct. Raises SqlError where it is known that there is none."""
+    if outer.type is None:
+        return Rendered(f"{outer.text}.{quote(name)}", None)
+    if outer.type.name != "STRUCT":
+        raise SqlError(f"a field is of a STRUCT, and this is {outer.type}", at.at)
+    for field_name, kind in zip(outer.type.fields, outer.type.inner, strict=True):
+        if field_name.upper() == name.upper():
+            return Rendered(f"{outer.text}.{quote(field_name)}", kind)
+    raise SqlError(f"the STRUCT has no field {name}{did_you_mean(name, outer.type.fields)}", at.name.at)

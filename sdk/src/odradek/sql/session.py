@@ -1,0 +1,241 @@
+"""Scripts, run: a script is checked whole before anything of it happens, then its statements run in order.
+
+With `once` each persistent query processes what is there and ends before the next statement, so that a chain of
+queries in one script is complete when the script is. Without, queries run side by side until the session is stopped.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from odradek.errors import ErrorCode, KafkaError
+from odradek.sql.parse import parse
+from odradek.sql.plan import (
+    Action,
+    Configured,
+    Declared,
+    Dropped,
+    Inserted,
+    QueryPlan,
+    Said,
+    Selected,
+    Shown,
+    ShownTopics,
+    Started,
+    Terminated,
+    Topic,
+)
+from odradek.sql.position import Position, SqlError
+from odradek.sql.script import Planner
+
+Row = Sequence[Any]
+
+
+class Engine(Protocol):
+    """Runs plans."""
+
+    def rows(self, plan: QueryPlan) -> list[Row]:
+        """The rows of a batch plan."""
+        ...
+
+    def changes(self, plan: QueryPlan, show: Callable[[list[Row]], None], *, once: bool) -> None:
+        """Rows of a stream plan as they come: to its limit, to the end of what is there with `once`, or to a stop."""
+        ...
+
+    def insert(self, plan: QueryPlan) -> None:
+        """Write the rows of a batch plan to its sink."""
+        ...
+
+    def process(self, plan: QueryPlan) -> Mapping[str, Any]:
+        """Run a persistent query to the end of what is there; a summary."""
+        ...
+
+    def start(self, plan: QueryPlan) -> None:
+        """Start a persistent query."""
+        ...
+
+    def stop(self, query_id: str) -> None:
+        """Stop a persistent query, if it runs."""
+        ...
+
+    def wait(self) -> None:
+        """Return when a stop was asked or no query runs. Raises SqlError when one failed."""
+        ...
+
+    def configure(self, name: str, value: str | None) -> None:
+        """Set a property of Spark."""
+        ...
+
+
+class Topics(Protocol):
+    """Topics of the installation."""
+
+    def partitions(self) -> Mapping[str, int]:
+        """How many partitions each topic has."""
+        ...
+
+    def create(self, name: str, partitions: int, configs: Mapping[str, str]) -> None:
+        """Make a topic; -1 partitions: the service's default."""
+        ...
+
+    def delete(self, name: str) -> None:
+        """Delete a topic."""
+        ...
+
+
+class Screen(Protocol):
+    """Where results go."""
+
+    def table(self, title: str, columns: Sequence[str], rows: Sequence[Row]) -> None:
+        """A result that is complete."""
+        ...
+
+    def rows(self, columns: Sequence[str], rows: Sequence[Row]) -> None:
+        """Rows of a result that goes on."""
+        ...
+
+    def say(self, text: str) -> None:
+        """What has happened."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One statement, planned."""
+
+    action: Action
+    at: Position
+    source: str
+    name: str  # of the file; empty without
+
+
+def check(scripts: Sequence[tuple[str, str]]) -> list[Step]:
+    """Plan scripts, one after the other.
+
+    Args:
+        scripts: name and text of each.
+
+    Raises:
+        SqlError: the first thing that is wrong, shown in its script.
+    """
+    planner = Planner()
+    steps: list[Step] = []
+    for name, text in scripts:
+        try:
+            steps += [Step(planner.plan(each), each.at, text, name) for each in parse(text)]
+        except SqlError as error:
+            raise error.located(text, name) from None
+    return steps
+
+
+class Session:
+    """Runs planned statements."""
+
+    def __init__(self, engine: Engine, topics: Topics, screen: Screen, *, once: bool) -> None:
+        self._engine = engine
+        self._topics = topics
+        self._screen = screen
+        self._once = once
+        self._started = 0
+
+    def run(self, steps: Sequence[Step]) -> None:
+        """Run all, then wait for the queries that go on.
+
+        Raises:
+            SqlError: at the statement that failed. What ran before it stays.
+        """
+        for step in steps:
+            try:
+                self._run(step.action)
+            except SqlError as error:
+                error.at = error.at or step.at
+                raise error.located(step.source, step.name) from None
+            except KafkaError as error:
+                failed = SqlError(error.message, step.at, code=error.code)
+                raise failed.located(step.source, step.name) from None
+        if self._started:
+            self._engine.wait()
+
+    def _run(self, action: Action) -> None:
+        screen = self._screen
+        if isinstance(action, Declared):
+            self._declare(action)
+        elif isinstance(action, Started):
+            self._start(action)
+        elif isinstance(action, Selected):
+            self._select(action.plan)
+        elif isinstance(action, Inserted):
+            assert action.plan.sink is not None
+            self._ensure(action.plan.sink.topic)
+            self._engine.insert(action.plan)
+            screen.say(f"inserted {action.rows} into {action.plan.sink.topic.name}")
+        elif isinstance(action, Shown):
+            screen.table(action.title, action.columns, action.rows)
+        elif isinstance(action, ShownTopics):
+            found = sorted(self._topics.partitions().items())
+            screen.table("Topics", ("topic", "partitions"), found)
+        elif isinstance(action, Said):
+            screen.say(action.text)
+        elif isinstance(action, Terminated):
+            for query_id in action.query_ids:
+                self._engine.stop(query_id)
+            screen.say(f"terminated {', '.join(action.query_ids) or 'nothing'}")
+        elif isinstance(action, Dropped):
+            self._drop(action)
+        else:
+            assert isinstance(action, Configured)
+            self._engine.configure(action.name, action.value)
+            screen.say(f"{action.name} is {action.value if action.value is not None else 'unset'}")
+
+    def _declare(self, action: Declared) -> None:
+        topic = action.topic
+        if topic.name not in self._topics.partitions():
+            if topic.partitions is None:
+                raise SqlError(
+                    f"topic {topic.name} does not exist: WITH (PARTITIONS = n) makes it",
+                    code=ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+                )
+            self._ensure(topic)
+        self._screen.say(f"created {action.source.kind.lower()} {action.source.name}")
+
+    def _ensure(self, topic: Topic) -> None:
+        """Make a topic if it is not there."""
+        there = self._topics.partitions()
+        if topic.name not in there:
+            partitions = topic.partitions or there.get(topic.like, -1)
+            self._topics.create(topic.name, partitions, dict(topic.configs))
+
+    def _start(self, action: Started) -> None:
+        plan = action.plan
+        assert plan.sink is not None
+        if action.replaces:
+            self._engine.stop(action.replaces)
+        self._ensure(plan.sink.topic)
+        for note in plan.notes:
+            self._screen.say(f"{plan.query_id}: note: {note}")
+        if self._once:
+            summary = self._engine.process(plan)
+            told = ", ".join(f"{value} {name.replace('_', ' ')}" for name, value in summary.items() if value)
+            self._screen.say(f"{plan.query_id}: {told or 'nothing new'}")
+        else:
+            self._engine.start(plan)
+            self._started += 1
+            self._screen.say(f"started {plan.query_id}, writing to topic {plan.sink.topic.name}")
+
+    def _select(self, plan: QueryPlan) -> None:
+        names = [name for name, _ in plan.columns]
+        for note in plan.notes:
+            self._screen.say(f"note: {note}")
+        if plan.mode == "batch":
+            self._screen.table("", names, self._engine.rows(plan))
+            return
+        self._engine.changes(plan, lambda rows: self._screen.rows(names, rows), once=self._once)
+
+    def _drop(self, action: Dropped) -> None:
+        for query_id in action.stop:
+            self._engine.stop(query_id)
+        if action.delete_topic:
+            self._topics.delete(action.delete_topic)
+        self._screen.say(f"dropped {action.name}{' and its topic' if action.delete_topic else ''}")

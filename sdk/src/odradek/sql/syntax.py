@@ -1,0 +1,319 @@
+"""What a script says, as plain data: statements, queries and expressions, each with its place in the script.
+
+The names are those of ksqlDB's reference. Nothing here has been looked up or checked: names are as they were written.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TypeAlias
+
+from odradek.sql.position import Position
+
+
+@dataclass(frozen=True, slots=True)
+class Name:
+    """An identifier. Compared without regard to case, shown as it was written."""
+
+    text: str
+    at: Position = field(compare=False)
+
+    @property
+    def folded(self) -> str:
+        return self.text.upper()
+
+
+@dataclass(frozen=True, slots=True)
+class TypeName:
+    """VARCHAR, DECIMAL(10, 2), ARRAY<INT>, MAP<VARCHAR, INT>, STRUCT<a INT, b DATE>."""
+
+    name: str  # upper case
+    at: Position = field(compare=False)
+    numbers: tuple[int, ...] = ()
+    inner: tuple[TypeName, ...] = ()
+    fields: tuple[str, ...] = ()  # names of inner, of a STRUCT
+
+
+# --- expressions: equality disregards places, which is how GROUP BY expressions are found again in SELECT
+
+
+@dataclass(frozen=True, slots=True)
+class Literal:
+    """A number, a string, a truth value or NULL."""
+
+    kind: str  # number | string | boolean | null | date | timestamp
+    text: str
+    at: Position = field(compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class ColumnRef:
+    """`name` or `source.name`; the latter may turn out to be a struct's field."""
+
+    name: Name
+    source: Name | None
+    at: Position = field(compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """A function with its arguments; `star` is COUNT(*)."""
+
+    name: Name
+    arguments: tuple[Expression, ...]
+    at: Position = field(compare=False)
+    star: bool = False
+    distinct: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Operation:
+    """An operator: its words in Spark's spelling, around and between the operands.
+
+    unary: NOT, -, IS NULL, IS NOT NULL; binary: OR AND = <> < <= > >= + - * / % || LIKE; BETWEEN has three operands,
+    IN one and its list, CASE pairs of condition and value and at last the default, with `has_operand` before all.
+    """
+
+    operator: str
+    operands: tuple[Expression, ...]
+    at: Position = field(compare=False)
+    has_operand: bool = False  # CASE x WHEN ...
+    has_default: bool = False  # CASE ... ELSE ...
+
+
+@dataclass(frozen=True, slots=True)
+class Cast:
+    """CAST(operand AS type)."""
+
+    operand: Expression
+    type: TypeName
+    at: Position = field(compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Field:
+    """`operand->name`."""
+
+    operand: Expression
+    name: Name
+    at: Position = field(compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Subscript:
+    """`operand[index]`: of an array from 1, negative from its end; of a map by key."""
+
+    operand: Expression
+    index: Expression
+    at: Position = field(compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Construct:
+    """ARRAY[...], MAP(k := v, ...), STRUCT(name := value, ...)."""
+
+    kind: str  # ARRAY | MAP | STRUCT
+    keys: tuple[Expression | Name, ...]  # empty for ARRAY
+    values: tuple[Expression, ...]
+    at: Position = field(compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Lambda:
+    """`x => body` or `(x, y) => body`."""
+
+    parameters: tuple[Name, ...]
+    body: Expression
+    at: Position = field(compare=False)
+
+
+Expression: TypeAlias = "Literal | ColumnRef | Call | Operation | Cast | Field | Subscript | Construct | Lambda"
+
+
+# --- queries
+
+
+@dataclass(frozen=True, slots=True)
+class Duration:
+    """`30 SECONDS`."""
+
+    ms: int
+    at: Position = field(compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class SelectItem:
+    """`expression AS alias`, or a star: `*` or `source.*`."""
+
+    expression: Expression | None  # None: a star
+    alias: Name | None
+    source: Name | None  # of `source.*`
+    at: Position = field(compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class SourceRef:
+    """A stream or table in FROM or JOIN."""
+
+    name: Name
+    alias: Name | None
+
+
+@dataclass(frozen=True, slots=True)
+class Within:
+    """WITHIN before [, after] [GRACE PERIOD grace]."""
+
+    before: Duration
+    after: Duration
+    grace: Duration | None
+    at: Position = field(compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Join:
+    """One JOIN with its condition."""
+
+    kind: str  # INNER | LEFT | RIGHT | FULL
+    source: SourceRef
+    within: Within | None
+    condition: Expression
+    at: Position = field(compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Window:
+    """WINDOW TUMBLING (SIZE ...) and its like."""
+
+    kind: str  # TUMBLING | HOPPING | SESSION
+    size: Duration  # of a session: the gap that ends it
+    advance: Duration | None  # HOPPING only
+    retention: Duration | None
+    grace: Duration | None
+    at: Position = field(compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Query:
+    """SELECT ..."""
+
+    items: tuple[SelectItem, ...]
+    source: SourceRef
+    joins: tuple[Join, ...]
+    window: Window | None
+    where: Expression | None
+    group_by: tuple[Expression, ...]
+    partition_by: tuple[Expression, ...]
+    having: Expression | None
+    emit: str  # CHANGES | FINAL | "" : what is there now
+    limit: int | None
+    at: Position = field(compare=False)
+
+
+# --- statements
+
+
+@dataclass(frozen=True, slots=True)
+class ColumnDefinition:
+    """A column of CREATE: its role is KEY, PRIMARY KEY or none."""
+
+    name: Name
+    type: TypeName
+    role: str
+
+
+@dataclass(frozen=True, slots=True)
+class Property:
+    """One `NAME = value` of WITH."""
+
+    name: Name
+    value: str
+    at: Position = field(compare=False)  # of the value
+
+
+@dataclass(frozen=True, slots=True)
+class Create:
+    """CREATE STREAM | TABLE with columns, or AS SELECT."""
+
+    kind: str  # STREAM | TABLE
+    name: Name
+    or_replace: bool
+    if_not_exists: bool
+    columns: tuple[ColumnDefinition, ...] | None
+    properties: tuple[Property, ...]
+    query: Query | None
+    at: Position = field(compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class InsertSelect:
+    """INSERT INTO target SELECT ..."""
+
+    target: Name
+    query: Query
+    at: Position = field(compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class InsertValues:
+    """INSERT INTO target [(columns)] VALUES (...), (...)."""
+
+    target: Name
+    columns: tuple[Name, ...]
+    rows: tuple[tuple[Expression, ...], ...]
+    at: Position = field(compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Show:
+    """SHOW | LIST STREAMS | TABLES | TOPICS | QUERIES | PROPERTIES | FUNCTIONS."""
+
+    what: str
+    at: Position = field(compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Describe:
+    """DESCRIBE name [EXTENDED]."""
+
+    name: Name
+    at: Position = field(compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Explain:
+    """EXPLAIN of a statement, or of a running query by its id."""
+
+    statement: Create | InsertSelect | Query | None
+    query_id: Name | None
+    at: Position = field(compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Drop:
+    """DROP STREAM | TABLE [IF EXISTS] name [DELETE TOPIC]."""
+
+    kind: str
+    name: Name
+    if_exists: bool
+    delete_topic: bool
+    at: Position = field(compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Terminate:
+    """TERMINATE id | ALL."""
+
+    query_id: Name | None  # None: all
+    at: Position = field(compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Set:
+    """SET 'name' = 'value'; UNSET has no value."""
+
+    name: str
+    value: str | None
+    at: Position = field(compare=False)
+
+
+Statement: TypeAlias = Create | InsertSelect | InsertValues | Show | Describe | Explain | Drop | Terminate | Set | Query

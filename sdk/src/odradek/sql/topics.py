@@ -1,0 +1,47 @@
+"""The session's port to topics, over an admin client."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import TracebackType
+from typing import Self
+
+from odradek.client.admin_types import NewTopic
+from odradek.spark.writer import open_admin
+
+
+class OpenTopics:
+    """Topics of the store that source options name.
+
+    Args:
+        store: options of the source; those that say where the store is count.
+        bootstrap_servers: URL of the embedded service; None for the store itself, on AWS.
+    """
+
+    def __init__(self, store: Mapping[str, str], bootstrap_servers: str | None) -> None:
+        self._admin = open_admin(store, bootstrap_servers)
+
+    def partitions(self) -> Mapping[str, int]:
+        """How many partitions each topic has."""
+        described = self._admin.describe_topics(self._admin.list_topics())
+        return {name: each.partition_count for name, each in described.items()}
+
+    def create(self, name: str, partitions: int, configs: Mapping[str, str]) -> None:
+        """Make a topic; -1 partitions: the service's default."""
+        self._admin.create_topics([NewTopic(name, partitions, configs=dict(configs))])
+
+    def delete(self, name: str) -> None:
+        """Delete a topic."""
+        self._admin.delete_topics([name])
+
+    def close(self) -> None:
+        """Release connections."""
+        self._admin.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
