@@ -62,23 +62,19 @@ def _sends(where: Mapping[PartitionId, Mapping[bytes, int]], history: History) -
 def _poll(poll: Poll, log: TrueLog) -> Iterator[str]:
     who = f"{poll.consumer} of {poll.partition}"
     expected = 0
-    resets = sorted(poll.resets)
     for offset, name in poll.records:
         if offset >= len(log.records) or log.records[offset].identity != name:
             true = log.records[offset].identity if offset < len(log.records) else None
             yield f"inconsistent offsets: {who} read {name!r} at {offset}, the log has {true!r}"
             return
-        while resets and resets[0][0] <= expected:
-            expected = max(expected, resets.pop(0)[1])
         if offset < expected:
             yield f"non-monotonic poll: {who} read {offset} where {expected} comes next"
         for skipped in log.records[expected:offset]:
-            if not log.was_compacted or log.must_survive(skipped):
+            was_sent_past = any(start <= skipped.offset < end for start, end in poll.resets)
+            if not was_sent_past and (not log.was_compacted or log.must_survive(skipped)):
                 yield f"skipped poll: {who} read {offset} and not {skipped.offset}"
                 break
         expected = offset + 1
-    while resets and resets[0][0] <= expected:
-        expected = max(expected, resets.pop(0)[1])
     if poll.finished and not log.is_gone:
         unseen = [record.offset for record in log.records[expected:] if log.must_survive(record)]
         if unseen:
