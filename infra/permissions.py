@@ -5,6 +5,7 @@ A role names its tables, its prefixes and its actions; nothing is granted "to be
     produce      appends: WAL objects and items, heads, index and producer rows; reads topics; takes batches into
                  transactions: pending items, the row of a transactional id
     fetch        reads only
+                 (these two and the next two read the ACLs as well)
     coordinator  groups; hands out producer ids (one row of the catalog); reads topics; commits transactions: heads and
                  what they spill, pending items, rows of transactional ids
     admin        topics, and the heads of their partitions (DeleteRecords too); deletes no object: maintenance does
@@ -26,7 +27,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 
-from odradek.format.item_keys import BATCHES_PK, BROKERS_PK, COUNTERS_PK, TRANSACTIONAL_IDS_PK, USERS_PK
+from odradek.format.item_keys import ACLS_PK, BATCHES_PK, BROKERS_PK, COUNTERS_PK, TRANSACTIONAL_IDS_PK, USERS_PK
 from odradek.functions.environment import MAINTENANCE
 from odradek.protocol.api import FunctionName
 
@@ -75,6 +76,7 @@ class Permissions:
 
 _READ_LOG = TableGrant(TableName.LOG, (GET, GET_MANY, QUERY))
 _READ_TOPICS = TableGrant(TableName.CATALOG, (GET, QUERY))
+_READ_ACLS = TableGrant(TableName.CATALOG, (QUERY,), partition_keys=(ACLS_PK,))
 _APPEND_LOG = TableGrant(TableName.LOG, (GET, QUERY, PUT, UPDATE))
 _OPEN_TRANSACTIONS = TableGrant(TableName.CATALOG, (PUT,), partition_keys=(TRANSACTIONAL_IDS_PK,))
 # Pending items, heads and what they spill; in one transaction with leases and a row of the catalog.
@@ -86,10 +88,10 @@ _UPLOAD_WAL = ObjectGrant((WAL_PREFIX,), ("s3:PutObject",))
 
 PERMISSIONS: Mapping[str, Permissions] = {
     FunctionName.PRODUCE.value: Permissions(
-        (_APPEND_LOG, TableGrant(TableName.CATALOG, (GET,)), _OPEN_TRANSACTIONS), (_UPLOAD_WAL,)
+        (_APPEND_LOG, TableGrant(TableName.CATALOG, (GET,)), _READ_ACLS, _OPEN_TRANSACTIONS), (_UPLOAD_WAL,)
     ),
     FunctionName.FETCH.value: Permissions(
-        (_READ_LOG, TableGrant(TableName.CATALOG, (GET,))), (_READ_OBJECTS,), may_list=True
+        (_READ_LOG, TableGrant(TableName.CATALOG, (GET,)), _READ_ACLS), (_READ_OBJECTS,), may_list=True
     ),
     FunctionName.COORDINATOR.value: Permissions(
         (
@@ -103,7 +105,7 @@ PERMISSIONS: Mapping[str, Permissions] = {
     FunctionName.ADMIN.value: Permissions(
         (
             TableGrant(TableName.CATALOG, (GET, PUT, UPDATE, DELETE, CHECK)),
-            TableGrant(TableName.CATALOG, (QUERY,), partition_keys=(BROKERS_PK, USERS_PK)),
+            TableGrant(TableName.CATALOG, (QUERY,), partition_keys=(ACLS_PK, BROKERS_PK, USERS_PK)),
             TableGrant(TableName.LOG, (GET, PUT, UPDATE, DELETE)),
         )
     ),

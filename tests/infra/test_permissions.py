@@ -16,6 +16,7 @@ from odradek.engine.maintenance import MaintenanceReport
 from odradek.errors import ErrorCode
 from odradek.format.object_keys import segment_key
 from odradek.functions.environment import MAINTENANCE
+from odradek.model.acl import AclBinding, AclFilter, AclOperation, AclPermission, PatternType, ResourceType
 from odradek.model.classic_group import ClassicIdentity, ClassicJoin, ClassicLeave, ClassicSync
 from odradek.model.group import JOIN_EPOCH, LEAVE_EPOCH, GroupHeartbeat
 from odradek.model.log import (
@@ -146,6 +147,7 @@ async def work(world: World) -> None:
     await admin.topics.alter_configs("flights", set={"retention.ms": "600000"})
     await admin.topics.resolve("flights")
     await users_and_classic_groups(admin, coordinator)
+    await acls(admin, (producer, fetcher, coordinator))
 
     ids = [(await coordinator.producer_ids.init()).producer_id for _ in range(3)]
     for producer_id in ids:
@@ -211,6 +213,16 @@ async def work(world: World) -> None:
     await admin.topics.delete("flights")
     report = await world.engine(MAINTENANCE).maintenance.run()
     assert report.done["topics_removed"] == report.done["objects_removed"] == 1
+
+
+async def acls(admin: Engine, others: Sequence[Engine]) -> None:
+    rule = AclBinding(
+        ResourceType.TOPIC, "f", PatternType.PREFIXED, "User:ada", "*", AclOperation.READ, AclPermission.ALLOW
+    )
+    await admin.acls.create(rule)
+    for engine in others:
+        assert (await engine.acls.current()).acls == (rule,)
+    assert await admin.acls.delete(AclFilter()) == [rule]
 
 
 async def users_and_classic_groups(admin: Engine, coordinator: Engine) -> None:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 from uuid import UUID
 
+from odradek.engine.acl_decisions import AclSet
 from odradek.engine.leader_view import LeaderView
 from odradek.engine.quotas import Quotas
 from odradek.errors import ErrorCode, KafkaError
@@ -224,6 +225,13 @@ class FakeGroups:
         return [GroupListing("known", "Stable")]
 
 
+class FakeAcls:
+    """No rules: everybody may do everything."""
+
+    async def current(self) -> AclSet:
+        return AclSet()
+
+
 @dataclass
 class FakeEngine:
     """Notes every call; raises `failure` in each if one is given."""
@@ -240,6 +248,7 @@ class FakeEngine:
         self.offsets = FakeOffsets(self)
         self.groups = FakeGroups(self)
         self.users = FakeUsers(self)
+        self.acls = FakeAcls()
         self.quotas = Quotas(ManualClock(), self.settings)
         self.classic_groups = FakeClassicGroups(self)
 

@@ -37,6 +37,7 @@ TOPICS_PER_REQUEST_MAX = 1_000
 HEADERS_PER_RECORD_MAX = 10_000
 DECOMPRESSED_BATCH_BYTES_MAX = 256 * 1024 * 1024  # a decompression bomb is refused by this
 REQUEST_BATCHES_PER_PARTITION_MAX = 1_000  # clients send one; each is an entry of the head's tail until it is spilled
+ACLS_MAX = 5_000  # rules of a cluster: every process keeps them all
 SPILL_ENTRIES_MAX = 250  # entries that one index row takes from a head
 PRODUCERS_IN_HEAD_MAX = 500
 TRANSACTION_PLACES_MAX = TABLE_TRANSACTION_ITEMS_MAX - 1  # partitions and offsets of a transaction; one item is its row

@@ -8,6 +8,7 @@ from typing import Any
 
 from odradek.dispatcher.context import Answer, Call
 from odradek.errors import ErrorCode, KafkaError
+from odradek.model.acl import CLUSTER, AclOperation, ResourceType
 from odradek.model.topic import ConfigEntry, Topic
 
 # Kafka's ConfigResource.Type, ConfigSource, ConfigType and AlterConfigOp.OpType.
@@ -22,6 +23,7 @@ async def handle_describe_configs(call: Call) -> Answer:
     for resource in call.message.resources:
         result = {"resource_type": resource.resource_type, "resource_name": resource.resource_name}
         try:
+            _require(call, AclOperation.DESCRIBE_CONFIGS, resource)
             entries = await _entries(call, resource)
         except KafkaError as error:
             result |= {"error_code": error.code, "error_message": error.message}
@@ -133,6 +135,7 @@ async def _alter_each(call: Call, alter: Any) -> Answer:
     }.items():
         result = {"resource_type": resource_type, "resource_name": name}
         try:
+            _require(call, AclOperation.ALTER_CONFIGS, resource)
             if counts[resource_type, name] > 1 or len({c.name for c in resource.configs}) < len(resource.configs):
                 raise KafkaError(ErrorCode.INVALID_REQUEST, f"{name!r} or one of its values is named twice")
             if resource_type != TOPIC:
@@ -142,6 +145,13 @@ async def _alter_each(call: Call, alter: Any) -> Answer:
             result |= {"error_code": error.code, "error_message": error.message}
         results.append(result)
     return {"responses": results}
+
+
+def _require(call: Call, operation: AclOperation, resource: Any) -> None:
+    if resource.resource_type == TOPIC:
+        call.access.require(operation, ResourceType.TOPIC, resource.resource_name)
+    else:
+        call.access.require(operation, *CLUSTER)
 
 
 def _required(config: Any) -> str:

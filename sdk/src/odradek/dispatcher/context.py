@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
+from odradek.dispatcher.access import Access
 from odradek.errors import ErrorCode, OdradekError
 from odradek.model.cluster import Cluster
 from odradek.model.log import Buffer
@@ -38,6 +39,7 @@ class Call:
     context: RequestContext
     engine: Engine
     cluster: Cluster
+    access: Access
     takes_uploads: bool = False  # whether clients may commit what they stored in the object store themselves
 
     @property

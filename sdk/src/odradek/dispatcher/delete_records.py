@@ -7,6 +7,7 @@ from collections.abc import Callable
 
 from odradek.dispatcher.context import Answer, Call
 from odradek.errors import ErrorCode
+from odradek.model.acl import AclOperation
 from odradek.model.log import DeleteRecordsPartition, DeleteRecordsResult
 from odradek.model.topic_partition import TopicPartition
 
@@ -19,7 +20,14 @@ async def handle_delete_records(call: Call) -> Answer:
         for asked in topic.partitions
         if counts[TopicPartition(topic.name, asked.partition_index)] == 1
     ]
-    results = {TopicPartition(r.topic, r.partition): r for r in await call.engine.delete_records(questions)}
+    answers = await call.access.ask(
+        AclOperation.DELETE,
+        questions,
+        lambda question: question.topic,
+        call.engine.delete_records,
+        lambda question, code: DeleteRecordsResult(question.topic, question.partition, code),
+    )
+    results = {TopicPartition(r.topic, r.partition): r for r in answers}
 
     def result_of(topic: str, partition: int) -> DeleteRecordsResult:
         repeated = DeleteRecordsResult(topic, partition, ErrorCode.INVALID_REQUEST)

@@ -3,6 +3,7 @@
     header   malformed -> BadFrame 400     nobody's API -> BadFrame 404     another function's -> BadFrame 421
     version  not spoken -> BadFrame 400, but ApiVersions is answered in version 0 (KIP-511)
     body     malformed or trailing bytes -> BadFrame 400
+    rights   one lacks for the request as a whole (authorization.py) -> refused by the API's own error code
     handler  KafkaError -> its code in the API's own response; anything else -> logged, UNKNOWN_SERVER_ERROR there
 
 So a caller meets BadFrame and nothing else. Nothing is kept between requests.
@@ -11,12 +12,16 @@ So a caller meets BadFrame and nothing else. Nothing is kept between requests.
 from __future__ import annotations
 
 import logging
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from odradek.dispatcher.access import Access
 from odradek.dispatcher.answer import build
 from odradek.dispatcher.api_versions import unsupported_api_versions
+from odradek.dispatcher.authorization import FREE, require
 from odradek.dispatcher.context import Answer, BadFrame, Call, RequestContext
 from odradek.dispatcher.registry import HANDLERS
+from odradek.engine.acl_decisions import AclSet
 from odradek.errors import ErrorCode, FormatError, KafkaError
 from odradek.model.cluster import Cluster
 from odradek.model.log import Buffer
@@ -36,6 +41,13 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
+_NOTHING_ALLOWED = AclSet(allow_everyone_if_empty=False)  # until the rules have been read
+_RULES_UNREAD = {
+    ApiKey.PRODUCE: ErrorCode.NOT_ENOUGH_REPLICAS,
+    ApiKey.FETCH: ErrorCode.KAFKA_STORAGE_ERROR,
+    ApiKey.LIST_OFFSETS: ErrorCode.KAFKA_STORAGE_ERROR,
+    ApiKey.OFFSET_FOR_LEADER_EPOCH: ErrorCode.KAFKA_STORAGE_ERROR,
+}
 _UNEXPECTED = "the server failed unexpectedly and logged why; the request may have taken effect"
 
 
@@ -73,7 +85,9 @@ class Dispatcher:
                 ErrorCode.UNSUPPORTED_VERSION,
                 f"{api_key.name} is spoken in versions {low} to {high}, not {header.api_version}",
             )
-        call = Call(_request(frame, header), context, self._engine, self._cluster, self._takes_uploads)
+        request = _request(frame, header)
+        unasked = Access(_NOTHING_ALLOWED, context.principal, context.client_host)
+        call = Call(request, context, self._engine, self._cluster, unasked, self._takes_uploads)
         return await _answer(call)
 
 
@@ -107,6 +121,9 @@ def _request(frame: Buffer, header: RequestHeader) -> Request:
 async def _answer(call: Call) -> list[Buffer] | None:
     handler = HANDLERS[call.request.api_key]
     try:
+        if call.request.api_key not in FREE:
+            call = replace(call, access=await _access(call))
+            require(call)
         return _encode(call, await handler.handle(call))
     except KafkaError as error:
         code, message = error.code, error.message
@@ -114,6 +131,15 @@ async def _answer(call: Call) -> list[Buffer] | None:
         logger.exception("%s version %d failed", call.request.api_key.name, call.api_version)
         code, message = ErrorCode.UNKNOWN_SERVER_ERROR, _UNEXPECTED
     return _encode(call, handler.refuse(call, code, message))
+
+
+async def _access(call: Call) -> Access:
+    """What the caller may do. Raises KafkaError with a code that the API's clients take for "try again"."""
+    try:
+        acls = await call.engine.acls.current()
+    except KafkaError as error:
+        raise KafkaError(_RULES_UNREAD.get(call.request.api_key, error.code), error.message) from error
+    return Access(acls, call.context.principal, call.context.client_host)
 
 
 def _encode(call: Call, answer: Answer) -> list[Buffer] | None:

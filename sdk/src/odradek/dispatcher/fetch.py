@@ -15,6 +15,7 @@ from odradek.dispatcher.answer import to_ms
 from odradek.dispatcher.context import Answer, Call
 from odradek.dispatcher.produce import NIL, STORE_BUSY_PAUSE_MS
 from odradek.errors import ErrorCode
+from odradek.model.acl import AclOperation
 from odradek.model.log import FetchPartition, FetchResult
 from odradek.protocol.fetch_response import TOPIC_ID_FROM, encode_fetch_response
 
@@ -47,11 +48,18 @@ async def handle_fetch(call: Call) -> Answer:
         for name, topic_id, topic in _topics(call)
         for asked in topic.partitions
     ]
-    results = await call.engine.fetch(
+    names = await call.access.names_of(call.engine.topics, (each.topic_id for each in partitions))
+    results = await call.access.ask(
+        AclOperation.READ,
         partitions,
-        max_wait_ms=max(0, min(to_ms(message.max_wait), call.engine.settings.request_timeout_ms)),
-        min_bytes=max(0, message.min_bytes),
-        max_bytes=max(0, min(message.max_bytes, call.context.max_response_bytes - _overhead_bytes(call))),
+        lambda each: each.topic if each.topic_id is None else names.get(each.topic_id),
+        lambda allowed: call.engine.fetch(
+            allowed,
+            max_wait_ms=max(0, min(to_ms(message.max_wait), call.engine.settings.request_timeout_ms)),
+            min_bytes=max(0, message.min_bytes),
+            max_bytes=max(0, min(message.max_bytes, call.context.max_response_bytes - _overhead_bytes(call))),
+        ),
+        lambda each, code: FetchResult(each.topic, each.partition, code, topic_id=each.topic_id),
     )
     size_bytes = sum(result.size_bytes for result in results)
     pause_ms = call.engine.quotas.fetched(call.context.principal, call.request.client_id, size_bytes)

@@ -14,6 +14,7 @@ from uuid import UUID
 from odradek.dispatcher.answer import to_ms
 from odradek.dispatcher.context import Answer, Call
 from odradek.errors import ErrorCode
+from odradek.model.acl import AclOperation
 from odradek.model.classic_group import ClassicGroup
 from odradek.model.group import GroupDescription, GroupHeartbeat, MemberDescription
 
@@ -72,8 +73,25 @@ async def handle_list_groups(call: Call) -> Answer:
                 "group_type": group.group_type,
             }
             for group in await call.engine.groups.list(states=states, types=types)
+            if call.access.may_cluster(AclOperation.DESCRIBE) or _may_describe(call, group.group_id)
         ]
     }
+
+
+def _may_describe(call: Call, group_id: str) -> bool:
+    return call.access.may_group(AclOperation.DESCRIBE, group_id)
+
+
+async def _describe(call: Call, group_ids: Sequence[str]) -> list[GroupDescription]:
+    """The groups in the order of their ids; of one that may not be described, nothing but that."""
+    allowed = [group_id for group_id in group_ids if _may_describe(call, group_id)]
+    found = iter(await call.engine.groups.describe(allowed) if allowed else ())
+    return [
+        next(found)
+        if _may_describe(call, group_id)
+        else GroupDescription(group_id, ErrorCode.GROUP_AUTHORIZATION_FAILED, "the group may not be described")
+        for group_id in group_ids
+    ]
 
 
 def refuse_list_groups(call: Call, code: ErrorCode, message: str) -> Answer:
@@ -82,7 +100,8 @@ def refuse_list_groups(call: Call, code: ErrorCode, message: str) -> Answer:
 
 async def handle_consumer_group_describe(call: Call) -> Answer:
     names = _TopicNames(call)
-    groups = [_of_the_consumer_protocol(group) for group in await call.engine.groups.describe(call.message.group_ids)]
+    groups = [_of_the_consumer_protocol(group) for group in await _describe(call, call.message.group_ids)]
+    groups = [await _without_hidden_topics(call, group, names) for group in groups]
     return {
         "groups": [
             {
@@ -106,6 +125,20 @@ def _of_the_consumer_protocol(group: GroupDescription) -> GroupDescription:
     return GroupDescription(
         group.group_id, ErrorCode.GROUP_ID_NOT_FOUND, f"group {group.group_id!r} is classic: use DescribeGroups"
     )
+
+
+async def _without_hidden_topics(call: Call, group: GroupDescription, names: _TopicNames) -> GroupDescription:
+    """The group, or a refusal where it would tell of topics that the caller may not describe."""
+    if not call.access.is_bound:
+        return group
+    seen = {name for member in group.members for name in member.subscribed_topic_names or ()}
+    for member in group.members:
+        for assignment in (member.assignment, member.target_assignment):
+            seen.update([await names.of(topic_id) for topic_id in assignment])
+    if all(call.access.may_topic(AclOperation.DESCRIBE, name) for name in seen if name):
+        return group
+    message = "the group uses topics that the caller may not describe"
+    return GroupDescription(group.group_id, ErrorCode.TOPIC_AUTHORIZATION_FAILED, message)
 
 
 def refuse_consumer_group_describe(call: Call, code: ErrorCode, message: str) -> Answer:
@@ -143,7 +176,7 @@ async def _assignment(assignment: _Assignment, names: _TopicNames) -> dict[str, 
 
 async def handle_describe_groups(call: Call) -> Answer:
     names = _TopicNames(call)
-    groups = await call.engine.groups.describe(call.message.groups)
+    groups = await _describe(call, call.message.groups)
     return {"groups": [await _classic(call, group, names) for group in groups]}
 
 
@@ -211,7 +244,10 @@ async def _classic_assignment(assignment: _Assignment, names: _TopicNames) -> by
 
 
 async def handle_delete_groups(call: Call) -> Answer:
-    results = await call.engine.groups.delete(call.message.groups_names)
+    asked = call.message.groups_names
+    allowed = [group_id for group_id in asked if call.access.may_group(AclOperation.DELETE, group_id)]
+    results = list(await call.engine.groups.delete(allowed)) if allowed else []
+    results += [(group_id, ErrorCode.GROUP_AUTHORIZATION_FAILED) for group_id in asked if group_id not in allowed]
     return {"results": [{"group_id": group_id, "error_code": error} for group_id, error in results]}
 
 

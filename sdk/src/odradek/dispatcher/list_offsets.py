@@ -8,6 +8,7 @@ from typing import Any
 
 from odradek.dispatcher.context import Answer, Call
 from odradek.errors import ErrorCode
+from odradek.model.acl import AclOperation
 from odradek.model.log import ListOffsetsPartition, ListOffsetsResult
 from odradek.model.topic_partition import TopicPartition
 
@@ -22,7 +23,14 @@ async def handle_list_offsets(call: Call) -> Answer:
         for asked in topic.partitions
         if counts[TopicPartition(topic.name, asked.partition_index)] == 1
     ]
-    results = {TopicPartition(r.topic, r.partition): r for r in await call.engine.list_offsets(questions)}
+    answers = await call.access.ask(
+        AclOperation.DESCRIBE,
+        questions,
+        lambda question: question.topic,
+        call.engine.list_offsets,
+        lambda question, code: ListOffsetsResult(question.topic, question.partition, code),
+    )
+    results = {TopicPartition(r.topic, r.partition): r for r in answers}
 
     def result_of(topic: str, partition: int) -> ListOffsetsResult:
         repeated = ListOffsetsResult(topic, partition, ErrorCode.INVALID_REQUEST)

@@ -11,6 +11,7 @@ from typing import Any
 from odradek.dispatcher.context import Answer, Call
 from odradek.engine.leader_view import LeaderView
 from odradek.errors import ErrorCode, KafkaError
+from odradek.model.acl import AclOperation
 from odradek.model.cluster import FLEET_BROKER_ID, Broker, Cluster
 from odradek.model.topic import Topic
 from odradek.model.topic_partition import PartitionId
@@ -21,7 +22,9 @@ _BROKERS_ENDPOINT = 1
 async def handle_metadata(call: Call) -> Answer:
     asked = call.message.topics
     if asked is None or (call.api_version == 0 and not asked):  # version 0 has no null: empty means all
-        found: list[Topic | dict[str, Any]] = list(await call.engine.topics.list())
+        found: list[Topic | dict[str, Any]] = [
+            topic for topic in await call.engine.topics.list() if _may_describe(call, topic.name)
+        ]
     else:
         found = [await _asked(call, topic) for topic in asked]
     view = await call.engine.leader_view([each for each in found if isinstance(each, Topic)])
@@ -59,15 +62,23 @@ def refuse_describe_cluster(call: Call, code: ErrorCode, message: str) -> Answer
 
 
 async def _asked(call: Call, asked: Any) -> Topic | dict[str, Any]:
-    """One topic by name or id, or its own error."""
+    """One topic by name or id, or its own error; of one that may not be described not even whether it is there."""
     topic_id = getattr(asked, "topic_id", None)
+    if asked.name is not None and topic_id is None and not _may_describe(call, asked.name):
+        return {"error_code": ErrorCode.TOPIC_AUTHORIZATION_FAILED, "name": asked.name}
     try:
         topic = await call.engine.topics.resolve(asked.name or "", topic_id)
     except KafkaError as error:
         if error.code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION and _may_create(call):
             return await _created(call, asked.name)
         return {"error_code": error.code, "name": asked.name, "topic_id": topic_id}
+    if not _may_describe(call, topic.name):
+        return {"error_code": ErrorCode.UNKNOWN_TOPIC_ID, "name": asked.name, "topic_id": topic_id}
     return topic
+
+
+def _may_describe(call: Call, name: str) -> bool:
+    return call.access.may_topic(AclOperation.DESCRIBE, name)
 
 
 def _may_create(call: Call) -> bool:
@@ -75,6 +86,9 @@ def _may_create(call: Call) -> bool:
 
 
 async def _created(call: Call, name: str) -> Topic | dict[str, Any]:
+    create = AclOperation.CREATE
+    if not call.access.may_cluster(create) and not call.access.may_topic(create, name):
+        return {"error_code": ErrorCode.TOPIC_AUTHORIZATION_FAILED, "name": name}
     try:
         return await call.engine.topics.create(name)
     except KafkaError as error:

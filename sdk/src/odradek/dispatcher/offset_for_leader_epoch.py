@@ -7,11 +7,19 @@ from typing import Any
 
 from odradek.dispatcher.context import Answer, Call
 from odradek.errors import ErrorCode
+from odradek.model.acl import AclOperation
 from odradek.model.log import EpochEndPartition, EpochEndResult
 
 
 async def handle_offset_for_leader_epoch(call: Call) -> Answer:
-    return _answer(call, iter(await call.engine.epoch_end_offsets(list(_questions(call)))))
+    results = await call.access.ask(
+        AclOperation.DESCRIBE,
+        list(_questions(call)),
+        lambda question: question.topic,
+        call.engine.epoch_end_offsets,
+        lambda question, code: EpochEndResult(question.topic, question.partition, error=code),
+    )
+    return _answer(call, iter(results))
 
 
 def refuse_offset_for_leader_epoch(call: Call, code: ErrorCode, message: str) -> Answer:

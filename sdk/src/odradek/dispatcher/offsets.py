@@ -8,6 +8,7 @@ from uuid import UUID
 
 from odradek.dispatcher.context import Answer, Call
 from odradek.errors import ErrorCode, KafkaError
+from odradek.model.acl import AclOperation, ResourceType
 from odradek.model.group import OffsetFetchResult
 from odradek.model.topic_partition import OffsetAndMetadata, TopicPartition
 
@@ -24,15 +25,19 @@ async def handle_offset_commit(call: Call) -> Answer:
             given.committed_offset, getattr(given, "committed_leader_epoch", -1), given.committed_metadata or ""
         )
         for name, topic in zip(names, message.topics, strict=True)
-        if name is not None
+        if name is not None and call.access.may_topic(AclOperation.READ, name)
         for given in topic.partitions
     }
-    results = await call.engine.offsets.commit(
-        message.group_id,
-        offsets,
-        member_id=message.member_id,
-        member_epoch=message.generation_id_or_member_epoch,
-        instance_id=getattr(message, "group_instance_id", None),
+    results = (
+        await call.engine.offsets.commit(
+            message.group_id,
+            offsets,
+            member_id=message.member_id,
+            member_epoch=message.generation_id_or_member_epoch,
+            instance_id=getattr(message, "group_instance_id", None),
+        )
+        if offsets or not call.access.is_bound
+        else []
     )
     errors: dict[TopicPartition, ErrorCode] = {result.partition: result.error for result in results}
     name_of = {id(topic): name for name, topic in zip(names, message.topics, strict=True)}
@@ -41,6 +46,8 @@ async def handle_offset_commit(call: Call) -> Answer:
         name: str | None = name_of[id(topic)]
         if name is None:
             return ErrorCode.UNKNOWN_TOPIC_ID
+        if not call.access.may_topic(AclOperation.READ, name):
+            return ErrorCode.TOPIC_AUTHORIZATION_FAILED
         return errors.get(TopicPartition(name, partition), ErrorCode.UNKNOWN_SERVER_ERROR)
 
     return _commit_answer(call, error_of)
@@ -94,9 +101,10 @@ async def handle_offset_delete(call: Call) -> Answer:
     partitions = [
         TopicPartition(topic.name, given.partition_index) for topic in message.topics for given in topic.partitions
     ]
-    codes = {
-        result.partition: result.error for result in await call.engine.offsets.delete(message.group_id, partitions)
-    }
+    allowed = [each for each in partitions if call.access.may_topic(AclOperation.READ, each.topic)]
+    deleted = await call.engine.offsets.delete(message.group_id, allowed) if allowed or not partitions else ()
+    codes = dict.fromkeys(partitions, ErrorCode.TOPIC_AUTHORIZATION_FAILED)
+    codes |= {result.partition: result.error for result in deleted}
     return {
         "topics": [
             {
@@ -121,6 +129,7 @@ def refuse_offset_delete(call: Call, code: ErrorCode, message: str) -> Answer:
 async def _fetch_group(call: Call, group: Any) -> dict[str, Any]:
     """The offsets of one group; its failure is its own from version 8 on."""
     unknown = []
+    denied: list[OffsetFetchResult] = []
     asked: list[TopicPartition] | None = None
     if group.topics is not None:
         asked = []
@@ -128,9 +137,14 @@ async def _fetch_group(call: Call, group: Any) -> dict[str, Any]:
             name = await _name(call, topic)
             if name is None:
                 unknown.append(topic)
+                continue
+            places = [TopicPartition(name, index) for index in topic.partition_indexes]
+            if call.access.may_topic(AclOperation.DESCRIBE, name):
+                asked += places
             else:
-                asked += [TopicPartition(name, index) for index in topic.partition_indexes]
+                denied += [OffsetFetchResult(each, None, ErrorCode.TOPIC_AUTHORIZATION_FAILED) for each in places]
     try:
+        call.access.require(AclOperation.DESCRIBE, ResourceType.GROUP, group.group_id)
         results = await call.engine.offsets.fetch(
             group.group_id,
             asked,
@@ -150,7 +164,10 @@ async def _fetch_group(call: Call, group: Any) -> dict[str, Any]:
         }
         for topic in unknown
     ]
-    topics += await _by_topic(call, results, {t.name: t for t in group.topics or () if hasattr(t, "name")})
+    described = [each for each in results if call.access.may_topic(AclOperation.DESCRIBE, each.partition.topic)]
+    topics += await _by_topic(
+        call, [*described, *denied], {t.name: t for t in group.topics or () if hasattr(t, "name")}
+    )
     return {"group_id": group.group_id, "topics": topics}
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 from uuid import UUID
@@ -10,6 +10,7 @@ from uuid import UUID
 from odradek.dispatcher.context import Answer, Call
 from odradek.dispatcher.transactions import produce_error
 from odradek.errors import ErrorCode
+from odradek.model.acl import AclOperation
 from odradek.model.log import Buffer, ProducePartition, ProduceResult
 from odradek.protocol.conditional_produce import NONE
 from odradek.protocol.encode import NodeEndpoint
@@ -33,14 +34,18 @@ async def handle_produce(call: Call) -> Answer:
         for data in topic.partition_data
     ]
     if message.transactional_id is None:
-        results = await call.engine.produce(partitions)
+        results = await _permitted(call, partitions, call.engine.produce)
     elif any(partition.expected_offset is not None for partition in partitions):
         return refuse_produce(call, ErrorCode.INVALID_REQUEST, "a transaction cannot expect offsets: nobody knows them")
     else:
-        taken = await call.engine.produce(
+        taken = await _permitted(
+            call,
             partitions,
-            transactional_id=message.transactional_id,
-            announces=call.api_version >= _ANNOUNCES_FROM,
+            lambda allowed: call.engine.produce(
+                allowed,
+                transactional_id=message.transactional_id,
+                announces=call.api_version >= _ANNOUNCES_FROM,
+            ),
         )
         results = [replace(result, error=produce_error(result.error)) for result in taken]
     size_bytes = sum(len(partition.records) for partition in partitions)
@@ -49,6 +54,22 @@ async def handle_produce(call: Call) -> Answer:
         pause_ms = max(pause_ms, STORE_BUSY_PAUSE_MS)
     left = iter(results)
     return _answer(call, lambda name, topic_id, data: next(left), pause_ms, await _leaders(call, results))
+
+
+async def _permitted(
+    call: Call,
+    partitions: Sequence[ProducePartition],
+    produce: Callable[[Sequence[ProducePartition]], Awaitable[Sequence[ProduceResult]]],
+) -> Sequence[ProduceResult]:
+    """Produce to the topics that the caller may write to."""
+    names = await call.access.names_of(call.engine.topics, (each.topic_id for each in partitions))
+    return await call.access.ask(
+        AclOperation.WRITE,
+        partitions,
+        lambda each: each.topic if each.topic_id is None else names.get(each.topic_id),
+        produce,
+        lambda each, code: ProduceResult(each.topic, each.partition, code, topic_id=each.topic_id),
+    )
 
 
 async def _leaders(call: Call, results: Sequence[ProduceResult]) -> list[NodeEndpoint]:

@@ -5,12 +5,15 @@ from __future__ import annotations
 from odradek.dispatcher.answer import to_ms
 from odradek.dispatcher.context import Answer, Call
 from odradek.errors import ErrorCode, KafkaError
+from odradek.model.acl import CLUSTER, AclOperation, ResourceType
 
 _FENCED_FROM = 4  # PRODUCER_FENCED is known (KIP-588)
 
 
 async def handle_init_producer_id(call: Call) -> Answer:
     message = call.message
+    if message.transactional_id is None and not call.access.may_any(AclOperation.WRITE, ResourceType.TOPIC):
+        call.access.require(AclOperation.IDEMPOTENT_WRITE, *CLUSTER)
     kept = {
         "producer_id": getattr(message, "producer_id", -1),
         "producer_epoch": getattr(message, "producer_epoch", -1),

@@ -10,6 +10,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 
 from odradek.dispatcher import (
+    acls,
     api_versions,
     classic_groups,
     configs,
@@ -70,6 +71,9 @@ HANDLERS: Mapping[ApiKey, Handler] = {
     ApiKey.ADD_OFFSETS_TO_TXN: Handler(transactions.handle_add_offsets_to_txn, transactions.refuse_add_offsets_to_txn),
     ApiKey.END_TXN: Handler(transactions.handle_end_txn, transactions.refuse_end_txn),
     ApiKey.TXN_OFFSET_COMMIT: Handler(transactions.handle_txn_offset_commit, transactions.refuse_txn_offset_commit),
+    ApiKey.DESCRIBE_ACLS: Handler(acls.handle_describe_acls, acls.refuse_describe_acls),
+    ApiKey.CREATE_ACLS: Handler(acls.handle_create_acls, acls.refuse_create_acls),
+    ApiKey.DELETE_ACLS: Handler(acls.handle_delete_acls, acls.refuse_delete_acls),
     ApiKey.DESCRIBE_CONFIGS: Handler(configs.handle_describe_configs, configs.refuse_describe_configs),
     ApiKey.ALTER_CONFIGS: Handler(configs.handle_alter_configs, configs.refuse_alter_configs),
     ApiKey.SASL_AUTHENTICATE: Handler(sasl.handle_sasl_authenticate, sasl.refuse_sasl_authenticate),

@@ -14,6 +14,7 @@ from typing import Any
 from odradek.dispatcher.configs import describe_entry
 from odradek.dispatcher.context import Answer, Call
 from odradek.errors import ErrorCode, KafkaError
+from odradek.model.acl import AclOperation, ResourceType
 from odradek.model.topic import Topic
 
 _REPLICATION_FACTOR = 1
@@ -25,6 +26,8 @@ async def handle_create_topics(call: Call) -> Answer:
     results = []
     for name, topic in topics.items():
         try:
+            if not call.access.may_cluster(AclOperation.CREATE):
+                call.access.require(AclOperation.CREATE, ResourceType.TOPIC, name)
             _refuse_repeated(name, counts[name])
             created = await _create(call, topic)
         except KafkaError as error:
@@ -55,6 +58,14 @@ async def _create(call: Call, topic: Any) -> Topic:
 
 
 def _created(call: Call, topic: Topic) -> dict[str, Any]:
+    if not call.access.may_topic(AclOperation.DESCRIBE_CONFIGS, topic.name):
+        return {
+            "name": topic.name,
+            "topic_id": None if call.message.validate_only else topic.topic_id,
+            "topic_config_error_code": ErrorCode.TOPIC_AUTHORIZATION_FAILED,
+            "num_partitions": -1,
+            "replication_factor": -1,
+        }
     return {
         "name": topic.name,
         "topic_id": None if call.message.validate_only else topic.topic_id,
@@ -81,7 +92,11 @@ async def handle_delete_topics(call: Call) -> Answer:
             if (name is None) == (topic_id is None):
                 raise KafkaError(ErrorCode.INVALID_REQUEST, "name a topic to delete either by name or by id")
             if name is None:
-                name = (await call.engine.topics.resolve("", topic_id)).name
+                named = (await call.engine.topics.resolve("", topic_id)).name
+                if call.access.may_topic(AclOperation.DESCRIBE, named):
+                    result["name"] = named
+                name = named
+            call.access.require(AclOperation.DELETE, ResourceType.TOPIC, name)
             deleted = await call.engine.topics.delete(name)
             result = {"name": deleted.name, "topic_id": deleted.topic_id}
         except KafkaError as error:
@@ -112,6 +127,7 @@ async def handle_create_partitions(call: Call) -> Answer:
     for topic in {topic.name: topic for topic in call.message.topics}.values():
         result = {"name": topic.name}
         try:
+            call.access.require(AclOperation.ALTER, ResourceType.TOPIC, topic.name)
             _refuse_repeated(topic.name, counts[topic.name])
             await _grow(call, topic)
         except KafkaError as error:

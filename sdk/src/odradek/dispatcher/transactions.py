@@ -15,6 +15,7 @@ from typing import Any
 from odradek.dispatcher.context import Answer, Call
 from odradek.engine.transaction_rows import PendingBatches, TransactionRow, TransactionState
 from odradek.errors import ErrorCode, FormatError, KafkaError
+from odradek.model.acl import AclOperation, ResourceType
 from odradek.model.topic_partition import OffsetAndMetadata, PartitionId, TopicPartition
 from odradek.protocol.numbered_commit import decode_uploaded
 
@@ -30,6 +31,12 @@ async def handle_add_partitions_to_txn(call: Call) -> Answer:
     partitions = [
         TopicPartition(topic.name, number) for topic in message.v3_and_below_topics for number in topic.partitions
     ]
+    denied = {each for each in partitions if not call.access.may_topic(AclOperation.WRITE, each.topic)}
+    if denied:  # all or nothing, as in Kafka
+        return _partitions_answer(
+            call,
+            lambda each: ErrorCode.TOPIC_AUTHORIZATION_FAILED if each in denied else ErrorCode.OPERATION_NOT_ATTEMPTED,
+        )
     found = await call.engine.transactions.add_partitions(
         message.v3_and_below_transactional_id,
         message.v3_and_below_producer_id,
@@ -78,8 +85,11 @@ async def handle_txn_offset_commit(call: Call) -> Answer:
             given.committed_offset, getattr(given, "committed_leader_epoch", -1), given.committed_metadata or ""
         )
         for topic in message.topics
+        if call.access.may_topic(AclOperation.READ, topic.name)
         for given in topic.partitions
     }
+    if message.topics and not offsets:
+        return refuse_txn_offset_commit(call, ErrorCode.TOPIC_AUTHORIZATION_FAILED, "")
     results = await call.engine.transactions.commit_offsets(
         message.transactional_id,
         message.producer_id,
@@ -92,7 +102,7 @@ async def handle_txn_offset_commit(call: Call) -> Answer:
         announces=call.api_version >= _OFFSETS_ANNOUNCE_FROM,
     )
     codes = {result.partition: result.error for result in results}
-    return _offsets_answer(call, lambda partition: codes[partition])
+    return _offsets_answer(call, lambda partition: codes.get(partition, ErrorCode.TOPIC_AUTHORIZATION_FAILED))
 
 
 def refuse_txn_offset_commit(call: Call, code: ErrorCode, message: str) -> Answer:
@@ -156,6 +166,9 @@ async def _commit_uploaded(call: Call) -> Answer:
         batch_id, parts = decode_uploaded(bytes(call.message.uploaded))
     except FormatError as error:
         raise KafkaError(error.code, str(error)) from None
+    names = await call.access.names_of(call.engine.topics, (partition.topic_id for partition, _ in parts))
+    for name in names.values():
+        call.access.require(AclOperation.WRITE, ResourceType.TOPIC, name)
     uploaded = [PendingBatches(partition, entries) for partition, entries in parts]
     added = await call.engine.numbered_batches.commit_foreign(call.message.transactional_id, batch_id, uploaded)
     return {"producer_id": -1, "producer_epoch": -1, "added": int(added)}
@@ -186,6 +199,8 @@ def refuse_describe_transactions(call: Call, code: ErrorCode, message: str) -> A
 async def _described(call: Call, transactional_id: str) -> dict[str, Any]:
     if not transactional_id:
         return _unknown(transactional_id, ErrorCode.INVALID_REQUEST)
+    if not _may_describe(call, transactional_id):
+        return _unknown(transactional_id, ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
     row = await call.engine.transactions.describe(transactional_id)
     if row is None:
         return _unknown(transactional_id, ErrorCode.TRANSACTIONAL_ID_NOT_FOUND)
@@ -198,6 +213,10 @@ async def _described(call: Call, transactional_id: str) -> dict[str, Any]:
         "producer_epoch": row.producer_epoch,
         "topics": await _topics(call, row.partitions),
     }
+
+
+def _may_describe(call: Call, transactional_id: str) -> bool:
+    return call.access.may(AclOperation.DESCRIBE, ResourceType.TRANSACTIONAL_ID, transactional_id)
 
 
 def _unknown(transactional_id: str, code: ErrorCode) -> dict[str, Any]:
@@ -218,7 +237,7 @@ async def _topics(call: Call, partitions: Iterable[PartitionId]) -> list[dict[st
     found = []
     for topic_id, numbers in by_id.items():
         topic = await call.engine.topics.get_by_id(topic_id)
-        if topic is not None:
+        if topic is not None and call.access.may_topic(AclOperation.DESCRIBE, topic.name):
             found.append({"topic": topic.name, "partitions": sorted(numbers)})
     return sorted(found, key=lambda each: str(each["topic"]))
 
@@ -246,7 +265,7 @@ async def handle_list_transactions(call: Call) -> Answer:
                 "transaction_state": row.state.value,
             }
             for row in await call.engine.transactions.list()
-            if wanted(row)
+            if wanted(row) and _may_describe(call, row.transactional_id)
         ],
     }
 

@@ -6,6 +6,7 @@
     transactions                   all or nothing     (transactions.py)
     numbered_batches               once by number     (numbered_batches.py)
     groups, offsets                consumer groups    (groups.py, offsets.py)
+    users, acls                    who may do what    (users.py, acls.py)
     leaders, brokers, epochs       who appends        (leaders.py, brokers.py, leader_epochs.py)
 
 An engine holds no state that matters: any number of them, in any number of processes, may serve one store.
@@ -15,6 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from odradek.engine.acls import Acls
 from odradek.engine.append import Appender
 from odradek.engine.brokers import Brokers
 from odradek.engine.classic_groups import ClassicGroups
@@ -102,6 +104,7 @@ class Engine:
         self.groups = Groups(tables.groups, self.topics, clock, rng, self.settings)
         self.classic_groups = ClassicGroups(tables.groups, clock, rng, self.settings)
         self.users = Users(tables.catalog, clock, rng)
+        self.acls = Acls(tables.catalog, clock, self.settings)
         self.offsets = GroupOffsets(tables.groups, self.topics, clock, self.settings)
         self.brokers = Brokers(tables.catalog, clock, rng, self.settings)
         self.epochs = LeaderEpochs(tables.log)

@@ -26,6 +26,7 @@ Catalog table:
     batches         <key>           the last batch that a writer committed
     brokers         <broker id>     a gateway's registration  (engine/brokers.py)
     users           <name>          a user's salted keys    (engine/users.py)
+    acls            <digest, hex>   an access rule          (engine/acls.py)
     sweep           floor           the sweep's floor and progress   (engine/sweep_floor.py)
 """
 
@@ -58,6 +59,7 @@ BATCHES_PK = "batches"
 TRANSACTION_PREFIX = "txn#"
 BROKERS_PK = "brokers"
 USERS_PK = "users"
+ACLS_PK = "acls"
 SWEEP_PK = "sweep"
 SWEEP_FLOOR_SK = "floor"
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import socket
+from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
 from typing import Literal, Self, TypeVar
@@ -27,6 +28,7 @@ from odradek.functions.telemetry import WriteLine, write_nowhere
 from odradek.gateway import Gateway, Listener
 from odradek.limits import FUNCTION_BINARY_BYTES_MAX
 from odradek.local.credentials import Credentials, load_or_create_credentials
+from odradek.local.function_url import USER_ARN
 from odradek.local.maintenance_loop import MaintenanceLoop
 from odradek.local.server import FunctionLimits, FunctionUrlServer
 from odradek.model.cluster import FLEET_BROKER_ID, Broker, Cluster
@@ -35,6 +37,10 @@ from odradek.protocol.api import OWNED, FunctionName
 from odradek.settings import Settings
 
 T = TypeVar("T")
+
+_IN_PROCESS = "User:local"
+# Who holds the data directory's credentials, or lives in its process, could as well read its files: no ACL binds them.
+OWNERS = (_IN_PROCESS, f"User:{USER_ARN}")
 
 
 class LocalService:
@@ -133,7 +139,7 @@ class LocalService:
         Raises KafkaError for a frame that has no answer in the protocol.
         """
         context = RequestContext(
-            principal="User:local",
+            principal=_IN_PROCESS,
             client_host="127.0.0.1",
             transport="https",
             allowed=OWNED[function],
@@ -166,7 +172,7 @@ class LocalService:
                 objects=store.objects,
                 clock=self._clock,
                 rng=SystemRng(),
-                settings=self.settings,
+                settings=replace(self.settings, super_users=";".join((self.settings.super_users, *OWNERS))),
             )
             await self._serve(engine)
             if self._kafka is not None:

@@ -36,6 +36,9 @@ class ApiKey(IntEnum):
     ADD_OFFSETS_TO_TXN = 25
     END_TXN = 26
     TXN_OFFSET_COMMIT = 28
+    DESCRIBE_ACLS = 29
+    CREATE_ACLS = 30
+    DELETE_ACLS = 31
     DESCRIBE_CONFIGS = 32
     ALTER_CONFIGS = 33
     SASL_AUTHENTICATE = 36
@@ -91,6 +94,9 @@ OWNED: dict[FunctionName, frozenset[ApiKey]] = {
             ApiKey.DELETE_TOPICS,
             ApiKey.CREATE_PARTITIONS,
             ApiKey.DELETE_RECORDS,
+            ApiKey.DESCRIBE_ACLS,
+            ApiKey.CREATE_ACLS,
+            ApiKey.DELETE_ACLS,
             ApiKey.DESCRIBE_CONFIGS,
             ApiKey.ALTER_CONFIGS,
             ApiKey.INCREMENTAL_ALTER_CONFIGS,

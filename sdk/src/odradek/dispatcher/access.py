@@ -1,0 +1,108 @@
+"""What the caller of one request may do: the rules (engine/acls.py) with who asks, and from where.
+
+Handlers ask this for every topic, group and id that a request names. A topic that is named by its id counts as the
+topic it is; an id that nobody knows is left to the engine, which says so: ids are random and give nothing away.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, TypeVar
+from uuid import UUID
+
+from odradek.engine.acl_decisions import AclSet
+from odradek.errors import ErrorCode, KafkaError
+from odradek.model.acl import CLUSTER, AclOperation, Resource, ResourceType
+
+if TYPE_CHECKING:
+    from odradek.engine.topics import Topics
+
+Q = TypeVar("Q")
+R = TypeVar("R")
+
+REFUSED = {
+    ResourceType.TOPIC: ErrorCode.TOPIC_AUTHORIZATION_FAILED,
+    ResourceType.GROUP: ErrorCode.GROUP_AUTHORIZATION_FAILED,
+    ResourceType.CLUSTER: ErrorCode.CLUSTER_AUTHORIZATION_FAILED,
+    ResourceType.TRANSACTIONAL_ID: ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Access:
+    """One caller's rights."""
+
+    acls: AclSet
+    principal: str
+    host: str
+    is_bound: bool = field(init=False)  # False: may do everything, nothing needs asking
+    is_unruled: bool = field(init=False)  # there are no rules, and it is no super user
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "host", self.host.removeprefix("/"))
+        object.__setattr__(self, "is_bound", self.acls.binds(self.principal))
+        object.__setattr__(self, "is_unruled", not self.acls.acls and not self.acls.is_super_user(self.principal))
+
+    def may(self, operation: AclOperation, kind: ResourceType, name: str) -> bool:
+        """Whether the caller may do this with that resource."""
+        return not self.is_bound or self.acls.allows(self.principal, self.host, operation, Resource(kind, name))
+
+    def may_topic(self, operation: AclOperation, name: str) -> bool:
+        return self.may(operation, ResourceType.TOPIC, name)
+
+    def may_group(self, operation: AclOperation, group_id: str) -> bool:
+        return self.may(operation, ResourceType.GROUP, group_id)
+
+    def may_cluster(self, operation: AclOperation) -> bool:
+        return self.may(operation, *CLUSTER)
+
+    def may_any(self, operation: AclOperation, kind: ResourceType) -> bool:
+        """Whether there is one resource of the type that the caller may do this with."""
+        return not self.is_bound or self.acls.allows_any(self.principal, self.host, operation, kind)
+
+    def require(self, operation: AclOperation, kind: ResourceType, name: str) -> None:
+        """Raises KafkaError with the type's own code where the caller may not."""
+        if not self.may(operation, kind, name):
+            raise refusal(self.principal, operation, Resource(kind, name))
+
+    async def names_of(self, topics: Topics, ids: Iterable[UUID | None]) -> dict[UUID, str]:
+        """Names of topics by id, for those that exist; nothing is looked up for a caller who may do everything."""
+        names = {}
+        for topic_id in set(ids) if self.is_bound else ():
+            topic = None if topic_id is None else await topics.get_by_id(topic_id)
+            if topic is not None:
+                names[topic.topic_id] = topic.name
+        return names
+
+    async def ask(
+        self,
+        operation: AclOperation,
+        questions: Sequence[Q],
+        topic_of: Callable[[Q], str | None],
+        answer: Callable[[Sequence[Q]], Awaitable[Sequence[R]]],
+        refuse: Callable[[Q, ErrorCode], R],
+    ) -> Sequence[R]:
+        """Answers in the order of the questions; those about topics that the caller may not use are refused unasked.
+
+        `topic_of` gives None for a question that names no topic that exists.
+        """
+        if not self.is_bound:
+            return await answer(questions)
+        names = [topic_of(question) for question in questions]
+        allowed = [name is None or self.may_topic(operation, name) for name in names]
+        asked = [question for question, is_allowed in zip(questions, allowed, strict=True) if is_allowed]
+        answers = iter(await answer(asked) if asked else ())
+        return [
+            next(answers) if is_allowed else refuse(question, ErrorCode.TOPIC_AUTHORIZATION_FAILED)
+            for question, is_allowed in zip(questions, allowed, strict=True)
+        ]
+
+
+def refusal(principal: str, operation: AclOperation, resource: Resource) -> KafkaError:
+    """What a caller is told: what it may not do, never whether the thing is there."""
+    what = resource.type.name.replace("_", " ").lower()
+    return KafkaError(
+        REFUSED[resource.type],
+        f"{principal} may not {operation.name} the {what} {resource.name!r}: ask for an ACL (`odradek acls create`)",
+    )

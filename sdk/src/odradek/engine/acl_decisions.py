@@ -1,0 +1,150 @@
+"""Who may do what: one decision over the rules. Pure.
+
+    super user                                            yes
+    no rule at all, and the setting lets everyone         yes
+    a rule denies the operation, or ALL                   no
+    a rule allows it, or ALL, or what implies it          yes
+    otherwise                                             no
+
+READ, WRITE, DELETE and ALTER imply DESCRIBE; ALTER_CONFIGS implies DESCRIBE_CONFIGS; a denial implies nothing. Source:
+Apache Kafka's StandardAuthorizer, except that there `allow.everyone.if.no.acl.found` looks at each resource by itself:
+here the first rule closes everything that no rule opens.
+
+A role that is assumed has a session in its ARN, another one each time. A rule that names the ARN without the session,
+or the role as IAM shows it, is meant for all of them; so a caller answers to several names.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+
+from odradek.model.acl import EVERYONE, WILDCARD, AclBinding, AclOperation, AclPermission, PatternType, Resource
+from odradek.model.acl import ResourceType as Type
+
+_IMPLIED_BY = {
+    AclOperation.DESCRIBE: (AclOperation.READ, AclOperation.WRITE, AclOperation.DELETE, AclOperation.ALTER),
+    AclOperation.DESCRIBE_CONFIGS: (AclOperation.ALTER_CONFIGS,),
+}
+_SESSION = re.compile(r"User:arn:(?P<partition>[\w-]+):sts::(?P<account>\d+):assumed-role/(?P<role>[^/]+)/.+")
+_DECISIONS_MAX = 10_000  # that one copy of the rules remembers
+
+
+def identities(principal: str) -> frozenset[str]:
+    """The names that rules may give a caller: itself, its role, everyone."""
+    found = _SESSION.fullmatch(principal)
+    names = {principal, EVERYONE}
+    if found is not None:
+        partition, account, role = found["partition"], found["account"], found["role"]
+        names |= {
+            f"User:arn:{partition}:sts::{account}:assumed-role/{role}",
+            f"User:arn:{partition}:iam::{account}:role/{role}",
+        }
+    return frozenset(names)
+
+
+def grants(operation: AclOperation) -> frozenset[AclOperation]:
+    """The operations of allowing rules that let somebody do this one."""
+    return frozenset({operation, AclOperation.ALL, *_IMPLIED_BY.get(operation, ())})
+
+
+class AclSet:
+    """The rules as they stood at one moment.
+
+    Args:
+        acls: all of them.
+        super_users: principals whom no rule binds.
+        allow_everyone_if_empty: whether everyone may do everything while there is no rule.
+    """
+
+    def __init__(
+        self, acls: Iterable[AclBinding] = (), *, super_users: Iterable[str] = (), allow_everyone_if_empty: bool = True
+    ) -> None:
+        self.acls = tuple(acls)
+        self._super_users = frozenset(super_users)
+        self._is_open = allow_everyone_if_empty and not self.acls
+        self._decisions: dict[tuple[str, str, AclOperation, Resource], bool] = {}
+        # Literal rules are found by name; of prefixes there are few, and they are tried one by one.
+        self._literal: dict[tuple[Type, str], list[AclBinding]] = {}
+        self._prefixed: dict[Type, list[AclBinding]] = {}
+        for acl in self.acls:
+            if acl.pattern is PatternType.PREFIXED:
+                self._prefixed.setdefault(acl.resource_type, []).append(acl)
+            else:
+                self._literal.setdefault((acl.resource_type, acl.name), []).append(acl)
+
+    def binds(self, principal: str) -> bool:
+        """Whether the rules mean anything for this caller: False where it may do everything."""
+        return not self._is_open and not self.is_super_user(principal)
+
+    def is_super_user(self, principal: str) -> bool:
+        """Whether the setting names the caller."""
+        return not self._super_users.isdisjoint(identities(principal))
+
+    def allows(self, principal: str, host: str, operation: AclOperation, resource: Resource) -> bool:
+        """The decision."""
+        if self._is_open:
+            return True
+        key = (principal, host, operation, resource)
+        decided = self._decisions.get(key)
+        if decided is None:
+            decided = not self.binds(principal) or self._decide(principal, host, operation, resource)
+            if len(self._decisions) >= _DECISIONS_MAX:
+                self._decisions.clear()
+            self._decisions[key] = decided
+        return decided
+
+    def allows_any(self, principal: str, host: str, operation: AclOperation, kind: Type) -> bool:
+        """Whether there is a resource of the type that the caller may do this with: a rule allows some, and no denial
+        covers all that it allows."""
+        if not self.binds(principal):
+            return True
+        who, allowing = identities(principal), grants(operation)
+        denials = [
+            acl
+            for acl in self.acls
+            if acl.resource_type is kind
+            and acl.permission is AclPermission.DENY
+            and _is_meant(acl, who, host)
+            and acl.operation in (operation, AclOperation.ALL)
+        ]
+        return any(
+            acl.permission is AclPermission.ALLOW
+            and acl.resource_type is kind
+            and acl.operation in allowing
+            and _is_meant(acl, who, host)
+            and not any(_covers_all(denial, acl) for denial in denials)
+            for acl in self.acls
+        )
+
+    def _decide(self, principal: str, host: str, operation: AclOperation, resource: Resource) -> bool:
+        who, allowing = identities(principal), grants(operation)
+        is_allowed = False
+        for acl in self._covering(resource):
+            if not _is_meant(acl, who, host):
+                continue
+            if acl.permission is AclPermission.DENY and acl.operation in (operation, AclOperation.ALL):
+                return False
+            if acl.permission is AclPermission.ALLOW and acl.operation in allowing:
+                is_allowed = True
+        return is_allowed
+
+    def _covering(self, resource: Resource) -> Iterable[AclBinding]:
+        yield from self._literal.get((resource.type, resource.name), ())
+        if resource.name != WILDCARD:
+            yield from self._literal.get((resource.type, WILDCARD), ())
+        for acl in self._prefixed.get(resource.type, ()):
+            if resource.name.startswith(acl.name):
+                yield acl
+
+
+def _is_meant(acl: AclBinding, who: frozenset[str], host: str) -> bool:
+    return acl.principal in who and acl.host in (WILDCARD, host)
+
+
+def _covers_all(denial: AclBinding, allowed: AclBinding) -> bool:
+    """Whether the denial's pattern covers whatever the other's does."""
+    if denial.pattern is PatternType.PREFIXED:
+        is_everything = allowed.pattern is PatternType.LITERAL and allowed.name == WILDCARD
+        return not is_everything and allowed.name.startswith(denial.name)
+    return denial.name == WILDCARD or (allowed.pattern is PatternType.LITERAL and allowed.name == denial.name)
