@@ -9,7 +9,6 @@ import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any
-from urllib.parse import urlsplit
 
 import typer
 from rich.console import Console
@@ -89,7 +88,7 @@ def _run(
 ) -> None:
     """Run what has been checked, on a Spark that is started for it."""
     if servers is not None:
-        _lend_credentials(servers, data_dir)
+        client_configs(servers, data_dir)  # says so where there is no such service
     _prepare_spark()
     from odradek.spark.jobs.arguments import StoreArguments
     from odradek.spark.jobs.run import make_session, stopping_signals
@@ -107,18 +106,6 @@ def _run(
             Session(engine, topics, TextScreen(output), once=once).run(steps)
         finally:
             spark.stop()
-
-
-def _lend_credentials(servers: str, data_dir: Path) -> None:
-    """Spark's processes sign with the environment's credentials: the embedded service's, if there are no others."""
-    configs = client_configs(servers, data_dir)
-    if "aws_access_key_id" in configs:
-        os.environ["AWS_ACCESS_KEY_ID"] = configs["aws_access_key_id"]
-        os.environ["AWS_SECRET_ACCESS_KEY"] = configs["aws_secret_access_key"]
-        os.environ.setdefault("AWS_REGION", configs["aws_region"])
-        os.environ.setdefault("AWS_DEFAULT_REGION", configs["aws_region"])
-    if urlsplit(servers).scheme not in ("http", "https"):
-        raise KafkaError(ErrorCode.INVALID_CONFIG, f"--bootstrap-servers is a URL, not {servers!r}")
 
 
 def _prepare_spark() -> None:

@@ -196,7 +196,7 @@ async def commit_by_service(
                 ErrorCode.UNSUPPORTED_VERSION, f"what answers at {bootstrap_servers} is no Odradek service"
             )
 
-    connection = Connection(ClientConfig.of({"bootstrap_servers": bootstrap_servers, **_credentials(data_dir)}))
+    connection = Connection(ClientConfig.of({"bootstrap_servers": bootstrap_servers, **service_credentials(data_dir)}))
     await connection.connect()
     try:
         response: Any = await connection.call(request, with_added(EndTxnResponse), "the commit of a batch", check=check)
@@ -205,7 +205,7 @@ async def commit_by_service(
     return bool(response.added)
 
 
-def _credentials(data_dir: str) -> dict[str, str]:
+def service_credentials(data_dir: str) -> dict[str, str]:
     """What the service of a data directory signs with; none where there is no such file: the environment's."""
     try:
         found = json.loads(Path(data_dir, _CREDENTIALS).read_text())

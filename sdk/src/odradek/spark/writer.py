@@ -51,7 +51,10 @@ def open_admin(options: Mapping[str, str], bootstrap_servers: str | None) -> Adm
     """
     store = parse_store(options)
     if bootstrap_servers is not None:
-        return Admin(bootstrap_servers=bootstrap_servers)
+        from odradek.spark.sink_commit import service_credentials
+
+        credentials = {} if store.data_dir is None else service_credentials(store.data_dir)
+        return Admin(bootstrap_servers=bootstrap_servers, **credentials)
     if store.data_dir is not None:
         raise KafkaError(
             ErrorCode.INVALID_CONFIG, "bootstrap_servers is needed: the service of an embedded store is its one writer"
