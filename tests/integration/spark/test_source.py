@@ -8,6 +8,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import odradek.spark
 import pytest
 from odradek.model.record import CompressionType
 from odradek.spark.available_now import latest_offsets, process_available, run_to_end
@@ -100,6 +101,42 @@ def test_a_batch_reads_what_it_is_told(spark: SparkSession, log: LiveLog) -> Non
     frame = load(spark, log, subscribe="one", columns="offset,value")
     assert frame.columns == ["offset", "value"]
     assert frame.where("offset = 3").first().value == b"3"
+
+
+def test_filters_reach_the_offsets_and_more_tasks_may_be_asked_for(spark: SparkSession, log: LiveLog) -> None:
+    log.create("t", 2)
+    for partition in (0, 1):
+        for i in range(20):
+            log.produce("t", partition, [(b"k", b"%d" % i)], timestamp_ms=START_MS + i * 1_000)
+    assert load(spark, log, subscribe="t").rdd.getNumPartitions() == 2
+    assert load(spark, log, subscribe="t", minPartitions="8").rdd.getNumPartitions() >= 8
+    frame = load(spark, log, subscribe="t", rangeBytes="1")  # a task a batch: how many are planned shows what is read
+    narrow = frame.where(
+        "partition = 1 AND offset >= 5 AND offset < 15 AND timestamp >= TIMESTAMP_MILLIS(1700000010000)"
+    )
+    assert narrow.rdd.getNumPartitions() == 5
+    assert [row.offset for row in rows(narrow)] == [10, 11, 12, 13, 14]
+    assert frame.where("partition = 7").count() == 0
+
+
+def test_a_topic_is_a_table_and_its_changes_a_stream(spark: SparkSession, log: LiveLog, tmp_path: Path) -> None:
+    log.create("t", 2)
+    log.produce("t", 0, [(b"a", b"1"), (b"b", b"1"), (None, b"no row"), (b"a", b"2")])
+    log.produce("t", 1, [(b"c", b"1"), (b"c", None), (b"d", b"1")])
+    table = odradek.spark.table(spark, "t", log.options)
+    assert {(bytes(row.key), bytes(row.value), row.offset) for row in table.collect()} == {
+        (b"a", b"2", 3),
+        (b"b", b"1", 1),
+        (b"d", b"1", 2),
+    }
+    seen: list[Any] = []
+    changes = odradek.spark.changelog(spark, "t", log.options)
+    writer = changes.writeStream.foreachBatch(lambda frame, _: seen.extend(frame.collect()))
+    writer.option("checkpointLocation", str(tmp_path / "c")).trigger(availableNow=True).start().awaitTermination()
+    assert len(seen) == 6
+    assert [bytes(row.key) for row in seen if row.deleted] == [b"c"]
+    state = {bytes(row.key): None if row.deleted else bytes(row.value) for row in sorted(seen, key=lambda r: r.offset)}
+    assert {key for key, value in state.items() if value is not None} == {b"a", b"b", b"d"}
 
 
 @pytest.mark.parametrize(
@@ -241,6 +278,11 @@ def test_a_topic_made_anew_is_data_loss(spark: SparkSession, log: LiveLog, query
     log.produce("t", 0, [(b"k", b"again")])
     with pytest.raises(Exception, match="failOnDataLoss"):
         query.run(spark, options)
+    log.produce("t", 0, [(b"k", b"%d" % i) for i in range(9)])  # more than there were: offsets alone say nothing
+    with pytest.raises(Exception, match="made anew"):
+        query.run(spark, options)
+    query.run(spark, {**options, "failOnDataLoss": "false"})
+    assert [len(batch) for batch in query.take()] == [10]
 
 
 def test_spark_counts_windows_over_a_stream(spark: SparkSession, log: LiveLog, tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from uuid import UUID
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -15,8 +16,10 @@ from odradek.spark.offsets import (
     Bounds,
     check_loss,
     decode_position,
+    decode_topic_ids,
     encode_position,
     limit,
+    made_anew,
     resolve,
 )
 
@@ -38,6 +41,16 @@ def test_a_position_survives_the_checkpoint(
     assert decode_position(json.loads(text)) == (position, initial)
     # Spark compares texts, so equal positions have one text.
     assert json.dumps(encode_position(dict(reversed(position.items())), initial)) == text
+
+
+def test_a_topic_that_was_made_anew_is_known_by_its_id() -> None:
+    before, now = {"a": UUID(int=1), "b": UUID(int=2)}, {"a": UUID(int=3), "b": UUID(int=2), "c": UUID(int=4)}
+    assert decode_topic_ids(json.loads(json.dumps(encode_position({A0: 5}, None, before)))) == before
+    assert decode_topic_ids(encode_position({A0: 5}, None)) == {}  # of an older release
+    assert made_anew(before, now) == {"a"}
+    assert made_anew(before, {}) == frozenset()  # gone, which is another loss
+    with pytest.raises(KafkaError, match="checkpoint"):
+        decode_topic_ids({"topics": {"a": "x"}})
 
 
 def test_a_checkpoint_of_another_source_is_refused() -> None:

@@ -8,7 +8,17 @@ from odradek.model.record import CompressionType
 from odradek.spark.sink import BatchWriter, Uploaded, check_schema, stream_key
 from odradek.spark.sink import _query_id as query_id
 from odradek.spark.sink_options import parse_sink_options
-from pyspark.sql.types import StructType
+from pyspark.sql.types import (
+    ArrayType,
+    BinaryType,
+    DataType,
+    IntegerType,
+    LongType,
+    StringType,
+    StructField,
+    StructType,
+    TimestampType,
+)
 
 LOCAL = {"store": "embedded:/data", "bootstrapServers": "http://localhost:1"}
 AWS = {"store": "aws", "logTable": "l", "catalogTable": "c", "bucket": "b"}
@@ -45,32 +55,45 @@ def test_a_wrong_option_is_named(given: dict[str, str], said: str) -> None:
     assert said in refused.value.message
 
 
+HEADERS = ArrayType(StructType([StructField("key", StringType()), StructField("value", BinaryType())]))
+
+
+def columns(**types: DataType) -> StructType:
+    return StructType([StructField(name, kind) for name, kind in types.items()])
+
+
 @pytest.mark.parametrize(
-    ("ddl", "topic", "said"),
+    ("schema", "topic", "said"),
     [
-        ("key BINARY", "t", "there must be a column value"),
-        ("value STRING", "", "option topic"),
-        ("value STRING, partition BIGINT", "t", "column partition bigint is none of type integer"),
-        ("value INT", "t", "column value int"),
-        ("value BINARY, color INT", "t", "column color int is none that a record has"),
+        (columns(key=BinaryType()), "t", "there must be a column value"),
+        (columns(value=StringType()), "", "option topic"),
+        (columns(value=StringType(), partition=LongType()), "t", "column partition bigint is none of type integer"),
+        (columns(value=IntegerType()), "t", "column value int"),
+        (columns(value=BinaryType(), color=LongType()), "t", "column color bigint is none that a record has"),
     ],
 )
-def test_columns_that_no_record_has_are_refused(ddl: str, topic: str, said: str) -> None:
+def test_columns_that_no_record_has_are_refused(schema: StructType, topic: str, said: str) -> None:
     options = parse_sink_options({**LOCAL, "topic": topic}, is_streaming=True)
     with pytest.raises(KafkaError) as refused:
-        check_schema(StructType.fromDDL(ddl), options)
+        check_schema(schema, options)
     assert said in refused.value.message
 
 
 def test_what_the_source_gives_may_be_written() -> None:
     options = parse_sink_options(LOCAL, is_streaming=False)
-    ddl = (
-        "key BINARY, value BINARY, topic STRING, partition INT, offset BIGINT, timestamp TIMESTAMP, timestampType INT, "
-        "headers ARRAY<STRUCT<key: STRING, value: BINARY>>"
+    schema = columns(
+        key=BinaryType(),
+        value=BinaryType(),
+        topic=StringType(),
+        partition=IntegerType(),
+        offset=LongType(),
+        timestamp=TimestampType(),
+        timestampType=IntegerType(),
+        headers=HEADERS,
     )
-    check_schema(StructType.fromDDL(ddl), options)
+    check_schema(schema, options)
     with pytest.raises(KafkaError, match="never overwritten"):
-        BatchWriter(options, StructType.fromDDL(ddl), overwrite=True)
+        BatchWriter(options, schema, overwrite=True)
 
 
 def test_tasks_that_name_no_query_or_another_batch_are_not_committed() -> None:

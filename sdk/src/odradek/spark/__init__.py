@@ -5,7 +5,9 @@
     store.py          where the store is, and a synchronous view of it
     offsets.py        positions as JSON, admission control, data loss: pure
     plan.py           offsets -> ranges, plain data that is shipped to executors: pure
+    pushdown.py       filters -> offsets: pure
     read.py           a range -> Arrow record batches
+    table.py          a topic as a table: the latest value of each key, and its changes
     source.py         the thin adapter of reading for PySpark 4.1's Python Data Source API
     available_now.py  Trigger.AvailableNow in several bounded micro-batches
     sink_options.py   what a user may ask for who writes
@@ -23,15 +25,19 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from odradek.spark.exactly_once import exactly_once, write_once
+from odradek.spark.table import changelog, table
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-__all__ = ["exactly_once", "register", "write_once"]
+__all__ = ["changelog", "exactly_once", "register", "table", "write_once"]
+
+_PUSHDOWN = "spark.sql.python.filterPushdown.enabled"
 
 
 def register(spark: SparkSession) -> None:
-    """Make `format("odradek")` known to a session. May be repeated."""
-    from odradek.spark.source import OdradekDataSource
+    """Make `format("odradek")` known to a session, and let filters reach its sources. May be repeated."""
+    from odradek.spark.source import NarrowingDataSource
 
-    spark.dataSource.register(OdradekDataSource)
+    spark.conf.set(_PUSHDOWN, "true")
+    spark.dataSource.register(NarrowingDataSource)

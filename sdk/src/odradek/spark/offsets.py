@@ -3,11 +3,12 @@
 Users write offsets as Kafka's Spark source takes them, `{"flights": {"0": 23, "1": -2}}` with -2 for earliest and -1
 for latest. A streaming offset in a checkpoint holds one thing more:
 
-    {"offsets": {"flights": {"0": 120}}, "initial": {"flights": {"0": 100}}}
+    {"offsets": {"flights": {"0": 120}}, "initial": {"flights": {"0": 100}}, "topics": {"flights": "<topic id>"}}
 
 `initial` is in the end offset of a query's first micro-batch only. Spark stores no start offset: when that micro-batch
 is run again it asks the reader where the stream began, and "latest" has a new meaning by then. Spark does show the
-reader the last end offset first, so the answer is kept in there.
+reader the last end offset first, so the answer is kept in there. `topics` tells a topic from another of the same name
+that was made after its deletion: offsets mean nothing in that one.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
+from uuid import UUID
 
 from odradek.errors import ErrorCode, KafkaError
 from odradek.model.topic_partition import TopicPartition
@@ -68,13 +70,30 @@ def offsets_document(offsets: Mapping[TopicPartition, int]) -> dict[str, dict[st
 
 
 def encode_position(
-    offsets: Mapping[TopicPartition, int], initial: Mapping[TopicPartition, int] | None
+    offsets: Mapping[TopicPartition, int],
+    initial: Mapping[TopicPartition, int] | None,
+    topic_ids: Mapping[str, UUID] | None = None,
 ) -> dict[str, Any]:
     """A streaming offset."""
     document: dict[str, Any] = {"offsets": offsets_document(offsets)}
     if initial is not None:
         document["initial"] = offsets_document(initial)
+    if topic_ids:
+        document["topics"] = {topic: str(topic_ids[topic]) for topic in sorted(topic_ids)}
     return document
+
+
+def decode_topic_ids(document: Mapping[str, Any]) -> dict[str, UUID]:
+    """The topics of a streaming offset; those of older checkpoints are not known. Raises KafkaError(INVALID_CONFIG)."""
+    try:
+        return {str(topic): UUID(topic_id) for topic, topic_id in document.get("topics", {}).items()}
+    except (ValueError, TypeError, AttributeError):
+        raise KafkaError(ErrorCode.INVALID_CONFIG, "the checkpoint holds topic ids that cannot be read") from None
+
+
+def made_anew(before: Mapping[str, UUID], now: Mapping[str, UUID]) -> frozenset[str]:
+    """The topics that are others of the same name now."""
+    return frozenset(topic for topic, topic_id in before.items() if now.get(topic, topic_id) != topic_id)
 
 
 def decode_position(document: Mapping[str, Any]) -> tuple[Offsets, Offsets | None]:

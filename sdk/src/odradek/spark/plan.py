@@ -48,6 +48,19 @@ def split_range(whole: ReadRange, range_bytes: int) -> list[ReadRange]:
     ]
 
 
+def range_bytes_of(sizes: Iterable[int], range_bytes: int, min_partitions: int | None) -> int:
+    """How large ranges may be for at least `min_partitions` of them, where there is that much to split.
+
+    Args:
+        sizes: stored bytes of each partition that is read.
+    """
+    sizes = list(sizes)
+    if min_partitions is None or min_partitions <= len(sizes):
+        return range_bytes
+    # Each partition's last range is smaller than the others, so a little less than an even share.
+    return max(1, min(range_bytes, sum(sizes) // min_partitions))
+
+
 def group_pieces(pieces: Iterable[Piece], bytes_max: int) -> Iterator[Sequence[Piece]]:
     """Neighbours together, as long as a group has at most `bytes_max` bytes; at least one piece a group."""
     group: list[Piece] = []

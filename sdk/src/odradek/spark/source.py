@@ -19,8 +19,9 @@ maxOffsetsPerTrigger is not set. With a limit, or to be sure after a crash, use 
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
+from uuid import UUID
 
 from pyspark.sql.datasource import (
     DataSource,
@@ -28,6 +29,7 @@ from pyspark.sql.datasource import (
     DataSourceStreamReader,
     DataSourceStreamWriter,
     DataSourceWriter,
+    Filter,
     InputPartition,
 )
 from pyspark.sql.types import (
@@ -43,7 +45,7 @@ from pyspark.sql.types import (
 )
 
 from odradek.errors import ErrorCode, KafkaError
-from odradek.model.topic_partition import TopicPartition
+from odradek.model.topic_partition import PartitionId, TopicPartition
 from odradek.spark.offsets import (
     EARLIEST,
     LATEST,
@@ -51,12 +53,15 @@ from odradek.spark.offsets import (
     Offsets,
     check_loss,
     decode_position,
+    decode_topic_ids,
     encode_position,
     limit,
+    made_anew,
     resolve,
 )
 from odradek.spark.options import SourceOptions, parse_options
-from odradek.spark.plan import ReadRange, split_range
+from odradek.spark.plan import ReadRange, range_bytes_of, split_range
+from odradek.spark.pushdown import Narrowing, narrow
 from odradek.spark.read import read
 from odradek.spark.sink_options import parse_sink_options
 from odradek.spark.store import LogView
@@ -91,7 +96,7 @@ class OdradekDataSource(DataSource):
     def schema(self) -> StructType:
         return StructType([StructField(name, _TYPES[name]) for name in parse_options(self.given).columns])
 
-    def reader(self, schema: StructType) -> BatchReader:
+    def reader(self, schema: StructType) -> DataSourceReader:
         return BatchReader(parse_options(self.given), _columns_of(schema))
 
     def streamReader(self, schema: StructType) -> StreamReader:
@@ -106,6 +111,13 @@ class OdradekDataSource(DataSource):
         from odradek.spark.sink import StreamWriter
 
         return StreamWriter(parse_sink_options(self.given, is_streaming=True), schema)
+
+
+class NarrowingDataSource(OdradekDataSource):
+    """The same, with filters taken down to the offsets that are read: for sessions that allow it."""
+
+    def reader(self, schema: StructType) -> DataSourceReader:
+        return NarrowingReader(parse_options(self.given), _columns_of(schema))
 
 
 def _columns_of(schema: StructType) -> tuple[str, ...]:
@@ -152,6 +164,9 @@ class _Reader:
         view = self._view()
         return view.bounds(view.partitions(self._options.subscription))
 
+    def _ids(self) -> dict[TopicPartition, PartitionId]:
+        return self._view().partitions(self._options.subscription)
+
     def _start(self, bounds: dict[TopicPartition, Bounds], default: int) -> Offsets:
         """Where the options say to begin."""
         if self._options.starting_timestamp_ms is not None:
@@ -162,16 +177,30 @@ class _Reader:
         by_place = dict.fromkeys(bounds, asked) if isinstance(asked, int) else asked
         return resolve("startingOffsets", by_place, bounds)
 
-    def _plan(self, start: Offsets, end: Offsets) -> list[RangePartition]:
+    def _plan(self, start: Offsets, end: Offsets, topic_ids: Mapping[str, UUID] | None = None) -> list[RangePartition]:
+        """The tasks that read [start, end), of the topics with these ids where they are known."""
         view = self._view()
-        ids = view.partitions(self._options.subscription)
-        readable = check_loss(start, end, view.bounds(ids), fail=self._options.fail_on_data_loss)
-        planned: list[RangePartition] = []
+        ids = self._ids()
+        bounds = view.bounds(ids)
+        anew = made_anew(topic_ids or {}, {place.topic: partition.topic_id for place, partition in ids.items()})
+        there = {place: bound for place, bound in bounds.items() if place.topic not in anew}
+        readable = check_loss(start, end, there, fail=self._options.fail_on_data_loss)
+        planned = self._ranges(ids, readable, self._options.range_bytes)
+        smaller = range_bytes_of(
+            (whole.size_bytes for whole in planned), self._options.range_bytes, self._options.min_partitions
+        )
+        if smaller < self._options.range_bytes:
+            planned = self._ranges(ids, readable, smaller)
+        return [RangePartition(part) for whole in planned for part in split_range(whole, smaller)]
+
+    def _ranges(
+        self, ids: Mapping[TopicPartition, PartitionId], readable: Mapping[TopicPartition, tuple[int, int]], size: int
+    ) -> list[ReadRange]:
+        """A range a partition, of pieces of about `size` bytes at most."""
+        planned = []
         for place, (first, stop) in readable.items():
-            partition = ids[place]
-            pieces = tuple(view.pieces(partition, first, stop, self._options.range_bytes))
-            whole = ReadRange(place.topic, partition.topic_id, place.partition, first, stop, pieces)
-            planned += [RangePartition(part) for part in split_range(whole, self._options.range_bytes)]
+            pieces = tuple(self._view().pieces(ids[place], first, stop, size))
+            planned.append(ReadRange(place.topic, ids[place].topic_id, place.partition, first, stop, pieces))
         return planned
 
     def _read(self, partition: InputPartition | None) -> Iterator[pa.RecordBatch]:
@@ -185,12 +214,29 @@ class _Reader:
 class BatchReader(_Reader, DataSourceReader):
     """`spark.read`: from startingOffsets to endingOffsets, both fixed when Spark plans."""
 
+    _narrowing = Narrowing()
+
     def partitions(self) -> Sequence[InputPartition]:
         try:
             bounds = self._bounds()
-            return self._plan(self._start(bounds, EARLIEST), self._end(bounds))
+            start, end = self._start(bounds, EARLIEST), self._end(bounds)
+            readable = check_loss(start, end, bounds, fail=self._options.fail_on_data_loss)
+            narrowed = self._narrowed(readable)
+            return self._plan(
+                {place: first for place, (first, _) in narrowed.items()},
+                {place: stop for place, (_, stop) in narrowed.items()},
+            )
         finally:
             self._close()
+
+    def _narrowed(self, readable: Mapping[TopicPartition, tuple[int, int]]) -> dict[TopicPartition, tuple[int, int]]:
+        """What of it the filters may keep."""
+        wanted = self._narrowing
+        narrowed = {place: wanted.bounds(*bounds) for place, bounds in readable.items() if wanted.has(place)}
+        if wanted.timestamp_ms is not None:
+            found = self._view().offsets_at(list(narrowed), wanted.timestamp_ms)
+            narrowed = {place: (max(first, found.get(place, stop)), stop) for place, (first, stop) in narrowed.items()}
+        return {place: (first, stop) for place, (first, stop) in narrowed.items() if first < stop}
 
     def read(self, partition: InputPartition | None) -> Iterator[pa.RecordBatch]:
         return self._read(partition)
@@ -201,6 +247,14 @@ class BatchReader(_Reader, DataSourceReader):
         return resolve("endingOffsets", by_place, bounds)
 
 
+class NarrowingReader(BatchReader):
+    """A batch that takes filters down. PySpark 4.1 refuses such a class where its conf does not say so."""
+
+    def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:
+        self._narrowing = narrow(filters)
+        return filters  # Spark applies all of them again
+
+
 class StreamReader(_Reader, DataSourceStreamReader):
     """`spark.readStream`: see the module on how Spark drives it."""
 
@@ -209,6 +263,7 @@ class StreamReader(_Reader, DataSourceStreamReader):
         self._position: Offsets | None = None  # where the next micro-batch starts; None: not known yet
         self._document: dict[str, Any] | None = None  # the same as it is in the checkpoint
         self._initial: Offsets | None = None  # where the stream began, as long as it may be asked for
+        self._topic_ids: dict[str, UUID] = {}  # of the topics that the position is in
         self._quiet_since: float | None = None  # when the last look found nothing new
 
     def initialOffset(self) -> dict[str, Any]:
@@ -217,21 +272,35 @@ class StreamReader(_Reader, DataSourceStreamReader):
     def latestOffset(self) -> dict[str, Any]:
         self._pause_when_quiet()
         start = self._began() if self._position is None else self._position
-        bounds = self._bounds()
+        ids = self._ids()
+        bounds = self._view().bounds(ids)
+        topic_ids = {place.topic: partition.topic_id for place, partition in ids.items()}
+        anew = made_anew(self._topic_ids, topic_ids)
+        if anew and self._options.fail_on_data_loss:
+            raise KafkaError(
+                ErrorCode.OFFSET_OUT_OF_RANGE,
+                f"topic {min(anew)} was deleted and made anew. To read the new one from its beginning set "
+                "failOnDataLoss to false",
+            )
+        start = {place: offset for place, offset in start.items() if place.topic not in anew}
         first = {place: start.get(place, there.log_start_offset) for place, there in bounds.items()}
         check_loss(start, start, bounds, fail=self._options.fail_on_data_loss)
         gone = {place: offset for place, offset in start.items() if place not in bounds}
         reached = gone | limit(first, self._end(bounds, first), self._options.max_offsets_per_trigger)
         self._quiet_since = time.monotonic() if reached == start else None
-        if self._document is not None and reached == self._position:
+        if self._document is not None and reached == self._position and not anew:
             return self._document  # Spark compares the text
-        return encode_position(reached, self._began() if self._position is None else None)
+        initial = self._began() if self._position is None else None
+        return encode_position(reached, initial, {**self._topic_ids, **topic_ids})
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
         first, _ = decode_position(start)
         stop, initial = decode_position(end)
         if initial is not None:
             self._initial = initial
+        topic_ids = decode_topic_ids(end)
+        anew = made_anew(decode_topic_ids(start), topic_ids)
+        first = {place: offset for place, offset in first.items() if place.topic not in anew}
         behind = [place for place, offset in first.items() if place in stop and stop[place] < offset]
         if behind:
             raise KafkaError(
@@ -239,8 +308,8 @@ class StreamReader(_Reader, DataSourceStreamReader):
                 f"the stream would go back on {behind[0]}: spark.sql.streaming.triggerAvailableNowWrapper.enabled "
                 "and maxOffsetsPerTrigger do not go together",
             )
-        self._position, self._document = stop, end
-        return [] if first == stop else self._plan(first, stop)
+        self._position, self._document, self._topic_ids = stop, end, topic_ids
+        return [] if first == stop else self._plan(first, stop, topic_ids)
 
     def read(self, partition: InputPartition | None) -> Iterator[pa.RecordBatch]:
         return self._read(partition)
