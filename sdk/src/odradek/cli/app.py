@@ -6,6 +6,7 @@ from typing import Annotated
 
 import typer
 
+from odradek.cli.acls import acls
 from odradek.cli.audit import audit
 from odradek.cli.demo_command import demo
 from odradek.cli.groups import groups
@@ -49,6 +50,7 @@ app.command()(produce)
 app.command()(consume)
 app.add_typer(groups, name="groups")
 app.add_typer(users, name="users")
+app.add_typer(acls, name="acls")
 app.command()(audit)
 app.command()(demo)
 app.command()(sql)

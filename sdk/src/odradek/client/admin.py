@@ -10,8 +10,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from types import TracebackType
 from typing import Any, Self, TypeVar
 
+from odradek.client import acl_calls, offset_calls, user_calls
 from odradek.client import admin_calls as calls
-from odradek.client import offset_calls, user_calls
 from odradek.client.admin_types import (
     ConsumerGroupDescription,
     NewTopic,
@@ -22,6 +22,7 @@ from odradek.client.config import AdminConfig
 from odradek.client.connection import Connection, TopicMetadata, error_code
 from odradek.client.retry import may_have_applied
 from odradek.errors import ErrorCode, KafkaError
+from odradek.model.acl import AclBinding, AclFilter
 from odradek.model.group import GroupListing
 from odradek.model.log import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP
 from odradek.model.topic import ConfigEntry
@@ -291,6 +292,47 @@ class Admin:
             check=check,
         )
         return {result.user: [int(info.mechanism) for info in result.credential_infos] for result in response.results}
+
+    # --- access rules ---------------------------------------------------------------------------------------------
+
+    async def create_acls(self, acls: Sequence[AclBinding]) -> None:
+        """Add access rules; one that is there stays. Raises KafkaError: INVALID_REQUEST, CLUSTER_AUTHORIZATION_FAILED.
+
+        From the first rule on, what no rule allows is refused; super users are not bound.
+        """
+        rules = list(acls)
+        await self._change(
+            acl_calls.create_acls_request(rules),
+            acl_calls.CreateAclsResponse,
+            "CreateAcls",
+            lambda response: [
+                (f"rule for {acl.principal}", result.error_code, result.error_message)
+                for acl, result in zip(rules, response.results, strict=True)
+            ],
+            reached=None,
+        )
+
+    async def describe_acls(self, wanted: AclFilter | None = None) -> list[AclBinding]:
+        """The access rules that match. Raises KafkaError(CLUSTER_AUTHORIZATION_FAILED)."""
+        response = await self._connection.call(
+            acl_calls.describe_acls_request(wanted or AclFilter()),
+            acl_calls.DescribeAclsResponse,
+            "DescribeAcls",
+            check=lambda response: _raise_for("rules", response.error_code, response.error_message),
+        )
+        return acl_calls.bindings(response)
+
+    async def delete_acls(self, wanted: AclFilter) -> list[AclBinding]:
+        """Remove the access rules that match; those that went. Raises KafkaError(CLUSTER_AUTHORIZATION_FAILED)."""
+
+        def check(response: acl_calls.DeleteAclsResponse) -> None:
+            for result in response.filter_results:
+                _raise_for("rules", result.error_code, result.error_message)
+
+        response = await self._connection.call(
+            acl_calls.delete_acls_request(wanted), acl_calls.DeleteAclsResponse, "DeleteAcls", check=check
+        )
+        return acl_calls.deleted(response)
 
     # --- shared ---------------------------------------------------------------------------------------------------
 

@@ -11,6 +11,7 @@ from odradek.client.admin import OffsetSpec
 from odradek.client.admin_types import ConsumerGroupDescription, NewTopic, OffsetAndTimestamp, TopicDescription
 from odradek.client.background_loop import BackgroundLoop
 from odradek.client.config import AdminConfig
+from odradek.model.acl import AclBinding, AclFilter
 from odradek.model.group import GroupListing
 from odradek.model.topic import ConfigEntry
 from odradek.model.topic_partition import OffsetAndMetadata, TopicPartition
@@ -96,6 +97,15 @@ class Admin:
 
     def list_users(self) -> list[str]:
         return self._loop.call(self._admin.list_users())
+
+    def create_acls(self, acls: Sequence[AclBinding]) -> None:
+        self._loop.call(self._admin.create_acls(acls))
+
+    def describe_acls(self, wanted: AclFilter | None = None) -> list[AclBinding]:
+        return self._loop.call(self._admin.describe_acls(wanted))
+
+    def delete_acls(self, wanted: AclFilter) -> list[AclBinding]:
+        return self._loop.call(self._admin.delete_acls(wanted))
 
 
 async def _started(config: AdminConfig) -> aio.Admin:

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING
 from odradek.dispatcher.access import Access
 from odradek.dispatcher.answer import build
 from odradek.dispatcher.api_versions import unsupported_api_versions
+from odradek.dispatcher.audit_log import audit
 from odradek.dispatcher.authorization import FREE, require
 from odradek.dispatcher.context import Answer, BadFrame, Call, RequestContext
 from odradek.dispatcher.registry import HANDLERS
@@ -120,17 +121,22 @@ def _request(frame: Buffer, header: RequestHeader) -> Request:
 
 async def _answer(call: Call) -> list[Buffer] | None:
     handler = HANDLERS[call.request.api_key]
+    answer: Answer
     try:
         if call.request.api_key not in FREE:
             call = replace(call, access=await _access(call))
             require(call)
-        return _encode(call, await handler.handle(call))
+        answer = await handler.handle(call)
+        audit(call, answer)
+        return _encode(call, answer)
     except KafkaError as error:
         code, message = error.code, error.message
     except Exception:
         logger.exception("%s version %d failed", call.request.api_key.name, call.api_version)
         code, message = ErrorCode.UNKNOWN_SERVER_ERROR, _UNEXPECTED
-    return _encode(call, handler.refuse(call, code, message))
+    answer = handler.refuse(call, code, message)
+    audit(call, answer)
+    return _encode(call, answer)
 
 
 async def _access(call: Call) -> Access:

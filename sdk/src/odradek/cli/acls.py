@@ -1,0 +1,164 @@
+"""`odradek acls`: who may do what."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from odradek.cli.connection import DEFAULT_DATA_DIR, DEFAULT_SERVER, DataDir, Server, admin
+from odradek.errors import ErrorCode, KafkaError
+from odradek.model.acl import (
+    CLUSTER_NAME,
+    WILDCARD,
+    AclBinding,
+    AclFilter,
+    AclOperation,
+    AclPermission,
+    PatternType,
+    ResourceType,
+)
+
+acls = typer.Typer(help="Create, list and delete access rules (ACLs).", no_args_is_help=True)
+
+Topic = Annotated[str | None, typer.Option("--topic", help="Name of a topic; * is every topic.")]
+Group = Annotated[str | None, typer.Option("--group", help="Name of a consumer group; * is every group.")]
+Transaction = Annotated[str | None, typer.Option("--transactional-id", help="A transactional id; * is every one.")]
+OnCluster = Annotated[bool, typer.Option("--cluster", help="The cluster itself.")]
+Prefix = Annotated[bool, typer.Option("--prefix", help="The name is the beginning of names.")]
+Principal = Annotated[
+    str | None,
+    typer.Option("--principal", help="User:<name>: of the Kafka port, or the ARN of an IAM role; User:* is everyone."),
+]
+Host = Annotated[str | None, typer.Option("--host", help="An address; every one if left out.")]
+Deny = Annotated[bool, typer.Option("--deny", help="Forbid instead of allow; a denial always wins.")]
+
+
+@acls.command()
+def create(
+    principal: Annotated[str, typer.Option("--principal", help="User:<name>, User:<ARN of a role>, or User:*.")],
+    operation: Annotated[list[str], typer.Option("--operation", "-o", help="read, write ..., all; may be repeated.")],
+    topic: Topic = None,
+    group: Group = None,
+    transactional_id: Transaction = None,
+    cluster: OnCluster = False,
+    prefix: Prefix = False,
+    host: Host = None,
+    deny: Deny = False,
+    bootstrap_servers: Server = DEFAULT_SERVER,
+    data_dir: DataDir = DEFAULT_DATA_DIR,
+) -> None:
+    """Allow (or deny) operations. From the first rule on, what no rule allows is refused, to whoever made it too.
+
+    Example: [bold]odradek acls create --principal User:ada -o read --topic flights[/bold]
+    """
+    kind, name = _resource(topic, group, transactional_id, cluster)
+    if kind is ResourceType.ANY or name is None:
+        raise KafkaError(ErrorCode.INVALID_REQUEST, "name --topic, --group, --transactional-id or --cluster")
+    rules = [
+        AclBinding(
+            kind,
+            name,
+            PatternType.PREFIXED if prefix else PatternType.LITERAL,
+            principal,
+            host or WILDCARD,
+            _operation(each),
+            AclPermission.DENY if deny else AclPermission.ALLOW,
+        )
+        for each in operation
+    ]
+    with admin(bootstrap_servers, data_dir) as client:
+        client.create_acls(rules)
+    _show(rules)
+
+
+@acls.command("list")
+def list_acls(
+    topic: Topic = None,
+    group: Group = None,
+    transactional_id: Transaction = None,
+    cluster: OnCluster = False,
+    principal: Principal = None,
+    bootstrap_servers: Server = DEFAULT_SERVER,
+    data_dir: DataDir = DEFAULT_DATA_DIR,
+) -> None:
+    """List the rules; with a name, those that cover it."""
+    kind, name = _resource(topic, group, transactional_id, cluster)
+    with admin(bootstrap_servers, data_dir) as client:
+        found = client.describe_acls(AclFilter(kind, name, PatternType.MATCH, principal))
+    _show(found)
+
+
+@acls.command()
+def delete(
+    topic: Topic = None,
+    group: Group = None,
+    transactional_id: Transaction = None,
+    cluster: OnCluster = False,
+    prefix: Prefix = False,
+    principal: Principal = None,
+    host: Host = None,
+    operation: Annotated[str | None, typer.Option("--operation", "-o", help="Only rules about this one.")] = None,
+    everything: Annotated[bool, typer.Option("--all", help="Every rule: everyone may do everything again.")] = False,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
+    bootstrap_servers: Server = DEFAULT_SERVER,
+    data_dir: DataDir = DEFAULT_DATA_DIR,
+) -> None:
+    """Delete the rules that match."""
+    kind, name = _resource(topic, group, transactional_id, cluster)
+    wanted = AclFilter(
+        kind,
+        name,
+        PatternType.ANY if name is None else PatternType.PREFIXED if prefix else PatternType.LITERAL,
+        principal,
+        host,
+        AclOperation.ANY if operation is None else _operation(operation),
+    )
+    if wanted == AclFilter() and not everything:
+        raise KafkaError(ErrorCode.INVALID_REQUEST, "say which rules, or --all")
+    with admin(bootstrap_servers, data_dir) as client:
+        if not yes:
+            _show(client.describe_acls(wanted))
+            if not typer.confirm("Delete these?"):
+                raise typer.Abort
+        gone = client.delete_acls(wanted)
+    typer.echo(f"deleted {len(gone)} rules")
+
+
+def _resource(
+    topic: str | None, group: str | None, transactional_id: str | None, cluster: bool
+) -> tuple[ResourceType, str | None]:
+    """What the options name. Raises KafkaError(INVALID_REQUEST) where they name several things."""
+    named = [
+        (kind, name)
+        for kind, name in (
+            (ResourceType.TOPIC, topic),
+            (ResourceType.GROUP, group),
+            (ResourceType.TRANSACTIONAL_ID, transactional_id),
+            (ResourceType.CLUSTER, CLUSTER_NAME if cluster else None),
+        )
+        if name is not None
+    ]
+    if len(named) > 1:
+        raise KafkaError(ErrorCode.INVALID_REQUEST, "a rule is about one resource: name one")
+    return named[0] if named else (ResourceType.ANY, None)
+
+
+def _operation(text: str) -> AclOperation:
+    name = text.upper().replace("-", "_")
+    if name not in AclOperation.__members__ or name == "ANY":
+        known = ", ".join(each.name.lower() for each in AclOperation if each is not AclOperation.ANY)
+        raise KafkaError(ErrorCode.INVALID_REQUEST, f"{text!r} is no operation: there are {known}")
+    return AclOperation[name]
+
+
+def _show(rules: list[AclBinding]) -> None:
+    table = Table("principal", "host", "may", "operation", "resource", "name", box=None)
+    for acl in rules:
+        name = f"{acl.name}..." if acl.pattern is PatternType.PREFIXED else acl.name
+        words = (acl.permission.name, acl.operation.name, acl.resource_type.name)
+        may, operation, kind = (word.lower() for word in words)
+        table.add_row(acl.principal, acl.host, may, operation, kind, name)
+    Console(soft_wrap=True).print(table)

@@ -1,0 +1,85 @@
+"""One line for every request that changes what others rely on: who asked for what, and what became of each part.
+
+    {"audit": "CREATE_TOPICS", "principal": "User:ada", "client_host": "10.0.0.7", "transport": "tcp",
+     "client_id": "kafka-admin", "outcome": [["flights", "NONE"], ["other", "TOPIC_AUTHORIZATION_FAILED"]]}
+
+It goes to the logger `odradek.audit`, level INFO, as JSON: a function's log has it as a line of its own. Names only:
+no password, no salted key, no value of a configuration, no record is ever in it.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from odradek.dispatcher.context import Answer, Call
+from odradek.errors import ErrorCode
+from odradek.protocol.api import ApiKey
+
+logger = logging.getLogger("odradek.audit")
+
+_OUTCOMES_MAX = 100  # of one request that are named; a line stays a line
+
+# The field with the outcomes, and in each what names the thing.
+_PARTS: Mapping[ApiKey, tuple[str, tuple[str, ...]]] = {
+    ApiKey.CREATE_TOPICS: ("topics", ("name",)),
+    ApiKey.DELETE_TOPICS: ("responses", ("name", "topic_id")),
+    ApiKey.CREATE_PARTITIONS: ("results", ("name",)),
+    ApiKey.DELETE_RECORDS: ("topics", ("name",)),
+    ApiKey.ALTER_CONFIGS: ("responses", ("resource_name",)),
+    ApiKey.INCREMENTAL_ALTER_CONFIGS: ("responses", ("resource_name",)),
+    ApiKey.DELETE_GROUPS: ("results", ("group_id",)),
+    ApiKey.OFFSET_DELETE: ("topics", ("name",)),
+    ApiKey.ALTER_USER_SCRAM_CREDENTIALS: ("results", ("user",)),
+    ApiKey.CREATE_ACLS: ("results", ()),
+    ApiKey.DELETE_ACLS: ("filter_results", ()),
+}
+
+
+def audit(call: Call, answer: Answer) -> None:
+    """Write the line of an administrative request; nothing for any other."""
+    parts = _PARTS.get(call.request.api_key)
+    if parts is None or not isinstance(answer, Mapping):
+        return
+    line = {
+        "audit": call.request.api_key.name,
+        "principal": call.context.principal,
+        "client_host": call.context.client_host,
+        "transport": call.context.transport,
+        "client_id": call.request.client_id,
+        "outcome": list(_outcomes(call, answer, *parts))[:_OUTCOMES_MAX],
+    }
+    logger.info("%s", json.dumps(line, separators=(",", ":"), default=str))
+
+
+def _outcomes(call: Call, answer: Mapping[str, Any], field: str, naming: tuple[str, ...]) -> Iterable[tuple[str, str]]:
+    if answer.get("error_code"):
+        yield getattr(call.message, "group_id", "*"), _code(answer["error_code"])
+        return
+    acls = _acls(call)
+    for number, part in enumerate(answer.get(field, ())):
+        name = next((str(part[key]) for key in naming if part.get(key)), "")
+        codes = [each.get("error_code") for each in part.get("partitions", ())] or [part.get("error_code")]
+        yield acls[number] if number < len(acls) else name, _code(next(filter(None, codes), ErrorCode.NONE))
+
+
+def _code(code: Any) -> str:
+    return ErrorCode(code or 0).name
+
+
+def _acls(call: Call) -> list[str]:
+    """What the rules of a request say, in its order; empty for other requests."""
+    if call.request.api_key is ApiKey.CREATE_ACLS:
+        return [
+            f"{acl.principal} {acl.permission_type}:{acl.operation} on {acl.resource_type}:{acl.resource_name}"
+            for acl in call.message.creations
+        ]
+    if call.request.api_key is ApiKey.DELETE_ACLS:
+        return [
+            f"{each.principal_filter} {each.permission_type}:{each.operation} on "
+            f"{each.resource_type_filter}:{each.resource_name_filter}"
+            for each in call.message.filters
+        ]
+    return []

@@ -1,0 +1,186 @@
+"""Access rules: the decision, and the items behind it."""
+
+from __future__ import annotations
+
+import pytest
+from odradek.engine.acl_decisions import AclSet
+from odradek.engine.acls import check
+from odradek.errors import ErrorCode, KafkaError
+from odradek.model.acl import AclBinding, AclFilter, Resource
+from odradek.model.acl import AclOperation as Op
+from odradek.model.acl import AclPermission as Permission
+from odradek.model.acl import PatternType as Pattern
+from odradek.model.acl import ResourceType as Type
+from odradek.testing.faults import Fault
+
+from tests.support.engine import memory_store
+
+LITERAL, PREFIXED = Pattern.LITERAL, Pattern.PREFIXED
+ALLOW, DENY = Permission.ALLOW, Permission.DENY
+ARN = "User:arn:aws:sts::123456789012:assumed-role/Writers/i-0abc"
+
+
+def rule(
+    operation: Op = Op.READ,
+    name: str = "t",
+    permission: Permission = ALLOW,
+    who: str = "User:a",
+    pattern: Pattern = LITERAL,
+    host: str = "*",
+    kind: Type = Type.TOPIC,
+) -> AclBinding:
+    return AclBinding(kind, name, pattern, who, host, operation, permission)
+
+
+def may(acls: list[AclBinding], operation: Op, name: str = "t", who: str = "User:a", host: str = "10.0.0.1") -> bool:
+    return AclSet(acls).allows(who, host, operation, Resource(Type.TOPIC, name))
+
+
+def test_without_rules_everyone_may_do_everything_unless_the_setting_says_otherwise() -> None:
+    topic = Resource(Type.TOPIC, "t")
+    assert AclSet().allows("User:a", "h", Op.WRITE, topic)
+    assert not AclSet(allow_everyone_if_empty=False).allows("User:a", "h", Op.WRITE, topic)
+
+
+def test_the_first_rule_closes_what_no_rule_opens() -> None:
+    assert may([rule()], Op.READ)
+    assert not may([rule()], Op.WRITE)
+    assert not may([rule()], Op.READ, name="other")
+    assert not may([rule()], Op.READ, who="User:b")
+    assert not AclSet([rule()]).allows("User:a", "h", Op.READ, Resource(Type.GROUP, "t"))
+
+
+def test_super_users_are_not_bound() -> None:
+    acls = AclSet([rule(Op.ALL, "*", DENY, "User:*")], super_users=["User:root"])
+    assert acls.allows("User:root", "h", Op.DELETE, Resource(Type.TOPIC, "t"))
+    assert not acls.allows("User:a", "h", Op.DELETE, Resource(Type.TOPIC, "t"))
+
+
+@pytest.mark.parametrize("implying", [Op.READ, Op.WRITE, Op.DELETE, Op.ALTER, Op.ALL])
+def test_operations_that_imply_describe(implying: Op) -> None:
+    assert may([rule(implying)], Op.DESCRIBE)
+
+
+def test_what_implies_nothing() -> None:
+    assert not may([rule(Op.CREATE)], Op.DESCRIBE)
+    assert not may([rule(Op.DESCRIBE)], Op.READ)
+    assert may([rule(Op.ALTER_CONFIGS)], Op.DESCRIBE_CONFIGS)
+    assert not may([rule(Op.ALTER_CONFIGS)], Op.DESCRIBE)
+    assert may([rule(Op.DESCRIBE), rule(Op.READ, permission=DENY)], Op.DESCRIBE), "a denial implies nothing"
+
+
+@pytest.mark.parametrize(
+    "denial",
+    [
+        rule(permission=DENY),
+        rule(Op.ALL, permission=DENY),
+        rule(name="*", permission=DENY),
+        rule(name="", permission=DENY, pattern=PREFIXED),
+        rule(who="User:*", permission=DENY),
+        rule(permission=DENY, host="10.0.0.1"),
+    ],
+)
+def test_deny_wins(denial: AclBinding) -> None:
+    assert not may([rule(), rule(Op.ALL, "*", who="User:*"), denial], Op.READ)
+
+
+def test_patterns() -> None:
+    assert may([rule(name="*")], Op.READ, name="anything")
+    assert may([rule(name="fl", pattern=PREFIXED)], Op.READ, name="flights")
+    assert not may([rule(name="fl", pattern=PREFIXED)], Op.READ, name="afl")
+    assert not may([rule(name="*", pattern=PREFIXED)], Op.READ, name="flights"), "a prefixed * is a name's beginning"
+    assert may([rule(host="10.0.0.1")], Op.READ)
+    assert not may([rule(host="10.0.0.1")], Op.READ, host="10.0.0.2")
+
+
+@pytest.mark.parametrize(
+    "who",
+    [ARN, "User:arn:aws:sts::123456789012:assumed-role/Writers", "User:arn:aws:iam::123456789012:role/Writers"],
+)
+def test_a_rule_for_a_role_is_meant_for_every_session_of_it(who: str) -> None:
+    assert may([rule(who=who)], Op.READ, who=ARN)
+    assert not may([rule(who=who)], Op.READ, who=ARN.replace("Writers", "Writers2"))
+    assert not may([rule(who=who)], Op.READ, who=ARN.replace("123456789012", "999999999999"))
+
+
+def test_any_resource_of_a_type() -> None:
+    def any_of(*acls: AclBinding) -> bool:
+        return AclSet(acls).allows_any("User:a", "h", Op.WRITE, Type.TOPIC)
+
+    assert any_of(rule(Op.WRITE))
+    assert not any_of(rule(Op.READ))
+    assert not any_of(rule(Op.WRITE), rule(Op.WRITE, permission=DENY))
+    assert any_of(rule(Op.WRITE, "fl", pattern=PREFIXED), rule(Op.WRITE, "flights", DENY))
+    assert not any_of(rule(Op.WRITE, "fli", pattern=PREFIXED), rule(Op.WRITE, "fl", DENY, pattern=PREFIXED))
+    assert not any_of(rule(Op.WRITE, "*"), rule(Op.ALL, "*", DENY))
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        rule(who="ada"),
+        rule(who="Group:ada"),
+        rule(who="User:"),
+        rule(host=""),
+        rule(name=""),
+        rule(Op.IDEMPOTENT_WRITE),
+        rule(Op.WRITE, kind=Type.GROUP),
+        rule(Op.ANY),
+        rule(permission=Permission.ANY),
+        rule(pattern=Pattern.MATCH),
+        rule(Op.ALTER, "other-cluster", kind=Type.CLUSTER),
+        rule(name="x" * 250),
+        rule(who="User:" + "x" * 3000),
+    ],
+)
+def test_rules_that_cannot_be(wrong: AclBinding) -> None:
+    with pytest.raises(KafkaError) as refused:
+        check(wrong)
+    assert refused.value.code is ErrorCode.INVALID_REQUEST
+
+
+async def test_rules_are_kept_once_found_and_deleted() -> None:
+    store = memory_store()
+    acls = store.engine().acls
+    hostile = rule(name="a\n#b/../c\x00", who='User:"; DROP TABLE acls; --')
+    for acl in (rule(), rule(), hostile, rule(Op.READ, "g", kind=Type.GROUP)):
+        await acls.create(acl)
+    assert set(await acls.list()) == {rule(), hostile, rule(Op.READ, "g", kind=Type.GROUP)}
+    assert await acls.list(AclFilter(name="t", pattern=Pattern.MATCH)) == [rule()]
+    assert await acls.delete(AclFilter(principal=hostile.principal)) == [hostile]
+    assert len(await store.engine().acls.list()) == 2
+
+
+async def test_rules_are_read_once_and_trusted_for_the_setting_alone() -> None:
+    store = memory_store()
+    reader, writer = store.engine(acl_cache_ms=5_000).acls, store.engine(1).acls
+    for _ in range(3):
+        assert not (await reader.current()).acls
+    assert store.catalog.count("query") == 1
+    await writer.create(rule())
+    assert (await writer.current()).acls == (rule(),), "who changes a rule sees it at once"
+    assert not (await reader.current()).acls
+    store.clock.advance(5.001)
+    assert (await reader.current()).acls == (rule(),)
+
+
+async def test_nothing_is_allowed_while_the_rules_cannot_be_read() -> None:
+    store = memory_store()
+    acls = store.engine().acls
+    store.catalog.script["query", 1] = Fault.UNAVAILABLE
+    with pytest.raises(KafkaError) as refused:
+        await acls.current()
+    assert refused.value.is_retryable
+    assert not (await acls.current()).acls, "it is tried again at the next request"
+
+
+@pytest.mark.parametrize("fault", [Fault.UNAVAILABLE, Fault.LOST_ANSWER])
+async def test_a_rule_is_written_and_deleted_in_spite_of_faults(fault: Fault) -> None:
+    store = memory_store()
+    acls = store.engine().acls
+    store.catalog.script["put", 1] = fault
+    await acls.create(rule())
+    assert await acls.list() == [rule()]
+    store.catalog.script["delete", 1] = fault
+    await acls.delete(AclFilter())
+    assert await acls.list() == []
