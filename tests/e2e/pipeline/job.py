@@ -1,7 +1,7 @@
 """A driver to be killed: two streaming queries from one topic, until all is processed or until it dies.
 
-    counts    count and sum per key, every update   -> topic `out`, by the sink
-    windows   count per key and minute, when closed -> Parquet, by Spark's own file sink
+    counts    count and sum per key, every update    -> Parquet, a folder a micro-batch, and topic `out`: foreachBatch
+    windows   count per key and minute, once closed  -> topic `closed`, by the streaming sink
 
 Run as a process: python -m tests.e2e.pipeline.job <data dir> <bootstrap servers> <work dir> <seconds | done>
 """
@@ -11,6 +11,7 @@ from __future__ import annotations
 import json
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -37,18 +38,30 @@ def session() -> SparkSession:
 
 
 def counts(events: DataFrame) -> DataFrame:
-    """Running totals by key, as records."""
-    totals = events.groupBy("key").agg(F.count(F.lit(1)).alias("n"), F.sum("amount").alias("total"))
-    return totals.select("key", F.to_json(F.struct("n", "total")).alias("value"))
+    """Running totals by key."""
+    return events.groupBy("key").agg(F.count(F.lit(1)).alias("n"), F.sum("amount").alias("total"))
+
+
+def write_counts(sink: dict[str, str], updates: str) -> Callable[[DataFrame, int], None]:
+    def write(totals: DataFrame, batch_id: int) -> None:
+        totals = totals.persist()
+        try:
+            totals.write.mode("overwrite").parquet(f"{updates}/{batch_id}")
+            records = totals.select("key", F.to_json(F.struct("n", "total")).alias("value"))
+            odradek.spark.write_once(records, batch_id, {**sink, "topic": "out"})
+        finally:
+            totals.unpersist()
+
+    return write
 
 
 def windows(events: DataFrame) -> DataFrame:
-    """Counts by key and minute."""
+    """Counts by key and minute, as records."""
     return (
         events.withWatermark("timestamp", "1 minute")
-        .groupBy(F.window("timestamp", "1 minute"), F.col("key").cast("string").alias("name"))
+        .groupBy(F.window("timestamp", "1 minute"), "key")
         .agg(F.count(F.lit(1)).alias("n"), F.sum("amount").alias("total"))
-        .select(F.col("window.start").alias("start"), "name", "n", "total")
+        .select("key", F.to_json(F.struct(F.unix_seconds("window.start").alias("start"), "n", "total")).alias("value"))
     )
 
 
@@ -57,12 +70,12 @@ def start(spark: SparkSession, data_dir: str, servers: str, work: Path) -> tuple
     reading = spark.readStream.format("odradek").options(**source, maxOffsetsPerTrigger="60")
     event = F.from_json(F.col("value").cast("string"), EVENT)
     events = reading.load().select("key", "timestamp", event.getField("amount").alias("amount"))
-    sink = {"store": f"embedded:{data_dir}", "bootstrapServers": servers, "topic": "out"}
-    topic = counts(events).writeStream.outputMode("update").format("odradek").options(**sink)
-    files = windows(events).writeStream.outputMode("append").format("parquet").option("path", str(work / "windows"))
+    sink = {"store": f"embedded:{data_dir}", "bootstrapServers": servers}
+    updates = counts(events).writeStream.outputMode("update").foreachBatch(write_counts(sink, str(work / "updates")))
+    closed = windows(events).writeStream.outputMode("append").format("odradek").options(**sink, topic="closed")
     queries = [
         query.queryName(name).option("checkpointLocation", str(work / f"checkpoint-{name}")).start()
-        for name, query in (("counts", topic), ("windows", files))
+        for name, query in (("counts", updates), ("windows", closed))
     ]
     return source, queries
 

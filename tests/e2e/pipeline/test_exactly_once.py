@@ -1,8 +1,8 @@
 """Exactly once: drivers and Python workers are killed at seeded points; the result is that of an undisturbed run.
 
 What the topic must hold is computed from the checkpoint and the input alone: the offset log says which records each
-micro-batch had, so each update that should be there is known, and it must be there once. What Parquet must hold is the
-batch answer. Rounds: ODRADEK_KILL_ROUNDS, seed: ODRADEK_KILL_SEED.
+micro-batch had, so each update that should be there is known, and it must be there once, in the topic and in Parquet.
+The closed windows in the other topic must be the batch answer. Rounds: ODRADEK_KILL_ROUNDS, seed: ODRADEK_KILL_SEED.
 """
 
 from __future__ import annotations
@@ -160,18 +160,20 @@ def expected_windows(source: Input) -> Counter[tuple[int, str, int, int]]:
     return Counter((minute, key, *total) for (minute, key), total in totals.items())
 
 
-def written_windows(work: Path) -> Counter[tuple[int, str, int, int]]:
-    """By the file sink's own log: files that it does not name are leftovers of what was killed."""
-    log = work / "windows" / "_spark_metadata"
-    files = set()
-    for entry in log.iterdir():
-        if entry.name.partition(".")[0].isdigit() and not entry.name.endswith(".crc"):
-            files |= {json.loads(line)["path"] for line in entry.read_text().splitlines()[1:] if line}
+def written_windows(log: ServedLog) -> Counter[tuple[int, str, int, int]]:
     found: Counter[tuple[int, str, int, int]] = Counter()
-    for path in files:
-        table = pq.read_table(path.removeprefix("file://"))
-        for row in table.to_pylist():
-            found[int(row["start"].timestamp()) // 60, row["name"], row["n"], row["total"]] += 1
+    for records in log.records("closed").values():
+        for record in records:
+            value = json.loads(record.value or b"{}")
+            found[value["start"] // 60, (record.key or b"").decode(), value["n"], value["total"]] += 1
+    return found
+
+
+def parquet_updates(work: Path) -> Counter[tuple[str, int, int]]:
+    found: Counter[tuple[str, int, int]] = Counter()
+    for batch in (work / "updates").iterdir():
+        for row in pq.read_table(batch).to_pylist():
+            found[row["key"].decode(), row["n"], row["total"]] += 1
     return found
 
 
@@ -191,6 +193,7 @@ def run_rounds(rounds: int, seed: int, tmp_path: Path, environment: dict[str, st
     kills: Counter[str] = Counter()
     with ServedLog(tmp_path / "store") as log:
         log.create("out", 3)
+        log.create("closed", 2)
         source = Input(log)
         driver: Driver | None = None
         try:
@@ -220,7 +223,8 @@ def run_rounds(rounds: int, seed: int, tmp_path: Path, environment: dict[str, st
             if driver is not None:
                 driver.kill()
         assert written_updates(log) == expected_updates(work, source)
-        assert written_windows(work) == expected_windows(source)
+        assert parquet_updates(work) == expected_updates(work, source)
+        assert written_windows(log) == expected_windows(source)
     return kills
 
 

@@ -125,7 +125,7 @@ class BatchWriter(DataSourceArrowWriter):
 
 
 class StreamWriter(DataSourceStreamArrowWriter):
-    """`df.writeStream.format("odradek")`. Every output mode adds the micro-batch's rows, as Spark's Kafka sink does."""
+    """`df.writeStream.format("odradek")`: adds the rows. 4.1 refuses output mode update: see exactly_once.py."""
 
     def __init__(self, options: SinkOptions, schema: StructType) -> None:
         check_schema(schema, options)
