@@ -27,6 +27,8 @@ Check = Callable[[str, Any], str | None]
 
 Serializer = Callable[[Any], bytes | None]
 Deserializer = Callable[[bytes | None], Any]
+ErrorHandler = Callable[[Any, Exception], Any]
+"""(ConsumerRecord with bytes, the error) -> anything; what can be awaited is awaited before poll returns."""
 Partitioner = Callable[[str, bytes | None, bytes | None, int], int]
 """topic, key, value, partition count -> partition."""
 
@@ -213,19 +215,30 @@ class ConsumerConfig(ClientConfig):
     auto_commit_interval_ms: int = _setting(5_000, _int(0))
     fetch_min_bytes: int = _setting(1, _int(0))
     fetch_max_wait_ms: int = _setting(500, _int(0))
+    fetch_idle_pause_max_ms: int | None = _setting(None, _int(0))  # None: 1000 over HTTPS, where waiting is billed
     fetch_max_bytes: int = _setting(4 * 1024 * 1024, _int(1, REQUEST_BYTES_MAX))  # Kafka's 50 MB fit no function
-    max_partition_fetch_bytes: int = _setting(1024 * 1024, _int(1))
+    max_partition_fetch_bytes: int = _setting(4 * 1024 * 1024, _int(1))  # Kafka's is 1 MiB; here each call costs money
     max_poll_records: int = _setting(500, _int(1))
     max_poll_interval_ms: int = _setting(300_000, _int(1))
     check_crcs: bool = _setting(True, _bool)
     isolation_level: str = _setting("read_uncommitted", _one_of("read_uncommitted", "read_committed"))
     key_deserializer: Deserializer | None = _setting(None, _callable)
     value_deserializer: Deserializer | None = _setting(None, _callable)
+    deserialization_error_handler: ErrorHandler | None = _setting(None, _callable)  # None: poll raises
+
+    @property
+    def idle_pause_max_s(self) -> float:
+        """How long a quiet consumer may rest between its calls."""
+        if self.fetch_idle_pause_max_ms is not None:
+            return self.fetch_idle_pause_max_ms / 1000
+        return 1.0 if (self.bootstrap_servers or "").startswith("https:") else 0.0
 
     def _relations(self) -> list[str]:
         problems = super()._relations()
         if self.fetch_max_wait_ms >= self.request_timeout_ms:
             problems.append("request_timeout_ms must be above fetch_max_wait_ms")
+        if self.deserialization_error_handler and not (self.key_deserializer or self.value_deserializer):
+            problems.append("deserialization_error_handler needs a key_deserializer or a value_deserializer")
         if self.group_id is None and self.group_instance_id is not None:
             problems.append("group_instance_id needs a group_id")
         return problems

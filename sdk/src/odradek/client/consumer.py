@@ -27,6 +27,7 @@ from odradek.client.fetcher import Fetcher, Held
 from odradek.client.membership import GroupMember
 from odradek.client.offset_calls import SIMPLE, ConsumerGroupMetadata
 from odradek.client.positions import Positions
+from odradek.client.read_record import read_record
 from odradek.client.rebalance import Caller, RebalanceListener, call_here
 from odradek.client.retry import timed_out
 from odradek.client.system import wait_for
@@ -171,14 +172,14 @@ class Consumer:
             return records
         async with _Polling(self):
             await self._wait_for_records(timeout_ms)
-            return self._fetcher.take(limit)
+            return await self._fetcher.take(limit)
 
     async def fill(self, timeout_ms: float) -> None:
         """Like `poll`, but the records are held for `next_held`."""
         if not self._held:
             async with _Polling(self):
                 await self._wait_for_records(timeout_ms)
-                self._held = self._fetcher.hold(self.config.max_poll_records)
+                self._held = await self._fetcher.hold(self.config.max_poll_records)
 
     def next_held(self) -> ConsumerRecord | None:
         """The next held record, which counts as processed when the application comes back."""
@@ -224,6 +225,21 @@ class Consumer:
         async with _Polling(self):
             await self._wait_for_records(timeout_ms)
             return await self._fetcher.take_table(max_records or _ROWS_MAX, columns, engine)
+
+    async def read_at(self, topic: str, partition: int, offset: int) -> ConsumerRecord | None:
+        """The record at an offset, wherever this consumer reads; None where compaction has removed it. One call.
+
+        Neither the assignment nor any position matters or changes.
+
+        Raises:
+            KafkaError: OFFSET_OUT_OF_RANGE before the log's start or from its end on; UNKNOWN_TOPIC_OR_PARTITION;
+                INVALID_RECORD where a deserializer fails.
+        """
+        self._check_open()
+        place = TopicPartition(topic, partition)
+        if offset < 0:
+            raise KafkaError(ErrorCode.OFFSET_OUT_OF_RANGE, f"an offset is at least 0, not {offset}")
+        return await read_record(self._connection, self.config, place, offset)
 
     def _drop_held(self) -> None:
         """What iteration holds is read again: it is decoded to records already."""

@@ -31,8 +31,14 @@ class FetchedPartition:
     records: bytes
 
 
-def fetch_request(offsets: Sequence[tuple[TopicPartition, int]], config: ConsumerConfig) -> FetchRequest:
-    """Ask for partitions in this order, which the server keeps when it runs out of room."""
+def fetch_request(
+    offsets: Sequence[tuple[TopicPartition, int]], config: ConsumerConfig, *, waits: bool = True
+) -> FetchRequest:
+    """Ask for partitions in this order, which the server keeps when it runs out of room.
+
+    Args:
+        waits: False is answered at once, whatever there is.
+    """
     topics: dict[str, list[FetchPartition]] = {}
     for (topic, partition), offset in offsets:
         topics.setdefault(topic, []).append(
@@ -44,7 +50,7 @@ def fetch_request(offsets: Sequence[tuple[TopicPartition, int]], config: Consume
         )
     return FetchRequest(
         replica_id=BrokerId(_CONSUMER),
-        max_wait=i32Timedelta.parse(timedelta(milliseconds=config.fetch_max_wait_ms)),
+        max_wait=i32Timedelta.parse(timedelta(milliseconds=config.fetch_max_wait_ms if waits else 0)),
         min_bytes=i32(config.fetch_min_bytes),
         max_bytes=i32(config.fetch_max_bytes),
         isolation_level=i8(int(config.isolation_level == "read_committed")),

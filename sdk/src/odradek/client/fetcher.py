@@ -2,6 +2,9 @@
 
     loop: find positions that are missing -> fetch all partitions -> buffer the answer -> rest while the buffer is full
 
+A consumer that has seen nothing for some seconds rests between calls that do not wait: a function that
+waits is billed, a client is not.
+
 All partitions are in every call, so that none starves behind another and a long poll ends as soon as any has data. The
 order turns with each call: the server fills its answer in the order of the request. A seek or a new partition
 interrupts a call that waits.
@@ -15,7 +18,8 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
-from typing import TYPE_CHECKING
+from inspect import isawaitable
+from typing import TYPE_CHECKING, Any
 
 from odradek.client import offset_calls
 from odradek.client.config import ConsumerConfig
@@ -41,6 +45,15 @@ _ANSWERS_MAX = 2  # one in use, one ahead
 Committed = Callable[[list[TopicPartition]], Awaitable[dict[TopicPartition, OffsetAndMetadata]]]
 Held = tuple[ConsumerRecord, PartitionState, int, int]
 """A record, its partition, the version that it was fetched under, and the position after it."""
+
+
+_QUIET_S = 5.0  # so long a consumer waits as Kafka's do
+_REST_SHARE = 0.1  # of the quiet time
+
+
+def idle_pause_s(quiet_s: float, pause_max_s: float) -> float:
+    """How long to rest before the next call: a tenth of the time in which nothing came, up to the maximum."""
+    return 0.0 if quiet_s < _QUIET_S else min(quiet_s * _REST_SHARE, pause_max_s)
 
 
 class Fetcher:
@@ -72,14 +85,19 @@ class Fetcher:
         self._failures = 0
         self._failing_since_s: float | None = None
         self._throttled_until_s = 0.0
+        self._quiet_since_s = self._clock.monotonic()
+        self._has_rested = False
+        self._pending: list[Any] = []  # of handlers of poison records, to be awaited
         self._error: KafkaError | None = None
         self._poison: tuple[PartitionState, int, KafkaError] | None = None  # bytes that cannot be handed out
         self._key, self._value = config.key_deserializer, config.value_deserializer
+        self._handler = config.deserialization_error_handler
 
     # --- the application's side -----------------------------------------------------------------------------------
 
     def changed(self) -> None:
         """Partitions, positions or pauses are not what they were."""
+        self._quiet_since_s = self._clock.monotonic()
         self._changed.set()
         self._room.set()
 
@@ -94,17 +112,42 @@ class Fetcher:
         if error is not None:
             raise error
 
-    def take(self, limit: int) -> dict[TopicPartition, list[ConsumerRecord]]:
+    async def take(self, limit: int) -> dict[TopicPartition, list[ConsumerRecord]]:
         """Up to `limit` buffered records; the positions move past them. Raises KafkaError."""
         records: dict[TopicPartition, list[ConsumerRecord]] = {}
-        for record, state, _, after in self._drain(limit):
-            records.setdefault(state.partition, []).append(record)
+        drained = await self._drain_settled(limit)
+        for record, state, _, after in drained:
+            found = records.get(state.partition)
+            if found is None:
+                found = records[state.partition] = []
+            found.append(record)
             state.position = after
         return records
 
-    def hold(self, limit: int) -> deque[Held]:
+    async def hold(self, limit: int) -> deque[Held]:
         """Up to `limit` buffered records whose positions the caller moves one by one. Raises KafkaError."""
-        return deque(self._drain(limit))
+        return deque(await self._drain_settled(limit))
+
+    async def _drain_settled(self, limit: int) -> list[Held]:
+        """`_drain`, and what the handlers of poison records had to wait for. After a failure all is read again."""
+        before = {state: (state.version, state.position) for state in self._positions}
+        try:
+            drained = self._drain(limit)
+            pending, self._pending = self._pending, []
+            for waiting in pending:
+                while isawaitable(waiting):  # an aio producer's send gives a future when it is awaited
+                    waiting = await waiting
+        except RecordDeserializationError:
+            raise  # its position is kept already
+        except BaseException:
+            if self._poison is None:
+                for state, (version, position) in before.items():
+                    if state.version == version:
+                        state.position = position
+                        state.drop_buffered()
+                self.changed()
+            raise
+        return drained
 
     async def take_table(self, limit: int, columns: Sequence[str] | None, engine: EngineName) -> pa.Table:
         """Up to `limit` buffered rows as a table; the positions move past them. Raises KafkaError."""
@@ -193,9 +236,22 @@ class Fetcher:
                     key = key_of(key) if key_of is not None else key
                     value = value_of(value) if value_of is not None else value
                 except Exception as error:
-                    raise RecordDeserializationError(state.partition, offset, error) from error
+                    if self._handler is None:
+                        raise RecordDeserializationError(state.partition, offset, error) from error
+                    raw = ConsumerRecord(topic, partition, offset, timestamp_ms, stamp, *rows[i][2:4], headers)
+                    self._pending.append(self._handler(raw, error))
+                    self._pass_over(state, after if i == last else offset + 1, out)
+                    continue
             record = ConsumerRecord(topic, partition, offset, timestamp_ms, stamp, key, value, headers)
             out.append((record, state, version, after if i == last else offset + 1))
+
+    def _pass_over(self, state: PartitionState, after: int, out: list[Held]) -> None:
+        """A record that is not handed out counts as processed with the one before it."""
+        if out and out[-1][1] is state:
+            record, _, version, _ = out[-1]
+            out[-1] = (record, state, version, after)
+        elif not any(held[1] is state for held in out):
+            state.position = after
 
     # --- the background -------------------------------------------------------------------------------------------
 
@@ -306,10 +362,16 @@ class Fetcher:
         if not wanted:
             await wait_for(self._changed, self._next_try_s(now_s), self._clock)
             return
+        pause_s = idle_pause_s(now_s - self._quiet_since_s, self._config.idle_pause_max_s)
+        if pause_s > 0 and not self._has_rested:
+            self._has_rested = True
+            await wait_for(self._changed, pause_s, self._clock)
+            return
+        self._has_rested = False
         self._turn += 1
         shift = self._turn % len(wanted)
         wanted = wanted[shift:] + wanted[:shift]
-        answer = await self._call([(state.partition, offset) for state, _, offset in wanted])
+        answer = await self._call([(state.partition, offset) for state, _, offset in wanted], waits=pause_s <= 0)
         if answer is None:
             return
         self._recovered()
@@ -319,11 +381,11 @@ class Fetcher:
         waits = [state.not_before_s - now_s for state in self._positions if state.not_before_s > now_s]
         return min(waits, default=None)
 
-    async def _call(self, offsets: list[tuple[TopicPartition, int]]) -> list[FetchedPartition] | None:
+    async def _call(self, offsets: list[tuple[TopicPartition, int]], *, waits: bool) -> list[FetchedPartition] | None:
         """One fetch; None where it was interrupted."""
         call = asyncio.ensure_future(
             self._connection.attempt(
-                fetch_request(offsets, self._config), FetchResponse, self._config.request_timeout_ms / 1000
+                fetch_request(offsets, self._config, waits=waits), FetchResponse, self._config.request_timeout_ms / 1000
             )
         )
         interrupted = asyncio.ensure_future(self._changed.wait())
@@ -366,6 +428,7 @@ class Fetcher:
                 chunks.append(Chunk(state, offset, part.records, batches, check_crcs=self._config.check_crcs))
         self._buffer.add(chunks)
         if chunks:
+            self._quiet_since_s = self._clock.monotonic()
             self._activity.set()
 
     def _read_error(self, state: PartitionState, code: ErrorCode, offset: int) -> None:

@@ -92,6 +92,10 @@ class Consumer:
         """See aio.Consumer.poll_table."""
         return self._loop.call(self._consumer.poll_table(timeout_ms, columns, **options))
 
+    def read_at(self, topic: str, partition: int, offset: int) -> ConsumerRecord | None:
+        """See aio.Consumer.read_at."""
+        return self._loop.call(self._consumer.read_at(topic, partition, offset))
+
     def __iter__(self) -> Iterator[ConsumerRecord]:
         return self
 

@@ -27,6 +27,7 @@ class BodyWriter:
         self.row_count = columns.row_count
         self.key = binary_arrays(columns.key)
         times = np.ascontiguousarray(columns.timestamps.to_numpy(zero_copy_only=False))
+        self._out: Array | None = None
         self._arrays = (times, *self.key, *binary_arrays(columns.value), *_headers(columns.headers))
 
     def write(self, max_batch_bytes: int, rows: Array | None = None) -> Iterator[Body]:
@@ -37,14 +38,16 @@ class BodyWriter:
         order, end = (_NO_ENDS, self.row_count) if rows is None else (rows, len(rows))
         times = self._arrays[0]
         body_bytes_max = max(max_batch_bytes - BATCH_HEADER_BYTES, 0)
-        out = np.empty(min(body_bytes_max, _bytes_max(self.row_count, self._arrays)), np.uint8)
+        if self._out is None:  # one buffer for all calls: fresh memory costs as much as writing to it
+            self._out = np.empty(min(body_bytes_max, _bytes_max(self.row_count, self._arrays)), np.uint8)
+        out = self._out
         at = 0
         while at < end:
             code, count, size, largest = k.write_records(at, end, *self._arrays, order, body_bytes_max, out)
             if code != k.OK:
                 raise FormatError(k.MESSAGES[code], ErrorCode.INVALID_RECORD)
             if not count:
-                out = np.empty(size, np.uint8)
+                out = self._out = np.empty(size, np.uint8)
                 continue
             first = at if rows is None else int(rows[at])
             yield Body(out[:size].data, count, int(times[first]), int(largest))

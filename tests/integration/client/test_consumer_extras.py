@@ -1,0 +1,127 @@
+"""read_at, poison records and the rests of an idle consumer, against the real engine."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+
+import pytest
+from odradek import KafkaError, NewTopic, TopicPartition
+from odradek.aio import Admin, Consumer, Producer
+from odradek.client.dead_letters import dead_letters
+from odradek.client.fetcher import idle_pause_s
+from odradek.errors import ErrorCode
+from odradek.protocol.api import ApiKey
+
+from tests.support.clients import Server
+
+PLACE = TopicPartition("t", 0)
+
+
+async def filled(values: list[bytes]) -> Server:
+    server = Server()
+    async with Admin(transport=server.transport()) as admin:
+        await admin.create_topics([NewTopic("t", 1), NewTopic("dead", 1)])
+    async with Producer(transport=server.transport()) as producer:
+        for value in values:
+            await producer.send("t", value, b"k", headers={"h": b"1"}, timestamp_ms=7)
+    return server
+
+
+async def test_a_record_is_read_at_its_offset_without_an_assignment() -> None:
+    server = await filled([b"0", b"1", b"2"])
+    async with Consumer(transport=server.transport(), value_deserializer=lambda data: int(data or b"")) as consumer:
+        record = await consumer.read_at("t", 0, 1)
+        assert record is not None
+        assert (record.offset, record.key, record.value, record.timestamp_ms) == (1, b"k", 1, 7)
+        assert consumer.assignment() == set()
+        for offset in (3, -1):
+            with pytest.raises(KafkaError) as caught:
+                await consumer.read_at("t", 0, offset)
+            assert caught.value.code is ErrorCode.OFFSET_OUT_OF_RANGE
+
+
+@pytest.mark.parametrize("iterates", [True, False])
+async def test_poison_records_go_to_a_topic_and_the_rest_goes_on(iterates: bool) -> None:
+    server = await filled([b"{", b"1", b"{", b"2", b"{"])
+    async with (
+        Producer(transport=server.transport()) as producer,
+        Consumer(
+            transport=server.transport(),
+            group_id="g",
+            auto_offset_reset="earliest",
+            fetch_max_wait_ms=0,
+            value_deserializer=lambda data: json.loads(data or b""),
+            deserialization_error_handler=dead_letters(producer, "dead"),
+        ) as consumer,
+    ):
+        consumer.subscribe(["t"])
+        seen = []
+        while len(seen) < 2:
+            if iterates:
+                seen.append((await anext(aiter(consumer))).value)
+            else:
+                seen += [record.value for part in (await consumer.poll(1_000)).values() for record in part]
+        assert seen == [1, 2]
+        assert await consumer.position(PLACE) == 5
+        await consumer.commit()
+        assert (await consumer.committed([PLACE]))[PLACE].offset == 5  # type: ignore[union-attr]
+    async with Consumer(transport=server.transport()) as reader:
+        records = [await reader.read_at("dead", 0, offset) for offset in range(3)]
+    assert [dict(record.headers)["odradek.errors.offset"] for record in records if record] == [b"0", b"2", b"4"]
+    assert all(
+        record and record.value == b"{" and record.key == b"k" and record.timestamp_ms == 7 for record in records
+    )
+
+
+async def test_a_dead_letter_that_cannot_be_written_loses_nothing() -> None:
+    server = await filled([b"1", b"{", b"2"])
+    failures = iter([True, False])
+
+    async def handle(record: object, error: Exception) -> None:
+        if next(failures):
+            raise KafkaError(ErrorCode.NETWORK_EXCEPTION, "the other topic is away")
+
+    async with Consumer(
+        transport=server.transport(),
+        auto_offset_reset="earliest",
+        fetch_max_wait_ms=0,
+        value_deserializer=lambda data: json.loads(data or b""),
+        deserialization_error_handler=handle,
+    ) as consumer:
+        consumer.assign([PLACE])
+        with pytest.raises(KafkaError, match="away"):
+            await consumer.poll(1_000)
+        assert [record.value for record in (await consumer.poll(1_000))[PLACE]] == [1, 2]
+
+
+def test_a_quiet_consumer_rests_longer_and_longer() -> None:
+    assert idle_pause_s(4.9, 1.0) == 0
+    assert idle_pause_s(6.0, 1.0) == pytest.approx(0.6)
+    assert idle_pause_s(3600, 1.0) == 1.0
+    assert idle_pause_s(3600, 0) == 0
+
+
+async def test_rests_save_calls_and_end_with_the_first_record(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("odradek.client.fetcher._QUIET_S", 0.0)
+    monkeypatch.setattr("odradek.client.fetcher._REST_SHARE", 1.0)
+    calls = {}
+    for pause_ms in (0, 200):
+        server = await filled([b"1"])
+        async with Consumer(
+            transport=server.transport(),
+            auto_offset_reset="earliest",
+            fetch_max_wait_ms=5,
+            fetch_idle_pause_max_ms=pause_ms,
+        ) as consumer:
+            consumer.assign([PLACE])
+            assert len(await consumer.poll(2_000)) == 1
+            assert await consumer.poll(600) == {}
+            calls[pause_ms] = server.requests.count(ApiKey.FETCH)
+            async with Producer(transport=server.transport()) as producer:
+                await producer.send("t", b"2")
+            assert [record.value for record in (await consumer.poll(2_000))[PLACE]] == [b"2"]
+            consumer.seek(PLACE, 0)  # a rest ends with a seek
+            assert len((await consumer.poll(2_000))[PLACE]) == 2
+        await asyncio.sleep(0)
+    assert calls[200] * 2 < calls[0]
