@@ -97,11 +97,7 @@ class Consumer:
                 )
             return
         try:
-            before = poll.position
             records, poll.position = read_from(poll.position, result.records)
-            if head is not None and records and records[0].offset > before:
-                # What was deleted while it was read may be passed over in silence.
-                poll.resets.append((before, min(poll.position, head["ls"])))  # type: ignore[type-var]
             poll.records += [(record.offset, identity(record)) for record in records]
         except FormatError as error:
             history.problem(f"{poll.consumer} read damaged bytes at {poll.position} of {poll.partition}: {error}")

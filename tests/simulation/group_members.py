@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 
 from odradek.errors import ErrorCode, FormatError, KafkaError
-from odradek.format.item_keys import partition_pk
 from odradek.model.log import FetchPartition
 from odradek.model.topic_partition import PartitionId, TopicPartition
 
@@ -104,10 +103,6 @@ class GroupMember:
             return
         try:
             records, positions[partition] = read_from(position, result.records)
-            head = world.ledger.heads.get(partition_pk(partition))
-            if head is not None and records:
-                # What was deleted while it was read may be passed over in silence.
-                world.history.skipped[place].append((position, head["ls"]))  # type: ignore[arg-type]
             world.history.processed[place].update(record.offset for record in records)
         except FormatError as error:
             world.history.problem(f"{self._name} read damaged bytes of {partition}: {error}")

@@ -141,30 +141,46 @@ class Fetcher:
             return [], [(want, _failed(want.request, _as_kafka(error))) for want in wanted]
         left = max_bytes
         for want, head in zip(wanted, heads, strict=True):
+            plan = await self._plan_one(want, head, min(want.request.max_bytes, left), is_first=is_first)
+            if isinstance(plan, FetchResult):
+                failed.append((want, plan))
+                continue
+            planned.append(plan)
+            if plan.pieces:
+                size = sum(piece.length for piece in plan.pieces)
+                left -= size if is_first else min(size, plan.limit)  # a segment's stretches are cut to the limit
+                is_first = False
+        return planned, failed
+
+    async def _plan_one(
+        self, want: _Wanted, head: PartitionHead | None, limit: int, *, is_first: bool
+    ) -> _Planned | FetchResult:
+        """What to read of one partition, by this head or a newer one; or why nothing can be read."""
+        for _ in range(_REPLANS):
             if head is None:
                 self._topics.forget(want.topic)
                 gone = KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"topic {want.topic.name} has been deleted")
-                failed.append((want, _failed(want.request, gone)))
-                continue
+                return _failed(want.request, gone)
             try:
                 check_leader_epoch(want.request.current_leader_epoch, head)
-                limit = min(want.request.max_bytes, left)
                 pieces = await self._choose(want, head, limit, is_first=is_first)
                 is_older = any(not p.is_segment and p.base_offset < head.epoch_start for p in pieces)
                 history = await self._epochs.history(want.partition, head) if is_older else None
+                return _Planned(want, head, pieces, history, limit, is_first)
             except KafkaError as error:
-                failed.append((want, _failed(want.request, error, head)))
+                return _failed(want.request, error, head)
             except (StoreUnavailable, FormatError) as error:
-                failed.append((want, _failed(want.request, _as_kafka(error), head)))
-            else:
-                planned.append(_Planned(want, head, pieces, history, limit, is_first))
-                if pieces:
-                    size = sum(piece.length for piece in pieces)
-                    left -= size if is_first else min(size, limit)  # a segment's stretches are cut to the limit
-                    is_first = False
-        return planned, failed
+                return _failed(want.request, _as_kafka(error), head)
+            except ObjectMissing:  # the index of a segment that was replaced, or a row that retention removed
+                self._reader.forget(want.partition)
+            try:
+                head = await self._index.read_head(want.partition)
+            except (StoreUnavailable, FormatError) as error:
+                return _failed(want.request, _as_kafka(error))
+        return _failed(want.request, KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, _DAMAGED), head)
 
     async def _choose(self, want: _Wanted, head: PartitionHead, limit: int, *, is_first: bool) -> list[Piece]:
+        """Raises KafkaError(OFFSET_OUT_OF_RANGE), and as LogReader.pieces."""
         if not head.log_start_offset <= want.offset <= head.next_offset:
             raise KafkaError(
                 ErrorCode.OFFSET_OUT_OF_RANGE,
@@ -172,18 +188,12 @@ class Fetcher:
             )
         if want.offset == head.next_offset or (limit <= 0 and not is_first):
             return []
-        for _ in range(_REPLANS):
-            try:
-                pieces = await self._reader.pieces(want.partition, head, want.offset, max_bytes=limit)
-            except ObjectMissing:  # the index of a segment that was replaced
-                self._reader.forget(want.partition)
-                continue
-            # Only the first partition that has anything may go past its limit, so that a large batch is readable at
-            # all. Of a segment it shows when it is read.
-            if pieces and pieces[0].length > limit and not is_first and not pieces[0].is_segment:
-                return []
-            return pieces
-        raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, _DAMAGED)
+        pieces = await self._reader.pieces(want.partition, head, want.offset, max_bytes=limit)
+        # Only the first partition that has anything may go past its limit, so that a large batch is readable at all.
+        # Of a segment it shows when it is read.
+        if pieces and pieces[0].length > limit and not is_first and not pieces[0].is_segment:
+            return []
+        return pieces
 
     async def _read(self, planned: Sequence[_Planned]) -> list[tuple[_Wanted, FetchResult]]:
         try:

@@ -28,6 +28,7 @@ from odradek.engine.index_row import IndexRow
 from odradek.engine.partition_index import PartitionIndex
 from odradek.engine.segment_reader import UNBOUNDED, Piece, SegmentIndexes, Wanted, segment_pieces
 from odradek.engine.wal import Wal
+from odradek.errors import ObjectMissing
 from odradek.format.object_keys import wal_key
 from odradek.format.record_batch import patch_log_append_time, patch_offsets
 from odradek.format.tail_entry import FLAG_LOG_APPEND_TIME, TailEntry
@@ -80,8 +81,9 @@ class LogReader:
                 if pieces and wanted.is_bounded:
                     return pieces
                 row = await self._find_row(partition, head, offset)
-            if row is None or row.base_offset >= end_offset:
-                break
+            if row is None or row.base_offset > offset:
+                # Rows have no gaps: this one has gone since the head was read, with retention.
+                raise ObjectMissing(f"the index row of offset {offset}")
             if row.is_segment:
                 if pieces and wanted.is_bounded:
                     return pieces
@@ -120,7 +122,7 @@ class LogReader:
         return cache.find(offset)
 
     async def _find_row(self, partition: PartitionId, head: PartitionHead, offset: int) -> IndexRow | None:
-        """The row that holds the offset, or the first one after a gap; None where there is neither."""
+        """The row that holds the offset, or the first one after it; None where there is neither."""
         row = await self._index.row_at(partition, offset, merged_offset=head.merged_offset)
         following = row.end_offset if row is not None and row.end_offset > offset else offset
         rows = [row] if row is not None and row.end_offset > offset else []

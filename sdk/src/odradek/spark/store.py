@@ -148,8 +148,14 @@ class LogView:
                 return await self._reader.pieces(
                     partition, head, start_offset, end_offset=end_offset, piece_bytes=piece_bytes
                 )
-            except ObjectMissing:  # the index of a segment that was replaced meanwhile
+            except ObjectMissing:  # the index of a segment that was replaced meanwhile, or a row that retention removed
                 self._reader.forget(partition)
+            if start_offset < head.log_start_offset:
+                raise KafkaError(
+                    ErrorCode.OFFSET_OUT_OF_RANGE,
+                    f"retention has removed the offsets {start_offset} to {head.log_start_offset - 1} of {partition} "
+                    "while they were read. To go on with what is there set failOnDataLoss to false and start again",
+                )
         raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"segments of {partition} are gone: run an audit")
 
     # --- life -----------------------------------------------------------------------------------------------------
