@@ -111,6 +111,7 @@ PERMISSIONS: Mapping[str, Permissions] = {
     ),
     MAINTENANCE: Permissions(
         (
+            TableGrant(TableName.GROUPS, (QUERY,)),  # for the lag of groups
             TableGrant(TableName.CATALOG, (GET, QUERY, UPDATE, DELETE)),
             _OPEN_TRANSACTIONS,
             TableGrant(TableName.LOG, (GET, GET_MANY, QUERY, PUT, UPDATE, DELETE, CHECK)),

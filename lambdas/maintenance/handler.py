@@ -9,5 +9,9 @@ from lambdas.wiring import wire
 _parts = wire()
 
 handler = MaintenanceHandler(
-    _parts.engine.maintenance, clock=_parts.clock, meter=_parts.meter, cluster_id=_parts.settings.cluster_id
+    _parts.engine.maintenance,
+    clock=_parts.clock,
+    meter=_parts.meter,
+    cluster_id=_parts.settings.cluster_id,
+    backlogs=_parts.engine.backlogs,
 )

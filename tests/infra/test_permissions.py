@@ -209,6 +209,7 @@ async def work(world: World) -> None:
     for done in ("orphans_removed", "rows_removed", "producers_expired", "uploads_swept", "transactions_expired"):
         assert report.done[done], (done, report)
 
+    assert not (await world.engine(MAINTENANCE).backlogs.look()).unread
     await world.objects.put(segment, [b"merged"])
     await admin.topics.delete("flights")
     report = await world.engine(MAINTENANCE).maintenance.run()

@@ -18,6 +18,7 @@ from collections.abc import Sequence
 
 from odradek.engine.acls import Acls
 from odradek.engine.append import Appender
+from odradek.engine.backlog import Backlogs
 from odradek.engine.brokers import Brokers
 from odradek.engine.classic_groups import ClassicGroups
 from odradek.engine.compaction import Compactor
@@ -138,6 +139,7 @@ class Engine:
             ProducerExpiry(tables.log, clock, self.settings),
             Compactor(tables.log, self.index, objects, self.leases, clock, rng, self.settings),
         ]
+        self.backlogs = Backlogs(tables.catalog, self.index, self.topics, self.groups, self.offsets, clock)
         self.maintenance = Maintenance(
             tables.catalog,
             self.index,

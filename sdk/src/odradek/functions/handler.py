@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import asyncio
 import traceback
+from collections.abc import Callable
 
 from odradek.dispatcher import BadFrame, Dispatcher, RequestContext
 from odradek.errors import ErrorCode, FormatError
@@ -54,6 +55,7 @@ class FunctionHandler:
         discovery: what GET /.well-known/odradek answers; None where this function does not answer it.
         cluster_id: dimension of the metrics.
         write_line: where the log goes, one JSON object a line.
+        observe: is told of every invocation as well (functions/metrics.py).
     """
 
     def __init__(
@@ -66,7 +68,9 @@ class FunctionHandler:
         discovery: Discovery | None = None,
         cluster_id: str = "odradek",
         write_line: WriteLine = write_stdout,
+        observe: Callable[[Invocation, Usage], None] | None = None,
     ) -> None:
+        self._observe = observe
         self.name = name
         self._dispatcher = dispatcher
         self._clock = clock
@@ -104,6 +108,8 @@ class FunctionHandler:
             invocation.duration_ms = (self._clock.monotonic() - started) * 1000
             self._count(invocation, context)
         self._write_line(invocation_line(invocation, tally.usage, self._clock.now_ms()))
+        if self._observe is not None:
+            self._observe(invocation, tally.usage)
         return response
 
     async def _answer(self, event: Event, context: LambdaContext, invocation: Invocation) -> Response:

@@ -27,4 +27,4 @@ def log_as_json(write_line: WriteLine) -> None:
     logger = logging.getLogger("odradek")
     logger.handlers[:] = [JsonLines(write_line)]
     logger.propagate = False
-    logging.getLogger("odradek.audit").setLevel(logging.INFO)  # who administers is always told (dispatcher/audit_log.py)
+    logging.getLogger("odradek.audit").setLevel(logging.INFO)  # who administers is always told

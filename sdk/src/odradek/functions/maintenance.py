@@ -8,15 +8,26 @@ from __future__ import annotations
 
 import asyncio
 import traceback
+from collections.abc import Callable
 from typing import Any
 
+from odradek.engine.backlog import Backlogs
 from odradek.engine.maintenance import Maintenance
 from odradek.functions.context import LambdaContext
 from odradek.functions.environment import MAINTENANCE
 from odradek.functions.event import Event
 from odradek.functions.metering import InvocationMeter
-from odradek.functions.telemetry import Invocation, WriteLine, event_line, fault_line, invocation_line, write_stdout
+from odradek.functions.telemetry import (
+    Invocation,
+    WriteLine,
+    backlog_line,
+    event_line,
+    fault_line,
+    invocation_line,
+    write_stdout,
+)
 from odradek.ports.clock import Clock
+from odradek.ports.meter import Usage
 
 _DEADLINE_MARGIN_MS = 2_000
 
@@ -30,6 +41,8 @@ class MaintenanceHandler:
         meter: the meter that the engine's adapters count into.
         cluster_id: dimension of the metrics.
         write_line: where the log goes.
+        backlogs: looked at after each pass; None: never.
+        observe: is told of every invocation as well (functions/metrics.py).
     """
 
     def __init__(
@@ -40,7 +53,11 @@ class MaintenanceHandler:
         meter: InvocationMeter,
         cluster_id: str = "odradek",
         write_line: WriteLine = write_stdout,
+        backlogs: Backlogs | None = None,
+        observe: Callable[[Invocation, Usage], None] | None = None,
     ) -> None:
+        self._backlogs = backlogs
+        self._observe = observe
         self._maintenance = maintenance
         self._clock = clock
         self._meter = meter
@@ -68,6 +85,8 @@ class MaintenanceHandler:
             finally:
                 invocation.duration_ms = (self._clock.monotonic() - started) * 1000
                 self._write_line(invocation_line(invocation, tally.usage, self._clock.now_ms()))
+                if self._observe is not None:
+                    self._observe(invocation, tally.usage)
 
     async def _run(self, context: LambdaContext) -> dict[str, Any]:
         remaining_ms = context.get_remaining_time_in_millis() - _DEADLINE_MARGIN_MS
@@ -75,6 +94,11 @@ class MaintenanceHandler:
             async with asyncio.timeout(max(0.0, remaining_ms / 1000)):
                 report = await self._maintenance.run()
                 done = {"finished": True, **report.done, "failures": report.failures}
+                if self._backlogs is not None:
+                    backlog = await self._backlogs.look()
+                    self._write_line(
+                        backlog_line(self._cluster_id, backlog, len(report.failures), self._clock.now_ms())
+                    )
         except TimeoutError:
             done = {"finished": False}
         self._write_line(event_line("maintenance", {"request_id": context.aws_request_id, **done}))

@@ -17,6 +17,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields
 from typing import Any
 
+from odradek.engine.backlog import Backlog
 from odradek.ports.meter import Usage
 
 NAMESPACE = "Odradek"
@@ -94,6 +95,22 @@ def fault_line(request_id: str, function: str, stack: str) -> str:
 def event_line(message: str, properties: Mapping[str, Any]) -> str:
     """A line of anything else."""
     return json.dumps({"level": "INFO", "message": message, **properties}, separators=(",", ":"), default=str)
+
+
+def backlog_line(cluster_id: str, backlog: Backlog, maintenance_failures: int, now_ms: int) -> str:
+    """The line of one look at the work that is left. Groups are properties: each as a dimension would be billed."""
+    gauges = {**backlog.gauges(), "maintenance_failures": maintenance_failures}
+    metrics = [{"Name": name, "Unit": "Seconds" if name.endswith("_seconds") else "Count"} for name in gauges]
+    directive = {"Namespace": NAMESPACE, "Dimensions": [["cluster_id"]], "Metrics": metrics}
+    record = {
+        "_aws": {"Timestamp": now_ms, "CloudWatchMetrics": [directive]},
+        "level": "INFO",
+        "message": "backlog",
+        "cluster_id": cluster_id,
+        **gauges,
+        "group_lag": dict(backlog.group_lag),
+    }
+    return json.dumps(record, separators=(",", ":"))
 
 
 def _billable(usage: Usage) -> dict[str, float]:

@@ -14,13 +14,14 @@ from __future__ import annotations
 import asyncio
 import socket
 import uuid
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 
 from aiohttp import web
 
 from odradek.functions.event import DISCOVERY_PATH
 from odradek.functions.handler import FunctionHandler
+from odradek.functions.metrics import CONTENT_TYPE
 from odradek.limits import FUNCTION_PAYLOAD_BYTES_MAX
 from odradek.local.context import LocalContext
 from odradek.local.function_url import HttpResponse, ServiceRefused, build_event, read_response
@@ -47,6 +48,7 @@ class FunctionUrlServer:
         key: whose signatures are accepted.
         clock: for signatures, deadlines and events.
         limits: memory and time of every function.
+        metrics: Prometheus text, answered to GET /metrics from this machine, which cannot sign; None: not served.
     """
 
     def __init__(
@@ -56,7 +58,9 @@ class FunctionUrlServer:
         key: SigningKey,
         clock: Clock,
         limits: FunctionLimits,
+        metrics: Callable[[], Awaitable[str]] | None = None,
     ) -> None:
+        self._metrics = metrics
         self._functions = functions
         self._key = key
         self._clock = clock
@@ -78,6 +82,10 @@ class FunctionUrlServer:
     async def _serve(self, request: web.BaseRequest) -> web.StreamResponse:
         request_id = str(uuid.uuid4())
         try:
+            if self._metrics is not None and request.method == "GET" and _is_for_metrics(request):
+                return web.Response(
+                    text=await self._metrics(), headers={"Content-Type": CONTENT_TYPE, "Cache-Control": "no-store"}
+                )
             answer = await self._answer(request, request_id)
         except ServiceRefused as refused:
             answer = refused.response(request_id)
@@ -114,6 +122,12 @@ class FunctionUrlServer:
                 504, "Sandbox.Timedout", f"Task timed out after {self._limits.timeout_s:.2f} seconds"
             ) from None
         return read_response(response)
+
+
+def _is_for_metrics(request: web.BaseRequest) -> bool:
+    """Whether somebody on this machine, by its own name for itself (no page of another site), asks for the metrics."""
+    hosts = {"127.0.0.1", "::1", "localhost"}
+    return request.raw_path == "/metrics" and request.remote in hosts and request.url.host in hosts
 
 
 def route(path: str) -> tuple[FunctionName, str]:

@@ -24,6 +24,7 @@ from odradek.functions.discovery import Discovery
 from odradek.functions.handler import FunctionHandler
 from odradek.functions.maintenance import MaintenanceHandler
 from odradek.functions.metering import InvocationMeter
+from odradek.functions.metrics import Metrics
 from odradek.functions.telemetry import WriteLine, write_nowhere
 from odradek.gateway import Gateway, Listener
 from odradek.limits import FUNCTION_BINARY_BYTES_MAX
@@ -77,6 +78,7 @@ class LocalService:
         self.data_dir = Path(data_dir)
         self.settings = settings or Settings()
         self.meter = InvocationMeter()
+        self.metrics = Metrics()
         self._host = host
         self._port = port
         self._limits = limits or FunctionLimits()
@@ -151,6 +153,9 @@ class LocalService:
             raise KafkaError(bad.code, bad.message) from None
         return b"".join(parts or ())
 
+    async def _metrics_text(self) -> str:
+        return self.metrics.text(await self.engine.backlogs.look())
+
     # --- life -----------------------------------------------------------------------------------------------------
 
     async def start(self) -> Self:
@@ -202,11 +207,16 @@ class LocalService:
                 discovery=discovery if name is FunctionName.COORDINATOR else None,
                 cluster_id=cluster_id,
                 write_line=self._write_line,
+                observe=self.metrics.observe,
             )
             for name in FunctionName
         }
         self._server = FunctionUrlServer(
-            functions, key=self.credentials.signing_key(), clock=self._clock, limits=self._limits
+            functions,
+            key=self.credentials.signing_key(),
+            clock=self._clock,
+            limits=self._limits,
+            metrics=self._metrics_text,
         )
         await self._server.start(listener)
 
@@ -218,6 +228,7 @@ class LocalService:
             meter=self.meter,
             cluster_id=self.settings.cluster_id,
             write_line=self._write_line,
+            observe=self.metrics.observe,
         )
         self._maintenance = MaintenanceLoop(
             handler,

@@ -1,0 +1,115 @@
+"""The same numbers as Prometheus text: what the embedded service answers at /metrics (and a gateway could).
+
+    odradek_requests_total{function,api,status}          odradek_request_errors_total{function,api,error}
+    odradek_request_duration_seconds{function,api}       histogram
+    odradek_request_bytes_total{function,direction}      odradek_billable_total{unit}
+    odradek_tail_entries_max, odradek_unmerged_records, odradek_sweep_backlog_seconds
+    odradek_group_lag_records{group}
+
+Source: Prometheus documentation, "Exposition formats" (text, version 0.0.4).
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import fields
+
+from odradek.engine.backlog import Backlog
+from odradek.functions.telemetry import Invocation
+from odradek.ports.meter import Usage
+
+CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
+
+_BUCKETS_S = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)
+
+Labels = tuple[tuple[str, str], ...]
+
+
+class Metrics:
+    """Sums of all invocations since the start; threads may share it."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._requests: Counter[Labels] = Counter()
+        self._errors: Counter[Labels] = Counter()
+        self._bytes: Counter[Labels] = Counter()
+        self._durations: dict[Labels, list[int]] = {}  # counts by bucket, the last one over all bounds
+        self._duration_sums: Counter[Labels] = Counter()
+        self._usage = Usage()
+
+    def observe(self, invocation: Invocation, usage: Usage) -> None:
+        """Count one invocation."""
+        place = (("function", invocation.function), ("api", invocation.api))
+        duration_s = invocation.duration_ms / 1000
+        with self._lock:
+            self._requests[(*place, ("status", str(invocation.status)))] += 1
+            if invocation.error:
+                self._errors[(*place, ("error", invocation.error))] += 1
+            self._bytes[(("function", invocation.function), ("direction", "in"))] += invocation.bytes_in
+            self._bytes[(("function", invocation.function), ("direction", "out"))] += invocation.bytes_out
+            counts = self._durations.setdefault(place, [0] * (len(_BUCKETS_S) + 1))
+            counts[next((i for i, bound in enumerate(_BUCKETS_S) if duration_s <= bound), len(_BUCKETS_S))] += 1
+            self._duration_sums[place] += duration_s  # type: ignore[assignment]
+            self._usage += usage
+
+    def text(self, backlog: Backlog | None = None) -> str:
+        """Everything, for a scrape."""
+        with self._lock:
+            lines = [
+                *_family("odradek_requests_total", "counter", "Requests by HTTP status.", self._requests),
+                *_family("odradek_request_errors_total", "counter", "Refused requests by Kafka error.", self._errors),
+                *_family("odradek_request_bytes_total", "counter", "Frames in and out.", self._bytes),
+                *self._histogram(),
+                *_family(
+                    "odradek_billable_total", "counter", "What AWS would bill, by unit.", _units(self._usage).items()
+                ),
+            ]
+        if backlog is not None:
+            for name, value in backlog.gauges().items():
+                lines += _family(f"odradek_{name}", "gauge", "See OPERATIONS.md.", [((), value)])
+            lag = [((("group", group),), records) for group, records in backlog.group_lag.items()]
+            lines += _family("odradek_group_lag_records", "gauge", "Records that a group has not committed.", lag)
+        return "\n".join(lines) + "\n"
+
+    def _histogram(self) -> Iterator[str]:
+        name = "odradek_request_duration_seconds"
+        yield f"# HELP {name} Time in the function."
+        yield f"# TYPE {name} histogram"
+        for place, counts in sorted(self._durations.items()):
+            total = 0
+            for bound, count in zip((*map(str, _BUCKETS_S), "+Inf"), counts, strict=True):
+                total += count
+                yield f"{name}_bucket{_labels((*place, ('le', bound)))} {total}"
+            yield f"{name}_sum{_labels(place)} {self._duration_sums[place]:.6f}"
+            yield f"{name}_count{_labels(place)} {total}"
+
+
+def _family(
+    name: str,
+    kind: str,
+    help_text: str,
+    values: Mapping[Labels, float] | Iterable[tuple[Labels, float]],
+) -> list[str]:
+    pairs = sorted(values.items() if isinstance(values, Mapping) else values)
+    return [
+        f"# HELP {name} {help_text}",
+        f"# TYPE {name} {kind}",
+        *(f"{name}{_labels(labels)} {value:.6g}" if isinstance(value, float) else f"{name}{_labels(labels)} {value}"
+          for labels, value in pairs),
+    ]  # fmt: skip
+
+
+def _units(usage: Usage) -> dict[Labels, float]:
+    return {(("unit", field.name),): getattr(usage, field.name) for field in fields(usage)}
+
+
+def _labels(labels: Labels) -> str:
+    if not labels:
+        return ""
+    return "{" + ",".join(f'{name}="{_escaped(value)}"' for name, value in labels) + "}"
+
+
+def _escaped(value: str) -> str:
+    return value.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
