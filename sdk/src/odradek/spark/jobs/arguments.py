@@ -3,8 +3,8 @@
     defaults  <  --config FILE (YAML: the same names)  <  command line
 
 `--checkpoint-location` and `--checkpoint_location` are the same. Glue passes more than a job asked for, and has a
-parser of its own; here an unknown name is an error. Types come from the dataclass: str, int, float, bool, tuple[str, ...]. A
-tuple is written with commas (those within parentheses do not separate), or as a list in YAML.
+parser of its own; here an unknown name is an error. Types come from the dataclass: str, int, float, bool,
+tuple[str, ...]. A tuple is written with commas (those within parentheses do not separate), or as a list in YAML.
 """
 
 from __future__ import annotations

@@ -8,7 +8,7 @@ the watermark of the micro-batch before. So a task can know, and a micro-batch t
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
 from pyspark import TaskContext
@@ -28,7 +28,7 @@ def with_watermark_of_batch(frame: DataFrame, checkpoint_location: str) -> DataF
     """Add the column `watermark_of_batch` (timestamp, null while there is none) to a stream."""
     schema = StructType.fromJson(frame.schema.jsonValue()).add(WATERMARK, "timestamp")
 
-    def add(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    def add(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         import pyarrow as pa
 
         context = TaskContext.get()

@@ -40,7 +40,7 @@ class LatestTable:
 
     def __init__(self, spark: SparkSession, options: Mapping[str, str]) -> None:
         self._spark = spark
-        self._options = {**options, "columns": COLUMNS}
+        self._options = {**options, "columns": COLUMNS, "failOnDataLoss": "false"}
         self._end: str | None = None
         self._rows: DataFrame | None = None
 

@@ -10,12 +10,14 @@ checkpoint holds position and state, so that starting again is what a restart of
 
 from __future__ import annotations
 
+import json
 import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from odradek.errors import ErrorCode, KafkaError
 from odradek.spark.available_now import process_streams_available
+from odradek.spark.exactly_once import exactly_once
 from odradek.spark.jobs.arguments import StreamArguments
 from odradek.spark.jobs.progress import READ
 from odradek.spark.jobs.run import Stop
@@ -29,7 +31,7 @@ if TYPE_CHECKING:
 Build = Callable[..., "DataFrame"]
 WriteBatch = Callable[["DataFrame", int], None]
 
-_POLL_S = 0.5
+_POLL_S = 1
 _BACKOFF_S = 1.0
 _FINISH_S = 60.0  # how long the micro-batch under way may take when a stop is asked
 _START_ATTEMPTS = 5
@@ -73,11 +75,9 @@ def run_streams(
     def start(*streams: DataFrame) -> StreamingQuery:
         rows = build(*(_observed(stream, i) for i, stream in enumerate(streams)))
         writer = rows.writeStream.queryName(job).outputMode(output_mode)
+        # Of a sink in Python, Spark takes no query in update mode; of foreachBatch it takes any.
+        writer = writer.foreachBatch(write_batch or exactly_once(arguments.sink(topic)))
         writer = writer.option("checkpointLocation", arguments.checkpoint_location)
-        if write_batch is None:
-            writer = writer.format("odradek").options(**arguments.sink(topic))
-        else:
-            writer = writer.foreachBatch(write_batch)
         if arguments.once:
             return writer.trigger(availableNow=True).start()
         return writer.trigger(processingTime=arguments.trigger).start()
@@ -93,6 +93,29 @@ def run_streams(
     finally:
         spark.streams.removeListener(listener)
         ends.close()
+
+
+def run_query(
+    spark: SparkSession, arguments: StreamArguments, stop: Stop, *, name: str, start: Callable[[], StreamingQuery]
+) -> dict[str, Any]:
+    """Run a query of sources other than topics, as `run_streams` does; it is not stopped to rest.
+
+    Args:
+        start: starts it, named as the job, with a trigger that agrees with `arguments.once`.
+    """
+    from odradek.spark.jobs.listener import LogEnds, ProgressListener
+
+    listener = ProgressListener(arguments.JOB_NAME or name, LogEnds([]), form=arguments.metrics)
+    spark.streams.addListener(listener)
+    try:
+        query = start()
+        while not query.awaitTermination(_POLL_S):
+            if stop.is_set():
+                finish(query)
+                break
+        return summary([json.loads(each.json) for each in query.recentProgress])
+    finally:
+        spark.streams.removeListener(listener)
 
 
 def _observed(stream: DataFrame, number: int) -> DataFrame:
@@ -157,6 +180,11 @@ def finish(query: StreamingQuery, *, within_s: float = _FINISH_S) -> None:
     while query.isActive and query.status["isTriggerActive"] and time.monotonic() < deadline:
         time.sleep(0.05)
     query.stop()
+
+
+def query_id(frame: DataFrame) -> str:
+    """Of the query whose micro-batch a function of foreachBatch is given: the checkpoint's. "none" outside of one."""
+    return frame.sparkSession.sparkContext.getLocalProperty("sql.streaming.queryId") or "none"
 
 
 def summary(progress: Sequence[Mapping[str, Any]]) -> dict[str, Any]:

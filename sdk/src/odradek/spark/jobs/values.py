@@ -9,7 +9,7 @@ A job writes results and dead letters as one frame, told apart by the column top
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
@@ -36,6 +36,8 @@ def read_schema(text: str) -> StructType:
     except PySparkException as error:
         first = str(error).strip().splitlines()[0]
         raise KafkaError(ErrorCode.INVALID_CONFIG, f"{text!r} is no schema: {first}") from None
+    if not isinstance(schema, StructType):
+        raise KafkaError(ErrorCode.INVALID_CONFIG, f"{text!r} is no schema: write name TYPE, name TYPE ...")
     taken = {EVENT_TIME, RECORD_KEY} & set(schema.fieldNames())
     if taken:
         raise KafkaError(ErrorCode.INVALID_CONFIG, f"a field cannot be called {taken.pop()}: give it another name")
@@ -125,7 +127,9 @@ def as_output(frame: DataFrame, topic: str) -> DataFrame:
     )
 
 
-def dead_letters(records: DataFrame, topic: str, reason: str | Column) -> DataFrame:
+def dead_letters(
+    records: DataFrame, topic: str, reason: str | Column, more: Mapping[str, Column] | None = None
+) -> DataFrame:
     """Records as they were, for a topic, with headers that say what was wrong and where they come from."""
     why = F.lit(reason) if isinstance(reason, str) else reason
     told = {
@@ -133,6 +137,7 @@ def dead_letters(records: DataFrame, topic: str, reason: str | Column) -> DataFr
         "odradek.topic": F.col("topic"),
         "odradek.partition": F.col("partition").cast("string"),
         "odradek.offset": F.col("offset").cast("string"),
+        **(more or {}),
     }
     headers = F.array(
         *(F.struct(F.lit(name).alias("key"), text.cast("binary").alias("value")) for name, text in told.items())

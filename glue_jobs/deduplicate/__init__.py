@@ -1,0 +1,1 @@
+"""A topic without the records that came twice."""

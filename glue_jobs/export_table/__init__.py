@@ -1,0 +1,1 @@
+"""A topic to Parquet or Apache Iceberg, exactly once."""

@@ -1,0 +1,130 @@
+"""export_table: a topic as Parquet files or as an Apache Iceberg table, exactly once.
+
+    Parquet   python -m glue_jobs.export_table.job --store embedded:.odradek --bootstrap-servers URL --once \\
+                  --checkpoint-location DIR --input-topic flights --output DIR
+    Iceberg   the same with --table demo.flights: the table is in the catalog of --output (SQLite here, Glue on AWS)
+
+Without --value-schema the columns follow the JSON of the values, and grow with it (--evolve none: they stay as they
+are). A record that is no JSON object, or does not fit a column, goes to --dead-letter-topic as it was, with headers
+that say why; without such a topic to <output>/dead_letters/ as Parquet. Each of the outputs holds each record once:
+target.py.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from odradek.errors import ErrorCode, KafkaError
+from odradek.spark.exactly_once import write_once
+from odradek.spark.jobs.arguments import StreamArguments
+from odradek.spark.jobs.run import Stop, run_job
+from odradek.spark.jobs.streams import query_id, run_streams
+from odradek.spark.jobs.values import PLACED, dead_letters, read_schema
+from pyspark.sql.types import StructType
+
+from glue_jobs.export_table.schema import grown
+from glue_jobs.export_table.target import IcebergTarget, ParquetTarget, Target
+from glue_jobs.export_table.transform import seen_schema, split_records
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+NAME = "export_table"
+_NO_REGISTRY = {"avro", "protobuf"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Arguments(StreamArguments):
+    """See the module."""
+
+    input_topic: str
+    output: str  # folder or bucket; of an Iceberg table, the warehouse
+    table: str = ""  # <namespace>.<name>: Iceberg; empty: Parquet
+    catalog: str = ""  # glue or sql; empty: sql for an embedded store, else glue
+    format: str = "json"
+    value_schema: str = ""  # as DDL; empty: what the values look like
+    evolve: str = "add"  # or none
+    partition_by: tuple[str, ...] = ()  # fields; Parquet only
+
+    def target(self) -> Target:
+        """Raises KafkaError(INVALID_CONFIG)."""
+        if not self.table:
+            return ParquetTarget(self.output, self.partition_by)
+        if self.partition_by:
+            raise _refused("--partition-by is for Parquet: an Iceberg table is partitioned by the tools of its catalog")
+        catalog = self.catalog or ("sql" if self.store else "glue")
+        return IcebergTarget(self.output, self.table, catalog=catalog, region=self.region)
+
+
+def run(spark: SparkSession, arguments: Arguments, stop: Stop) -> dict[str, Any]:
+    """Export what there is, or until a stop; returns a summary with the count of dead letters of this run."""
+    if arguments.format in _NO_REGISTRY:
+        raise _refused(f"--format {arguments.format} needs a schema registry, which there is none of yet: use json")
+    if arguments.format != "json":
+        raise _refused(f"--format must be json, not {arguments.format!r}")
+    if arguments.evolve not in {"add", "none"}:
+        raise _refused(f"--evolve must be add or none, not {arguments.evolve!r}")
+    if arguments.evolve == "none" and not arguments.value_schema:
+        raise _refused("--evolve none needs --value-schema")
+    given = read_schema(arguments.value_schema) if arguments.value_schema else StructType([])
+    target = arguments.target()
+    dead = _Dead()
+
+    def write(records: DataFrame, batch_id: int) -> None:
+        records = records.persist()
+        try:
+            if records.isEmpty():
+                return
+            schema = grown(target.schema() or given, given)
+            if arguments.evolve == "add":
+                schema = grown(schema, seen_schema(records))
+            rows, bad = split_records(records, schema)
+            target.add(rows, schema, query_id(records), batch_id)
+            _bury(bad, batch_id, arguments, dead)
+        finally:
+            records.unpersist()
+
+    done = run_streams(
+        spark,
+        arguments,
+        stop,
+        name=NAME,
+        sources=[arguments.stream(arguments.input_topic, PLACED)],
+        build=lambda records: records,
+        write_batch=write,
+    )
+    return {**done, "dead_letters": dead.records}
+
+
+@dataclass(slots=True)
+class _Dead:
+    records: int = 0
+
+
+def _bury(bad: DataFrame, batch_id: int, arguments: Arguments, dead: _Dead) -> None:
+    count = bad.count()
+    dead.records += count
+    if not count:
+        return
+    if arguments.dead_letter_topic:
+        letters = dead_letters(bad, arguments.dead_letter_topic, "the value is no JSON object of the table's schema")
+        write_once(letters, batch_id, arguments.sink(), name="dead_letters")
+        return
+    folder = f"{arguments.output.rstrip('/')}/dead_letters/query_id={query_id(bad)}/batch_id={batch_id}"
+    bad.write.mode("overwrite").parquet(folder)
+
+
+def _refused(message: str) -> KafkaError:
+    return KafkaError(ErrorCode.INVALID_CONFIG, message)
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the job; prints its summary as one JSON line. 1 after one line that says what went wrong."""
+    return run_job(NAME, Arguments, run, argv, description=(__doc__ or "").splitlines()[0])
+
+
+if __name__ == "__main__":
+    sys.exit(main())

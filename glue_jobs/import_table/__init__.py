@@ -1,0 +1,1 @@
+"""Parquet, CSV, JSON and JDBC tables into topics."""

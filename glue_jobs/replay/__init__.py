@@ -1,0 +1,1 @@
+"""A table into a topic in the order and at the pace at which it happened."""

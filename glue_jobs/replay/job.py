@@ -1,0 +1,94 @@
+"""replay: a table into a topic in the order of its events, at their pace or faster: old data as live traffic.
+
+    python -m glue_jobs.replay.job --store embedded:.odradek --bootstrap-servers URL \\
+        --checkpoint-location DIR --output-topic flights --format parquet --path DIR \\
+        --timestamp time_hour --key carrier --speed 3600 --slice "15 minutes"
+
+The table is cut into slices of event time, and each is written when it is due: an hour of events takes a second at
+--speed 3600, and --speed 0 does not wait. Each slice is there once, whatever happens: a run that was stopped goes on
+where it was, its clock too. Rows without a time are left out.
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+import uuid
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from odradek.errors import ErrorCode, KafkaError
+from odradek.spark.jobs.arguments import StoreArguments
+from odradek.spark.jobs.durations import duration_us
+from odradek.spark.jobs.run import Stop, run_job
+from odradek.spark.jobs.slices import load_slices, numbered, save_slices
+from pyspark.sql import functions as F
+
+from glue_jobs.import_table.job import FILE_FORMATS, file_options, read_files
+from glue_jobs.import_table.transform import as_records, time_of
+from glue_jobs.replay.transform import due_s
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+NAME = "replay"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Arguments(StoreArguments):
+    """See the module."""
+
+    checkpoint_location: str
+    output_topic: str
+    format: str
+    path: str
+    timestamp: str  # the column of event time
+    key: tuple[str, ...] = ()
+    header: bool = True
+    speed: float = 1.0  # event seconds a second; 0: as fast as it goes
+    slice: str = "1 minute"  # of event time: what is written at once
+
+
+def run(spark: SparkSession, arguments: Arguments, stop: Stop) -> dict[str, Any]:
+    """Write all, or until a stop; returns a summary."""
+    if arguments.format not in FILE_FORMATS:
+        raise KafkaError(ErrorCode.INVALID_CONFIG, f"--format must be one of {', '.join(FILE_FORMATS)}")
+    options = file_options(arguments.format, header=arguments.header)
+    table = read_files(spark, arguments.format, arguments.path, options)
+    # Checks the columns too, before anything is read.
+    as_records(table, key=arguments.key, timestamp=arguments.timestamp, topic=arguments.output_topic)
+    timed = table.withColumn("_event_us", F.unix_micros(time_of(table, arguments.timestamp)))
+    slices = load_slices(arguments.checkpoint_location, f"replay/{uuid.uuid4().hex}")
+    if not slices.slices:
+        low, high = timed.select(F.min("_event_us"), F.max("_event_us")).first() or (None, None)
+        if low is None:
+            return {"slices": 0}
+        slices = slices.extended(int(low), int(high) + 1, duration_us(arguments.slice, name="--slice"))
+        save_slices(arguments.checkpoint_location, slices)
+    started = time.monotonic()
+    began = slices.next[0] if slices.next else 0
+    written = 0
+    while slices.next is not None and not stop.is_set():
+        low, high = slices.next
+        wait_s = started + due_s(low, began, arguments.speed) - time.monotonic()
+        if wait_s > 0 and stop.wait(wait_s):
+            break
+        rows = timed.where((F.col("_event_us") >= low) & (F.col("_event_us") < high)).orderBy("_event_us")
+        records = as_records(
+            rows.drop("_event_us"), key=arguments.key, timestamp=arguments.timestamp, topic=arguments.output_topic
+        )
+        records.write.format("odradek").mode("append").options(**numbered(arguments.sink(), slices)).save()
+        slices = slices.written()
+        save_slices(arguments.checkpoint_location, slices)
+        written += 1
+    return {"slices": written, "left": len(slices.slices) - slices.done}
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the job; prints its summary as one JSON line. 1 after one line that says what went wrong."""
+    return run_job(NAME, Arguments, run, argv, description=(__doc__ or "").splitlines()[0])
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,1 @@
+"""Two streams joined where their records lie close in time."""

@@ -1,0 +1,1 @@
+"""A stream joined with a compacted topic as a table."""

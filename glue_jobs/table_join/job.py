@@ -1,0 +1,87 @@
+"""table_join: the records of a topic with what a compacted topic holds for them (stream-table join).
+
+    python -m glue_jobs.table_join.job --store embedded:.odradek --bootstrap-servers URL --once \\
+        --checkpoint-location DIR --input-topic flights --table-topic airlines --output-topic named_flights \\
+        --value-schema "carrier STRING, flight INT" --table-schema "name STRING" --on carrier
+
+A record meets the table as it is when its micro-batch begins. Later changes of the table touch no record that was
+joined, as in Kafka Streams. A micro-batch that runs again may meet a newer table; it adds nothing if its first run did.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from odradek.spark.exactly_once import write_once
+from odradek.spark.jobs.arguments import StreamArguments
+from odradek.spark.jobs.latest import LatestTable
+from odradek.spark.jobs.run import Stop, run_job
+from odradek.spark.jobs.streams import run_streams
+from odradek.spark.jobs.values import (
+    PLACED,
+    RECORD_KEY,
+    as_output,
+    events_of,
+    malformed_letters,
+    read_schema,
+    require_fields,
+)
+
+from glue_jobs.table_join.transform import as_records, join_table, table_rows
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+NAME = "table_join"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Arguments(StreamArguments):
+    """See the module."""
+
+    input_topic: str
+    table_topic: str
+    output_topic: str
+    value_schema: str  # as DDL
+    table_schema: str
+    on: str = RECORD_KEY  # the field of the value that is the table's key
+    event_time: str = "timestamp"
+    join: str = "left"  # or inner
+
+
+def run(spark: SparkSession, arguments: Arguments, stop: Stop) -> dict[str, Any]:
+    """Process what there is, or until a stop; returns a summary."""
+    schema, table_schema = read_schema(arguments.value_schema), read_schema(arguments.table_schema)
+    require_fields(schema, [arguments.on])
+    table = LatestTable(spark, arguments.source(arguments.table_topic))
+
+    def write(records: DataFrame, batch_id: int) -> None:
+        rows = table_rows(table.now(), table_schema)
+        events = events_of(records, schema, event_time=arguments.event_time)
+        joined = join_table(events, rows, on=arguments.on, kind=arguments.join)
+        output = as_output(as_records(joined), arguments.output_topic)
+        if arguments.dead_letter_topic:
+            output = output.unionByName(malformed_letters(records, schema, arguments.dead_letter_topic))
+        write_once(output, batch_id, arguments.sink())
+
+    return run_streams(
+        spark,
+        arguments,
+        stop,
+        name=NAME,
+        sources=[arguments.stream(arguments.input_topic, PLACED)],
+        build=lambda records: records,
+        write_batch=write,
+    )
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the job; prints its summary as one JSON line. 1 after one line that says what went wrong."""
+    return run_job(NAME, Arguments, run, argv, description=(__doc__ or "").splitlines()[0])
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,1 @@
+"""What each user did between two pauses."""

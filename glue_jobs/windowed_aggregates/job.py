@@ -1,0 +1,127 @@
+"""windowed_aggregates: what happened per group and window of event time, from one topic to another.
+
+    python -m glue_jobs.windowed_aggregates.job --store embedded:.odradek --bootstrap-servers URL --once \\
+        --checkpoint-location DIR --input-topic flights --output-topic delays \\
+        --value-schema "origin STRING, dep_delay INT" --group-by origin --window tumbling --size "1 hour" \\
+        --aggregates "flights=count(), mean_delay=mean(dep_delay), p95=percentile(dep_delay, 0.95)"
+
+transform.py has the windows and the aggregates. Results are records keyed by group and window start, so that in a
+compacted topic the latest value of a key is the window. `--emit update` (the default) sends a window whenever it
+changes; `append` sends it once, when the watermark has passed its end. Session windows know only `append`, as they are
+not final, nor have a key, before.
+
+With --dead-letter-topic, records that do not parse and events that come too late for one of their windows go there,
+with the starts of the windows that they missed in the header odradek.missed-windows. Results and dead letters of a
+micro-batch are one commit: each is there exactly once.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from odradek.errors import ErrorCode, KafkaError
+from odradek.spark.jobs.arguments import StreamArguments
+from odradek.spark.jobs.late import with_watermark_of_batch
+from odradek.spark.jobs.run import Stop, run_job
+from odradek.spark.jobs.streams import run_streams
+from odradek.spark.jobs.values import (
+    EVENT_TIME,
+    PLACED,
+    as_output,
+    dead_letters,
+    events_of,
+    iso,
+    malformed_letters,
+    parse_values,
+    read_schema,
+    require_fields,
+    time_of,
+)
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from glue_jobs.windowed_aggregates.transform import Aggregate, WindowSpec, as_records, parse_aggregate, windowed
+
+if TYPE_CHECKING:
+    from pyspark.sql.types import StructType
+
+NAME = "windowed_aggregates"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Arguments(StreamArguments):
+    """See the module."""
+
+    input_topic: str
+    output_topic: str
+    value_schema: str  # as DDL
+    aggregates: tuple[str, ...]
+    event_time: str = "timestamp"  # the record's, or a field: a timestamp, or ms since the epoch
+    group_by: tuple[str, ...] = ()  # fields; record_key is the record's key
+    window: str = "tumbling"
+    size: str = "1 hour"
+    advance: str = ""
+    gap: str = ""
+    watermark: str = "10 minutes"
+    emit: str = "update"
+
+    def window_spec(self) -> WindowSpec:
+        """Raises KafkaError(INVALID_CONFIG)."""
+        return WindowSpec(self.window, self.size, self.advance, self.gap)
+
+
+def run(spark: SparkSession, arguments: Arguments, stop: Stop) -> dict[str, Any]:
+    """Process what there is, or until a stop; returns a summary."""
+    schema = read_schema(arguments.value_schema)
+    aggregates = [parse_aggregate(text) for text in arguments.aggregates]
+    require_fields(schema, [*arguments.group_by, *(name for each in aggregates for name in each.fields)])
+    window = arguments.window_spec()
+    emit = "append" if window.kind == "session" else arguments.emit
+    if emit not in {"append", "update"}:
+        raise KafkaError(ErrorCode.INVALID_CONFIG, f"--emit must be update or append, not {emit!r}")
+    return run_streams(
+        spark,
+        arguments,
+        stop,
+        name=NAME,
+        sources=[arguments.stream(arguments.input_topic, PLACED)],
+        build=lambda records: results(records, arguments, schema, window, aggregates),
+        output_mode=emit,
+        topic=arguments.output_topic,
+    )
+
+
+def results(
+    records: DataFrame, arguments: Arguments, schema: StructType, window: WindowSpec, aggregates: Sequence[Aggregate]
+) -> DataFrame:
+    """Records for the topics of results and of dead letters."""
+    events = events_of(records, schema, event_time=arguments.event_time)
+    windows = windowed(events, window, arguments.group_by, aggregates, watermark=arguments.watermark)
+    output = as_output(as_records(windows, arguments.group_by), arguments.output_topic)
+    if not arguments.dead_letter_topic:
+        return output
+    malformed = malformed_letters(records, schema, arguments.dead_letter_topic)
+    return output.unionByName(malformed).unionByName(late_letters(records, arguments, schema, window))
+
+
+def late_letters(records: DataFrame, arguments: Arguments, schema: StructType, window: WindowSpec) -> DataFrame:
+    """The events that are too late for at least one of their windows."""
+    timed = parse_values(with_watermark_of_batch(records, arguments.checkpoint_location), schema).where(
+        ~F.col("is_malformed")
+    )
+    missed = timed.withColumn(EVENT_TIME, time_of(schema, arguments.event_time)).withColumn("missed", window.missed())
+    starts = F.array_join(F.transform("missed", iso), ",")
+    late = missed.where(F.size("missed") > 0)
+    return dead_letters(late, arguments.dead_letter_topic, "too late", more={"odradek.missed-windows": starts})
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the job; prints its summary as one JSON line. 1 after one line that says what went wrong."""
+    return run_job(NAME, Arguments, run, argv, description=(__doc__ or "").splitlines()[0])
+
+
+if __name__ == "__main__":
+    sys.exit(main())

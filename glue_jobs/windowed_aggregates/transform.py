@@ -1,0 +1,182 @@
+"""Aggregates over windows of event time, per group. DataFrame in, DataFrame out: batch and streaming alike, no I/O.
+
+    events ── window ── group ── aggregate ──> one row a (group, window)
+
+Windows hold an event by its time: tumbling [0 h, 1 h), [1 h, 2 h) ...; sliding ones of the same size every `advance`,
+so that an event lies in several; a session reaches from a group's first event to `gap` after its last. All are counted
+from 1970-01-01T00:00:00Z.
+
+Aggregates are written `name = function(field, ...)`:
+
+    count()                   events                     count(f)                     events with a value of f
+    sum(f) mean(f) min(f) max(f)                         approximate_distinct(f)      within 5 % (HyperLogLog++)
+    percentile(f, 0.95)       nearest rank; exact up to 10,000 values a window, within 1/10,000 of the rank beyond
+    top(f, n, g, ...)         the n largest f with their g: [{"f": .., "g": ..}]; ties by g, so that a replay agrees.
+                              The state of a window keeps all its values of f
+    most_frequent(f, n)       the n most frequent f with their counts, approximate beyond 10,000 different ones
+    earliest(f) latest(f)     by event time
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from odradek.errors import ErrorCode, KafkaError
+from odradek.spark.jobs.arguments import split_list
+from odradek.spark.jobs.durations import duration_us
+from odradek.spark.jobs.late import WATERMARK
+from odradek.spark.jobs.values import EVENT_TIME, iso, json_of, key_of
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+
+WINDOW = "window"
+_PERCENTILE_ACCURACY = 10_000
+_FORM = re.compile(r"\s*(\w+)\s*=\s*(\w+)\s*\((.*)\)\s*", re.DOTALL)
+
+
+@dataclass(frozen=True, slots=True)
+class WindowSpec:
+    """Which windows; durations as Spark writes them."""
+
+    kind: str = "tumbling"  # tumbling, sliding or session
+    size: str = "1 hour"
+    advance: str = ""  # sliding only
+    gap: str = ""  # session only
+
+    def __post_init__(self) -> None:
+        """Raises KafkaError(INVALID_CONFIG)."""
+        if self.kind not in {"tumbling", "sliding", "session"}:
+            raise _refused(f"--window must be tumbling, sliding or session, not {self.kind!r}")
+        if self.kind == "session":
+            duration_us(self.gap, name="--gap")
+            return
+        size = duration_us(self.size, name="--size")
+        if self.kind == "sliding" and duration_us(self.advance, name="--advance") > size:
+            raise _refused("--advance must not be longer than --size: events between two windows would be lost")
+
+    def column(self) -> Column:
+        """The window of an event."""
+        if self.kind == "session":
+            return F.session_window(EVENT_TIME, self.gap)
+        return F.window(EVENT_TIME, self.size, self.advance if self.kind == "sliding" else None)
+
+    def missed(self, watermark: str | Column = WATERMARK) -> Column:
+        """The starts of an event's windows that a watermark has closed; empty where it comes in time."""
+        closed_us = F.unix_micros(F.col(watermark) if isinstance(watermark, str) else watermark)
+        time_us = F.unix_micros(EVENT_TIME)
+        if self.kind == "session":
+            gap_us = duration_us(self.gap, name="--gap")
+            missed = F.when(time_us + F.lit(gap_us) <= closed_us, F.array(F.col(EVENT_TIME)))
+            return F.coalesce(missed, F.array().cast("array<timestamp>"))
+        size_us = duration_us(self.size, name="--size")
+        advance_us = duration_us(self.advance, name="--advance") if self.kind == "sliding" else size_us
+        newest_us = time_us - F.pmod(time_us, F.lit(advance_us))
+        count = F.floor((time_us - F.lit(1) - (newest_us - F.lit(size_us))) / F.lit(advance_us)) + 1
+        steps = F.sequence(F.lit(0).cast("long"), count.cast("long") - 1)
+        starts = F.transform(steps, lambda i: newest_us - i * F.lit(advance_us))
+        starts = F.filter(starts, lambda start: (start + F.lit(size_us) > time_us) & (start + size_us <= closed_us))
+        return F.coalesce(F.transform(starts, F.timestamp_micros), F.array().cast("array<timestamp>"))
+
+
+@dataclass(frozen=True, slots=True)
+class Aggregate:
+    """One column of the result."""
+
+    name: str
+    function: str
+    arguments: tuple[str, ...] = ()
+
+    @property
+    def fields(self) -> tuple[str, ...]:
+        """What it reads."""
+        if self.function == "top":
+            return (self.arguments[0], *self.arguments[2:])
+        return self.arguments[:1]
+
+    def column(self) -> Column:
+        """The aggregate, named."""
+        return _FUNCTIONS[self.function][1](self.arguments).alias(self.name)
+
+
+def parse_aggregate(text: str) -> Aggregate:
+    """`p95 = percentile(dep_delay, 0.95)`. Raises KafkaError(INVALID_CONFIG)."""
+    form = _FORM.fullmatch(text)
+    if form is None:
+        raise _refused(f"an aggregate is written name = function(field), not {text!r}")
+    name, function, arguments = form[1], form[2].lower(), tuple(split_list(form[3]))
+    if function not in _FUNCTIONS:
+        raise _refused(f"there is no aggregate {function}: there are {', '.join(_FUNCTIONS)}")
+    wanted = _FUNCTIONS[function][0]
+    if not wanted.fullmatch(",".join(arguments)):
+        raise _refused(f"{text.strip()!r}: {_USAGE.get(function, f'write {function}(field)')}")
+    return Aggregate(name, function, arguments)
+
+
+def windowed(
+    events: DataFrame, window: WindowSpec, group_by: Sequence[str], aggregates: Sequence[Aggregate], *, watermark: str
+) -> DataFrame:
+    """One row a (group, window): the group's columns, window_start, window_end, the aggregates.
+
+    Args:
+        events: a column event_time, and those that are grouped and aggregated.
+        watermark: how much later than the newest event another one may come, such as "10 minutes".
+    """
+    grouped = events.withWatermark(EVENT_TIME, watermark).groupBy(window.column().alias(WINDOW), *group_by)
+    return grouped.agg(*(each.column() for each in aggregates)).select(
+        *group_by,
+        F.col(f"{WINDOW}.start").alias("window_start"),
+        F.col(f"{WINDOW}.end").alias("window_end"),
+        *(each.name for each in aggregates),
+    )
+
+
+def as_records(windows: DataFrame, group_by: Sequence[str]) -> DataFrame:
+    """Windows as records of a compacted topic: key `group|...|window start`, JSON value, the window's end as time."""
+    return windows.select(
+        key_of([*group_by, iso("window_start")]).alias("key"),
+        json_of(windows.columns).alias("value"),
+        F.col("window_end").alias("timestamp"),
+    )
+
+
+def _percentile(arguments: Sequence[str]) -> Column:
+    return F.percentile_approx(arguments[0], float(arguments[1]), _PERCENTILE_ACCURACY)
+
+
+def _top(arguments: Sequence[str]) -> Column:
+    field, count, *others = arguments
+    row = F.struct(field, *others)
+    rows = F.collect_list(F.when(F.col(field).isNotNull(), row))
+    return F.slice(F.sort_array(rows, asc=False), 1, int(count))
+
+
+def _most_frequent(arguments: Sequence[str]) -> Column:
+    return F.expr(f"approx_top_k(`{arguments[0]}`, {int(arguments[1])})")
+
+
+_FIELD, _FIELD_AND_COUNT = re.compile(r"\w+"), re.compile(r"\w+,[1-9]\d{0,3}")
+_FUNCTIONS: dict[str, tuple[re.Pattern[str], Callable[[Sequence[str]], Column]]] = {
+    "count": (re.compile(r"\w*"), lambda given: F.count(given[0]) if given else F.count(F.lit(1))),
+    "sum": (_FIELD, lambda given: F.sum(given[0])),
+    "mean": (_FIELD, lambda given: F.mean(given[0])),
+    "min": (_FIELD, lambda given: F.min(given[0])),
+    "max": (_FIELD, lambda given: F.max(given[0])),
+    "approximate_distinct": (_FIELD, lambda given: F.approx_count_distinct(given[0])),
+    "percentile": (re.compile(r"\w+,(0?\.\d+|0|1|1\.0+)"), _percentile),
+    "top": (re.compile(r"\w+,[1-9]\d{0,3}(,\w+)*"), _top),
+    "most_frequent": (_FIELD_AND_COUNT, _most_frequent),
+    "earliest": (_FIELD, lambda given: F.min_by(given[0], EVENT_TIME)),
+    "latest": (_FIELD, lambda given: F.max_by(given[0], EVENT_TIME)),
+}
+_USAGE = {
+    "percentile": "write percentile(field, 0.95), from 0 to 1",
+    "top": "write top(field, n, another_field, ...)",
+    "most_frequent": "write most_frequent(field, n)",
+    "count": "write count() or count(field)",
+}
+
+
+def _refused(message: str) -> KafkaError:
+    return KafkaError(ErrorCode.INVALID_CONFIG, message)

@@ -1,0 +1,1 @@
+"""How often each word occurs: the first example of every stream library."""

@@ -1,0 +1,60 @@
+"""word_count: how often each word occurs in a topic, as a compacted topic of counts, exactly once.
+
+    python -m glue_jobs.word_count.job --store embedded:.odradek --bootstrap-servers URL --once \\
+        --checkpoint-location DIR --input-topic lines --output-topic word_counts
+
+A count is sent whenever it changes; the latest value of a word is its count. The state has a row a word, for good.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from odradek.spark.jobs.arguments import StreamArguments
+from odradek.spark.jobs.run import Stop, run_job
+from odradek.spark.jobs.streams import run_streams
+from odradek.spark.jobs.values import as_output
+
+from glue_jobs.word_count.transform import as_records, count_words
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+NAME = "word_count"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Arguments(StreamArguments):
+    """See the module."""
+
+    input_topic: str
+    output_topic: str
+    field: str = ""  # of a JSON value; empty: the value is the text
+
+
+def run(spark: SparkSession, arguments: Arguments, stop: Stop) -> dict[str, Any]:
+    """Process what there is, or until a stop; returns a summary."""
+    return run_streams(
+        spark,
+        arguments,
+        stop,
+        name=NAME,
+        sources=[arguments.stream(arguments.input_topic, "value,timestamp")],
+        build=lambda records: as_output(
+            as_records(count_words(records, field=arguments.field)), arguments.output_topic
+        ),
+        output_mode="update",
+        topic=arguments.output_topic,
+    )
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the job; prints its summary as one JSON line. 1 after one line that says what went wrong."""
+    return run_job(NAME, Arguments, run, argv, description=(__doc__ or "").splitlines()[0])
+
+
+if __name__ == "__main__":
+    sys.exit(main())

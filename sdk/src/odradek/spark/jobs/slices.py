@@ -1,0 +1,99 @@
+"""A table written slice by slice, each once: what is to be written is decided before it is, and kept.
+
+    slices.json   {"id": "...", "slices": [[low, high], ...], "done": k}
+
+A slice is the rows whose ordering column lies in [low, high). Its place in the list is its number for the sink, which
+adds nothing for a number that it has. So a job that dies anywhere writes the same slice again under the same number;
+rows of a slice must not change meanwhile, nor new ones appear below the highest that was seen.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from odradek.errors import ErrorCode, KafkaError
+from odradek.spark.jobs.files import read_text, write_text
+
+
+@dataclass(frozen=True, slots=True)
+class Slices:
+    """How far a table is written."""
+
+    writer_id: str  # the writer of numbered batches
+    slices: tuple[tuple[int, int], ...] = ()  # low inclusive, high exclusive
+    done: int = 0  # slices that are written
+
+    @property
+    def high(self) -> int | None:
+        """The end of the last slice; None before there is one."""
+        return self.slices[-1][1] if self.slices else None
+
+    @property
+    def next(self) -> tuple[int, int] | None:
+        """The slice to be written now."""
+        return self.slices[self.done] if self.done < len(self.slices) else None
+
+    def written(self) -> Slices:
+        """After the next one has been written."""
+        return replace(self, done=self.done + 1)
+
+    def extended(self, low: int, end: int, step: int) -> Slices:
+        """With slices of [max(low, what is covered), end), of `step` each."""
+        first = low if self.high is None else max(low, self.high)
+        more = tuple((start, min(start + step, end)) for start in range(first, end, step))
+        return replace(self, slices=(*self.slices, *more))
+
+
+def load_slices(folder: str, writer_id: str) -> Slices:
+    """What is kept in a folder; a new one with this writer where there is nothing. Raises OSError, KafkaError."""
+    path = _path(folder)
+    try:
+        found = json.loads(read_text(path))
+        pairs = tuple((int(low), int(high)) for low, high in found["slices"])
+        return Slices(str(found["id"]), pairs, int(found["done"]))
+    except FileNotFoundError:
+        return Slices(writer_id)
+    except (ValueError, KeyError, TypeError):
+        raise KafkaError(ErrorCode.INVALID_CONFIG, f"{path} is damaged: start anew with another checkpoint") from None
+
+
+def save_slices(folder: str, slices: Slices) -> None:
+    """Keep it. Raises OSError."""
+    document = {"id": slices.writer_id, "slices": slices.slices, "done": slices.done}
+    write_text(_path(folder), json.dumps(document))
+
+
+def numbered(options: dict[str, str], slices: Slices) -> dict[str, str]:
+    """Options of the sink for the next slice."""
+    return {**options, "transactionalId": slices.writer_id, "batchId": str(slices.done)}
+
+
+def quantile_step(low: int, end: int, rows: int, rows_per_slice: int) -> int:
+    """How wide slices are that hold about so many rows, were the rows spread evenly."""
+    return max(1, (end - low) * rows_per_slice // max(1, rows))
+
+
+def _path(folder: str) -> str:
+    return f"{folder.rstrip('/')}/slices.json"
+
+
+def check_order(types: Sequence[tuple[str, str]], column: str) -> str:
+    """The type of an ordering column: `bigint` or `timestamp` for all of their kind.
+
+    Args:
+        types: DataFrame.dtypes.
+
+    Raises KafkaError(INVALID_CONFIG).
+    """
+    found = dict(types).get(column)
+    if found is None:
+        raise KafkaError(ErrorCode.INVALID_CONFIG, f"there is no column {column}")
+    if found in {"tinyint", "smallint", "int", "bigint"} or found.endswith(",0)"):
+        return "bigint"
+    if found in {"timestamp", "timestamp_ntz", "date"}:
+        return "timestamp"
+    raise KafkaError(
+        ErrorCode.INVALID_CONFIG, f"column {column} is {found}: whole numbers and times put rows in an order"
+    )
