@@ -31,7 +31,12 @@ _IMPORTED = (
     "pyspark.worker",
     "pyspark.sql.worker.lookup_data_sources",
     "pyspark.sql.streaming.python_streaming_source_runner",
+    "pyspark.sql.worker.data_source_pushdown_filters",
+    "pyspark.sql.worker.write_into_data_source",
+    "pyspark.sql.worker.commit_data_source_write",
+    "pyspark.sql.worker.python_streaming_sink_runner",
     "odradek.spark.source",
+    "odradek.spark.sink",
 )
 _LEFT_OUT = "python"  # holds lib/pyspark.zip
 
