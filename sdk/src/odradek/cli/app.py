@@ -11,6 +11,8 @@ from odradek.cli.audit import audit
 from odradek.cli.demo_command import demo
 from odradek.cli.groups import groups
 from odradek.cli.local_command import local
+from odradek.cli.offsets import offsets
+from odradek.cli.perf import perf
 from odradek.cli.records import consume, produce
 from odradek.cli.sql import sql
 from odradek.cli.topics import topics
@@ -48,9 +50,11 @@ app.command()(local)
 app.add_typer(topics, name="topics")
 app.command()(produce)
 app.command()(consume)
+app.command()(offsets)
 app.add_typer(groups, name="groups")
 app.add_typer(users, name="users")
 app.add_typer(acls, name="acls")
+app.add_typer(perf, name="perf")
 app.command()(audit)
 app.command()(demo)
 app.command()(sql)

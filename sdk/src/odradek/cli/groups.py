@@ -1,4 +1,4 @@
-"""`odradek groups`: list, describe."""
+"""`odradek groups`: list, describe, delete, export-offsets, reset-offsets."""
 
 from __future__ import annotations
 
@@ -9,8 +9,12 @@ from rich.console import Console
 from rich.table import Table
 
 from odradek.cli.connection import DEFAULT_DATA_DIR, DEFAULT_SERVER, DataDir, Server, admin
+from odradek.cli.group_offsets import export_offsets, reset_offsets
 
-groups = typer.Typer(help="List and describe consumer groups.", no_args_is_help=True)
+groups = typer.Typer(help="List, describe and delete consumer groups; move their offsets.", no_args_is_help=True)
+
+groups.command("export-offsets")(export_offsets)
+groups.command("reset-offsets")(reset_offsets)
 
 
 @groups.command("list")
@@ -50,3 +54,18 @@ def describe(
             owner.client_id if owner else "-",
         )
     console.print(table)
+
+
+@groups.command()
+def delete(
+    group_id: Annotated[str, typer.Argument(help="Id of the group.")],
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
+    bootstrap_servers: Server = DEFAULT_SERVER,
+    data_dir: DataDir = DEFAULT_DATA_DIR,
+) -> None:
+    """Delete a group without members, and its offsets."""
+    if not yes and not typer.confirm(f"Delete {group_id} and its offsets?"):
+        raise typer.Abort
+    with admin(bootstrap_servers, data_dir) as client:
+        client.delete_consumer_groups([group_id])
+    typer.echo(f"deleted {group_id}")

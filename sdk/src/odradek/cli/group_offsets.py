@@ -1,0 +1,148 @@
+"""`odradek groups reset-offsets` and `export-offsets`: move a group that has no members, or write down where it stands.
+
+A reset is decided from what the log and the group are now, shown, and committed in one call. The file of an export is
+what `--file` reads: topic,partition,offset a line.
+"""
+
+from __future__ import annotations
+
+import csv
+import sys
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from odradek.cli.connection import DEFAULT_DATA_DIR, DEFAULT_SERVER, DataDir, Server, admin
+from odradek.cli.record_format import Place, parse_place, resolve
+from odradek.errors import ErrorCode, KafkaError
+from odradek.model.topic_partition import TopicPartition
+
+GroupId = Annotated[str, typer.Argument(help="Id of the group.")]
+
+
+def export_offsets(
+    group_id: GroupId, bootstrap_servers: Server = DEFAULT_SERVER, data_dir: DataDir = DEFAULT_DATA_DIR
+) -> None:
+    """Print the committed offsets as topic,partition,offset, for reset-offsets --file."""
+    with admin(bootstrap_servers, data_dir) as client:
+        committed = client.list_consumer_group_offsets(group_id)
+    for partition in sorted(committed):
+        typer.echo(f"{partition.topic},{partition.partition},{committed[partition].offset}")
+
+
+def reset_offsets(
+    group_id: GroupId,
+    topic: Annotated[
+        list[str] | None,
+        typer.Option("--topic", "-t", help="topic or topic:0,2; may be repeated. Else what the group has committed."),
+    ] = None,
+    to: Annotated[str | None, typer.Option("--to", help="earliest, latest, an offset, -N, or @TIME.")] = None,
+    shift: Annotated[int | None, typer.Option("--shift", help="So many records on, or back where negative.")] = None,
+    file: Annotated[Path | None, typer.Option("--file", help="Lines of topic,partition,offset.")] = None,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Show what would be committed, and stop.")] = False,
+    bootstrap_servers: Server = DEFAULT_SERVER,
+    data_dir: DataDir = DEFAULT_DATA_DIR,
+) -> None:
+    """Move the committed offsets of a group that has no members.
+
+    Examples: [bold]odradek groups reset-offsets billing -t orders --to @2026-11-21T00:00:00 --dry-run[/bold],
+    [bold]odradek groups reset-offsets billing --shift -100[/bold]
+    """
+    if sum(choice is not None for choice in (to, shift, file)) != 1:
+        raise KafkaError(ErrorCode.INVALID_CONFIG, "give one of --to, --shift and --file")
+    place = None if to is None else parse_place(to, "--to")
+    given = None if file is None else _read(file)
+    with admin(bootstrap_servers, data_dir) as client:
+        committed = {each: at.offset for each, at in client.list_consumer_group_offsets(group_id).items()}
+        partitions = sorted(given) if given is not None else _partitions(client, topic or [], committed)
+        if not partitions:
+            raise KafkaError(ErrorCode.INVALID_CONFIG, f"group {group_id} has committed nothing: name a --topic")
+        begins = _offsets(client, partitions, "earliest")
+        ends = _offsets(client, partitions, "latest")
+        target = new_offsets(place, shift, given, committed, begins, ends, _at_time(client, place, partitions))
+        if not dry_run:
+            _refuse_members(client, group_id)
+            client.alter_consumer_group_offsets(group_id, target)
+    for each in partitions:
+        typer.echo(f"{each}\t{committed.get(each, '-')}\t->\t{target[each]}")
+    if dry_run:
+        typer.echo("nothing was committed", err=True)
+
+
+def new_offsets(
+    place: Place | None,
+    shift: int | None,
+    given: dict[TopicPartition, int] | None,
+    committed: dict[TopicPartition, int],
+    begins: dict[TopicPartition, int],
+    ends: dict[TopicPartition, int],
+    at_time: dict[TopicPartition, int | None],
+) -> dict[TopicPartition, int]:
+    """Where each partition's offset goes, kept within its log; what was never committed shifts from the start."""
+    if place is not None:
+        return resolve(place, begins, ends, at_time)
+    if given is not None:
+        wanted = given
+    else:
+        wanted = {each: committed.get(each, begins[each]) + (shift or 0) for each in ends}
+    return {each: max(begins[each], min(offset, ends[each])) for each, offset in wanted.items()}
+
+
+def _at_time(client: Any, place: Place | None, partitions: list[TopicPartition]) -> dict[TopicPartition, int | None]:
+    if place is None or place.kind != "time":
+        return {}
+    found = client.list_offsets(dict.fromkeys(partitions, place.number))
+    return {each: at.offset if at.offset >= 0 else None for each, at in found.items()}
+
+
+def _offsets(client: Any, partitions: list[TopicPartition], where: str) -> dict[TopicPartition, int]:
+    return {each: at.offset for each, at in client.list_offsets(dict.fromkeys(partitions, where)).items()}
+
+
+def _partitions(client: Any, topics: list[str], committed: dict[TopicPartition, int]) -> list[TopicPartition]:
+    if not topics:
+        return sorted(committed)
+    found: set[TopicPartition] = set()
+    for text in topics:
+        name, _, numbers = text.partition(":")
+        there = set(client.describe_topics([name])[name].partitions)
+        try:
+            asked = {TopicPartition(name, int(number)) for number in numbers.split(",")} if numbers else there
+        except ValueError as error:
+            raise KafkaError(ErrorCode.INVALID_CONFIG, f"--topic is name or name:0,2, not {text!r}") from error
+        if not asked <= there:
+            raise KafkaError(
+                ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"topic {name!r} has partitions 0 to {len(there) - 1}"
+            )
+        found |= asked
+    return sorted(found)
+
+
+def _refuse_members(client: Any, group_id: str) -> None:
+    try:
+        group = client.describe_consumer_groups([group_id])[group_id]
+    except KafkaError as error:
+        if error.code is ErrorCode.GROUP_ID_NOT_FOUND:  # the reset makes it
+            return
+        raise
+    if group.members:
+        raise KafkaError(
+            ErrorCode.NON_EMPTY_GROUP, f"group {group_id} has {len(group.members)} members: stop them first"
+        )
+
+
+def _read(file: Path) -> dict[TopicPartition, int]:
+    found = {}
+    with sys.stdin if str(file) == "-" else file.open(newline="") as lines:
+        for number, row in enumerate(csv.reader(lines), 1):
+            if not row:
+                continue
+            try:
+                topic, partition, offset = row
+                found[TopicPartition(topic, int(partition))] = int(offset)
+            except ValueError as error:
+                raise KafkaError(
+                    ErrorCode.INVALID_CONFIG, f"{file}, line {number}: topic,partition,offset, not {','.join(row)!r}"
+                ) from error
+    return found

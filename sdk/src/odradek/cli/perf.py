@@ -1,0 +1,107 @@
+"""`odradek perf`: how fast this client and this service are, from here."""
+
+from __future__ import annotations
+
+import os
+import time
+from typing import Annotated, Any
+
+import typer
+
+from odradek.cli.connection import DEFAULT_DATA_DIR, DEFAULT_SERVER, DataDir, Server, client_configs
+from odradek.model.topic_partition import TopicPartition
+
+perf = typer.Typer(help="Measure producing and consuming.", no_args_is_help=True)
+
+Topic = Annotated[str, typer.Argument(help="Name of the topic.")]
+Tables = Annotated[bool, typer.Option("--tables", help="By Arrow tables in place of single records.")]
+_TABLE_ROWS = 500_000
+
+
+@perf.command()
+def produce(
+    topic: Topic,
+    records: Annotated[int, typer.Option("--records", "-n", min=1, help="How many.")] = 100_000,
+    size: Annotated[int, typer.Option("--size", "-s", min=1, help="Bytes of a value.")] = 100,
+    tables: Tables = False,
+    compression: Annotated[str, typer.Option("--compression", "-z", help="none, gzip, snappy, lz4 or zstd.")] = "none",
+    linger_ms: Annotated[int, typer.Option("--linger-ms", min=0)] = 20,
+    bootstrap_servers: Server = DEFAULT_SERVER,
+    data_dir: DataDir = DEFAULT_DATA_DIR,
+) -> None:
+    """Write records of random bytes, and say how fast."""
+    from odradek import Producer
+
+    values = [os.urandom(size) for _ in range(64)]
+    configs = client_configs(bootstrap_servers, data_dir)
+    with Producer(**configs, compression_type=compression, linger_ms=linger_ms) as producer:
+        producer.partitions_for(topic)
+        if tables:
+            import pyarrow as pa
+
+            table = pa.table({"value": (values * (_TABLE_ROWS // 64 + 1))[: min(records, _TABLE_ROWS)]})
+            watch = _Watch()
+            sent = [
+                producer.send_table(topic, table.slice(0, min(_TABLE_ROWS, records - start)))
+                for start in range(0, records, _TABLE_ROWS)
+            ]
+            for future in sent:
+                future.result(600)
+        else:
+            watch = _Watch()
+            for number in range(records):
+                producer.send(topic, values[number & 63])
+            producer.flush()
+        watch.tell(records, records * size)
+        latency_ms = producer.metrics()["request_latency_avg"]
+    typer.echo(f"{latency_ms:.1f} ms a request on average")
+
+
+@perf.command()
+def consume(
+    topic: Topic,
+    records: Annotated[int, typer.Option("--records", "-n", min=0, help="How many; 0: all that are there.")] = 0,
+    tables: Tables = False,
+    bootstrap_servers: Server = DEFAULT_SERVER,
+    data_dir: DataDir = DEFAULT_DATA_DIR,
+) -> None:
+    """Read records from the start, and say how fast."""
+    from odradek import Consumer
+
+    configs = client_configs(bootstrap_servers, data_dir)
+    with Consumer(**configs, auto_offset_reset="earliest", max_poll_records=10_000) as consumer:
+        places = [TopicPartition(topic, number) for number in sorted(consumer.partitions_for(topic))]
+        begins, ends = consumer.beginning_offsets(places), consumer.end_offsets(places)
+        consumer.assign(places)
+        watch = _Watch()
+        seen = size = 0
+        wanted = records or sum(ends.values()) - sum(begins.values())
+        while seen < wanted and any(consumer.position(place) < ends[place] for place in places):
+            rows, read = _poll(consumer, tables)
+            seen, size = seen + rows, size + read
+        watch.tell(seen, size)
+
+
+def _poll(consumer: Any, tables: bool) -> tuple[int, int]:
+    """Records of one poll, and the bytes of their values."""
+    if tables:
+        column = consumer.poll_table(1_000, ["value"])["value"]
+        return len(column), sum(int(chunk.nbytes) - 4 * len(chunk) for chunk in column.chunks)
+    found = [record.value for part in consumer.poll(1_000).values() for record in part]
+    return len(found), sum(len(value or b"") for value in found)
+
+
+class _Watch:
+    """Time and CPU time since it was made."""
+
+    def __init__(self) -> None:
+        self._start_s, self._start_cpu_s = time.perf_counter(), time.process_time()
+
+    def tell(self, records: int, size: int) -> None:
+        seconds = max(time.perf_counter() - self._start_s, 1e-9)
+        cpu_s = time.process_time() - self._start_cpu_s
+        per_million = f", {cpu_s / records * 1e6:.2f} CPU s a million" if records else ""
+        typer.echo(
+            f"{records:,} records in {seconds:.2f} s: {records / seconds:,.0f} records/s, "
+            f"{size / seconds / 1e6:,.1f} MB/s{per_million}"
+        )

@@ -1,0 +1,156 @@
+"""produce, consume, offsets, reset of groups and perf, as a user types them."""
+
+from __future__ import annotations
+
+import io
+import json
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from types import SimpleNamespace
+
+import odradek
+import pytest
+from odradek.cli import run
+
+Cli = Callable[..., tuple[int, str, str]]
+
+
+@pytest.fixture(scope="module")
+def service() -> Iterator[object]:
+    with odradek.local() as service:  # type: ignore[operator]
+        yield service
+
+
+@pytest.fixture
+def cli(service: object, monkeypatch: pytest.MonkeyPatch, capfdbinary: pytest.CaptureFixture[bytes]) -> Cli:
+    """Run a command as a user would; (exit code, standard output, standard error)."""
+    config = service.client_config  # type: ignore[attr-defined]
+    monkeypatch.setenv("ODRADEK_BOOTSTRAP_SERVERS", config["bootstrap_servers"])
+    monkeypatch.setenv("AWS_ACCESS_KEY_ID", config["aws_access_key_id"])
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", config["aws_secret_access_key"])
+
+    def call(*arguments: str, stdin: bytes = b"") -> tuple[int, str, str]:
+        monkeypatch.setattr("sys.stdin", SimpleNamespace(buffer=io.BytesIO(stdin)))
+        code = run(list(arguments))
+        captured = capfdbinary.readouterr()
+        return code, captured.out.decode(), captured.err.decode()
+
+    return call
+
+
+def test_keys_headers_and_formats(cli: Cli) -> None:
+    cli("topics", "create", "forms", "-p", "1")
+    code, _, said = cli("produce", "forms", "-k", "K", "-H", "a=1", "-H", "none", stdin=b"one\ntwo\n")
+    assert (code, said) == (0, "sent 2 records to forms\n")
+    assert cli("consume", "forms", "--format", "%t-%p@%o %k=%s [%h] %K/%S%%\\t\\x21\\n")[1] == (
+        "forms-0@0 K=one [a=1,none=] 1/3%\t!\nforms-0@1 K=two [a=1,none=] 1/3%\t!\n"
+    )
+    code, _, said = cli("consume", "forms", "--format", "%q")
+    assert code == 2
+    assert "unknown '%q'" in said
+
+
+def test_json_lines_go_from_topic_to_topic(cli: Cli) -> None:
+    cli("topics", "create", "from", "-p", "1")
+    cli("topics", "create", "into", "-p", "1")
+    cli("produce", "from", "-H", "h=x", "-K", ":", stdin=b"a:1\nb:2\n")
+    lines = cli("consume", "from", "--json")[1]
+    cli("produce", "into", "--json", stdin=lines.encode() + b'{"value": {"n": 1}, "timestamp_ms": 5}\n{}\n')
+    copied = [json.loads(line) for line in cli("consume", "into", "--json")[1].splitlines()]
+    assert copied[:2] == [json.loads(line) | {"topic": "into"} for line in lines.splitlines()]
+    assert (copied[2]["value"], copied[2]["timestamp_ms"]) == ('{"n":1}', 5)
+    assert (copied[3]["key"], copied[3]["value"]) == (None, None)
+    assert cli("produce", "into", "--json", stdin=b"no json\n")[0] == 1
+
+
+def test_ranges_by_offset_and_time(cli: Cli) -> None:
+    cli("topics", "create", "times", "-p", "1")
+    lines = "".join(json.dumps({"value": str(n), "timestamp_ms": 1_000_000 + n * 1000}) + "\n" for n in range(10))
+    cli("produce", "times", "--json", stdin=lines.encode())
+
+    def read(*options: str) -> str:
+        return "".join(cli("consume", "times", *options)[1].split())
+
+    assert read("-o", "2", "-u", "5") == "234"
+    assert read("-o", "-3") == "789"
+    assert read("-u", "-8") == "01"
+    assert read("-o", "@1004000", "-u", "@1006000") == "45"
+    assert read("-o", "@1970-01-01T00:16:48") == "89"
+    assert read("-o", "@9999999999999") == ""
+    assert read("-o", "99") == ""
+    code, _, said = cli("consume", "times", "-o", "@never")
+    assert (code, "no time" in said) == (2, True)
+
+
+def test_offsets_of_a_topic(cli: Cli) -> None:
+    cli("topics", "create", "places", "-p", "2")
+    cli("produce", "places", "-p", "1", stdin=b"a\nb\n")
+    assert cli("offsets", "places")[1] == "partition\tfirst\tnext\trecords\n0\t0\t0\t0\n1\t0\t2\t2\n"
+    assert cli("offsets", "places", "--time", "0")[1].splitlines()[2] == "1\t0\t2\t2\t0"
+
+
+def test_a_group_is_moved_and_a_dry_run_moves_nothing(cli: Cli, tmp_path: Path) -> None:
+    cli("topics", "create", "moved", "-p", "2")
+    for partition in "01":
+        cli("produce", "moved", "-p", partition, stdin=b"a\nb\nc\n")
+    cli("consume", "moved", "-g", "movers")
+    before = cli("groups", "export-offsets", "movers")[1]
+    assert before == "moved,0,3\nmoved,1,3\n"
+    code, shown, said = cli("groups", "reset-offsets", "movers", "--to", "earliest", "--dry-run")
+    assert (code, said) == (0, "nothing was committed\n")
+    assert shown == "moved-0\t3\t->\t0\nmoved-1\t3\t->\t0\n"
+    assert cli("groups", "export-offsets", "movers")[1] == before
+    cli("groups", "reset-offsets", "movers", "--shift", "-1")
+    assert cli("groups", "export-offsets", "movers")[1] == "moved,0,2\nmoved,1,2\n"
+    cli("groups", "reset-offsets", "movers", "-t", "moved:1", "--to", "@0")
+    assert cli("groups", "export-offsets", "movers")[1] == "moved,0,2\nmoved,1,0\n"
+    file = tmp_path / "offsets.csv"
+    file.write_text("moved,0,1\nmoved,1,99\n")
+    cli("groups", "reset-offsets", "movers", "--file", str(file))
+    assert cli("groups", "export-offsets", "movers")[1] == "moved,0,1\nmoved,1,3\n"
+    assert cli("consume", "moved", "-g", "movers")[1].split() == ["b", "c"]
+    cli("groups", "reset-offsets", "unborn", "-t", "moved", "--to", "latest")
+    assert cli("groups", "export-offsets", "unborn")[1] == before
+    assert cli("groups", "delete", "unborn", "-y")[0] == 0
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("groups", "reset-offsets", "x", "--to", "earliest", "--shift", "1"),
+        ("groups", "reset-offsets", "never-seen", "--to", "earliest"),
+        ("groups", "reset-offsets", "x", "--to", "sideways"),
+        ("consume", "x", "-g", "g", "-o", "5"),
+        ("consume", "x", "--json", "--format", "%s"),
+        ("produce", "x", "--json", "-k", "key"),
+    ],
+)
+def test_wrong_usage_is_one_line(cli: Cli, arguments: tuple[str, ...]) -> None:
+    code, _, said = cli(*arguments)
+    assert code == 2
+    assert said.startswith("odradek: INVALID_CONFIG: ")
+    assert said.count("\n") == 1
+
+
+def test_a_group_with_members_is_left_alone(cli: Cli, service: object) -> None:
+    cli("topics", "create", "busy", "-p", "1")
+    config = service.client_config  # type: ignore[attr-defined]
+    with odradek.Consumer(**config, group_id="workers") as consumer:
+        consumer.subscribe(["busy"])
+        while not consumer.assignment():
+            consumer.poll(200)
+        code, _, said = cli("groups", "reset-offsets", "workers", "-t", "busy", "--to", "latest")
+    assert code == 1
+    assert said.startswith("odradek: NON_EMPTY_GROUP: ")
+
+
+@pytest.mark.parametrize("kind", [(), ("--tables",)])
+def test_perf_tells_rates(cli: Cli, kind: tuple[str, ...]) -> None:
+    topic = f"perf{len(kind)}"
+    cli("topics", "create", topic, "-p", "2")
+    code, said, _ = cli("perf", "produce", topic, "-n", "500", "-s", "10", *kind)
+    assert code == 0
+    assert said.startswith("500 records in ")
+    code, said, _ = cli("perf", "consume", topic, *kind)
+    assert code == 0
+    assert said.startswith("500 records in ")
