@@ -136,7 +136,7 @@ def _scalars() -> dict[str, Function]:
         "RPAD": f("rpad({0}, {1}, {2})", 3, 3, VARCHAR),
         "INSTR": f("instr({0}, {1})", 2, 2, INT),
         "SPLIT": f("split({0}, concat('\\\\Q', {1}, '\\\\E'))", 2, 2, array_of(VARCHAR)),
-        "REGEXP_EXTRACT": f("regexp_extract({1}, {0}, 0)", 2, 2, VARCHAR),
+        "REGEXP_EXTRACT": f("regexp_extract({1}, {0}, 0)", 2, 3, VARCHAR),
         "REGEXP_REPLACE": f("regexp_replace({0}, {1}, {2})", 3, 3, VARCHAR),
         "MASK": f("mask({0}, 'X', 'x', 'n', '-')", 1, 1, VARCHAR),
         "EXTRACTJSONFIELD": f("get_json_object({0}, {1})", 2, 2, VARCHAR),

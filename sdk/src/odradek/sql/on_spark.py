@@ -3,8 +3,7 @@
 A persistent query keeps position and state in `<checkpoints>/<query id>`, and writes through the sink that adds each
 micro-batch once (spark/exactly_once.py). A SELECT ... EMIT CHANGES starts anew each time.
 
-The session is one of its own (views and settings of the caller's stay as they are), with ANSI mode off: what cannot be
-computed for a record is NULL, as in ksqlDB, and does not end the query.
+ANSI mode is off until close(): what cannot be computed for a record is NULL, as in ksqlDB, and does not end the query.
 """
 
 from __future__ import annotations
@@ -19,7 +18,6 @@ from typing import TYPE_CHECKING, Any
 from pyspark.errors import PySparkException, StreamingQueryException
 from pyspark.sql import Row as SparkRow
 
-import odradek.spark
 from odradek.errors import ErrorCode, KafkaError
 from odradek.spark.available_now import process_streams_available
 from odradek.spark.exactly_once import exactly_once
@@ -34,7 +32,7 @@ if TYPE_CHECKING:
     from pyspark.sql.streaming.query import StreamingQuery
 
 _COLUMNS = "key,value,timestamp,partition,offset"
-_COPIED = ("spark.sql.shuffle.partitions", "spark.sql.streaming.stateStore.providerClass")
+_SETTINGS = {"spark.sql.session.timeZone": "UTC", "spark.sql.ansi.enabled": "false"}
 _POLL_S = 0.2
 _ROWS_MAX = 100_000  # of one result on a screen
 
@@ -62,14 +60,10 @@ class SparkEngine:
         trigger: str = "1 second",
         max_offsets_per_trigger: int | None = None,
     ) -> None:
-        self._spark = spark.newSession()
-        for name in _COPIED:
-            value = spark.conf.get(name, None)
-            if value is not None:
-                self._spark.conf.set(name, value)
-        self._spark.conf.set("spark.sql.session.timeZone", "UTC")
-        self._spark.conf.set("spark.sql.ansi.enabled", "false")
-        odradek.spark.register(self._spark)
+        self._spark = spark
+        self._before: dict[str, str | None] = {}
+        for name, value in _SETTINGS.items():
+            self.configure(name, value)
         self._store = dict(store)
         self._sink = dict(sink)
         self._checkpoints = checkpoints.rstrip("/")
@@ -162,10 +156,25 @@ class SparkEngine:
     def configure(self, name: str, value: str | None) -> None:
         """Set a property of Spark for the queries that follow."""
         with _translated():
+            self._before.setdefault(name, self._spark.conf.get(name, None))
             if value is None:
                 self._spark.conf.unset(name)
             else:
                 self._spark.conf.set(name, value)
+
+    def close(self) -> None:
+        """Stop what runs, and give the session its settings back."""
+        for query_id in list(self._running):
+            self.stop(query_id)
+        for name, value in self._before.items():
+            if value is None:
+                self._spark.conf.unset(name)
+            else:
+                self._spark.conf.set(name, value)
+
+    def running(self) -> list[StreamingQuery]:
+        """The queries that run."""
+        return list(self._running.values())
 
     # --- from plans to frames
 

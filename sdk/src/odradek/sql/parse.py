@@ -34,10 +34,10 @@ _NOT_SUPPORTED = {
     "PAUSE": "PAUSE is not supported: TERMINATE, and start again from the checkpoint",
     "RESUME": "RESUME is not supported: start the script again, it goes on from its checkpoints",
     "CONNECTOR": "connectors are not supported: the jobs import_table and export_table move data",
-    "SINK": "connectors are not supported: the jobs import_table and export_table move data",
+    "SINK": "CREATE SINK CONNECTOR is not supported: the job export_table takes data out",
     "TYPE": "CREATE TYPE is not supported: write the STRUCT where it is used",
     "FUNCTION": "functions of one's own are not supported",
-    "SOURCE": "SOURCE streams are not supported: all streams of a script can be read",
+    "SOURCE": "CREATE SOURCE is not supported: CREATE STREAM, and the job import_table to bring data in",
     "OFFSET": "OFFSET is not supported",
     "HEADERS": "HEADERS columns are not supported",
     "HEADER": "HEADERS columns are not supported",
@@ -76,7 +76,7 @@ def parse(script: str) -> list[Statement]:
         statements: list[Statement] = Build().transform(tree)
         return statements
     except UnexpectedToken as error:
-        raise _unexpected_token(error) from None
+        raise _unexpected_token(error, script) from None
     except UnexpectedCharacters as error:
         raise _unexpected_characters(error, script) from None
     except UnexpectedInput as error:
@@ -101,16 +101,16 @@ def _too_deep() -> SqlError:
     return SqlError("an expression of the script is nested too deeply: split it")
 
 
-def _unexpected_token(error: UnexpectedToken) -> SqlError:
+def _unexpected_token(error: UnexpectedToken, script: str) -> SqlError:
     token: Token = error.token
     expected = set(error.accepts or error.expected)
     if token.type == "$END":
-        at = _place(token.line, token.column)
-        last = getattr(error, "token_history", None)
-        if last:
-            at = Position(last[-1].end_line or at.line, last[-1].end_column or at.column)
+        at = _place(token.end_line, token.end_column)
         return SqlError(f"the statement ends too early{_hint(expected)}", at)
     at = place_of(token)
+    start = token.start_pos or 0
+    if script[start - 1 : start + 1] == "/*":
+        return SqlError("this comment has no end", Position(at.line, at.column - 1, 2))
     known = _NOT_SUPPORTED.get(str(token).upper())
     if token.type == "LPAR" and "NAME" in expected and "NUMBER" not in expected:
         known = _NOT_SUPPORTED["SELECT"]

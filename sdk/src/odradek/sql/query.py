@@ -14,12 +14,11 @@ from dataclasses import dataclass, field
 
 from odradek.sql.catalog import Catalog, Source
 from odradek.sql.expressions import check_grouped, condition, is_aggregate, render
-from odradek.sql.formats import interval
 from odradek.sql.inputs import plan_input
 from odradek.sql.joins import JoinedKey, plan_join
 from odradek.sql.plan import Input
 from odradek.sql.position import SqlError
-from odradek.sql.scope import Bound, Rendered, Scope
+from odradek.sql.scope import Bound, Scope
 from odradek.sql.syntax import Call, ColumnRef, Expression, Name, Query, SelectItem, SourceRef, Window
 from odradek.sql.types import SqlType, quote
 
@@ -93,6 +92,9 @@ class _Planner:
         if window is not None:
             self.scope.window = "session_window" if window.kind == "SESSION" else "window"
         where = "" if query.where is None else condition(self._plain(query.where, "WHERE"), self.scope, "WHERE")
+        if self.purpose == "TABLE":  # a table has no row without a key: ksqlDB leaves such records out too
+            present = [f"{each} IS NOT NULL" for each in self._group_texts()]
+            where = " AND ".join(([where] if where else []) + present)
         outputs = self._outputs()
         keys = self._keys(outputs, joined)
         is_changelog = self.is_stream and first.source.kind == "TABLE"
@@ -224,8 +226,11 @@ class _Planner:
         check_grouped(having, self.groups)
         return condition(having, self.scope, "HAVING")
 
+    def _group_texts(self) -> list[str]:
+        return [render(self._plain(each, "GROUP BY"), self.scope).text for each in self.groups]
+
     def _grouping(self, window: Window | None) -> list[str]:
-        texts = [render(self._plain(each, "GROUP BY"), self.scope).text for each in self.groups]
+        texts = self._group_texts()
         if window is not None:
             texts.insert(0, _spark_window(window, self.scope.bounds[0]))
         return texts
@@ -352,6 +357,3 @@ def _window_ms(window: Window | None, passed_on: Source | None) -> int:
     if window is not None:
         return 0 if window.kind == "SESSION" else window.size.ms
     return passed_on.window_ms if passed_on is not None else 0
-
-
-__all__ = ["GRACE_MS", "Output", "Planned", "Rendered", "interval", "plan_query"]
