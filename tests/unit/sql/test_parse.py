@@ -8,11 +8,14 @@ from hypothesis import strategies as st
 from odradek.sql import Planner, Position, SqlError, parse
 from odradek.sql.syntax import Create, InsertValues, Query
 
-WORDS = (
-    "SELECT CREATE STREAM TABLE FROM WHERE GROUP BY WINDOW TUMBLING SIZE 1 HOUR ( ) , ; . * = < > -> => := [ ] 'x' `y` "
-    "EMIT CHANGES LIMIT AS WITH JOIN ON WITHIN a b INSERT INTO VALUES DROP IF EXISTS CASE WHEN THEN END NOT AND OR NULL "
-    "CAST ARRAY MAP STRUCT - + / % || -- /* */ \n 1.5 1e400 INT KEY PRIMARY EXPLAIN SET UNSET DATE count ORDER \" ' ` é"
-).split(" ")
+WORDS = [
+    "SELECT", "CREATE", "STREAM", "TABLE", "FROM", "WHERE", "GROUP", "BY", "WINDOW", "TUMBLING", "SIZE", "1",
+    "HOUR", "(", ")", ",", ";", ".", "*", "<", ">", "=", "->", "=>", ":=", "[", "]", "'x'", "`y`", "EMIT",
+    "CHANGES", "LIMIT", "AS", "WITH", "JOIN", "ON", "WITHIN", "a", "b", "INSERT", "INTO", "VALUES", "DROP", "IF",
+    "EXISTS", "CASE", "WHEN", "THEN", "END", "NOT", "AND", "OR", "NULL", "CAST", "ARRAY", "MAP", "STRUCT", "-", "+",
+    "/", "%", "||", "--", "/*", "*/", "\n", "1.5", "1e400", "INT", "KEY", "PRIMARY", "EXPLAIN", "SET", "UNSET",
+    "DATE", "count", "ORDER", '"', "'", "`", "é",
+]  # fmt: skip
 
 
 def plan_all(text: str) -> None:
@@ -25,10 +28,14 @@ def check(text: str) -> None:
     try:
         plan_all(text)
     except SqlError as error:
-        if error.at is not None:
-            assert 1 <= error.at.line <= text.count("\n") + 1
-            assert error.at.column <= len(text.split("\n")[error.at.line - 1]) + 1
-        assert "Traceback" not in str(error.located(text))
+        refused = error
+    else:
+        return
+    lines = text.split("\n")
+    if refused.at is not None:
+        assert 1 <= refused.at.line <= len(lines)
+        assert 1 <= refused.at.column <= len(lines[refused.at.line - 1]) + 1
+    assert str(refused.located(text)).startswith("INVALID_REQUEST: ")
 
 
 @given(st.text(max_size=200))
@@ -54,7 +61,9 @@ VALUES = st.sampled_from(["a", "b", "c", "s.k", "1", "'x'", "NULL", "TRUE", "2.5
 EXPRESSIONS = st.recursive(
     VALUES,
     lambda inner: st.one_of(
-        st.tuples(inner, st.sampled_from("+ - * / % || = < AND OR LIKE".split()), inner).map(" ".join),
+        st.tuples(inner, st.sampled_from(["+", "-", "*", "/", "%", "||", "=", "<", "AND", "OR", "LIKE"]), inner).map(
+            " ".join
+        ),
         inner.map("({})".format),
         inner.map("NOT {}".format),
         inner.map("SUM({})".format),
@@ -85,7 +94,7 @@ def test_any_query_is_planned_or_refused(item: str, where: str, group: str) -> N
     ],
 )
 def test_depth_is_refused_not_fatal(text: str) -> None:
-    with pytest.raises(SqlError, match="deep|early|no stream"):
+    with pytest.raises(SqlError, match=r"deep|early|no stream"):
         plan_all(text)
 
 
