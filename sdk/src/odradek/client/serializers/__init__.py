@@ -1,0 +1,28 @@
+"""Serializers in Confluent's wire format: JSON, Avro (fastavro), Protobuf (protobuf), over a schema registry.
+
+    registry = HttpRegistry("https://registry.example")
+    Producer(..., value_serializer=AvroSerializer(registry, schema, subject="orders-value"))
+    Consumer(..., value_deserializer=AvroDeserializer(registry))
+
+Each is a function of one value, so it fits `key_serializer` and the rest. None stays None: a tombstone.
+"""
+
+from __future__ import annotations
+
+from odradek.client.serializers.avro import AvroDeserializer, AvroSerializer
+from odradek.client.serializers.json import JsonDeserializer, JsonSerializer
+from odradek.client.serializers.protobuf import ProtobufDeserializer, ProtobufSerializer
+from odradek.client.serializers.registry import HttpRegistry, MemoryRegistry, Registry, Schema
+
+__all__ = [
+    "AvroDeserializer",
+    "AvroSerializer",
+    "HttpRegistry",
+    "JsonDeserializer",
+    "JsonSerializer",
+    "MemoryRegistry",
+    "ProtobufDeserializer",
+    "ProtobufSerializer",
+    "Registry",
+    "Schema",
+]
