@@ -92,3 +92,49 @@ def storage_cost_per_month(*, table_bytes: int, object_bytes: int, prices: Price
         },
         prices,
     )
+
+
+@dataclass(frozen=True, slots=True)
+class PeerPrices:
+    """What others cost, in US dollars; a month has 730 hours. "GB" is 2**30 bytes."""
+
+    date: str
+    region: str
+    source: str
+    kinesis_stream_hour: float  # on demand
+    kinesis_gb_in: float
+    kinesis_gb_out: float
+    kinesis_gb_month_after_first_day: float
+    msk_serverless_cluster_hour: float
+    msk_serverless_partition_hour: float
+    msk_serverless_gb_in: float
+    msk_serverless_gb_out: float
+    msk_serverless_gb_month: float
+    msk_broker_hour: float  # kafka.m7g.large
+    msk_gb_month: float
+    kafka_broker_hour: float  # m7g.large, with nobody to run it
+    kafka_disk_gb_month: float  # gp3
+    broker_bytes_per_s_max: int  # what a broker of that size takes in, replicas included
+    zone_gb: float  # between two zones, both sides billed
+
+
+PEERS_US_EAST_1: Final = PeerPrices(
+    date="2026-11-20",
+    region="us-east-1",
+    source="AWS price pages: Kinesis Data Streams, MSK, EC2, EBS, data transfer; MSK's sizing guidance",
+    kinesis_stream_hour=0.04,
+    kinesis_gb_in=0.08,
+    kinesis_gb_out=0.04,
+    kinesis_gb_month_after_first_day=0.10,
+    msk_serverless_cluster_hour=0.75,
+    msk_serverless_partition_hour=0.0015,
+    msk_serverless_gb_in=0.10,
+    msk_serverless_gb_out=0.05,
+    msk_serverless_gb_month=0.10,
+    msk_broker_hour=0.204,
+    msk_gb_month=0.10,
+    kafka_broker_hour=0.0816,
+    kafka_disk_gb_month=0.08,
+    broker_bytes_per_s_max=60 * 1024 * 1024,
+    zone_gb=0.02,
+)

@@ -8,7 +8,10 @@ import typer
 
 from odradek.cli.acls import acls
 from odradek.cli.audit import audit
+from odradek.cli.configure import configure
+from odradek.cli.cost import cost
 from odradek.cli.demo_command import demo
+from odradek.cli.doctor import doctor
 from odradek.cli.groups import groups
 from odradek.cli.local_command import local
 from odradek.cli.offsets import offsets
@@ -56,5 +59,8 @@ app.add_typer(users, name="users")
 app.add_typer(acls, name="acls")
 app.add_typer(perf, name="perf")
 app.command()(audit)
+app.add_typer(cost, name="cost")
+app.command()(configure)
+app.command()(doctor)
 app.command()(demo)
 app.command()(sql)

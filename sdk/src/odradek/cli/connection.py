@@ -9,12 +9,15 @@ import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 from urllib.parse import urlsplit
 
 import typer
 
 from odradek.errors import ErrorCode, KafkaError
+
+if TYPE_CHECKING:
+    from odradek.client.profiles import Profile
 
 DEFAULT_DATA_DIR = Path(".odradek")
 DEFAULT_PORT = 9292
@@ -35,8 +38,28 @@ DataDir = Annotated[
 ]
 
 
+def profile() -> Profile | None:
+    """The profile that ODRADEK_PROFILE names, or the default one. Raises KafkaError(INVALID_CONFIG)."""
+    from odradek.client.profiles import FILE, load_profile
+
+    return load_profile(FILE.expanduser(), os.environ.get("ODRADEK_PROFILE"))
+
+
 def client_configs(bootstrap_servers: str, data_dir: Path) -> dict[str, Any]:
-    """Configuration of a client: the AWS credentials of the environment, or those of the embedded service."""
+    """Configuration of a client: the AWS credentials of the environment, or those of the embedded service.
+
+    Where no address is given and no embedded service is in the folder, the profile of `odradek configure` says where.
+    """
+    from odradek.local.credentials import FILE_NAME as LOCAL_CREDENTIALS
+
+    if bootstrap_servers == DEFAULT_SERVER and not (data_dir / LOCAL_CREDENTIALS).exists():
+        known = profile()
+        if known is not None:
+            return {
+                "bootstrap_servers": known.bootstrap_servers,
+                "client_id": "odradek-cli",
+                "aws_region": known.region,
+            }
     configs: dict[str, Any] = {"bootstrap_servers": bootstrap_servers, "client_id": "odradek-cli"}
     is_local = urlsplit(bootstrap_servers).hostname in ("127.0.0.1", "localhost", "::1")
     if is_local and "AWS_ACCESS_KEY_ID" not in os.environ:

@@ -38,6 +38,9 @@ _METRICS = (
 )
 
 
+REQUEST_METRICS = tuple(name for name, _ in _METRICS)
+
+
 def write_stdout(line: str) -> None:
     """Lambda sends what a function prints to CloudWatch Logs; one write a line, so that lines stay whole."""
     sys.stdout.write(line + "\n")

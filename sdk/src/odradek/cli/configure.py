@@ -1,0 +1,62 @@
+"""`odradek configure`: what a deployment's stacks say about themselves, kept as a profile."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+import typer
+
+from odradek.client.profiles import FILE, Profile, save_profile
+from odradek.errors import ErrorCode, KafkaError
+
+_STACKS = ("storage", "api", "maintenance", "observability")
+COORDINATOR_URL = "CoordinatorUrl"
+
+
+def configure(
+    stack: Annotated[str, typer.Option("--stack", help="Name of the deployment: odradek-prod, or one of its stacks.")],
+    profile: Annotated[str | None, typer.Option("--profile", help="Name to keep it by; that of the stack.")] = None,
+    region: Annotated[str | None, typer.Option("--region", envvar="AWS_REGION", help="Where it is.")] = None,
+) -> None:
+    """Read the outputs of a deployment's stacks into a profile, which is the default from then on.
+
+    Example: [bold]odradek configure --stack odradek-prod[/bold]
+    """
+    try:
+        import boto3
+        from botocore.exceptions import BotoCoreError
+    except ImportError:
+        raise KafkaError(ErrorCode.INVALID_CONFIG, "configure needs boto3: pip install 'odradek[aws]'") from None
+    base = stack
+    for name in _STACKS:
+        base = base.removesuffix(f"-{name}")
+    try:
+        client = boto3.client("cloudformation", region_name=region)
+        found = read_outputs(client, base)
+    except BotoCoreError as error:
+        raise KafkaError(ErrorCode.INVALID_CONFIG, f"AWS cannot be asked: {error}") from None
+    name = profile or base
+    save_profile(Profile(name, found[COORDINATOR_URL], client.meta.region_name, found), FILE.expanduser())
+    typer.echo(f"profile {name}: {found[COORDINATOR_URL]} ({FILE})")
+
+
+def read_outputs(cloudformation: Any, base: str) -> dict[str, str]:
+    """The outputs of all stacks of a deployment. Raises KafkaError(INVALID_CONFIG) where it is not one of ours."""
+    from botocore.exceptions import ClientError
+
+    outputs: dict[str, str] = {}
+    for name in _STACKS:
+        try:
+            described = cloudformation.describe_stacks(StackName=f"{base}-{name}")["Stacks"][0]
+        except ClientError as error:
+            if "does not exist" in str(error):
+                continue
+            reason = error.response.get("Error", {}).get("Message", str(error))
+            raise KafkaError(ErrorCode.INVALID_CONFIG, f"CloudFormation refuses: {reason}") from None
+        outputs |= {each["OutputKey"]: each["OutputValue"] for each in described.get("Outputs", ())}
+    if COORDINATOR_URL not in outputs:
+        raise KafkaError(
+            ErrorCode.INVALID_CONFIG,
+            f"no stack {base}-api with an output {COORDINATOR_URL} in this region and account: deployed elsewhere?",
+        )
+    return outputs

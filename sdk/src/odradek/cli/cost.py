@@ -1,0 +1,120 @@
+"""`odradek cost estimate`: what a workload would cost a month, here and elsewhere."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from odradek.errors import ErrorCode, KafkaError
+
+cost = typer.Typer(help="What a workload would cost.", no_args_is_help=True)
+
+_SIZES = {"": 1, "b": 1, "kb": 10**3, "mb": 10**6, "gb": 10**9, "kib": 2**10, "mib": 2**20, "gib": 2**30}
+_TIMES = {"ms": 0.001, "s": 1, "m": 60, "h": 3600, "d": 86_400, "w": 7 * 86_400}
+_LINGERS_MS = (5.0, 100.0, 1000.0)
+_CHART_RATES = [2.0**power for power in range(10, 31, 2)]  # bytes/s: 1 KiB to 1 GiB
+
+
+def parse_rate(text: str) -> float:
+    """Bytes a second: "5MiB/s". Raises KafkaError(INVALID_CONFIG)."""
+    found = re.fullmatch(r"\s*([\d.]+)\s*([a-z]*)\s*/\s*s\s*", text.lower())
+    try:
+        if found is not None and float(found[1]) > 0:
+            return float(found[1]) * _SIZES[found[2]]
+    except (ValueError, KeyError):
+        pass
+    raise KafkaError(ErrorCode.INVALID_CONFIG, f"a rate is like 5MiB/s, 200kB/s or 1GiB/s, not {text!r}")
+
+
+def parse_time(text: str) -> float:
+    """Seconds: "7d". Raises KafkaError(INVALID_CONFIG)."""
+    found = re.fullmatch(r"\s*([\d.]+)\s*([a-z]+)\s*", text.lower())
+    try:
+        if found is not None:
+            return float(found[1]) * _TIMES[found[2]]
+    except (ValueError, KeyError):
+        pass
+    raise KafkaError(ErrorCode.INVALID_CONFIG, f"a time is like 7d, 12h or 30m, not {text!r}")
+
+
+@cost.command()
+def estimate(
+    rate: Annotated[str, typer.Option("--rate", help="What is written, like 5MiB/s.")],
+    record_bytes: Annotated[int, typer.Option("--record-bytes", min=1, help="Bytes of a record.")] = 1024,
+    producers: Annotated[int, typer.Option("--producers", min=1, help="Processes that write.")] = 1,
+    consumers: Annotated[int, typer.Option("--consumers", min=0, help="Readers of everything, each once.")] = 1,
+    retention: Annotated[str, typer.Option("--retention", help="How long it is kept, like 7d.")] = "7d",
+    linger_ms: Annotated[
+        float | None, typer.Option("--linger-ms", min=0, help="How long producers gather; several if left out.")
+    ] = None,
+    partitions: Annotated[int, typer.Option("--partitions", min=1, help="Where they are billed: MSK Serverless.")] = 16,
+    chart: Annotated[Path | None, typer.Option("--chart", help="Draw cost against rate into this file.")] = None,
+) -> None:
+    """Estimate a month's cost from requests counted by a short run of the engine, and dated prices.
+
+    Example: [bold]odradek cost estimate --rate 5MiB/s --record-bytes 1024 --producers 20 --consumers 3[/bold]
+    """
+    from odradek.cost_measure import measure
+    from odradek.cost_model import Workload, own_cost, peer_costs, with_linger
+    from odradek.prices import PEERS_US_EAST_1, US_EAST_1
+
+    load = Workload(parse_rate(rate), record_bytes, producers, consumers, parse_time(retention), partitions=partitions)
+    lingers = _LINGERS_MS if linger_ms is None else (linger_ms,)
+    loads = [with_linger(load, each) for each in lingers]
+    costs = [own_cost(each, asyncio.run(measure(each))) for each in loads]
+    console = Console()
+    console.print(f"{load.gb_month:,.0f} GiB written a month, {load.kept_gb:,.0f} GiB kept")
+    table = Table("US dollars a month", *(f"linger {each:g} ms" for each in lingers), box=None)
+    table.add_row("requests/s, bytes each", *(f"{x.requests_per_s:,.1f}, {x.request_bytes:,}" for x in loads))
+    for component in costs[0]:
+        table.add_row(component, *(f"{each[component]:,.2f}" for each in costs))
+    table.add_row("[bold]Odradek[/bold]", *(f"[bold]{sum(each.values()):,.2f}[/bold]" for each in costs))
+    for name, dollars in peer_costs(load).items():
+        table.add_row(name, f"{dollars:,.2f}")
+    console.print(table)
+    console.print(
+        f"Prices of {US_EAST_1.date} and {PEERS_US_EAST_1.date}, {US_EAST_1.region}; requests counted by the engine; "
+        "function times from published latencies. Without clients, storage is all but the whole of it.",
+        highlight=False,
+    )
+    if chart is not None:
+        _draw(load, lingers, chart)
+        console.print(f"chart: {chart}")
+
+
+def _draw(load: object, lingers: tuple[float, ...], path: Path) -> None:
+    """Cost against rate, both logarithmic."""
+    from dataclasses import replace
+
+    from odradek.cost_measure import measure
+    from odradek.cost_model import Workload, own_cost, peer_costs, with_linger
+
+    try:
+        import matplotlib as mpl
+
+        mpl.use("Agg")
+        from matplotlib import pyplot as plt
+    except ImportError:
+        raise KafkaError(ErrorCode.INVALID_CONFIG, "charts need matplotlib: pip install matplotlib") from None
+    assert isinstance(load, Workload)
+    figure, axes = plt.subplots(figsize=(9, 6))
+    megabytes = [each / 2**20 for each in _CHART_RATES]
+    loads = [replace(load, bytes_per_s=each) for each in _CHART_RATES]
+    for linger_ms in lingers:
+        points = [with_linger(each, linger_ms) for each in loads]
+        dollars = [sum(own_cost(each, asyncio.run(measure(each))).values()) for each in points]
+        axes.plot(megabytes, dollars, marker="o", label=f"Odradek, linger {linger_ms:g} ms")
+    for name in peer_costs(load):
+        axes.plot(megabytes, [peer_costs(each)[name] for each in loads], linestyle="--", label=name)
+    axes.set(xscale="log", yscale="log", xlabel="MiB/s written", ylabel="US dollars a month")
+    axes.set_title(f"{load.producers} producers, {load.consumers} consumers")
+    axes.grid(visible=True, which="both", alpha=0.3)
+    axes.legend()
+    figure.savefig(path, dpi=120, bbox_inches="tight")
+    plt.close(figure)

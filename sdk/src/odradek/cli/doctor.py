@@ -1,0 +1,189 @@
+"""`odradek doctor`: is this deployment well, and what to do where it is not.
+
+    reach        the address answers and tells its functions      clock     ours and theirs, by the answer's Date
+    versions     both sides speak the APIs that the SDK needs     topics    the admin function works
+    round trip   a record is produced and fetched, in a topic of its own that is deleted again
+    tables       billing mode, point-in-time recovery, protection of the tables; public access of the bucket
+                 (only with a profile, which knows their names, and only if the caller may look)
+
+Each line says ok, warn or FAIL and what to do. The exit code is 1 where something fails.
+"""
+
+from __future__ import annotations
+
+import time
+import uuid
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from email.utils import parsedate_to_datetime
+from typing import Any, Literal, NamedTuple
+from urllib.error import HTTPError, URLError
+from urllib.request import Request, urlopen
+
+import typer
+from rich.console import Console
+
+from odradek.cli.connection import DEFAULT_DATA_DIR, DEFAULT_SERVER, DataDir, Server, client_configs, profile
+from odradek.errors import ErrorCode, KafkaError
+
+CLOCK_WARN_S, CLOCK_FAIL_S = 60, 240  # SigV4 allows 300
+_CODES = {
+    ErrorCode.CLUSTER_AUTHORIZATION_FAILED,
+    ErrorCode.TOPIC_AUTHORIZATION_FAILED,
+}
+_COLOURS = {"ok": "green", "warn": "yellow", "FAIL": "red"}
+
+
+class Finding(NamedTuple):
+    """One line."""
+
+    outcome: Literal["ok", "warn", "FAIL"]
+    check: str
+    text: str
+
+
+def doctor(bootstrap_servers: Server = DEFAULT_SERVER, data_dir: DataDir = DEFAULT_DATA_DIR) -> None:
+    """Check a deployment, or the embedded service, from here; say what to do about what is wrong.
+
+    Example: [bold]odradek doctor[/bold]
+    """
+    console = Console(soft_wrap=True)
+    failed = False
+    for finding in examine(client_configs(bootstrap_servers, data_dir)):
+        colour = _COLOURS[finding.outcome]
+        console.print(f"[{colour}]{finding.outcome:4}[/{colour}] {finding.check:10} {finding.text}", highlight=False)
+        failed |= finding.outcome == "FAIL"
+    if failed:
+        raise typer.Exit(1)
+
+
+def examine(configs: dict[str, Any]) -> Iterator[Finding]:
+    """All checks, one after the other; later ones are left out where the service cannot be reached."""
+    server = str(configs["bootstrap_servers"])
+    if not server.startswith(("http://", "https://")):
+        raise KafkaError(ErrorCode.INVALID_CONFIG, f"the doctor asks over HTTP: give a URL, not {server!r}")
+    reach = check_reach(server)
+    yield from reach
+    if reach[0].outcome == "FAIL":
+        return
+    from odradek import Admin
+
+    try:
+        with Admin(**configs) as admin:
+            yield _checked("topics", lambda: f"{len(admin.list_topics())} topics")
+            yield _round_trip(admin, configs)
+    except KafkaError as error:
+        yield Finding("FAIL", "connect", _advice(error))
+    yield from check_store()
+
+
+def check_reach(server: str) -> list[Finding]:
+    """Whether something answers at the address, and how far its clock is from ours."""
+    asked_s = time.time()
+    try:
+        with urlopen(Request(server, method="GET"), timeout=10) as answer:  # nosec B310: http(s), checked
+            headers = answer.headers
+    except HTTPError as error:
+        headers = error.headers  # unsigned, so it refuses: it is there
+    except (URLError, OSError, ValueError) as error:
+        reason = getattr(error, "reason", error)
+        return [Finding("FAIL", "reach", f"{server} does not answer ({reason}): wrong address, or no way there")]
+    found = [Finding("ok", "reach", f"{server} answers")]
+    with suppress(TypeError, ValueError):
+        skew_s = abs(parsedate_to_datetime(headers["Date"]).timestamp() - (asked_s + time.time()) / 2)
+        found.append(clock_finding(skew_s))
+    return found
+
+
+def clock_finding(skew_s: float) -> Finding:
+    """What a difference of the clocks means: signatures are valid for five minutes."""
+    if skew_s >= CLOCK_FAIL_S:
+        return Finding(
+            "FAIL", "clock", f"off by {skew_s:.0f} s: requests are refused from 300 s on. Set this clock (NTP)"
+        )
+    if skew_s >= CLOCK_WARN_S:
+        return Finding("warn", "clock", f"off by {skew_s:.0f} s: set this clock (NTP) before it is 300 s")
+    return Finding("ok", "clock", f"within {max(1, round(skew_s))} s")
+
+
+def _round_trip(admin: Any, configs: dict[str, Any]) -> Finding:
+    from odradek import Consumer, NewTopic, Producer, TopicPartition
+
+    name = f"odradek-doctor-{uuid.uuid4().hex[:12]}"
+
+    def work() -> str:
+        admin.create_topics([NewTopic(name, 1)])
+        try:
+            started = time.perf_counter()
+            with Producer(**configs) as producer:
+                producer.send(name, b"well?").result(30)
+            produced = time.perf_counter()
+            with Consumer(**configs, auto_offset_reset="earliest") as consumer:
+                consumer.assign([TopicPartition(name, 0)])
+                deadline = time.monotonic() + 30
+                while time.monotonic() < deadline:
+                    if any(record.value == b"well?" for records in consumer.poll(1000).values() for record in records):
+                        fetched = time.perf_counter()
+                        return f"produce {produced - started:.2f} s, fetch {fetched - produced:.2f} s"
+            raise KafkaError(ErrorCode.REQUEST_TIMED_OUT, "the record was acknowledged and did not come back in 30 s")
+        finally:
+            with suppress(KafkaError):
+                admin.delete_topics([name])
+
+    return _checked("round trip", work)
+
+
+def _checked(check: str, work: Callable[[], str]) -> Finding:
+    try:
+        return Finding("ok", check, work())
+    except KafkaError as error:
+        return Finding("warn" if error.code in _CODES else "FAIL", check, _advice(error))
+
+
+def _advice(error: KafkaError) -> str:
+    """What went wrong, and the next thing to try."""
+    text = str(error)
+    if error.code in _CODES:
+        return f"{text}. You lack an ACL for this check; the service itself answers"
+    if "403" in text or error.code is ErrorCode.SASL_AUTHENTICATION_FAILED:
+        return f"{text}. Attach the client policy (ClientPolicyArn) to your role, or use the profile's account"
+    if error.is_retryable:
+        return f"{text}. Look at the dashboard and the functions' logs, then try again"
+    return text
+
+
+def check_store() -> Iterator[Finding]:
+    """How tables and bucket are set, where a profile names them."""
+    known = profile()
+    if known is None or "LogTableName" not in known.outputs:
+        return
+    try:
+        import boto3
+        from botocore.exceptions import BotoCoreError, ClientError
+    except ImportError:
+        return
+    try:
+        client = boto3.client("dynamodb", region_name=known.region)
+        for key in ("LogTableName", "GroupsTableName", "CatalogTableName"):
+            yield from table_findings(client, known.outputs[key])
+    except (BotoCoreError, ClientError, KeyError) as error:
+        yield Finding("warn", "tables", f"cannot be looked at ({error}): you may not describe them")
+
+
+def table_findings(dynamodb: Any, name: str) -> Iterator[Finding]:
+    """What is not as the templates make it."""
+    table = dynamodb.describe_table(TableName=name)["Table"]
+    wrong = []
+    if table.get("BillingModeSummary", {}).get("BillingMode") != "PAY_PER_REQUEST":
+        wrong.append("is not on demand: a busy log will be throttled")
+    keys = [(each["AttributeName"], each["KeyType"]) for each in table["KeySchema"]]
+    if keys != [("pk", "HASH"), ("sk", "RANGE")]:
+        wrong.append("has other keys than pk and sk: it is not a table of ours")
+    backups = dynamodb.describe_continuous_backups(TableName=name)["ContinuousBackupsDescription"]
+    recovery = backups.get("PointInTimeRecoveryDescription", {}).get("PointInTimeRecoveryStatus")
+    if recovery != "ENABLED":
+        wrong.append("cannot be restored to a point in time: enable it, or deploy again")
+    for text in wrong:
+        yield Finding("FAIL" if "keys" in text else "warn", "tables", f"{name} {text}")
+    if not wrong:
+        yield Finding("ok", "tables", f"{name}: on demand, point-in-time recovery")
