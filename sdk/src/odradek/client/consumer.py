@@ -24,7 +24,7 @@ from odradek.client.config import ConsumerConfig
 from odradek.client.connection import Connection
 from odradek.client.consumer_record import ConsumerRecord
 from odradek.client.fetcher import Fetcher, Held
-from odradek.client.membership import GroupMember
+from odradek.client.membership import GroupMember, Polling
 from odradek.client.offset_calls import SIMPLE, ConsumerGroupMetadata
 from odradek.client.positions import Positions
 from odradek.client.read_record import read_record
@@ -170,14 +170,14 @@ class Consumer:
                 limit -= 1
         if records:
             return records
-        async with _Polling(self):
+        async with Polling(self._member):
             await self._wait_for_records(timeout_ms)
             return await self._fetcher.take(limit)
 
     async def fill(self, timeout_ms: float) -> None:
         """Like `poll`, but the records are held for `next_held`."""
         if not self._held:
-            async with _Polling(self):
+            async with Polling(self._member):
                 await self._wait_for_records(timeout_ms)
                 self._held = await self._fetcher.hold(self.config.max_poll_records)
 
@@ -222,7 +222,7 @@ class Consumer:
 
         table_schema(columns)
         self._drop_held()
-        async with _Polling(self):
+        async with Polling(self._member):
             await self._wait_for_records(timeout_ms)
             return await self._fetcher.take_table(max_records or _ROWS_MAX, columns, engine)
 
@@ -591,18 +591,3 @@ class Consumer:
     def _check_open(self) -> None:
         if self._closed:
             raise KafkaError(ErrorCode.INVALID_REQUEST, "the consumer is closed: make another one")
-
-
-class _Polling:
-    """The time inside poll, which counts as being alive."""
-
-    def __init__(self, consumer: Consumer) -> None:
-        self._member = consumer._member
-
-    async def __aenter__(self) -> None:
-        if self._member is not None:
-            self._member.poll_begins()
-
-    async def __aexit__(self, *_: object) -> None:
-        if self._member is not None:
-            self._member.poll_ends()

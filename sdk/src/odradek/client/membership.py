@@ -276,3 +276,18 @@ class GroupMember:
             )
         except KafkaError:
             return  # the session runs out by itself
+
+
+class Polling:
+    """The time inside poll, which counts as being alive; for a consumer without a group it is nothing."""
+
+    def __init__(self, member: GroupMember | None) -> None:
+        self._member = member
+
+    async def __aenter__(self) -> None:
+        if self._member is not None:
+            self._member.poll_begins()
+
+    async def __aexit__(self, *_: object) -> None:
+        if self._member is not None:
+            self._member.poll_ends()

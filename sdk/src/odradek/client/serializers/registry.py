@@ -1,6 +1,6 @@
 """Schemas by subject and by id: what serializers need of a schema registry.
 
-`HttpRegistry` speaks Confluent's REST API. An id never changes its schema, nor a schema of a subject its id, so both are
+`HttpRegistry` speaks Confluent's REST API. An id never changes its schema, nor a schema of a subject its id: both are
 kept once seen: after the first record of a schema no call is made. Calls block; the first send does.
 """
 
