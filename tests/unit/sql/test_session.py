@@ -1,0 +1,166 @@
+"""What a script does to topics, queries and the screen, with Spark replaced by a recorder."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+from odradek.cli import run
+from odradek.errors import ErrorCode, KafkaError
+from odradek.sql import SqlError
+from odradek.sql.plan import QueryPlan
+from odradek.sql.session import Row, Session, check
+
+SOURCES = """CREATE STREAM s (k VARCHAR KEY, a INT) WITH (TOPIC = 's', VALUE_FORMAT = 'JSON');
+CREATE TABLE t (k VARCHAR PRIMARY KEY, a INT) WITH (TOPIC = 't', VALUE_FORMAT = 'JSON');
+"""
+
+
+class World:
+    """Engine, topics and screen in one: keeps what was asked for."""
+
+    def __init__(self, **topics: int) -> None:
+        self.topics = {"s": 3, "t": 1, **topics}
+        self.done: list[Any] = []
+
+    def __getattr__(self, name: str) -> Callable[..., Any]:
+        def note(*given: Any, **named: Any) -> None:
+            self.done.append((name, *(each.query_id if isinstance(each, QueryPlan) else each for each in given)))
+
+        return note
+
+    def rows(self, *given: Any) -> list[Row]:
+        self.done.append(("rows", *(each.query_id if isinstance(each, QueryPlan) else each for each in given)))
+        return [("x", 1)]
+
+    def changes(self, plan: QueryPlan, show: Callable[[list[Row]], None], *, once: bool) -> None:
+        show([("y", 2)])
+
+    def process(self, plan: QueryPlan) -> Mapping[str, Any]:
+        self.done.append(("process", plan.query_id))
+        return {"batches": 1, "records": 7, "malformed": 0}
+
+    def partitions(self) -> Mapping[str, int]:
+        return self.topics
+
+    def create(self, name: str, partitions: int, configs: Mapping[str, str]) -> None:
+        if name == "refused":
+            raise KafkaError(ErrorCode.TOPIC_AUTHORIZATION_FAILED, "not yours")
+        self.done.append(("create", name, partitions, dict(configs)))
+
+    def said(self) -> list[str]:
+        return [each[1] for each in self.done if each[0] == "say"]
+
+
+def perform(script: str, *, once: bool = False, world: World | None = None) -> World:
+    world = world or World()
+    Session(world, world, world, once=once).run(check([("", SOURCES), ("x.sql", script)]))
+    world.done = [each for each in world.done if each not in (("say", "created stream s"), ("say", "created table t"))]
+    return world
+
+
+def test_a_query_gets_its_topic_and_is_waited_for() -> None:
+    world = perform("CREATE TABLE n AS SELECT k, COUNT(*) AS n FROM s GROUP BY k; CREATE STREAM c AS SELECT * FROM s;")
+    assert world.done == [
+        ("create", "n", 3, {"cleanup.policy": "compact"}),  # as many partitions as what it reads
+        ("start", "CTAS_N"),
+        ("say", "started CTAS_N, writing to topic n"),
+        ("create", "c", 3, {}),
+        ("start", "CSAS_C"),
+        ("say", "started CSAS_C, writing to topic c"),
+        ("wait",),
+    ]
+
+
+def test_once_each_query_ends_before_the_next_statement() -> None:
+    world = perform("CREATE STREAM c AS SELECT * FROM s; SELECT * FROM c;", once=True, world=World(c=1))
+    assert world.done == [
+        ("process", "CSAS_C"),
+        ("say", "CSAS_C: 1 batches, 7 records"),
+        ("rows", "SELECT_1"),
+        ("table", "", ["k", "a"], [("x", 1)]),
+    ]
+
+
+def test_what_spark_cannot_do_at_once_is_said_beforehand() -> None:
+    world = perform("SELECT k, COUNT(*) FROM s WINDOW SESSION (1 HOUR) GROUP BY k EMIT CHANGES;")
+    assert world.said() == [
+        "note: a session window is given once, when the watermark has passed its end (as EMIT FINAL)"
+    ]
+    assert world.done[-1] == ("rows", ["k", "KSQL_COL_1"], [("y", 2)])
+
+
+def test_a_replaced_query_is_stopped_first_and_a_dropped_one_too() -> None:
+    made = "CREATE OR REPLACE STREAM c AS SELECT * FROM s;"
+    world = perform(f"{made} {made} DROP STREAM c DELETE TOPIC;", world=World(c=1))
+    assert [each[0] for each in world.done if each[0] in ("start", "stop", "delete")] == [
+        "start", "stop", "start", "stop", "delete",
+    ]  # fmt: skip
+
+
+def test_a_missing_topic_is_named_or_made() -> None:
+    declared = "CREATE STREAM m (a INT) WITH (TOPIC = 'missing', VALUE_FORMAT = 'JSON'{})"
+    with pytest.raises(SqlError) as refused:
+        perform(declared.format(""))
+    assert refused.value.code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    assert "x.sql: line 1, column 1: topic missing does not exist: WITH (PARTITIONS = n) makes it" in str(refused.value)
+    assert ("create", "missing", 2, {}) in perform(declared.format(", PARTITIONS = 2")).done
+
+
+def test_an_error_of_the_service_keeps_its_code_and_gets_a_place() -> None:
+    with pytest.raises(SqlError, match=r"TOPIC_AUTHORIZATION_FAILED: x.sql: line 2, column 2: not yours") as refused:
+        perform("\n CREATE STREAM refused AS SELECT * FROM s;")
+    assert "  2 |  CREATE STREAM refused" in str(refused.value)
+
+
+def test_nothing_runs_of_a_script_that_is_wrong() -> None:
+    with pytest.raises(SqlError, match=r"^INVALID_REQUEST: x\.sql: line 2, column 8"):
+        check([("", SOURCES), ("x.sql", "CREATE STREAM c AS SELECT * FROM s;\nSELECT nope FROM c;")])
+
+
+def test_topics_and_settings() -> None:
+    world = perform("SHOW TOPICS; SET 'spark.sql.shuffle.partitions' = '3'; UNSET 'spark.sql.shuffle.partitions'")
+    assert world.done[0] == ("table", "Topics", ("topic", "partitions"), [("s", 3), ("t", 1)])
+    assert [each for each in world.done if each[0] == "configure"] == [
+        ("configure", "spark.sql.shuffle.partitions", "3"),
+        ("configure", "spark.sql.shuffle.partitions", None),
+    ]
+
+
+# --- the command, as far as it needs no Spark
+
+
+def cli(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str, str]:
+    code = run(["sql", *arguments])
+    captured = capsys.readouterr()
+    return code, captured.out, captured.err
+
+
+def test_a_script_can_be_checked_alone(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    script = tmp_path / "sources.sql"
+    script.write_text(SOURCES)
+    assert cli(capsys, str(script), "-e", "SELECT a FROM s", "--check") == (0, "3 statements are right\n", "")
+    code, out, err = cli(capsys, str(script), "-e", "SELECT\n  b FROM s;", "--check")
+    assert (code, out) == (1, "")
+    assert err == ("odradek: INVALID_REQUEST: line 2, column 3: s has no column b\n  2 |   b FROM s;\n    |   ^\n")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "said"),
+    [
+        ([], 2, "give a FILE, or statements with -e"),
+        (["-e", "SHOW TOPICS", "-o", "xml"], 2, "--output is table or json"),
+        (["no-such-file.sql"], 1, "No such file"),
+        (["-e", "SHOW TOPICS", "--data-dir", "no-such-dir"], 2, "is not the folder of an embedded service"),
+    ],
+)
+def test_wrong_use_is_one_line(
+    arguments: Sequence[str], code: int, said: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("AWS_ACCESS_KEY_ID", raising=False)
+    found, _, err = cli(capsys, *arguments)
+    assert found == code
+    assert said in err.replace("\n", " ")
+    assert "Traceback" not in err
