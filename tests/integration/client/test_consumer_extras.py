@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 
 import pytest
@@ -102,26 +101,23 @@ def test_a_quiet_consumer_rests_longer_and_longer() -> None:
     assert idle_pause_s(3600, 0) == 0
 
 
-async def test_rests_save_calls_and_end_with_the_first_record(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("odradek.client.fetcher._QUIET_S", 0.0)
-    monkeypatch.setattr("odradek.client.fetcher._REST_SHARE", 1.0)
-    calls = {}
-    for pause_ms in (0, 200):
-        server = await filled([b"1"])
-        async with Consumer(
-            transport=server.transport(),
-            auto_offset_reset="earliest",
-            fetch_max_wait_ms=5,
-            fetch_idle_pause_max_ms=pause_ms,
-        ) as consumer:
-            consumer.assign([PLACE])
-            assert len(await consumer.poll(2_000)) == 1
-            assert await consumer.poll(600) == {}
-            calls[pause_ms] = server.requests.count(ApiKey.FETCH)
-            async with Producer(transport=server.transport()) as producer:
-                await producer.send("t", b"2")
-            assert [record.value for record in (await consumer.poll(2_000))[PLACE]] == [b"2"]
-            consumer.seek(PLACE, 0)  # a rest ends with a seek
-            assert len((await consumer.poll(2_000))[PLACE]) == 2
-        await asyncio.sleep(0)
-    assert calls[200] * 2 < calls[0]
+async def test_a_resting_consumer_makes_no_call_until_something_is_sought(monkeypatch: pytest.MonkeyPatch) -> None:
+    rests = [0.0]
+    monkeypatch.setattr("odradek.client.fetcher.idle_pause_s", lambda quiet_s, pause_max_s: rests[0])
+    server = await filled([b"1"])
+    async with Consumer(
+        transport=server.transport(), auto_offset_reset="earliest", fetch_max_wait_ms=5, fetch_idle_pause_max_ms=1
+    ) as consumer:
+        consumer.assign([PLACE])
+        assert len(await consumer.poll(10_000)) == 1
+        calls = [server.requests.count(ApiKey.FETCH)]
+        while calls[0] + 3 > server.requests.count(ApiKey.FETCH):  # awake, it goes on asking
+            assert await consumer.poll(20) == {}
+        rests[0] = 3600.0
+        while len(calls) < 4 or len(set(calls[-3:])) > 1:  # what is under way ends, then there is silence
+            assert await consumer.poll(50) == {}
+            calls.append(server.requests.count(ApiKey.FETCH))
+            assert len(calls) < 100
+        rests[0] = 0.0
+        consumer.seek(PLACE, 0)
+        assert len((await consumer.poll(10_000))[PLACE]) == 1
