@@ -29,12 +29,12 @@ from odradek.spark.jobs.run import Stop, run_job
 from odradek.spark.jobs.streams import run_streams
 from odradek.spark.jobs.values import (
     EVENT_TIME,
+    MALFORMED,
     PLACED,
     as_output,
     dead_letters,
     events_of,
     iso,
-    malformed_letters,
     parse_values,
     read_schema,
     require_fields,
@@ -103,19 +103,18 @@ def results(
     output = as_output(as_records(windows, arguments.group_by), arguments.output_topic)
     if not arguments.dead_letter_topic:
         return output
-    malformed = malformed_letters(records, schema, arguments.dead_letter_topic)
-    return output.unionByName(malformed).unionByName(late_letters(records, arguments, schema, window))
+    return output.unionByName(unused_records(records, arguments, schema, window))
 
 
-def late_letters(records: DataFrame, arguments: Arguments, schema: StructType, window: WindowSpec) -> DataFrame:
-    """The events that are too late for at least one of their windows."""
-    timed = parse_values(with_watermark_of_batch(records, arguments.checkpoint_location), schema).where(
-        ~F.col("is_malformed")
-    )
-    missed = timed.withColumn(EVENT_TIME, time_of(schema, arguments.event_time)).withColumn("missed", window.missed())
+def unused_records(records: DataFrame, arguments: Arguments, schema: StructType, window: WindowSpec) -> DataFrame:
+    """The records that do not parse, and the events that are too late for at least one of their windows."""
+    parsed = parse_values(with_watermark_of_batch(records, arguments.checkpoint_location), schema)
+    timed = parsed.withColumn(EVENT_TIME, F.when(~F.col("is_malformed"), time_of(schema, arguments.event_time)))
+    no_time = F.col(EVENT_TIME).isNull()
+    missed = timed.withColumn("missed", F.when(~no_time, window.missed())).where(no_time | (F.size("missed") > 0))
+    reason = F.when(F.col("is_malformed"), MALFORMED).when(no_time, "the event has no time").otherwise("too late")
     starts = F.array_join(F.transform("missed", iso), ",")
-    late = missed.where(F.size("missed") > 0)
-    return dead_letters(late, arguments.dead_letter_topic, "too late", more={"odradek.missed-windows": starts})
+    return dead_letters(missed, arguments.dead_letter_topic, reason, more={"odradek.missed-windows": starts})
 
 
 def main(argv: Sequence[str] | None = None) -> int:

@@ -12,9 +12,8 @@ from typing import TYPE_CHECKING, Any
 from pyspark.sql.streaming.listener import StreamingQueryListener
 
 from odradek.errors import OdradekError
-from odradek.model.topic_partition import TopicPartition
-from odradek.spark.jobs.progress import embedded_metric, job_metrics, progress_line
-from odradek.spark.offsets import Offsets, decode_position
+from odradek.spark.jobs.progress import embedded_metric, job_metrics, progress_line, reached
+from odradek.spark.offsets import Offsets
 from odradek.spark.options import parse_options
 from odradek.spark.store import LogView
 
@@ -53,22 +52,6 @@ class LogEnds:
             for view in self._views:
                 view.close()
             self._views = []
-
-
-def reached(progress: Mapping[str, Any]) -> Offsets:
-    """Where a micro-batch ended, over all sources; of a topic that is read twice, where the slower one is."""
-    found: dict[TopicPartition, int] = {}
-    for source in progress.get("sources") or []:
-        end = source.get("endOffset")
-        if end is None:
-            continue
-        try:
-            offsets, _ = decode_position(end if isinstance(end, dict) else json.loads(end))
-        except (OdradekError, ValueError):
-            continue  # a source of another kind
-        for place, offset in offsets.items():
-            found[place] = min(offset, found.get(place, offset))
-    return found
 
 
 class ProgressListener(StreamingQueryListener):

@@ -12,6 +12,9 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
+from odradek.errors import OdradekError
+from odradek.spark.offsets import Offsets, decode_position
+
 READ = "odradek_read"  # name of the observed metrics of what is read: `newest`
 NAMESPACE = "Odradek/Jobs"
 _UNITS = {
@@ -51,7 +54,7 @@ def job_metrics(job: str, progress: Mapping[str, Any], *, now_ms: int, lag_offse
     return JobMetrics(
         job=job,
         batch_id=int(progress["batchId"]),
-        input_rows=int(progress.get("numInputRows") or 0),
+        input_rows=records_of(progress),
         input_rows_per_s=float(progress.get("processedRowsPerSecond") or 0.0),
         batch_ms=int((progress.get("durationMs") or {}).get("triggerExecution") or 0),
         watermark="" if watermark.startswith("1970-01-01T00:00:00") else watermark,
@@ -70,6 +73,43 @@ def _lag_s(progress: Mapping[str, Any], now_ms: int, lag_offsets: int | None) ->
     times = [each.get("newest") for name, each in observed.items() if name.startswith(READ) and each]
     newest = max((time for time in times if time), default=None)
     return None if newest is None else max(0.0, (now_ms - epoch_ms(str(newest))) / 1000)
+
+
+def reached(progress: Mapping[str, Any]) -> Offsets:
+    """Where a micro-batch ended, over all sources; of a topic that is read twice, where the slower one is."""
+    found: Offsets = {}
+    for _, end in _stretches(progress):
+        for place, offset in end.items():
+            found[place] = min(offset, found.get(place, offset))
+    return found
+
+
+def records_of(progress: Mapping[str, Any]) -> int:
+    """How many records a micro-batch took, by offsets: a plan that scans a stream twice counts its rows twice."""
+    stretches = _stretches(progress)
+    if not stretches:
+        return int(progress.get("numInputRows") or 0)
+    return sum(max(0, offset - start.get(place, 0)) for start, end in stretches for place, offset in end.items())
+
+
+def _stretches(progress: Mapping[str, Any]) -> list[tuple[Offsets, Offsets]]:
+    """Start and end of each source that is a topic."""
+    found = []
+    for source in progress.get("sources") or []:
+        try:
+            end, initial = _position(source.get("endOffset"))
+            start, _ = _position(source.get("startOffset"))
+        except (OdradekError, ValueError, TypeError):
+            continue  # a source of another kind
+        if end:
+            found.append((start or initial or {}, end))
+    return found
+
+
+def _position(offset: Any) -> tuple[Offsets, Offsets | None]:
+    if offset is None:
+        return {}, None
+    return decode_position(offset if isinstance(offset, dict) else json.loads(offset))
 
 
 def epoch_ms(text: str) -> int:

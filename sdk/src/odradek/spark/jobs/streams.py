@@ -19,7 +19,7 @@ from odradek.errors import ErrorCode, KafkaError
 from odradek.spark.available_now import process_streams_available
 from odradek.spark.exactly_once import exactly_once
 from odradek.spark.jobs.arguments import StreamArguments
-from odradek.spark.jobs.progress import READ
+from odradek.spark.jobs.progress import READ, records_of
 from odradek.spark.jobs.run import Stop
 
 if TYPE_CHECKING:
@@ -193,7 +193,7 @@ def summary(progress: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     observed = [metrics for each in progress for metrics in (each.get("observedMetrics") or {}).values() if metrics]
     return {
         "batches": len([each for each in progress if each.get("numInputRows")]),
-        "records": sum(each.get("numInputRows") or 0 for each in progress),
+        "records": sum(records_of(each) for each in progress),
         "malformed": sum(each.get("malformed") or 0 for each in observed),
         "late_rows_dropped": sum(operator.get("numRowsDroppedByWatermark") or 0 for operator in operators),
     }

@@ -22,6 +22,7 @@ RECORD_COLUMNS = ("topic", "key", "value", "timestamp", "headers")
 PLACED = "key,value,topic,partition,offset,timestamp"  # columns of the source that a dead letter is made of
 ISO = "yyyy-MM-dd'T'HH:mm:ss.SSS'Z'"
 _ISO_SECONDS = "yyyy-MM-dd'T'HH:mm:ss'Z'"
+MALFORMED = "the value is no JSON object of the schema"
 _CORRUPT = "_odradek_corrupt"
 _JSON = {"timestampFormat": ISO, "timeZone": "UTC", "ignoreNullFields": "false"}
 _HEADERS = "array<struct<key:string,value:binary>>"
@@ -150,4 +151,4 @@ def dead_letters(
 def malformed_letters(records: DataFrame, schema: StructType, topic: str) -> DataFrame:
     """The records that `events_of` leaves out."""
     parsed = parse_values(records, schema)
-    return dead_letters(parsed.where("is_malformed"), topic, "the value is no JSON object of the schema")
+    return dead_letters(parsed.where("is_malformed"), topic, MALFORMED)
