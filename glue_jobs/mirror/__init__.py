@@ -1,0 +1,1 @@
+"""Topics of one installation kept in another."""

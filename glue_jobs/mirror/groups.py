@@ -1,0 +1,58 @@
+"""Committed offsets of consumer groups, carried from one installation to another.
+
+A group of the target is moved forward only, and only while it has no members: whoever reads there decides then.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from odradek.errors import ErrorCode, KafkaError
+from odradek.model.topic_partition import TopicPartition
+
+from glue_jobs.mirror.offsets import Syncs, translate
+
+if TYPE_CHECKING:
+    from odradek import Admin
+
+
+def sync_groups(source: Admin, target: Admin, pattern: str, syncs: Syncs, *, topic_prefix: str = "") -> dict[str, int]:
+    """Carry the offsets of the groups whose name matches; how many partitions were moved, by group.
+
+    Raises KafkaError.
+    """
+    moved: dict[str, int] = {}
+    for group_id in sorted(each.group_id for each in source.list_consumer_groups()):
+        if not re.fullmatch(pattern, group_id):
+            continue
+        wanted = _translated(source, group_id, syncs, topic_prefix)
+        if not wanted or _has_members(target, group_id):
+            continue
+        there = target.list_consumer_group_offsets(group_id)
+        ahead = {
+            place: offset for place, offset in wanted.items() if place not in there or there[place].offset < offset
+        }
+        if ahead:
+            target.alter_consumer_group_offsets(group_id, ahead)
+            moved[group_id] = len(ahead)
+    return moved
+
+
+def _translated(source: Admin, group_id: str, syncs: Syncs, topic_prefix: str) -> dict[TopicPartition, int]:
+    found: dict[TopicPartition, int] = {}
+    for place, committed in source.list_consumer_group_offsets(group_id).items():
+        rows = syncs.get(place.topic, {}).get(place.partition, [])
+        offset = translate(rows, committed.offset)
+        if offset is not None:
+            found[TopicPartition(topic_prefix + place.topic, place.partition)] = offset
+    return found
+
+
+def _has_members(target: Admin, group_id: str) -> bool:
+    try:
+        return bool(target.describe_consumer_groups([group_id])[group_id].members)
+    except KafkaError as error:
+        if error.code is ErrorCode.GROUP_ID_NOT_FOUND:
+            return False
+        raise

@@ -1,0 +1,89 @@
+"""Where the records of a source partition are in the target, as offsets. Pure.
+
+    sync   source [100, 150)  ->  target [40, 90)     as many records as offsets: one to one
+           source [150, 200)  ->  target [90, 120)    compaction left 30 of 50: only the ends are known
+
+A committed offset is translated to the place after everything that the group has read, or before it, never beyond: a
+group that moves to the target may see records again and misses none. That holds as long as nothing but the mirror
+writes to the target's partitions, which every micro-batch checks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from odradek.errors import ErrorCode, KafkaError
+
+
+@dataclass(frozen=True, slots=True)
+class OffsetSync:
+    """Where one stretch went."""
+
+    source_start: int
+    source_end: int  # exclusive
+    target_start: int
+    target_end: int  # exclusive
+
+    @property
+    def is_dense(self) -> bool:
+        """Whether every offset of the source holds a record."""
+        return self.source_end - self.source_start == self.target_end - self.target_start
+
+
+Syncs = dict[str, dict[int, list[OffsetSync]]]  # by topic of the source and partition, in order
+
+
+def with_sync(syncs: Sequence[OffsetSync], new: OffsetSync, *, place: str) -> list[OffsetSync]:
+    """The syncs with one more; the same one again changes nothing, one that carries on a dense one extends it.
+
+    Raises KafkaError(INVALID_REQUEST): someone else wrote to the target's partition.
+    """
+    if any(each.source_start <= new.source_start and new.source_end <= each.source_end for each in syncs):
+        return list(syncs)
+    if syncs and syncs[-1].target_end != new.target_start:
+        raise KafkaError(
+            ErrorCode.INVALID_REQUEST,
+            f"{place} of the target has grown from {syncs[-1].target_end} to {new.target_start} without the mirror: "
+            "nothing else may write to a mirrored topic",
+        )
+    if syncs and syncs[-1].is_dense and new.is_dense and syncs[-1].source_end == new.source_start:
+        last = syncs[-1]
+        return [*syncs[:-1], OffsetSync(last.source_start, new.source_end, last.target_start, new.target_end)]
+    return [*syncs, new]
+
+
+def translate(syncs: Sequence[OffsetSync], offset: int) -> int | None:
+    """The target's offset for a committed offset of the source; None before anything was mirrored."""
+    translated: int | None = None
+    for sync in syncs:
+        if offset <= sync.source_start:
+            return sync.target_start
+        if offset >= sync.source_end:
+            translated = sync.target_end
+            continue
+        return sync.target_start + (offset - sync.source_start) if sync.is_dense else sync.target_start
+    return translated
+
+
+def syncs_document(syncs: Syncs) -> dict[str, Any]:
+    """As JSON: {"topic": {"0": [[source start, source end, target start, target end], ...]}}."""
+    return {
+        topic: {
+            str(partition): [[each.source_start, each.source_end, each.target_start, each.target_end] for each in rows]
+            for partition, rows in partitions.items()
+        }
+        for topic, partitions in syncs.items()
+    }
+
+
+def parse_syncs(document: Mapping[str, Any]) -> Syncs:
+    """Of such JSON. Raises KafkaError(INVALID_CONFIG)."""
+    try:
+        return {
+            topic: {int(partition): [OffsetSync(*row) for row in rows] for partition, rows in partitions.items()}
+            for topic, partitions in document.items()
+        }
+    except (AttributeError, TypeError, ValueError):
+        raise KafkaError(ErrorCode.INVALID_CONFIG, "the mirror's offset_syncs.json is damaged") from None

@@ -1,0 +1,64 @@
+"""ask: the charts as they are now, read from their topic without Spark.
+
+python -m glue_jobs.top_charts.ask --store embedded:.odradek --topic charts --name all
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from odradek.errors import OdradekError
+from odradek.spark.jobs.arguments import StoreArguments, parse_arguments
+from odradek.spark.options import parse_options
+from odradek.spark.plan import ReadRange
+from odradek.spark.read import read
+from odradek.spark.store import LogView
+
+from glue_jobs.top_charts.transform import Ranked, latest_charts
+
+NAME = "top_charts.ask"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Arguments(StoreArguments):
+    """See the module."""
+
+    topic: str
+    name: str = ""  # of a chart; empty: all of them
+
+
+def charts_now(options: Mapping[str, str]) -> dict[str, Ranked]:
+    """The latest value of each chart; options of the source. Raises KafkaError."""
+    parsed = parse_options(options)
+    values: list[bytes] = []
+    with LogView(parsed.store) as view:
+        ids = view.partitions(parsed.subscription)
+        for place, bounds in view.bounds(ids).items():
+            start, end = bounds.log_start_offset, bounds.next_offset
+            partition = ids[place]
+            pieces = tuple(view.pieces(partition, start, end))
+            wanted = ReadRange(place.topic, partition.topic_id, place.partition, start, end, pieces)
+            for batch in read(wanted, ["value"], view):
+                values += [bytes(value) for value in batch.column(0).to_pylist() if value is not None]
+    return latest_charts(values)
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Print the charts as JSON, one a line; 1 after one line that says what went wrong."""
+    try:
+        arguments = parse_arguments(Arguments, sys.argv[1:] if argv is None else argv, prog=NAME)
+        charts = charts_now(arguments.source(arguments.topic))
+    except OdradekError as error:
+        print(f"{NAME}: {error}", file=sys.stderr)
+        return 1
+    for chart, top in sorted(charts.items()):
+        if arguments.name in ("", chart):
+            print(json.dumps({"chart": chart, "top": [{"item": item, "plays": plays} for item, plays in top]}))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,94 @@
+"""top_charts: the most played items, of all and of each genre, kept up to date in a compacted topic that can be asked.
+
+    python -m glue_jobs.top_charts.job --store embedded:.odradek --bootstrap-servers URL --once \\
+        --checkpoint-location DIR --plays-topic plays --details-topic songs --output-topic charts \\
+        --value-schema "song STRING" --item song --chart genre --n 5
+    python -m glue_jobs.top_charts.ask --store embedded:.odradek --topic charts [--name all]
+
+The topic `charts` holds a chart a key: its latest value is the chart, so any consumer can keep all of them, and `ask`
+reads them without Spark. The state needs --state-store rocksdb, the default. A play counts in the chart that the table
+names for its item when it is read; details that come later move no play.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from odradek.errors import ErrorCode, KafkaError
+from odradek.spark.jobs.arguments import StreamArguments
+from odradek.spark.jobs.latest import COLUMNS, latest_per_key
+from odradek.spark.jobs.run import Stop, run_job
+from odradek.spark.jobs.streams import run_streams
+from odradek.spark.jobs.values import PLACED, as_output, events_of, malformed_letters, read_schema, require_fields
+from pyspark.sql import functions as F
+
+from glue_jobs.top_charts.transform import as_records, plays_by_chart, top_charts
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+NAME = "top_charts"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Arguments(StreamArguments):
+    """See the module."""
+
+    plays_topic: str
+    output_topic: str
+    value_schema: str  # of plays, as DDL
+    item: str  # the field of a play that says what was played
+    details_topic: str = ""  # compacted, keyed by item; empty: only the chart of all
+    chart: str = ""  # the field of the details that names the item's chart
+    event_time: str = "timestamp"
+    n: int = 5
+
+
+def run(spark: SparkSession, arguments: Arguments, stop: Stop) -> dict[str, Any]:
+    """Process what there is, or until a stop; returns a summary."""
+    schema = read_schema(arguments.value_schema)
+    require_fields(schema, [arguments.item])
+    if bool(arguments.details_topic) != bool(arguments.chart):
+        raise KafkaError(ErrorCode.INVALID_CONFIG, "--details-topic and --chart are given together or not at all")
+    if not 1 <= arguments.n <= 1_000:
+        raise KafkaError(ErrorCode.INVALID_CONFIG, f"--n must be from 1 to 1,000, not {arguments.n}")
+
+    def build(records: DataFrame) -> DataFrame:
+        events = events_of(records, schema, event_time=arguments.event_time)
+        plays = plays_by_chart(events, _details(spark, arguments), item=arguments.item)
+        output = as_output(as_records(top_charts(plays, arguments.n)), arguments.output_topic)
+        if not arguments.dead_letter_topic:
+            return output
+        return output.unionByName(malformed_letters(records, schema, arguments.dead_letter_topic))
+
+    return run_streams(
+        spark,
+        arguments,
+        stop,
+        name=NAME,
+        sources=[arguments.stream(arguments.plays_topic, PLACED)],
+        build=build,
+        output_mode="update",
+        topic=arguments.output_topic,
+    )
+
+
+def _details(spark: SparkSession, arguments: Arguments) -> DataFrame | None:
+    """item_key, chart; Spark reads the topic anew for each micro-batch."""
+    if not arguments.details_topic:
+        return None
+    records = spark.read.format("odradek").options(**arguments.source(arguments.details_topic), columns=COLUMNS).load()
+    chart = F.get_json_object(F.col("value").cast("string"), f"$.{arguments.chart}")
+    return latest_per_key(records).select(F.col("key").cast("string").alias("item_key"), chart.alias("chart"))
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the job; prints its summary as one JSON line. 1 after one line that says what went wrong."""
+    return run_job(NAME, Arguments, run, argv, description=(__doc__ or "").splitlines()[0])
+
+
+if __name__ == "__main__":
+    sys.exit(main())
