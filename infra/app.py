@@ -17,6 +17,7 @@ from aws_cdk import App, Tags
 from infra.artifacts import ROOT, Artifacts
 from infra.stacks.api import ApiStack
 from infra.stacks.maintenance import MaintenanceStack
+from infra.stacks.observability import ObservabilityStack
 from infra.stacks.pipeline import PipelineStack
 from infra.stacks.storage import StorageStack
 from infra.stages import Stage, stage_of
@@ -28,7 +29,12 @@ def add_stacks(app: App, stage: Stage, artifacts: Artifacts) -> None:
     """Add the stage's stacks. Storage comes first: the others name its bucket and tables."""
     prefix = f"odradek-{stage.name}"
     store = StorageStack(app, f"{prefix}-storage", stage=stage).store
-    for name, stack in (("api", ApiStack), ("maintenance", MaintenanceStack), ("pipeline", PipelineStack)):
+    for name, stack in (
+        ("api", ApiStack),
+        ("maintenance", MaintenanceStack),
+        ("pipeline", PipelineStack),
+        ("observability", ObservabilityStack),
+    ):
         stack(app, f"{prefix}-{name}", stage=stage, store=store, artifacts=artifacts)
     Tags.of(app).add("odradek:stage", stage.name)
 

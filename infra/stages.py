@@ -5,6 +5,7 @@ dev can be thrown away; prod keeps its data when a stack is deleted or a resourc
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from odradek.functions.environment import MAINTENANCE
@@ -31,6 +32,18 @@ FUNCTION_SIZES: dict[str, FunctionSize] = {
 
 
 @dataclass(frozen=True, slots=True)
+class AlarmLimits:
+    """Beyond which somebody is told; docs/OPERATIONS.md says what to do then."""
+
+    function_errors_max: int = 5  # failed invocations in 5 minutes
+    produce_p99_ms_max: int = 2_000
+    tail_entries_max: int = 2_000  # of one head; at about 6,000 it would not fit its item
+    sweep_backlog_s_max: int = 6 * 3600
+    group_lag_max: int = 10_000_000  # records
+    table_throttles_max: int = 100  # in 5 minutes
+
+
+@dataclass(frozen=True, slots=True)
 class Stage:
     """One deployment's choices."""
 
@@ -39,6 +52,13 @@ class Stage:
     log_retention_days: int
     maintenance_every_minutes: int
     glue_workers: int  # of the smallest streaming size; at least 2, one of them is the driver
+    alarm_email: str = ""  # who is told by mail; others subscribe to the topic AlarmTopicArn
+    alarms: AlarmLimits = field(default_factory=AlarmLimits)
+    dead_letters: bool = False  # keep events of maintenance runs that failed three times
+    own_key: bool = False  # a KMS key of the deployment's own for bucket and tables: $1 a month and requests
+    reserved_concurrency: Mapping[str, int] = field(default_factory=dict)  # by function; others share the account's
+    endpoint_vpc_id: str = ""  # a VPC whose clients (gateways, Glue) reach S3 and DynamoDB without the internet
+    endpoint_route_table_ids: tuple[str, ...] = ()
     settings: Settings = field(default_factory=Settings)  # what the functions get as ODRADEK_* variables
 
     def __post_init__(self) -> None:
@@ -68,6 +88,7 @@ STAGES: dict[str, Stage] = {
             log_retention_days=90,
             maintenance_every_minutes=5,
             glue_workers=2,
+            dead_letters=True,
             settings=Settings(cluster_id="odradek-prod"),
         ),
     )

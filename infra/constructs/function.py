@@ -81,6 +81,7 @@ class OdradekFunction(Construct):
             timeout=Duration.seconds(size.timeout_s),
             role=self.role,
             log_group=self.log_group,
+            reserved_concurrent_executions=stage.reserved_concurrency.get(name),
             logging_format=lambda_.LoggingFormat.TEXT,
             environment={**store_environment(store), **stage.settings.to_env(), **(extra_environment or {})},
         )

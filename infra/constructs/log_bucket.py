@@ -8,19 +8,22 @@ rule may touch an object, because only the sweep knows what the log still refers
 from __future__ import annotations
 
 from aws_cdk import Duration, RemovalPolicy
+from aws_cdk import aws_kms as kms
 from aws_cdk import aws_s3 as s3
 from constructs import Construct
 
 
 class LogBucket(Construct):
-    """A private bucket: TLS only, encrypted with S3's own keys, no public access of any kind."""
+    """A private bucket: TLS only, encrypted with S3's own keys or the one given, no public access of any kind."""
 
-    def __init__(self, scope: Construct, construct_id: str, *, keeps_data: bool) -> None:
+    def __init__(self, scope: Construct, construct_id: str, *, keeps_data: bool, key: kms.IKey | None = None) -> None:
         super().__init__(scope, construct_id)
         self.bucket = s3.Bucket(
             self,
             "Bucket",
-            encryption=s3.BucketEncryption.S3_MANAGED,
+            encryption=s3.BucketEncryption.S3_MANAGED if key is None else s3.BucketEncryption.KMS,
+            encryption_key=key,
+            bucket_key_enabled=None if key is None else True,  # one request to KMS for many objects
             enforce_ssl=True,
             minimum_tls_version=1.2,
             block_public_access=s3.BlockPublicAccess.BLOCK_ALL,

@@ -1,7 +1,7 @@
 """A function called every few minutes.
 
 A run that fails is tried twice more within the period and then given up: the next tick does the same work, every step
-of which may be repeated.
+of which may be repeated. With `dead_letters` its event goes to a queue, for whoever asks later what failed and when.
 """
 
 from __future__ import annotations
@@ -10,14 +10,35 @@ from aws_cdk import Duration
 from aws_cdk import aws_events as events
 from aws_cdk import aws_events_targets as targets
 from aws_cdk import aws_lambda as lambda_
+from aws_cdk import aws_lambda_destinations as destinations
+from aws_cdk import aws_sqs as sqs
 from constructs import Construct
 
 
 class Schedule(Construct):
     """An EventBridge rule that invokes the function at a fixed rate."""
 
-    def __init__(self, scope: Construct, construct_id: str, *, function: lambda_.Function, every_minutes: int) -> None:
+    def __init__(
+        self,
+        scope: Construct,
+        construct_id: str,
+        *,
+        function: lambda_.Function,
+        every_minutes: int,
+        dead_letters: bool = False,
+    ) -> None:
         super().__init__(scope, construct_id)
         period = Duration.minutes(every_minutes)
         self.rule = events.Rule(self, "Rule", schedule=events.Schedule.rate(period))
-        self.rule.add_target(targets.LambdaFunction(function, retry_attempts=2, max_event_age=period))
+        queue = (
+            sqs.Queue(self, "DeadLetters", enforce_ssl=True, retention_period=Duration.days(14))
+            if dead_letters
+            else None
+        )
+        self.rule.add_target(
+            targets.LambdaFunction(function, retry_attempts=2, max_event_age=period, dead_letter_queue=queue)
+        )
+        if queue is not None:  # the rule hands events over; what the function then fails at is its own queue's
+            function.configure_async_invoke(
+                retry_attempts=2, max_event_age=period, on_failure=destinations.SqsDestination(queue)
+            )

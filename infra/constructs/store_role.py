@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from aws_cdk import aws_dynamodb as dynamodb
 from aws_cdk import aws_iam as iam
+from aws_cdk import aws_kms as kms
 from aws_cdk import aws_s3 as s3
 from constructs import Construct
 
@@ -19,6 +20,7 @@ class Store:
 
     tables: dict[TableName, dynamodb.Table]
     bucket: s3.Bucket
+    key: kms.IKey | None = None  # what both are encrypted with, where it is the deployment's own
 
 
 class StoreRole(Construct):
@@ -40,6 +42,12 @@ def _statements(permissions: Permissions, store: Store) -> Iterator[iam.PolicySt
         yield _object_statement(objects, store)
     if permissions.may_list:
         yield iam.PolicyStatement(actions=["s3:ListBucket"], resources=[store.bucket.bucket_arn])
+    if store.key is not None:
+        yield iam.PolicyStatement(
+            actions=["kms:Decrypt", "kms:DescribeKey", "kms:Encrypt", "kms:GenerateDataKey"],
+            resources=[store.key.key_arn],
+            conditions={"StringLike": {"kms:ViaService": ["dynamodb.*.amazonaws.com", "s3.*.amazonaws.com"]}},
+        )
 
 
 def _table_statement(grant: TableGrant, store: Store) -> iam.PolicyStatement:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from aws_cdk import RemovalPolicy
 from aws_cdk import aws_dynamodb as dynamodb
+from aws_cdk import aws_kms as kms
 from constructs import Construct
 
 from infra.permissions import TableName
@@ -15,8 +16,9 @@ from infra.permissions import TableName
 class Tables(Construct):
     """The log, groups and catalog tables, by name in `by_name`."""
 
-    def __init__(self, scope: Construct, construct_id: str, *, keeps_data: bool) -> None:
+    def __init__(self, scope: Construct, construct_id: str, *, keeps_data: bool, key: kms.IKey | None = None) -> None:
         super().__init__(scope, construct_id)
+        self._key = key
         self.by_name = {name: self._table(name, keeps_data) for name in TableName}
 
     def _table(self, name: TableName, keeps_data: bool) -> dynamodb.Table:
@@ -29,6 +31,7 @@ class Tables(Construct):
             point_in_time_recovery_specification=dynamodb.PointInTimeRecoverySpecification(
                 point_in_time_recovery_enabled=True
             ),
+            encryption_key=self._key,
             deletion_protection=keeps_data,
             removal_policy=RemovalPolicy.RETAIN if keeps_data else RemovalPolicy.DESTROY,
         )

@@ -30,5 +30,11 @@ class MaintenanceStack(Stack):
             artifacts=artifacts,
             layer=OdradekLayer(self, "Layer", artifacts=artifacts),
         )
-        Schedule(self, "Every", function=made.function, every_minutes=stage.maintenance_every_minutes)
+        Schedule(
+            self,
+            "Every",
+            function=made.function,
+            every_minutes=stage.maintenance_every_minutes,
+            dead_letters=stage.dead_letters,
+        )
         CfnOutput(self, "MaintenanceFunctionName", value=made.function.function_name)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from aws_cdk import CfnOutput, Stack
+from aws_cdk import CfnOutput, RemovalPolicy, Stack
+from aws_cdk import aws_ec2 as ec2
+from aws_cdk import aws_kms as kms
 from constructs import Construct
 
 from infra.constructs.log_bucket import LogBucket
@@ -21,10 +23,24 @@ class StorageStack(Stack):
             description="Odradek: the log's bucket and tables",
             termination_protection=stage.keeps_data,
         )
+        key = None
+        if stage.own_key:
+            removal = RemovalPolicy.RETAIN if stage.keeps_data else RemovalPolicy.DESTROY
+            key = kms.Key(self, "Key", enable_key_rotation=True, removal_policy=removal, description="Odradek")
         self.store = Store(
-            tables=Tables(self, "Tables", keeps_data=stage.keeps_data).by_name,
-            bucket=LogBucket(self, "Log", keeps_data=stage.keeps_data).bucket,
+            tables=Tables(self, "Tables", keeps_data=stage.keeps_data, key=key).by_name,
+            bucket=LogBucket(self, "Log", keeps_data=stage.keeps_data, key=key).bucket,
+            key=key,
         )
+        for service in ("s3", "dynamodb") if stage.endpoint_vpc_id else ():
+            ec2.CfnVPCEndpoint(
+                self,
+                f"Endpoint{service.capitalize()}",
+                vpc_id=stage.endpoint_vpc_id,
+                service_name=f"com.amazonaws.{self.region}.{service}",
+                vpc_endpoint_type="Gateway",
+                route_table_ids=list(stage.endpoint_route_table_ids),
+            )
         CfnOutput(self, "BucketName", value=self.store.bucket.bucket_name)
         for name, table in self.store.tables.items():
             CfnOutput(self, f"{name.value.capitalize()}TableName", value=table.table_name)

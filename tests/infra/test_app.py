@@ -18,6 +18,7 @@ from tests.infra.conftest import Deployment
 
 pytestmark = pytest.mark.xdist_group("infra")
 
+STACKS = ("storage", "api", "maintenance", "pipeline", "observability")
 ROOT = Path(__file__).resolve().parents[2]
 
 
@@ -42,7 +43,7 @@ def test_what_is_not_built_cannot_be_deployed(dev: Deployment) -> None:
 
 def test_what_is_built_can_be_deployed(synthesize: Callable[..., Deployment], tmp_path: Path) -> None:
     deployment = synthesize("dev", built(tmp_path))
-    assert deployment.errors == {"storage": [], "api": [], "maintenance": [], "pipeline": []}
+    assert deployment.errors == {stack: [] for stack in STACKS}
     paths = [file["source"]["path"] for file in deployment.assets["api"].values()]
     assert len([path for path in paths if path.endswith(".zip")]) == 2
 
@@ -94,7 +95,7 @@ def test_the_command_writes_the_stage_that_it_is_asked_for(tmp_path: Path) -> No
     )
     assert run.returncode == 0, run.stderr
     names = {path.name for path in tmp_path.glob("*.template.json")}
-    assert names == {f"odradek-prod-{stack}.template.json" for stack in ("storage", "api", "maintenance", "pipeline")}
+    assert names == {f"odradek-prod-{stack}.template.json" for stack in STACKS}
 
 
 def test_every_stage_is_named_as_it_is_chosen() -> None:

@@ -1,0 +1,103 @@
+"""The dashboard and the alarms; what the options of a stage add."""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from infra.stages import STAGES
+from tests.infra.conftest import Deployment, read_deployment
+
+pytestmark = pytest.mark.xdist_group("infra")
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def test_every_alarm_is_told_to_somebody_and_explained(prod: Deployment) -> None:
+    page = (ROOT / "docs" / "OPERATIONS.md").read_text()
+    alarms = [each["Properties"] for each in prod.resources("observability", "AWS::CloudWatch::Alarm").values()]
+    assert len(alarms) > 15
+    for alarm in alarms:
+        assert alarm["AlarmActions"], alarm
+        name = alarm["AlarmName"].removeprefix("odradek-prod-")
+        for function in ("produce", "fetch", "coordinator", "admin", "maintenance"):
+            name = re.sub(f"^{function}-(faults|throttled|errors)$", r"<function>-\1", name)
+        assert f"`{name}`" in page, f"OPERATIONS.md does not say what to do about {name}"
+
+
+def test_a_maintenance_that_never_runs_is_noticed(prod: Deployment) -> None:
+    [alarm] = [
+        each["Properties"]
+        for each in prod.resources("observability", "AWS::CloudWatch::Alarm").values()
+        if each["Properties"]["AlarmName"].endswith("maintenance-silent")
+    ]
+    assert alarm["TreatMissingData"] == "breaching"
+    assert alarm["ComparisonOperator"] == "LessThanThreshold"
+
+
+def test_the_dashboard_shows_what_the_functions_write(prod: Deployment) -> None:
+    from odradek.engine.backlog import Backlog
+    from odradek.functions.telemetry import REQUEST_METRICS
+
+    board = prod.only("observability", "AWS::CloudWatch::Dashboard")
+    text = json.dumps(board["Properties"]["DashboardBody"])
+    shown = set(re.findall(r'\\"Odradek\\",\\"(\w+)\\"', text))
+    assert shown <= {*REQUEST_METRICS, *Backlog().gauges()}
+    assert {"bytes_in", "duration_ms", "errors", "tail_entries_max", "group_lag_records_max"} <= shown
+
+
+def test_runs_that_failed_are_kept_in_prod(prod: Deployment, dev: Deployment) -> None:
+    assert prod.only("maintenance", "AWS::SQS::Queue")
+    assert not dev.resources("maintenance", "AWS::SQS::Queue")
+    config = prod.only("maintenance", "AWS::Lambda::EventInvokeConfig")["Properties"]
+    assert config["MaximumRetryAttempts"] == 2
+    assert config["DestinationConfig"]["OnFailure"]
+
+
+@pytest.fixture(scope="module")
+def optioned(tmp_path_factory: pytest.TempPathFactory) -> Deployment:
+    from infra.app import add_stacks, new_app
+    from infra.artifacts import Artifacts
+
+    out = tmp_path_factory.mktemp("cdk-options")
+    app = new_app(str(out))
+    stage = replace(
+        STAGES["prod"],
+        own_key=True,
+        alarm_email="on-call@example.com",
+        reserved_concurrency={"produce": 50},
+        endpoint_vpc_id="vpc-0123456789abcdef0",
+        endpoint_route_table_ids=("rtb-0123456789abcdef0",),
+    )
+    add_stacks(app, stage, Artifacts.find(tmp_path_factory.mktemp("fresh")))
+    app.synth()
+    return read_deployment(out)
+
+
+def test_a_key_of_ones_own_encrypts_everything_and_every_role_may_use_it(optioned: Deployment) -> None:
+    assert optioned.only("storage", "AWS::KMS::Key")["Properties"]["EnableKeyRotation"] is True
+    for table in optioned.resources("storage", "AWS::DynamoDB::Table").values():
+        assert table["Properties"]["SSESpecification"]["SSEType"] == "KMS"
+    rules = optioned.only("storage", "AWS::S3::Bucket")["Properties"]["BucketEncryption"]
+    [rule] = rules["ServerSideEncryptionConfiguration"]
+    assert rule["ServerSideEncryptionByDefault"]["SSEAlgorithm"] == "aws:kms"
+    assert rule["BucketKeyEnabled"] is True
+    for stack in ("api", "maintenance", "pipeline"):
+        for policy in optioned.resources(stack, "AWS::IAM::Policy").values():
+            statements: list[dict[str, Any]] = policy["Properties"]["PolicyDocument"]["Statement"]
+            assert any("kms:Decrypt" in each["Action"] for each in statements), policy
+
+
+def test_other_options(optioned: Deployment) -> None:
+    assert optioned.functions()["produce"]["ReservedConcurrentExecutions"] == 50
+    assert "ReservedConcurrentExecutions" not in optioned.functions()["fetch"]
+    endpoints = optioned.resources("storage", "AWS::EC2::VPCEndpoint").values()
+    assert {each["Properties"]["VpcEndpointType"] for each in endpoints} == {"Gateway"}
+    assert len(endpoints) == 2
+    subscription = optioned.only("observability", "AWS::SNS::Subscription")["Properties"]
+    assert subscription["Endpoint"] == "on-call@example.com"
