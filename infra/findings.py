@@ -14,6 +14,9 @@ ACKNOWLEDGED: Mapping[str, str] = {
         "Server access logs cost a write a request and answer nothing that CloudTrail's data events do not; who wants "
         "them turns those on for the bucket."
     ),
+    "AwsSolutions-SQS3": (
+        "The one queue is where failed events of maintenance end: a queue behind it would hold the same events again."
+    ),
     "AwsSolutions-L1": (
         "Python 3.13 by choice: the layer's compiled packages and their bytecode are built for it (tools/package.py), "
         "and Glue 6.0 runs it as well."

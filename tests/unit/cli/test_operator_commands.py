@@ -1,0 +1,125 @@
+"""Cost, doctor, profiles: what operators ask, without an account."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from odradek.cli.configure import read_outputs
+from odradek.cli.cost import parse_rate, parse_time
+from odradek.cli.doctor import check_reach, clock_finding, table_findings
+from odradek.client.profiles import Profile, load_profile, save_profile
+from odradek.cost_measure import measure
+from odradek.cost_model import Workload, own_cost, peer_costs, with_linger
+from odradek.errors import ErrorCode, KafkaError
+
+MIB = 2**20
+
+
+def test_rates_and_times() -> None:
+    assert parse_rate("5MiB/s") == 5 * MIB
+    assert parse_rate(" 200 kB/s ") == 200_000
+    assert parse_time("7d") == 7 * 86_400
+    for parse, text in ((parse_rate, "5MiB"), (parse_rate, "-1B/s"), (parse_rate, "1.2.3B/s"), (parse_time, "7 years")):
+        with pytest.raises(KafkaError) as refused:
+            parse(text)
+        assert refused.value.code is ErrorCode.INVALID_CONFIG
+
+
+def test_peers_cost_what_their_price_pages_say_for_a_tebibyte() -> None:
+    load = Workload(2**40 / (730 * 3600), retention_s=7 * 86_400, partitions=0)
+    peers = peer_costs(load)
+    assert peers["Kinesis on demand"] == pytest.approx(143 + 29, rel=0.02)
+    assert peers["MSK Serverless"] == pytest.approx(177 + 548, rel=0.02)
+    assert peers["MSK provisioned"] == pytest.approx(98 + 447, rel=0.02)
+    assert peers["Kafka in three zones"] == pytest.approx(125 + 3 * 730 * 0.0816, rel=0.02)
+
+
+async def test_own_cost_follows_from_counted_requests() -> None:
+    load = Workload(MIB, producers=4, linger_ms=1000)
+    measured = await measure(load)
+    assert not measured.is_item
+    assert measured.per_append.object_put_requests == pytest.approx(1, abs=0.2), "one upload a request, and merges"
+    dollars = own_cost(load, measured)
+    assert dollars["object puts"] == pytest.approx(4 * 730 * 3600 * 0.005 / 1000, rel=0.2)
+    short = with_linger(load, 5)
+    assert sum(own_cost(short, await measure(short)).values()) > 3 * sum(dollars.values())
+
+
+def test_clocks() -> None:
+    assert [clock_finding(skew_s).outcome for skew_s in (0.2, 90, 400)] == ["ok", "warn", "FAIL"]
+
+
+def test_an_address_where_nobody_answers() -> None:
+    [finding] = check_reach("http://127.0.0.1:1")
+    assert (finding.outcome, finding.check) == ("FAIL", "reach")
+
+
+class Tables:
+    """DynamoDB's description of a table."""
+
+    def __init__(self, billing: str = "PAY_PER_REQUEST", recovery: str = "ENABLED", sort_key: str = "sk") -> None:
+        keys = [("pk", "HASH"), (sort_key, "RANGE")]
+        self.table = {
+            "BillingModeSummary": {"BillingMode": billing},
+            "KeySchema": [{"AttributeName": name, "KeyType": kind} for name, kind in keys],
+        }
+        self.recovery = recovery
+
+    def describe_table(self, **_: Any) -> Any:
+        return {"Table": self.table}
+
+    def describe_continuous_backups(self, **_: Any) -> Any:
+        status = {"PointInTimeRecoveryStatus": self.recovery}
+        return {"ContinuousBackupsDescription": {"PointInTimeRecoveryDescription": status}}
+
+
+@pytest.mark.parametrize(
+    ("tables", "outcomes"),
+    [
+        (Tables(), ["ok"]),
+        (Tables(billing="PROVISIONED"), ["warn"]),
+        (Tables(recovery="DISABLED"), ["warn"]),
+        (Tables(sort_key="id"), ["FAIL"]),
+    ],
+)
+def test_settings_of_tables(tables: Tables, outcomes: list[str]) -> None:
+    assert [finding.outcome for finding in table_findings(tables, "log")] == outcomes
+
+
+def test_profiles_are_kept_by_name_and_hold_no_credential(tmp_path: Path) -> None:
+    path = tmp_path / "folder" / "config.json"
+    assert load_profile(path) is None
+    for name in ("dev", "prod"):
+        save_profile(Profile(name, f"https://{name}.example", "eu-west-1", {"BucketName": "b"}), path)
+    assert load_profile(path) == Profile("prod", "https://prod.example", "eu-west-1", {"BucketName": "b"})
+    assert (load_profile(path, "dev") or Profile("", "", "")).bootstrap_servers == "https://dev.example"
+    with pytest.raises(KafkaError, match="no profile 'test'"):
+        load_profile(path, "test")
+    path.write_text("{")
+    with pytest.raises(KafkaError, match="cannot be read"):
+        load_profile(path)
+
+
+class CloudFormation:
+    """Stacks by name."""
+
+    def __init__(self, **stacks: dict[str, str]) -> None:
+        self.stacks = {name.replace("_", "-"): outputs for name, outputs in stacks.items()}
+
+    def describe_stacks(self, StackName: str) -> Any:
+        from botocore.exceptions import ClientError
+
+        if StackName not in self.stacks:
+            message = f"Stack with id {StackName} does not exist"
+            raise ClientError({"Error": {"Code": "ValidationError", "Message": message}}, "DescribeStacks")
+        outputs = [{"OutputKey": key, "OutputValue": value} for key, value in self.stacks[StackName].items()]
+        return {"Stacks": [{"Outputs": outputs}]}
+
+
+def test_outputs_of_all_stacks_of_a_deployment() -> None:
+    stacks = CloudFormation(odradek_dev_api={"CoordinatorUrl": "https://c"}, odradek_dev_storage={"BucketName": "b"})
+    assert read_outputs(stacks, "odradek-dev") == {"CoordinatorUrl": "https://c", "BucketName": "b"}
+    with pytest.raises(KafkaError, match="no stack odradek-prod-api"):
+        read_outputs(stacks, "odradek-prod")
