@@ -116,7 +116,7 @@ def run_jdbc(spark: SparkSession, arguments: Arguments, stop: Stop) -> dict[str,
                 slices = slices.extended(0, 1, 1)  # one slice for good: nothing says what is new
             else:
                 low, high, rows = table.select(F.min(order), F.max(order), F.count(F.lit(1))).first() or (None, None, 0)
-                if low is not None:
+                if low is not None and high is not None:
                     first = int(low) if slices.high is None else max(int(low), slices.high)
                     step = quantile_step(int(low), int(high) + 1, int(rows), arguments.rows_per_slice)
                     slices = slices.extended(first, int(high) + 1, step)

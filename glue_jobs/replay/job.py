@@ -62,7 +62,7 @@ def run(spark: SparkSession, arguments: Arguments, stop: Stop) -> dict[str, Any]
     slices = load_slices(arguments.checkpoint_location, f"replay/{uuid.uuid4().hex}")
     if not slices.slices:
         low, high = timed.select(F.min("_event_us"), F.max("_event_us")).first() or (None, None)
-        if low is None:
+        if low is None or high is None:
             return {"slices": 0}
         slices = slices.extended(int(low), int(high) + 1, duration_us(arguments.slice, name="--slice"))
         save_slices(arguments.checkpoint_location, slices)
