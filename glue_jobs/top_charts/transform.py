@@ -61,7 +61,7 @@ class TopOfChart(StatefulProcessor):
         self._counts = handle.getMapState("counts", "item STRING", "plays BIGINT")
         self._top = handle.getValueState("top", "top STRING")
 
-    def handleInputRows(self, key: Any, rows: Iterator[pd.DataFrame], timerValues: Any) -> Iterator[pd.DataFrame]:
+    def handleInputRows(self, key: Any, rows: Iterator[Any], timerValues: Any) -> Iterator[pd.DataFrame]:
         import pandas as pd
 
         played: dict[str, int] = {}
@@ -73,10 +73,10 @@ class TopOfChart(StatefulProcessor):
             newest = latest if newest is None or latest > newest else newest
         counts: dict[str, int] = {}
         for item, plays in played.items():
-            before = self._counts.getValue((item,))[0] if self._counts.containsKey((item,)) else 0
+            before = (self._counts.getValue((item,)) or (0,))[0] if self._counts.containsKey((item,)) else 0
             counts[item] = before + plays
             self._counts.updateValue((item,), (counts[item],))
-        before_top = json.loads(self._top.get()[0]) if self._top.exists() else []
+        before_top = json.loads((self._top.get() or ("[]",))[0]) if self._top.exists() else []
         top = updated([(item, plays) for item, plays in before_top], counts, self._n)
         if top == [(item, plays) for item, plays in before_top]:
             return
