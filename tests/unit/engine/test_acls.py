@@ -32,7 +32,7 @@ def rule(
     return AclBinding(kind, name, pattern, who, host, operation, permission)
 
 
-def may(acls: list[AclBinding], operation: Op, name: str = "t", who: str = "User:a", host: str = "10.0.0.1") -> bool:
+def may(acls: list[AclBinding], operation: Op, name: str = "t", who: str = "User:a", host: str = "192.0.2.1") -> bool:
     return AclSet(acls).allows(who, host, operation, Resource(Type.TOPIC, name))
 
 
@@ -77,7 +77,7 @@ def test_what_implies_nothing() -> None:
         rule(name="*", permission=DENY),
         rule(name="", permission=DENY, pattern=PREFIXED),
         rule(who="User:*", permission=DENY),
-        rule(permission=DENY, host="10.0.0.1"),
+        rule(permission=DENY, host="192.0.2.1"),
     ],
 )
 def test_deny_wins(denial: AclBinding) -> None:
@@ -89,8 +89,8 @@ def test_patterns() -> None:
     assert may([rule(name="fl", pattern=PREFIXED)], Op.READ, name="flights")
     assert not may([rule(name="fl", pattern=PREFIXED)], Op.READ, name="afl")
     assert not may([rule(name="*", pattern=PREFIXED)], Op.READ, name="flights"), "a prefixed * is a name's beginning"
-    assert may([rule(host="10.0.0.1")], Op.READ)
-    assert not may([rule(host="10.0.0.1")], Op.READ, host="10.0.0.2")
+    assert may([rule(host="192.0.2.1")], Op.READ)
+    assert not may([rule(host="192.0.2.1")], Op.READ, host="192.0.2.2")
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,6 @@
 """One line for every request that changes what others rely on: who asked for what, and what became of each part.
 
-    {"audit": "CREATE_TOPICS", "principal": "User:ada", "client_host": "10.0.0.7", "transport": "tcp",
+    {"audit": "CREATE_TOPICS", "principal": "User:ada", "client_host": "192.0.2.7", "transport": "tcp",
      "client_id": "kafka-admin", "outcome": [["flights", "NONE"], ["other", "TOPIC_AUTHORIZATION_FAILED"]]}
 
 It goes to the logger `odradek.audit`, level INFO, as JSON: a function's log has it as a line of its own. Names only:
