@@ -106,14 +106,12 @@ def decoders(source: Source) -> tuple[str, dict[str, str], str]:
 
 
 def window_bounds(source: Source) -> tuple[str, str]:
-    """Start and end of a windowed source's window, as timestamps."""
-    start = f"timestamp_millis({_from_bytes(f'right(key, {_WINDOW_BYTES})', SqlType('BIGINT'))})"
+    """Start and end of a windowed source's window, as timestamps. By substring: right() would count characters."""
+    start = f"timestamp_millis({_from_bytes(f'substring(key, length(key) - {_WINDOW_BYTES - 1}, {_WINDOW_BYTES})', SqlType('BIGINT'))})"
     if source.window == "SESSION":
         end = f"substring(key, length(key) - {2 * _WINDOW_BYTES - 1}, {_WINDOW_BYTES})"
         return start, f"timestamp_millis({_from_bytes(end, SqlType('BIGINT'))})"
-    return start, f"({start} + INTERVAL {source.window_ms} MILLISECOND)".replace(
-        f"INTERVAL {source.window_ms} MILLISECOND", interval(source.window_ms)
-    )
+    return start, f"({start} + {interval(source.window_ms)})"
 
 
 def interval(ms: int) -> str:
