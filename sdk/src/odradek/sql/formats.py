@@ -107,7 +107,8 @@ def decoders(source: Source) -> tuple[str, dict[str, str], str]:
 
 def window_bounds(source: Source) -> tuple[str, str]:
     """Start and end of a windowed source's window, as timestamps. By substring: right() would count characters."""
-    start = f"timestamp_millis({_from_bytes(f'substring(key, length(key) - {_WINDOW_BYTES - 1}, {_WINDOW_BYTES})', SqlType('BIGINT'))})"
+    last = f"substring(key, length(key) - {_WINDOW_BYTES - 1}, {_WINDOW_BYTES})"
+    start = f"timestamp_millis({_from_bytes(last, SqlType('BIGINT'))})"
     if source.window == "SESSION":
         end = f"substring(key, length(key) - {2 * _WINDOW_BYTES - 1}, {_WINDOW_BYTES})"
         return start, f"timestamp_millis({_from_bytes(end, SqlType('BIGINT'))})"
