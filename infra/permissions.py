@@ -11,8 +11,8 @@ A role names its tables, its prefixes and its actions; nothing is granted "to be
     admin        topics, and the heads of their partitions (DeleteRecords too); deletes no object: maintenance does
     maintenance  finishes deletions; merges; fences transactions that timed out; retention, sweep: rows of the log,
                  segments, WAL objects and items
-    flight_delays  reads like fetch; uploads like produce and commits that as numbered batches: heads, what they spill,
-                 the row of its query; keeps its output and checkpoint under its own prefix
+    JOBS         each reads like fetch; uploads like produce and commits that as numbered batches: heads, what they
+                 spill, the row of its query; keeps its output and checkpoint under its own prefix
 
 A test runs the engine and compares what each function calls with its row: a missing right and an idle one both fail.
 
@@ -38,6 +38,22 @@ CHECK = "dynamodb:ConditionCheckItem"
 WAL_PREFIX = "wal/"
 SEGMENT_PREFIX = "topics/"
 FLIGHT_DELAYS = "flight_delays"
+EXPORT_TABLE = "export_table"
+# Jobs that read the log, write topics by the sink, and keep checkpoint and output under a prefix of their own.
+JOBS = (
+    FLIGHT_DELAYS,
+    "windowed_aggregates",
+    "stream_join",
+    "table_join",
+    "deduplicate",
+    "word_count",
+    "user_sessions",
+    "top_charts",
+    "import_table",
+    "replay",
+    EXPORT_TABLE,
+    "mirror",
+)
 
 
 class TableName(StrEnum):
@@ -72,6 +88,7 @@ class Permissions:
     tables: tuple[TableGrant, ...]
     objects: tuple[ObjectGrant, ...] = ()
     may_list: bool = False
+    writes_tables: bool = False  # of the Glue data catalog, in databases named odradek_*
 
 
 _READ_LOG = TableGrant(TableName.LOG, (GET, GET_MANY, QUERY))
@@ -85,6 +102,20 @@ _TAKE_PRODUCER_ID = TableGrant(TableName.CATALOG, (UPDATE,), partition_keys=(COU
 _NUMBER_BATCHES = TableGrant(TableName.CATALOG, (PUT,), partition_keys=(BATCHES_PK,))
 _READ_OBJECTS = ObjectGrant((WAL_PREFIX, SEGMENT_PREFIX), ("s3:GetObject",))
 _UPLOAD_WAL = ObjectGrant((WAL_PREFIX,), ("s3:PutObject",))
+
+
+def _job(name: str) -> Permissions:
+    return Permissions(
+        (TableGrant(TableName.LOG, (GET, GET_MANY, QUERY, PUT, UPDATE)), _READ_TOPICS, _NUMBER_BATCHES),
+        (
+            _READ_OBJECTS,
+            _UPLOAD_WAL,
+            ObjectGrant((f"jobs/{name}/",), ("s3:GetObject", "s3:PutObject", "s3:DeleteObject")),
+        ),
+        may_list=True,
+        writes_tables=name == EXPORT_TABLE,
+    )
+
 
 PERMISSIONS: Mapping[str, Permissions] = {
     FunctionName.PRODUCE.value: Permissions(
@@ -123,13 +154,5 @@ PERMISSIONS: Mapping[str, Permissions] = {
         ),
         may_list=True,
     ),
-    FLIGHT_DELAYS: Permissions(
-        (TableGrant(TableName.LOG, (GET, GET_MANY, QUERY, PUT, UPDATE)), _READ_TOPICS, _NUMBER_BATCHES),
-        (
-            _READ_OBJECTS,
-            _UPLOAD_WAL,
-            ObjectGrant((f"jobs/{FLIGHT_DELAYS}/",), ("s3:GetObject", "s3:PutObject", "s3:DeleteObject")),
-        ),
-        may_list=True,
-    ),
+    **{job: _job(job) for job in JOBS},
 }

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from aws_cdk import ArnFormat, Stack
 from aws_cdk import aws_dynamodb as dynamodb
 from aws_cdk import aws_iam as iam
 from aws_cdk import aws_kms as kms
@@ -40,6 +41,8 @@ def _statements(permissions: Permissions, store: Store) -> Iterator[iam.PolicySt
         yield _table_statement(table, store)
     for objects in permissions.objects:
         yield _object_statement(objects, store)
+    if permissions.writes_tables:
+        yield _catalog_statement(store)
     if permissions.may_list:
         yield iam.PolicyStatement(actions=["s3:ListBucket"], resources=[store.bucket.bucket_arn])
     if store.key is not None:
@@ -48,6 +51,18 @@ def _statements(permissions: Permissions, store: Store) -> Iterator[iam.PolicySt
             resources=[store.key.key_arn],
             conditions={"StringLike": {"kms:ViaService": ["dynamodb.*.amazonaws.com", "s3.*.amazonaws.com"]}},
         )
+
+
+def _catalog_statement(store: Store) -> iam.PolicyStatement:
+    """Tables of the Glue data catalog, in databases that are named for them."""
+    stack = Stack.of(store.bucket)
+    names = ("catalog", "database/odradek_*", "table/odradek_*/*")
+    return iam.PolicyStatement(
+        actions=["glue:GetDatabase", "glue:CreateDatabase", "glue:GetTable", "glue:CreateTable", "glue:UpdateTable"],
+        resources=[
+            stack.format_arn(service="glue", resource=name, arn_format=ArnFormat.NO_RESOURCE_NAME) for name in names
+        ],
+    )
 
 
 def _table_statement(grant: TableGrant, store: Store) -> iam.PolicyStatement:

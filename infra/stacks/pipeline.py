@@ -1,4 +1,9 @@
-"""The pipeline stack: Glue jobs over the log. They read the store directly, not through the functions."""
+"""The pipeline stack: Glue jobs over the log. They read the store directly, not through the functions.
+
+Every folder of glue_jobs/ that permissions.JOBS names is a job, with its checkpoint and output under jobs/<name>/ in
+the bucket. What a run processes is said when it is started: `aws glue start-job-run --arguments`, or `--config` with a
+YAML file in the bucket.
+"""
 
 from __future__ import annotations
 
@@ -8,34 +13,42 @@ from constructs import Construct
 from infra.artifacts import Artifacts
 from infra.constructs.glue_job import GlueStreamingJob
 from infra.constructs.store_role import Store
-from infra.permissions import FLIGHT_DELAYS, TableName
+from infra.permissions import EXPORT_TABLE, FLIGHT_DELAYS, JOBS, TableName
 from infra.stages import Stage
+
+WITH_OUTPUT = (FLIGHT_DELAYS, EXPORT_TABLE)
 
 
 class PipelineStack(Stack):
-    """The job flight_delays; its output and its checkpoint lie under jobs/flight_delays/ in the bucket."""
+    """The jobs. None runs until it is started."""
 
     def __init__(
         self, scope: Construct, construct_id: str, *, stage: Stage, store: Store, artifacts: Artifacts
     ) -> None:
         super().__init__(scope, construct_id, description="Odradek: PySpark jobs over the log, on Glue")
         artifacts.require(self)
-        home = f"s3://{store.bucket.bucket_name}/jobs/{FLIGHT_DELAYS}"
-        made = GlueStreamingJob(
-            self,
-            "FlightDelays",
-            name=FLIGHT_DELAYS,
-            stage_name=stage.name,
-            workers=stage.glue_workers,
-            store=store,
-            artifacts=artifacts,
-            arguments={
+        for name in JOBS:
+            home = f"s3://{store.bucket.bucket_name}/jobs/{name}"
+            arguments = {
                 "log_table": store.tables[TableName.LOG].table_name,
                 "catalog_table": store.tables[TableName.CATALOG].table_name,
                 "bucket": store.bucket.bucket_name,
                 "region": self.region,
                 "checkpoint_location": f"{home}/checkpoint",
-                "output": f"{home}/output",
-            },
-        )
-        CfnOutput(self, "FlightDelaysJobName", value=str(made.job.name))
+            }
+            if name in WITH_OUTPUT:
+                arguments["output"] = f"{home}/output"
+            if name != FLIGHT_DELAYS:
+                arguments["metrics"] = "emf"
+            title = "".join(word.capitalize() for word in name.split("_"))
+            made = GlueStreamingJob(
+                self,
+                title,
+                name=name,
+                stage_name=stage.name,
+                workers=stage.glue_workers,
+                store=store,
+                artifacts=artifacts,
+                arguments=arguments,
+            )
+            CfnOutput(self, f"{title}JobName", value=str(made.job.name))

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import importlib
 import json
 from dataclasses import MISSING, fields
 from typing import Any
 
 import pytest
 
+from infra.artifacts import ROOT
 from infra.constructs.glue_job import job_requirements
+from infra.permissions import JOBS
 from tests.infra.conftest import Deployment, as_list
 
 pytestmark = pytest.mark.xdist_group("infra")
@@ -16,8 +19,13 @@ pytestmark = pytest.mark.xdist_group("infra")
 
 @pytest.fixture
 def job(dev: Deployment) -> dict[str, Any]:
-    properties: dict[str, Any] = dev.only("pipeline", "AWS::Glue::Job")["Properties"]
-    return properties
+    return jobs(dev)["flight_delays"]
+
+
+def jobs(dev: Deployment) -> dict[str, dict[str, Any]]:
+    """The properties of every job, by the name of its folder."""
+    made = dev.resources("pipeline", "AWS::Glue::Job").values()
+    return {each["Properties"]["Name"].removeprefix("odradek-dev-"): each["Properties"] for each in made}
 
 
 def uploaded(dev: Deployment) -> dict[str, str]:
@@ -65,35 +73,49 @@ def test_the_job_gets_what_the_wheel_needs_and_glue_does_not_bring() -> None:
     assert not [requirement for requirement in job_requirements() if "," in requirement or "[" in requirement]
 
 
-def test_the_job_knows_every_argument_that_it_is_given(job: dict[str, Any]) -> None:
-    from glue_jobs.flight_delays.job import Arguments  # takes pyspark with it
+def test_every_job_is_one_of_the_folders(dev: Deployment) -> None:
+    folders = {path.parent.name for path in (ROOT / "glue_jobs").glob("*/job.py")}
+    assert set(jobs(dev)) == set(JOBS)
+    assert set(JOBS) <= folders
 
+
+@pytest.mark.parametrize("name", JOBS)
+def test_a_job_knows_every_argument_that_it_is_given(dev: Deployment, name: str) -> None:
+    arguments = importlib.import_module(f"glue_jobs.{name}.job").Arguments  # takes pyspark with it
     glues_own = {"job-language", "enable-metrics", "enable-continuous-cloudwatch-log"}
     glues_own |= {"extra-py-files", "additional-python-modules"}
-    given = {name.removeprefix("--") for name in job["DefaultArguments"]} - glues_own
-    taken = {spec.name: spec.default for spec in fields(Arguments)}
+    given = {name.removeprefix("--") for name in jobs(dev)[name]["DefaultArguments"]} - glues_own
+    taken = {spec.name: spec.default for spec in fields(arguments)}
     assert given <= set(taken)
-    assert {name for name, default in taken.items() if default is MISSING} <= given
     assert {"log_table", "catalog_table", "bucket", "region"} <= given  # or it would look for an embedded store
+    # What is still to be said when a run is started: what is read and written, nothing of the deployment.
+    missing = {name for name, default in taken.items() if default is MISSING} - given
+    assert not missing & {"checkpoint_location", "output"}
+    if name == "flight_delays":
+        assert not missing
 
 
-def test_state_and_output_lie_under_the_jobs_own_prefix(job: dict[str, Any]) -> None:
-    arguments = job["DefaultArguments"]
-    for name in ("--checkpoint_location", "--output"):
-        text = json.dumps(arguments[name])
+@pytest.mark.parametrize("name", JOBS)
+def test_state_and_output_lie_under_the_jobs_own_prefix(dev: Deployment, name: str) -> None:
+    arguments = jobs(dev)[name]["DefaultArguments"]
+    for argument in ("--checkpoint_location", "--output"):
+        text = json.dumps(arguments.get(argument, arguments["--checkpoint_location"]))
         assert "LogBucket" in text
-        assert "/jobs/flight_delays/" in text
+        assert f"/jobs/{name}/" in text
 
 
-def test_the_role_reads_exactly_the_uploaded_files(dev: Deployment) -> None:
-    (policy,) = dev.resources("pipeline", "AWS::IAM::Policy").values()
-    readable = [
-        json.dumps(resource)
-        for each in policy["Properties"]["PolicyDocument"]["Statement"]
-        for resource in as_list(each["Resource"])
-        if "cdk-" in json.dumps(resource)
-    ]
-    keys = [key for key in uploaded(dev) if not key.endswith(".json")]  # the template itself is CloudFormation's
-    assert len(keys) == len(readable) == 3
-    assert all(any(f"/{key}" in resource for resource in readable) for key in keys)
-    assert not [resource for resource in readable if "*" in resource]
+def test_a_role_reads_exactly_the_uploaded_files_of_its_job(dev: Deployment) -> None:
+    keys = {key for key in uploaded(dev) if not key.endswith(".json")}  # the template itself is CloudFormation's
+    read: set[str] = set()
+    for policy in dev.resources("pipeline", "AWS::IAM::Policy").values():
+        readable = [
+            json.dumps(resource)
+            for each in policy["Properties"]["PolicyDocument"]["Statement"]
+            for resource in as_list(each["Resource"])
+            if "cdk-" in json.dumps(resource)
+        ]
+        named = {key for key in keys if any(f"/{key}" in resource for resource in readable)}
+        assert len(named) == len(readable) == 3  # its script, the folders' modules, the wheel
+        assert not [resource for resource in readable if "*" in resource]
+        read |= named
+    assert read == keys

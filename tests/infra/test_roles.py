@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from infra.permissions import JOBS
 from tests.infra.conftest import Deployment, as_list
 
 pytestmark = pytest.mark.xdist_group("infra")
@@ -19,15 +20,15 @@ WITHOUT_RESOURCE = {
     "cloudwatch:PutMetricData": "the action knows no resources; a condition on the namespace narrows it",
 }
 
+JOB_TITLES = {"".join(word.capitalize() for word in job.split("_")): job for job in JOBS}
 ALL_TABLES = ("TablesLog", "TablesGroups", "TablesCatalog")
 TABLES = {
     "Produce": {"TablesLog", "TablesCatalog"},
     "Fetch": {"TablesLog", "TablesCatalog"},
     "Coordinator": {"TablesLog", "TablesGroups", "TablesCatalog"},  # commits transactions
     "Admin": {"TablesLog", "TablesCatalog"},
-    "Maintenance": {"TablesLog", "TablesCatalog"},
-    "FlightDelays": {"TablesLog", "TablesCatalog"},
-}
+    "Maintenance": {"TablesLog", "TablesGroups", "TablesCatalog"},  # the lag of groups
+} | {title: {"TablesLog", "TablesCatalog"} for title in JOB_TITLES}
 
 
 def statements(deployment: Deployment) -> Iterator[tuple[str, Statement]]:
@@ -68,8 +69,8 @@ def test_a_role_is_assumed_by_its_service_only(dev: Deployment) -> None:
         for key, role in dev.resources(stack, "AWS::IAM::Role").items():
             (statement,) = role["Properties"]["AssumeRolePolicyDocument"]["Statement"]
             services[key.split("Access")[0]] = statement["Principal"]
-    lambda_ = {"Service": "lambda.amazonaws.com"}
-    assert services == dict.fromkeys(TABLES, lambda_) | {"FlightDelays": {"Service": "glue.amazonaws.com"}}
+    lambda_, glue = {"Service": "lambda.amazonaws.com"}, {"Service": "glue.amazonaws.com"}
+    assert services == {role: glue if role in JOB_TITLES else lambda_ for role in TABLES}
 
 
 def test_a_role_names_only_its_own_tables(dev: Deployment) -> None:
@@ -92,8 +93,16 @@ def test_a_role_names_prefixes_of_the_bucket(dev: Deployment) -> None:
                     prefix = resource["Fn::Join"][1][-1] if "Fn::Join" in resource else ""
                     found.setdefault((role, action), set()).add(prefix)
     log = {"/wal/*", "/topics/*"}
-    own = "/jobs/flight_delays/*"
-    assert found == {
+    jobs = {}
+    for title, job in JOB_TITLES.items():
+        own = f"/jobs/{job}/*"
+        jobs |= {
+            (title, "s3:GetObject"): log | {own},
+            (title, "s3:PutObject"): {"/wal/*", own},
+            (title, "s3:DeleteObject"): {own},
+            (title, "s3:ListBucket"): {""},
+        }
+    assert found == jobs | {
         ("Produce", "s3:PutObject"): {"/wal/*"},
         ("Fetch", "s3:GetObject"): log,
         ("Fetch", "s3:ListBucket"): {""},
@@ -101,10 +110,6 @@ def test_a_role_names_prefixes_of_the_bucket(dev: Deployment) -> None:
         ("Maintenance", "s3:GetObject"): log,
         ("Maintenance", "s3:PutObject"): {"/topics/*"},
         ("Maintenance", "s3:ListBucket"): {""},
-        ("FlightDelays", "s3:GetObject"): log | {own},
-        ("FlightDelays", "s3:PutObject"): {"/wal/*", own},
-        ("FlightDelays", "s3:DeleteObject"): {own},
-        ("FlightDelays", "s3:ListBucket"): {""},
     }
 
 
@@ -129,3 +134,14 @@ def test_clients_may_call_urls_and_nothing_else(dev: Deployment) -> None:
         assert len(statement["Resource"]) == 4
     # Directly invoked, a function would take any event; by its URL it takes signed requests.
     assert by_action["lambda:InvokeFunction"]["Condition"] == {"Bool": {"lambda:InvokedViaFunctionUrl": "true"}}
+
+
+def test_only_the_export_writes_tables_of_the_data_catalog(dev: Deployment) -> None:
+    may = {
+        role: as_list(statement["Resource"])
+        for role, statement in statements(dev)
+        if any(action.startswith("glue:") for action in as_list(statement["Action"]))
+    }
+    assert set(may) == {"ExportTable"}
+    texts = [json.dumps(resource) for resource in may["ExportTable"]]
+    assert [text for text in texts if "*" in text and "odradek_" not in text] == []
