@@ -106,7 +106,12 @@ _UPLOAD_WAL = ObjectGrant((WAL_PREFIX,), ("s3:PutObject",))
 
 def _job(name: str) -> Permissions:
     return Permissions(
-        (TableGrant(TableName.LOG, (GET, GET_MANY, QUERY, PUT, UPDATE)), _READ_TOPICS, _NUMBER_BATCHES),
+        (
+            TableGrant(TableName.LOG, (GET, GET_MANY, QUERY, PUT, UPDATE)),
+            _READ_TOPICS,
+            _NUMBER_BATCHES,
+            _TAKE_PRODUCER_ID,
+        ),
         (
             _READ_OBJECTS,
             _UPLOAD_WAL,

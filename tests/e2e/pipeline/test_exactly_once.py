@@ -27,7 +27,7 @@ from odradek.spark.local import local_environment, warm_workers
 from tests.support.spark import in_one_worker
 from tests.support.spark_sink import ServedLog
 
-pytestmark = in_one_worker
+pytestmark = [in_one_worker, pytest.mark.slow]
 
 ROOT = Path(__file__).parents[3]
 PARTITIONS = 2

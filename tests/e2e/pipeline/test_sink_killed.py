@@ -14,6 +14,8 @@ import time
 from collections import Counter
 from pathlib import Path
 
+import pytest
+
 from tests.e2e.pipeline.writer import TASKS, last_noted, rows
 from tests.support.spark_sink import ServedLog
 
@@ -21,6 +23,7 @@ ROOT = Path(__file__).parents[3]
 ROUND_S_MAX = 120.0
 
 
+@pytest.mark.slow
 def test_killed_writers_leave_every_batch_once(tmp_path: Path) -> None:
     rounds, seed = int(os.environ.get("ODRADEK_KILL_ROUNDS", "4")), int(os.environ.get("ODRADEK_KILL_SEED", "1"))
     chance = random.Random(seed)

@@ -17,7 +17,7 @@ from tests.support.spark_sink import ServedLog
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-pytestmark = in_one_worker
+pytestmark = [in_one_worker, pytest.mark.slow]
 
 
 @pytest.fixture

@@ -20,7 +20,7 @@ from tests.support.spark_sink import ServedLog
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-pytestmark = in_one_worker
+pytestmark = [in_one_worker, pytest.mark.slow]
 
 HOUR_MS = 3_600_000
 SOURCES = """

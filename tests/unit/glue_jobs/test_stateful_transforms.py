@@ -28,7 +28,7 @@ from tests.support.spark import in_one_worker
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-pytestmark = in_one_worker
+pytestmark = [in_one_worker, pytest.mark.slow]
 
 RECORD = "key BINARY, value BINARY, topic STRING, partition INT, offset LONG, timestamp TIMESTAMP"
 NEW_YORK = "America/New_York"
