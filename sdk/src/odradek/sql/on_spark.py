@@ -12,7 +12,7 @@ import base64
 import tempfile
 import threading
 from collections.abc import Callable, Mapping
-from datetime import date, datetime
+from datetime import UTC, date, datetime
 from typing import TYPE_CHECKING, Any
 
 from pyspark.errors import PySparkException, StreamingQueryException
@@ -21,6 +21,7 @@ from pyspark.sql import Row as SparkRow
 from odradek.errors import ErrorCode, KafkaError
 from odradek.spark.available_now import process_streams_available
 from odradek.spark.exactly_once import exactly_once
+from odradek.spark.jobs.latest import LatestTable
 from odradek.spark.jobs.run import reason
 from odradek.spark.jobs.streams import finish, summary
 from odradek.sql.plan import RESULT, QueryPlan
@@ -30,6 +31,8 @@ from odradek.sql.session import Row
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.streaming.query import StreamingQuery
+
+WriteBatch = Callable[["DataFrame", int], None]
 
 _COLUMNS = "key,value,timestamp,partition,offset"
 _SETTINGS = {"spark.sql.session.timeZone": "UTC", "spark.sql.ansi.enabled": "false"}
@@ -77,7 +80,7 @@ class SparkEngine:
     def rows(self, plan: QueryPlan) -> list[Row]:
         """The rows of a batch plan, at most 100,000."""
         with _translated():
-            frame = self._result(plan, [self._batch(each.topic) for each in plan.inputs])
+            frame = self._result(self._spark, plan, [self._batch(each.topic) for each in plan.inputs])
             return [_shown(row) for row in frame.limit(plan.limit or _ROWS_MAX).collect()]
 
     def changes(self, plan: QueryPlan, show: Callable[[list[Row]], None], *, once: bool) -> None:
@@ -99,16 +102,12 @@ class SparkEngine:
         with tempfile.TemporaryDirectory(prefix="odradek-sql-") as folder, _translated():
 
             def start(*streams: DataFrame) -> StreamingQuery:
-                writer = self._result(plan, list(streams)).writeStream.outputMode(plan.output_mode).foreachBatch(write)
-                writer = writer.option("checkpointLocation", folder)
-                if once:
-                    return writer.trigger(availableNow=True).start()
-                return writer.trigger(processingTime=self._trigger).start()
+                return self._begin(plan, list(streams), write, folder, once=once)
 
             if once:
-                process_streams_available(self._spark, self._sources(plan), self._with_tables(plan, start))
+                process_streams_available(self._spark, self._sources(plan), start)
                 return
-            query = self._with_tables(plan, start)(*(self._stream(each) for each in self._sources(plan)))
+            query = start(*(self._stream(each) for each in self._sources(plan)))
             try:
                 while query.isActive and not (self._stop.is_set() or done.wait(_POLL_S)):
                     pass
@@ -120,7 +119,7 @@ class SparkEngine:
         """Write a batch plan's rows: all or none."""
         assert plan.sink is not None
         with _translated():
-            records = self._records(plan, self._result(plan, []))
+            records = self._frame(self._spark, plan, [])
             records.write.format("odradek").mode("append").options(**self._sink, topic=plan.sink.topic.name).save()
 
     def process(self, plan: QueryPlan) -> Mapping[str, Any]:
@@ -183,35 +182,59 @@ class SparkEngine:
         write = exactly_once({**self._sink, "topic": plan.sink.topic.name})
 
         def start(*streams: DataFrame) -> StreamingQuery:
-            records = self._records(plan, self._result(plan, list(streams)))
-            writer = records.writeStream.queryName(plan.query_id).outputMode(plan.output_mode).foreachBatch(write)
-            writer = writer.option("checkpointLocation", f"{self._checkpoints}/{plan.query_id}")
-            return writer.trigger(**({"availableNow": True} if once else {"processingTime": self._trigger})).start()
+            return self._begin(plan, list(streams), write, f"{self._checkpoints}/{plan.query_id}", once=once)
 
-        return self._with_tables(plan, start)
+        return start
 
-    def _with_tables(self, plan: QueryPlan, start: Callable[..., StreamingQuery]) -> Callable[..., StreamingQuery]:
-        """A start that takes the streams alone: tables are looked up anew in each micro-batch by Spark itself."""
+    def _begin(
+        self, plan: QueryPlan, streams: list[DataFrame], write: WriteBatch, checkpoint: str, *, once: bool
+    ) -> StreamingQuery:
+        """Start a query. One that joins tables reads its stream and does the rest micro-batch by micro-batch."""
+        if any(each.read == "table" for each in plan.inputs):
+            [frame] = streams
+            write = self._with_tables(plan, write)
+        else:
+            frame = self._frame(self._spark, plan, streams)
+        writer = frame.writeStream.queryName(plan.query_id).outputMode(plan.output_mode).foreachBatch(write)
+        writer = writer.option("checkpointLocation", checkpoint)
+        return writer.trigger(**({"availableNow": True} if once else {"processingTime": self._trigger})).start()
 
-        def with_tables(*streams: DataFrame) -> StreamingQuery:
-            rest = list(streams)
-            return start(*(rest.pop(0) if each.read == "stream" else self._batch(each.topic) for each in plan.inputs))
+    def _with_tables(self, plan: QueryPlan, write: WriteBatch) -> WriteBatch:
+        """Write what the records of a micro-batch come to with the tables as they are then.
 
-        return with_tables
+        A frame of a Python source that is read once is the same for ever: a plain join would see its first state only.
+        """
+        tables: dict[str, LatestTable] = {}
 
-    def _result(self, plan: QueryPlan, frames: list[DataFrame]) -> DataFrame:
+        def write_joined(records: DataFrame, batch_id: int) -> None:
+            session = records.sparkSession
+            frames = []
+            for each in plan.inputs:
+                if each.read == "table" and each.view not in tables:
+                    tables[each.view] = LatestTable(session, {**self._store, "subscribe": each.topic})
+                frames.append(tables[each.view].now() if each.read == "table" else records)
+            write(self._frame(session, plan, frames), batch_id)
+
+        return write_joined
+
+    def _frame(self, session: SparkSession, plan: QueryPlan, frames: list[DataFrame]) -> DataFrame:
+        """The result, or with a sink its records."""
+        result = self._result(session, plan, frames)
+        return result if plan.sink is None else self._records(session, plan, result)
+
+    def _result(self, session: SparkSession, plan: QueryPlan, frames: list[DataFrame]) -> DataFrame:
         for each, frame in zip(plan.inputs, frames, strict=True):
             frame.createOrReplaceTempView(each.records)
-            columns = self._spark.sql(each.sql)
+            columns = session.sql(each.sql)
             if each.watermark_ms is not None:
                 columns = columns.withWatermark("__time", f"{each.watermark_ms} milliseconds")
             columns.createOrReplaceTempView(each.view)
-        return self._spark.sql(plan.sql)
+        return session.sql(plan.sql)
 
-    def _records(self, plan: QueryPlan, result: DataFrame) -> DataFrame:
+    def _records(self, session: SparkSession, plan: QueryPlan, result: DataFrame) -> DataFrame:
         assert plan.sink is not None
         result.createOrReplaceTempView(RESULT)
-        return self._spark.sql(plan.sink.sql)
+        return session.sql(plan.sink.sql)
 
     def _sources(self, plan: QueryPlan) -> list[dict[str, str]]:
         more = {"startingOffsets": plan.starting_offsets}
@@ -263,7 +286,9 @@ def _value(value: Any) -> Any:
         return {str(_value(key)): _value(each) for key, each in value.items()}
     if isinstance(value, list | tuple):
         return [_value(each) for each in value]
-    if isinstance(value, datetime | date):
+    if isinstance(value, datetime):  # Spark gives the time of this machine's zone
+        return value.astimezone(UTC).isoformat().replace("+00:00", "Z")
+    if isinstance(value, date):
         return value.isoformat()
     if isinstance(value, bytes | bytearray):
         return base64.b64encode(value).decode()

@@ -4,7 +4,8 @@ What Spark's streams cannot do is refused here with what to write instead, befor
 
     aggregate over a table         needs retractions
     table-table join               needs retractions
-    join of streams + GROUP BY     two stateful steps with updates: make the join a stream of its own
+    join + GROUP BY                two stateful steps; a table is looked up anew only in front of a plain sink:
+                                   make the join a stream of its own
     session windows                Spark gives them when they are closed (EMIT FINAL), whatever is written
 """
 
@@ -180,11 +181,17 @@ class _Planner:
         stream_joins = [
             join for join, bound in zip(query.joins, bounds[1:], strict=True) if bound.source.kind == "STREAM"
         ]
-        if self.is_stream and stream_joins and self.aggregates:
+        if self.is_stream and query.joins and self.aggregates:
             raise SqlError(
-                "a join of streams and GROUP BY in one statement: make the join a stream of its own "
+                "a join and GROUP BY in one statement: make the join a stream of its own "
                 "(CREATE STREAM ... AS SELECT ... JOIN) and aggregate that",
-                stream_joins[0].at,
+                query.joins[0].at,
+            )
+        if self.is_stream and stream_joins and len(query.joins) > len(stream_joins):
+            table_join = next(each for each in query.joins if each not in stream_joins)
+            raise SqlError(
+                "a join of streams and one with a table in one statement: make the join of streams a stream of its own",
+                table_join.at,
             )
         if self.is_stream and len(stream_joins) > 1:
             raise SqlError(
