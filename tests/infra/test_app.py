@@ -69,12 +69,12 @@ def test_stages_differ_in_names_and_a_wrong_one_lists_the_known(dev: Deployment,
 
 def test_a_stage_whose_functions_would_die_before_they_can_answer_is_refused() -> None:
     with pytest.raises(ValueError, match="must outlive"):
-        Stage("x", False, 7, 15, 2, Settings(request_timeout_ms=30_000))
+        Stage("x", False, 7, 15, 2, settings=Settings(request_timeout_ms=30_000))
 
 
 def test_a_stage_whose_coordinator_lacks_the_right_is_refused() -> None:
     with pytest.raises(ValueError, match="may not create topics"):
-        Stage("x", False, 7, 15, 2, Settings(auto_create_topics=True))
+        Stage("x", False, 7, 15, 2, settings=Settings(auto_create_topics=True))
 
 
 def test_node_comes_with_the_environment_unless_one_is_named() -> None:
