@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 _PROPERTY = "odradek.batch."
+_RETRIES = "commit.retry.num-retries"
 _ATTEMPTS = 8
 
 
@@ -94,6 +95,9 @@ class IcebergTarget:
             if _is_added(table, query_id, batch_id):
                 return
             try:
+                # In memory only. PyIceberg's own retries would put the files on top of whatever came in between, the
+                # same micro-batch by another driver too: here the property is looked at again before each attempt.
+                table.metadata.properties[_RETRIES] = "0"
                 with table.transaction() as transaction:
                     with transaction.update_schema() as update:
                         update.union_by_name(_arrow_schema(with_place(schema)))
