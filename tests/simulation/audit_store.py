@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from odradek.engine.engine import Engine
 from odradek.engine.head import PartitionHead
 from odradek.engine.log_reader import patched
+from odradek.errors import FormatError, StoreError
 from odradek.format.record_batch import decode_batches
 from odradek.model.record import Record
 from odradek.model.topic_partition import PartitionId
@@ -32,7 +33,11 @@ async def read_log(engine: Engine, partition: PartitionId, head: PartitionHead) 
     engine.reader.forget(partition)
     if head.next_offset == head.log_start_offset:
         return found, problems
-    for piece in await engine.reader.pieces(partition, head, head.log_start_offset):
+    try:
+        pieces = await engine.reader.pieces(partition, head, head.log_start_offset)
+    except (StoreError, FormatError) as error:
+        return found, [f"cannot be read: {type(error).__name__}: {error}"]
+    for piece in pieces:
         try:
             [data] = await engine.pieces.read([piece])
             batches = b"".join(bytes(part) for part in patched(piece, data, head.leader_epoch))

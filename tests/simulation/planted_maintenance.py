@@ -58,6 +58,12 @@ def _contended(scenario: Scenario) -> Scenario:
     )
 
 
+def _asleep_before_the_swap(scenario: Scenario) -> Scenario:
+    """Maintainers that sleep between their last look at the lease and the transaction that it guards."""
+    scenario = _contended(scenario)
+    return replace(scenario, fates=Fates(stall=0.5, pause_s=0.2, stalls_s=(8.0, 20.0), stalling=frozenset({"transact"})))
+
+
 def _old_at_once(scenario: Scenario) -> Scenario:
     """A topic whose records are old after half an hour."""
     return replace(scenario, topics=(TopicPlan("alpha", 1, {"retention.ms": "1800000"}),))
@@ -126,7 +132,7 @@ def rows_swapped_in_two_steps() -> Iterator[None]:
         yield
 
 
-@bug("upkeep", change=_contended, seeds=25)
+@bug("upkeep", change=_asleep_before_the_swap, seeds=25)
 def swap_without_the_lease() -> Iterator[None]:
     """A maintainer changes rows after it has lost its lease."""
 

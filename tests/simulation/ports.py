@@ -30,7 +30,11 @@ class Crash(BaseException):
 
 @dataclass(frozen=True)
 class Fates:
-    """How likely what is, per port call. `none()` for a calm end of a run."""
+    """How likely what is, per port call. `none()` for a calm end of a run.
+
+    Attributes:
+        stalling: the calls that stall, by name; empty: any.
+    """
 
     crash: float = 0.004
     unavailable: float = 0.03
@@ -41,6 +45,7 @@ class Fates:
     stall: float = 0.0015
     pause_s: float = 0.02
     stalls_s: tuple[float, ...] = (2.0, 60.0, 1.2 * HOUR_S)
+    stalling: frozenset[str] = frozenset()
 
     @classmethod
     def none(cls) -> Fates:
@@ -85,7 +90,7 @@ class SimPort:
         is_write = method_name in WRITES
         await self._pause(rng.random() * fates.pause_s)
         self._die_perhaps(fates.crash, label, "before")
-        if rng.random() < fates.stall:
+        if rng.random() < fates.stall and (not fates.stalling or method_name in fates.stalling):
             world.note(f"{label} stalls")
             await self._pause(rng.choice(fates.stalls_s))
         draw = rng.random()

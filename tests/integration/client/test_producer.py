@@ -261,12 +261,17 @@ async def test_a_full_buffer_blocks_and_then_fails() -> None:
         return await direct(function, frame, timeout_s)  # type: ignore[arg-type]
 
     transport.exchange = gated  # type: ignore[method-assign, assignment]
-    async with Producer(transport=transport, linger_ms=0, buffer_memory=4_096, max_block_ms=150) as producer:
+    options = {"transport": transport, "linger_ms": 0, "buffer_memory": 4_096}
+    async with (
+        Producer(**options, max_block_ms=150) as hasty,  # type: ignore[arg-type]
+        Producer(**options, max_block_ms=60_000) as patient,  # type: ignore[arg-type]
+    ):
         for _ in range(3):
-            await producer.send("flights", b"x" * 1_000)
+            await hasty.send("flights", b"x" * 1_000)
+            await patient.send("flights", b"x" * 1_000)
         with pytest.raises(KafkaError, match="buffer_memory"):
-            await producer.send("flights", b"x" * 1_500)
-        waiting = asyncio.create_task(producer.send("flights", b"y" * 1_500))
+            await hasty.send("flights", b"x" * 1_500)
+        waiting = asyncio.create_task(patient.send("flights", b"y" * 1_500))
         await asyncio.sleep(0.02)
         assert not waiting.done()
         gate.set()
