@@ -7,7 +7,8 @@
 
 The topic `charts` holds a chart a key: its latest value is the chart, so any consumer can keep all of them, and `ask`
 reads them without Spark. The state needs --state-store rocksdb, the default. The details are read when a query starts:
-newer ones count from the next start on (each run with --once, each wake-up from rest), and move no play that was counted.
+newer ones count from the next start on (each run with --once, each wake-up from rest), and move no play that was
+counted.
 """
 
 from __future__ import annotations

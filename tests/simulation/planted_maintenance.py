@@ -61,7 +61,9 @@ def _contended(scenario: Scenario) -> Scenario:
 def _asleep_before_the_swap(scenario: Scenario) -> Scenario:
     """Maintainers that sleep between their last look at the lease and the transaction that it guards."""
     scenario = _contended(scenario)
-    return replace(scenario, fates=Fates(stall=0.5, pause_s=0.2, stalls_s=(8.0, 20.0), stalling=frozenset({"transact"})))
+    return replace(
+        scenario, fates=Fates(stall=0.5, pause_s=0.2, stalls_s=(8.0, 20.0), stalling=frozenset({"transact"}))
+    )
 
 
 def _old_at_once(scenario: Scenario) -> Scenario:
