@@ -62,7 +62,7 @@ class Writer:
     gate: asyncio.Event
     chance: random.Random
     sent: int = 0
-    failed: int = 0
+    failures: list[str] = field(default_factory=list)
     pending: set[asyncio.Task[None]] = field(default_factory=set)
     idle: asyncio.Event = field(default_factory=asyncio.Event)
 
@@ -92,8 +92,8 @@ class Writer:
     async def _note(self, future: Any, value: bytes) -> None:
         try:
             metadata = await future
-        except KafkaError:
-            self.failed += 1
+        except KafkaError as error:
+            self.failures.append(str(error))
         else:
             self.ledger.acknowledge(metadata.partition, metadata.offset, value)
 
@@ -158,7 +158,7 @@ async def rounds(data_dir: Path, count: int, seed: int, synchronous: str, worker
             await ledger.check(consumer, whole=True)
             for writer in made:
                 if writer.name != "plain":
-                    assert (writer.failed, ledger.count_of(writer.name)) == (0, writer.sent)
+                    assert (writer.failures, ledger.count_of(writer.name)) == ([], writer.sent)
                     ledger.check_order(writer.name)
             print(f"{count} rounds: {deaths}, {len(ledger.acknowledged)} acknowledged records")
             assert min(deaths.values()) > 0, "both ways to die must be met"
