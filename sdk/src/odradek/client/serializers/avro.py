@@ -16,7 +16,7 @@ def _fastavro() -> Any:
     try:
         return import_module("fastavro")
     except ImportError as error:
-        raise KafkaError(ErrorCode.INVALID_CONFIG, "Avro needs fastavro: pip install "odradek[avro]"") from error
+        raise KafkaError(ErrorCode.INVALID_CONFIG, "Avro needs fastavro: pip install 'odradek[avro]'") from error
 
 
 class AvroSerializer:
