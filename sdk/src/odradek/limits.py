@@ -43,6 +43,8 @@ PRODUCERS_IN_HEAD_MAX = 500
 TRANSACTION_PLACES_MAX = TABLE_TRANSACTION_ITEMS_MAX - 1  # partitions and offsets of a transaction; one item is its row
 TRANSACTION_BATCHES_PER_PARTITION_MAX = 1_000
 TRANSACTION_BATCHES_MAX = 20_000
+SHARE_RECORD_LOCKS_MAX = 10_000  # records in flight of a share-partition, at most
+SHARE_HOLDERS_MAX = 100  # members that hold records of one share-partition at the same time
 NUMBERED_GROUP_PARTITIONS = 90  # of a topic: a numbered batch of more than TRANSACTION_PLACES_MAX goes group by group
 
 assert MESSAGE_BYTES_MAX > 1_048_588, "Kafka's default max.message.bytes must fit one function call"
@@ -67,5 +69,8 @@ assert TRANSACTION_BATCHES_PER_PARTITION_MAX * 64 < TABLE_ITEM_BYTES_MAX // 4, (
 )
 assert TRANSACTION_BATCHES_MAX * 64 + TRANSACTION_PLACES_MAX * 16 * 1024 < TABLE_TRANSACTION_BYTES_MAX, (
     "all heads of a transaction fit one TransactWriteItems, long tails included"
+)
+assert SHARE_RECORD_LOCKS_MAX * 24 + SHARE_HOLDERS_MAX * 1_000 < TABLE_ITEM_BYTES_MAX, (
+    "the state of a share-partition fits an item, each record in a state of its own and every holder's id at its longest"
 )
 assert NUMBERED_GROUP_PARTITIONS <= TRANSACTION_PLACES_MAX, "a group is committed in one transaction"

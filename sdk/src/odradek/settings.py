@@ -11,7 +11,13 @@ from dataclasses import dataclass, field, fields
 from typing import Any
 
 from odradek.errors import ErrorCode, KafkaError
-from odradek.limits import MESSAGE_BYTES_MAX, PRODUCERS_IN_HEAD_MAX, SPILL_ENTRIES_MAX, TABLE_WRITE_UNIT_BYTES
+from odradek.limits import (
+    MESSAGE_BYTES_MAX,
+    PRODUCERS_IN_HEAD_MAX,
+    SHARE_RECORD_LOCKS_MAX,
+    SPILL_ENTRIES_MAX,
+    TABLE_WRITE_UNIT_BYTES,
+)
 
 ENV_PREFIX = "ODRADEK_"
 
@@ -56,6 +62,9 @@ class Settings:
     group_session_timeout_ms: int = _knob(45_000, hostile=30)
     group_members_max: int = _knob(250, hostile=3)  # a heartbeat reads all members of its group
     group_attempts_max: int = _knob(30, hostile=4)  # conditional writes of a heartbeat before COORDINATOR_NOT_AVAILABLE
+    share_record_lock_duration_ms: int = _knob(30_000, hostile=40)  # of share groups (engine/share_configs.py)
+    share_delivery_count_limit: int = _knob(5, hostile=2)
+    share_partition_max_record_locks: int = _knob(2_000, hostile=7)  # window of records in flight
     group_session_timeout_ms_min: int = _knob(6_000, hostile=10)  # what a member of a classic group may ask for
     group_session_timeout_ms_max: int = _knob(1_800_000)
     group_initial_rebalance_delay_ms: int = _knob(500, hostile=0)  # a classic group's first round waits for more
@@ -96,6 +105,11 @@ class Settings:
         for name, limit in (("spill_entries", SPILL_ENTRIES_MAX), ("producers_in_head_max", PRODUCERS_IN_HEAD_MAX)):
             if not 1 <= getattr(self, name) <= limit:
                 raise KafkaError(ErrorCode.INVALID_CONFIG, f"{name} must be between 1 and {limit}")
+        if not 1 <= self.share_partition_max_record_locks <= SHARE_RECORD_LOCKS_MAX:
+            raise KafkaError(
+                ErrorCode.INVALID_CONFIG,
+                f"share_partition_max_record_locks must be between 1 and {SHARE_RECORD_LOCKS_MAX}",
+            )
         if self.sweep_horizon_ms <= self.transaction_timeout_ms_max + self.request_timeout_ms:
             raise KafkaError(
                 ErrorCode.INVALID_CONFIG,

@@ -275,6 +275,11 @@ class ClassicGroups:
         Raises KafkaError(INCONSISTENT_GROUP_PROTOCOL) where members of the new protocol live in it.
         """
         view = await self._store.read(group_id)
+        if view.group is not None and view.group.is_share:
+            raise KafkaError(
+                ErrorCode.INCONSISTENT_GROUP_PROTOCOL,
+                f"group {group_id} is a share group: read it with a share consumer",
+            )
         if view.group is None or view.group.classic is not None:
             return view, (view.group.classic if view.group is not None else None) or ClassicGroup()
         if alive(view.members.values(), self._clock.now_ms()):

@@ -13,6 +13,7 @@ so one Query reads a group with its members and no lease.
 
     group     v: format version 1   n: version        e: epoch         a: assignor
               t: target (group_partitions.py)         d: digest of the topics behind the target    c: members
+              k: "share" for a share group (share_rows.py has its other items), else absent
 
     member    v: format version 1   n: version        e: epoch         pe: previous epoch    w: nonce of the writer
               i: instance id        r: rack           ci, ch: client id, host
@@ -43,6 +44,7 @@ from odradek.ports.table import Item, Key, Value
 
 VERSION = 1
 LISTING_PK = "groups"
+SHARE_KIND = "share"  # a share group's `k`; a consumer group has none
 GROUP_SK = "group"
 MEMBER_PREFIX = "m#"
 MEMBERS_END = "m$"  # the first key after every member
@@ -87,7 +89,9 @@ def lease_partition(sk: str) -> PartitionId:
 
 def encode_group(group: GroupState) -> Item:
     """The group's item, without its key."""
+    kind: Item = {"k": SHARE_KIND} if group.is_share else {}
     return {
+        **kind,
         "v": VERSION,
         "n": group.version,
         "e": group.epoch,
@@ -119,6 +123,7 @@ def decode_group(group_id: str, item: Item) -> GroupState:
         target=decode_target(attribute(item, "t", bytes)),
         topics_digest=attribute(item, "d", bytes),
         member_count=attribute(item, "c", int),
+        is_share=item.get("k") == SHARE_KIND,
     )
 
 

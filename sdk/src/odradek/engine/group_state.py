@@ -79,6 +79,7 @@ class GroupState:
     topics_digest: bytes = b""  # of the subscribed topics that the target was computed from
     member_count: int = 0
     classic: ClassicGroup | None = None  # a group of the classic protocol; then the epoch is its generation
+    is_share: bool = False  # a share group: everybody may read everything, so it has no target
 
 
 @dataclass(frozen=True, slots=True)

@@ -215,6 +215,10 @@ class GroupOffsets:
                 if group is None:
                     await self._store.table.transact(create_group_operations(GroupState(group_id)))
                     return
+                if group.is_share:
+                    raise KafkaError(
+                        ErrorCode.GROUP_ID_NOT_FOUND, f"group {group_id} is a share group: it commits no offsets"
+                    )
                 if group.member_count == 0:
                     return
                 view = await self._store.read(group_id)

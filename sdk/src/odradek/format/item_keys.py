@@ -27,6 +27,7 @@ Catalog table:
     brokers         <broker id>     a gateway's registration  (engine/brokers.py)
     users           <name>          a user's salted keys    (engine/users.py)
     acls            <digest, hex>   an access rule          (engine/acls.py)
+    group-configs   <group id>      a group's configuration   (engine/share_configs.py)
     sweep           floor           the sweep's floor and progress   (engine/sweep_floor.py)
 """
 
@@ -60,6 +61,7 @@ TRANSACTION_PREFIX = "txn#"
 BROKERS_PK = "brokers"
 USERS_PK = "users"
 ACLS_PK = "acls"
+GROUP_CONFIGS_PK = "group-configs"
 SWEEP_PK = "sweep"
 SWEEP_FLOOR_SK = "floor"
 
