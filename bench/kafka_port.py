@@ -1,8 +1,9 @@
 """How fast are Kafka's own clients through the Kafka port, and what do they cost in CPU? All in one run, side by side.
 
 The service runs in a process of its own (SQLite and files with fsync); each client in another, so that its CPU seconds
-are its own. The SDK speaks HTTP to the functions of the same service. `--servers host:port` adds the same clients
-against any other Kafka (Apache Kafka beside it, say); the SDK has no part in that.
+are its own. The SDK speaks HTTP to the functions of the same service, with records and with Arrow tables. The same
+clients then meet a real Apache Kafka broker (kafka_broker.py), where one can be had; `--servers host:port` adds any
+other Kafka. The SDK has no part in those.
 
     python -m bench.kafka_port [--quick] [--servers HOST:PORT]
 """
@@ -25,11 +26,21 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
+from bench.kafka_broker import NoBroker, kafka_broker
+
 RESULTS = Path(__file__).parent / "results" / "kafka_port.json"
-CLIENTS = ("confluent-kafka", "kafka-python", "aiokafka", "sdk records")
+CLIENTS = ("confluent-kafka", "kafka-python", "aiokafka", "sdk records", "sdk tables")
+OURS = frozenset({"sdk records", "sdk tables"})
+TABLE_ROWS = 500_000
 SIZES = (100, 1024)
 SECONDS = 6.0  # about what each measurement may take
-RATES = {"confluent-kafka": 150_000, "kafka-python": 20_000, "aiokafka": 25_000, "sdk records": 25_000}  # first guesses
+RATES = {
+    "confluent-kafka": 150_000,
+    "kafka-python": 20_000,
+    "aiokafka": 25_000,
+    "sdk records": 25_000,
+    "sdk tables": 400_000,
+}  # first guesses
 
 
 # --- one side of one measurement, in a process of its own -------------------------------------------------------------
@@ -155,6 +166,29 @@ def sdk_consume(config: dict[str, Any], topic: str, count: int) -> None:
             seen += sum(map(len, consumer.poll(timeout_ms=1_000).values()))
 
 
+def sdk_send_table(config: dict[str, Any], topic: str, count: int, value: bytes) -> None:
+    import odradek
+    import pyarrow as pa
+
+    table = pa.table({"value": pa.repeat(pa.scalar(value, pa.binary()), min(count, TABLE_ROWS))})
+    with odradek.Producer(**config, linger_ms=20) as producer:
+        sent = [
+            producer.send_table(topic, table.slice(0, min(TABLE_ROWS, count - start)))
+            for start in range(0, count, TABLE_ROWS)
+        ]
+        assert sum(each.result(120).row_count for each in sent) == count
+
+
+def sdk_poll_table(config: dict[str, Any], topic: str, count: int) -> None:
+    import odradek
+
+    with odradek.Consumer(**config, auto_offset_reset="earliest", max_partition_fetch_bytes=4_000_000) as consumer:
+        consumer.assign([odradek.TopicPartition(topic, 0)])
+        seen = 0
+        while seen < count:
+            seen += consumer.poll_table(1_000).num_rows
+
+
 SIDES: dict[tuple[str, str], Callable[..., None]] = {
     ("confluent-kafka", "produce"): confluent_produce,
     ("confluent-kafka", "consume"): confluent_consume,
@@ -164,6 +198,8 @@ SIDES: dict[tuple[str, str], Callable[..., None]] = {
     ("aiokafka", "consume"): aio_consume,
     ("sdk records", "produce"): sdk_produce,
     ("sdk records", "consume"): sdk_consume,
+    ("sdk tables", "produce"): sdk_send_table,
+    ("sdk tables", "consume"): sdk_poll_table,
 }
 
 
@@ -189,7 +225,7 @@ def service() -> Iterator[tuple[int, str, dict[str, Any]]]:
 
     with tempfile.TemporaryDirectory() as folder:
         command = [sys.executable, "-m", "odradek.local", "--data-dir", folder, "--kafka-port", "0"]
-        process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+        process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
         assert process.stdout is not None
         try:
             ready = json.loads(process.stdout.readline())
@@ -251,12 +287,12 @@ def measure(
     rows = []
     for size in SIZES:
         for client in CLIENTS:
-            if client == "sdk records" and config is None:
+            if client in OURS and config is None:
                 continue
             count = int(RATES[client] * SECONDS / (4 if size > 100 else 1) / (10 if quick else 1))
             topic = f"bench-{client.replace(' ', '-')}-{size}-{time.time_ns()}"
             create_topic(servers, topic)
-            target = config if client == "sdk records" else servers
+            target = config if client in OURS else servers
             for what in ("produce", "consume"):
                 task = {"client": client, "what": what, "target": target, "topic": topic, "count": count, "size": size}
                 figures = run_side(task, pid)
@@ -292,6 +328,11 @@ def main(argv: list[str] | None = None) -> int:
         return 0
     with service() as (pid, servers, config):
         rows = measure("odradek", servers, config, pid, arguments.quick)
+    try:
+        with kafka_broker() as broker:
+            rows += measure("Apache Kafka", broker.servers, None, broker.pid, arguments.quick)
+    except NoBroker as reason:
+        print(reason)
     if arguments.servers:
         rows += measure(arguments.servers, arguments.servers, None, None, arguments.quick)
     show(rows)

@@ -1,0 +1,127 @@
+"""A real Apache Kafka beside us: one node in KRaft mode on loopback, from Maven Central's jars.
+
+It needs `mvn` and Java 17; where one of them or the repository is missing, `kafka_broker` says so and the benches go on
+without the peer. The jars are kept in build/apache-kafka. The broker has its defaults but for what a single node needs
+(replication 1): it acknowledges from the page cache, as Apache Kafka does; ours acknowledges after fsync.
+"""
+
+from __future__ import annotations
+
+import shutil
+import socket
+import subprocess
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+_POM = Path(__file__).parent / "apache_kafka" / "pom.xml"
+_JARS = Path(__file__).parent.parent / "build" / "apache-kafka"
+_CLUSTER_ID = "4L6g3nShT-eMCtK--X86sw"
+_HEAP = "-Xmx1g"
+_DOWNLOAD_S = 600
+_START_S = 180
+
+
+class NoBroker(Exception):
+    """There is no Apache Kafka here; says why."""
+
+
+@dataclass(frozen=True)
+class Broker:
+    """A running one: its address and its process id."""
+
+    servers: str
+    pid: int
+
+
+@contextmanager
+def kafka_broker() -> Iterator[Broker]:
+    """A broker with an empty log; it and its log are gone in the end. Raises NoBroker."""
+    classpath = f"{_jars()}/*"
+    with tempfile.TemporaryDirectory() as folder:
+        port, controller_port = _free_ports(2)
+        properties = Path(folder) / "server.properties"
+        properties.write_text(_properties(port, controller_port, Path(folder) / "log"))
+        _format(classpath, properties)
+        with (Path(folder) / "broker.log").open("w+") as log:
+            command = ["java", _HEAP, "-cp", classpath, "kafka.Kafka", str(properties)]
+            process = subprocess.Popen(command, stdout=log, stderr=subprocess.STDOUT)
+            try:
+                _wait_until_ready(process, f"127.0.0.1:{port}", log.name)
+                yield Broker(f"127.0.0.1:{port}", process.pid)
+            finally:
+                process.kill()  # its log goes with it: there is nothing to flush
+                process.wait()
+
+
+def _jars() -> Path:
+    if any(_JARS.glob("kafka_2.13-*.jar")):
+        return _JARS
+    for program in ("mvn", "java"):
+        if shutil.which(program) is None:
+            raise NoBroker(f"no Apache Kafka to compare with: {program} is not on the PATH")
+    command = ["mvn", "-q", "-B", "-f", str(_POM), "dependency:copy-dependencies", f"-DoutputDirectory={_JARS}"]
+    try:
+        run = subprocess.run(
+            [*command, "-DincludeScope=runtime"], capture_output=True, text=True, timeout=_DOWNLOAD_S, check=False
+        )
+    except subprocess.TimeoutExpired:
+        raise NoBroker(f"no Apache Kafka to compare with: no jars from Maven Central in {_DOWNLOAD_S} s") from None
+    if run.returncode:
+        reason = next((line for line in run.stdout.splitlines() if "ERROR" in line), "mvn failed")
+        raise NoBroker(f"no Apache Kafka to compare with: {reason[:200]}")
+    return _JARS
+
+
+def _properties(port: int, controller_port: int, log_dir: Path) -> str:
+    return "\n".join(
+        (
+            "process.roles=broker,controller",
+            "node.id=1",
+            f"controller.quorum.bootstrap.servers=127.0.0.1:{controller_port}",
+            f"listeners=PLAINTEXT://127.0.0.1:{port},CONTROLLER://127.0.0.1:{controller_port}",
+            f"advertised.listeners=PLAINTEXT://127.0.0.1:{port}",
+            "controller.listener.names=CONTROLLER",
+            f"log.dirs={log_dir}",
+            "offsets.topic.replication.factor=1",
+            "transaction.state.log.replication.factor=1",
+            "transaction.state.log.min.isr=1",
+            "share.coordinator.state.topic.replication.factor=1",
+            "share.coordinator.state.topic.min.isr=1",
+            "group.initial.rebalance.delay.ms=0",
+        )
+    )
+
+
+def _format(classpath: str, properties: Path) -> None:
+    command = ["java", "-cp", classpath, "kafka.tools.StorageTool", "format", "-t", _CLUSTER_ID, "--standalone"]
+    run = subprocess.run([*command, "-c", str(properties)], capture_output=True, text=True, timeout=300, check=False)
+    if run.returncode:
+        raise NoBroker(f"Apache Kafka did not format its log: {run.stderr[-300:]}")
+
+
+def _wait_until_ready(process: subprocess.Popen[bytes], servers: str, log: str) -> None:
+    from confluent_kafka import KafkaException
+    from confluent_kafka.admin import AdminClient
+
+    give_up = time.monotonic() + _START_S
+    admin = AdminClient({"bootstrap.servers": servers, "log_level": 0})
+    while time.monotonic() < give_up and process.poll() is None:
+        try:
+            if admin.list_topics(timeout=2).brokers:
+                return
+        except KafkaException:
+            time.sleep(0.2)
+    raise NoBroker(f"Apache Kafka did not start: {Path(log).read_text()[-300:]}")
+
+
+def _free_ports(count: int) -> list[int]:
+    sockets = [socket.create_server(("127.0.0.1", 0)) for _ in range(count)]
+    try:
+        return [each.getsockname()[1] for each in sockets]
+    finally:
+        for each in sockets:
+            each.close()
