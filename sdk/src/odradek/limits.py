@@ -71,6 +71,6 @@ assert TRANSACTION_BATCHES_MAX * 64 + TRANSACTION_PLACES_MAX * 16 * 1024 < TABLE
     "all heads of a transaction fit one TransactWriteItems, long tails included"
 )
 assert SHARE_RECORD_LOCKS_MAX * 24 + SHARE_HOLDERS_MAX * 1_000 < TABLE_ITEM_BYTES_MAX, (
-    "the state of a share-partition fits an item, each record in a state of its own and every holder's id at its longest"
+    "the state of a share-partition fits an item, each record in a state of its own, holders' ids at their longest"
 )
 assert NUMBERED_GROUP_PARTITIONS <= TRANSACTION_PLACES_MAX, "a group is committed in one transaction"

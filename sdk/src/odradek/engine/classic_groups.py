@@ -30,6 +30,7 @@ from odradek.engine.classic_decisions import (
 )
 from odradek.engine.classic_rows import VERSION, encode_classic, session_key
 from odradek.engine.classic_sessions import SessionWatch
+from odradek.engine.fields import is_version_or_absent
 from odradek.engine.group_requests import check_group_id
 from odradek.engine.group_rows import ID_BYTES_MAX, group_key, listing_key
 from odradek.engine.group_sessions import alive
@@ -278,7 +279,7 @@ class ClassicGroups:
         if view.group is not None and view.group.is_share:
             raise KafkaError(
                 ErrorCode.INCONSISTENT_GROUP_PROTOCOL,
-                f"group {group_id} is a share group: read it with a share consumer",
+                f"group {group_id} is a share group: use a share consumer",
             )
         if view.group is None or view.group.classic is not None:
             return view, (view.group.classic if view.group is not None else None) or ClassicGroup()
@@ -328,7 +329,8 @@ class ClassicGroups:
         """Raise the session's counter. A failure is nothing: the next heartbeat comes soon."""
         actions = (Set(("v",), VERSION), Add(("n",), 1), Set(("rn",), self._clock.now_ms()))
         try:
-            await self._table.update(Update(session_key(group_id, member_id), actions))
+            key = session_key(group_id, member_id)
+            await self._table.update(Update(key, actions, is_version_or_absent(VERSION)))
         except StoreError:
             return
 

@@ -27,6 +27,8 @@ from odradek.engine.group_rows import (
 from odradek.engine.group_sessions import alive
 from odradek.engine.group_state import NO_PARTITIONS, GroupState, GroupView, MemberState
 from odradek.engine.group_store import GroupStore
+from odradek.engine.share_group_decisions import decide_share_expiry
+from odradek.engine.share_rows import SESSION_END, SHARE_PREFIX
 from odradek.errors import (
     ConditionFailed,
     ErrorCode,
@@ -69,6 +71,8 @@ def _listing(view: GroupView, group: GroupState, now_ms: int) -> GroupListing:
         state = group.classic.state if alive_classic(group.classic, view.sessions, now_ms) else ClassicState.EMPTY
         return GroupListing(view.group_id, state.value, "classic", group.classic.protocol_type)
     state_name = state_of(group, alive(view.members.values(), now_ms))
+    if group.is_share:
+        return GroupListing(view.group_id, state_name, "share", "share")
     if group.epoch == 0:  # it has only ever had offsets
         return GroupListing(view.group_id, state_name, "classic", "")
     return GroupListing(view.group_id, state_name)
@@ -100,6 +104,8 @@ async def delete_group(store: GroupStore, clock: Clock, settings: Settings, grou
                 await evict(store, clock, settings, view)
                 continue
             leases = await store.table.query(group_pk(group_id), sk_from=LEASE_PREFIX, sk_to=LEASES_END)
+            if view.group.is_share:
+                await _delete_share_items(store, group_id)
             for member_id in sorted(view.sessions):
                 await store.table.delete(Delete(session_key(group_id, member_id)))
             while len(leases) > LEASES_PER_STEP:
@@ -120,6 +126,13 @@ async def delete_group(store: GroupStore, clock: Clock, settings: Settings, grou
     return ErrorCode.COORDINATOR_NOT_AVAILABLE
 
 
+async def _delete_share_items(store: GroupStore, group_id: str) -> None:
+    """Delete the windows of a share group without members: only a member's session lets one be made."""
+    rows = await store.table.query(group_pk(group_id), sk_from=SHARE_PREFIX, sk_to=SESSION_END)
+    for start in range(0, len(rows), LEASES_PER_STEP):
+        await store.table.transact([Delete(row.key) for row in rows[start : start + LEASES_PER_STEP]])
+
+
 def has_living_members(view: GroupView, now_ms: int) -> bool:
     """Whether a member of either protocol does not seem dead by the clock."""
     classic = view.group.classic if view.group is not None else None
@@ -132,13 +145,19 @@ async def evict(store: GroupStore, clock: Clock, settings: Settings, view: Group
     """One step of removing all members, who seem dead; the caller reads again. Raises as `GroupStore.write`."""
     # Nobody stays, so the target is empty and no topic matters.
     around = Circumstances({}, clock.now_ms(), b"", settings)
-    await store.write(view, decide_expiry(view, list(view.members.values()), around))
+    gone = list(view.members.values())
+    if view.group is not None and view.group.is_share:
+        await store.write(view, decide_share_expiry(view.group, gone))
+    else:
+        await store.write(view, decide_expiry(view, gone, around))
 
 
 def state_of(group: GroupState, members: Sequence[MemberState]) -> str:
     """The group's state as Kafka names it."""
     if not members:
         return "Empty"
+    if group.is_share:
+        return "Stable"
     is_settled = all(
         member.is_away
         or (
@@ -175,6 +194,7 @@ def _described(view: GroupView, now_ms: int) -> GroupDescription:
         group_epoch=view.group.epoch,
         assignment_epoch=view.group.epoch,
         assignor=view.group.assignor,
+        is_share=view.group.is_share,
         members=tuple(
             MemberDescription(
                 member_id=member.member_id,

@@ -8,6 +8,7 @@ whole to the state it was decided on, or not at all.
 from __future__ import annotations
 
 from odradek.engine.classic_rows import SESSION_PREFIX, Session, decode_session
+from odradek.engine.fields import is_version, is_version_or_absent
 from odradek.engine.group_decisions import LEASES_PER_STEP, Grant, Release, Transition
 from odradek.engine.group_partitions import TARGET_BYTES_MAX
 from odradek.engine.group_rows import (
@@ -26,6 +27,7 @@ from odradek.engine.group_rows import (
     member_key,
 )
 from odradek.engine.group_state import GroupState, GroupView, MemberState
+from odradek.engine.share_rows import share_session_key
 from odradek.errors import ErrorCode, KafkaError
 from odradek.limits import TABLE_TRANSACTION_ITEMS_MAX
 from odradek.ports.table import (
@@ -41,6 +43,7 @@ from odradek.ports.table import (
     Set,
     Table,
     Update,
+    all_of,
 )
 
 assert LEASES_PER_STEP + 4 <= TABLE_TRANSACTION_ITEMS_MAX, (
@@ -128,6 +131,8 @@ def _operations(view: GroupView, transition: Transition) -> list[Operation]:
     operations += [
         Delete(member_key(group_id, member.member_id), _is_version(member.version)) for member in transition.removed
     ]
+    if view.group is not None and view.group.is_share:
+        operations += [Delete(share_session_key(group_id, member.member_id)) for member in transition.removed]
     operations += [grant_operation(lease_key(group_id, grant.partition), grant) for grant in transition.granted]
     operations += [
         release_operation(lease_key(group_id, release.partition), release) for release in transition.released
@@ -145,13 +150,14 @@ def grant_operation(key: Key, grant: Grant) -> Update:
             Set(("o",), grant.member_id),
             Set(("e",), grant.epoch),
         ),
-        AnyOf((Absent(("o",)), Compare(("o",), "=", grant.member_id))),
+        all_of(is_version_or_absent(VERSION), AnyOf((Absent(("o",)), Compare(("o",), "=", grant.member_id)))),
     )
 
 
 def release_operation(key: Key, release: Release) -> Update:
     """Leave the partition, with its committed offset, to nobody."""
-    return Update(key, (Remove(("o",)), Remove(("e",))), Compare(("o",), "=", release.member_id))
+    condition = all_of(is_version(VERSION), Compare(("o",), "=", release.member_id))
+    return Update(key, (Remove(("o",)), Remove(("e",))), condition)
 
 
 def _is_version(version: int) -> Condition:

@@ -72,7 +72,7 @@ class Groups:
         the whole heartbeat again).
         """
         try:
-            check_heartbeat(request)
+            self._check(request)
             if not request.member_id:
                 made = base64.urlsafe_b64encode(self._rng.random_bytes(_MEMBER_ID_BYTES)).decode().rstrip("=")
                 request = replace(request, member_id=made)
@@ -134,6 +134,9 @@ class Groups:
             ErrorCode.COORDINATOR_NOT_AVAILABLE,
             f"group {request.group_id} is changing too fast or its table does not answer: send the heartbeat again",
         )
+
+    def _check(self, request: GroupHeartbeat) -> None:
+        check_heartbeat(request)
 
     def _of_this_protocol(self, view: GroupView) -> GroupView:
         """The view, in which a classic group without members is an empty group of this protocol.

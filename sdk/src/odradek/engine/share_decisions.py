@@ -218,8 +218,8 @@ def acknowledge(
 ) -> SharePartition | Refusal:
     """Take all acknowledgements of a member, or none.
 
-    The state has been settled, so a lock that is over holds nothing: that acknowledgement comes too late, and is refused
-    with INVALID_RECORD_STATE like one of a record that another member has, or that is done.
+    The state has been settled, so a lock that is over holds nothing: that acknowledgement comes too late, and is
+    refused with INVALID_RECORD_STATE like one of a record that another member has, or that is done.
     """
     runs = list(state.runs)
 

@@ -11,8 +11,9 @@
     session           v: format version 1    n: the epoch that the next request must have
                       w: nonce of the writer p: partitions (group_partitions.py)
 
-    runs    base time ms (varlong), then for each run: length (varint), state (a byte: bits 0-2 the state, bit 3 rejected),
-            delivery count (varint); where it is ACQUIRED holder's place (varint), lock end less the base time (varlong)
+    runs    base time ms (varlong), then for each run: length (varint), state (a byte: bits 0-2 the state, bit 3
+            rejected), delivery count (varint); where it is ACQUIRED holder's place (varint), lock end less the base
+            time (varlong)
 
 Runs have no offsets: the first begins at the start offset, each other where the one before ends.
 """

@@ -101,3 +101,4 @@ class GroupDescription:
     assignor: str = "uniform"
     members: tuple[MemberDescription, ...] = ()
     classic: ClassicGroup | None = None  # a group of the classic protocol: its members are in here
+    is_share: bool = False

@@ -27,19 +27,6 @@ class AcknowledgeType(IntEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class ShareHeartbeat:
-    """A ShareGroupHeartbeat request; None means "unchanged since the last heartbeat"."""
-
-    group_id: str
-    member_id: str
-    member_epoch: int  # 0 joins, -1 leaves
-    rack_id: str | None = None
-    subscribed_topic_names: Sequence[str] | None = None
-    client_id: str = ""
-    client_host: str = ""
-
-
-@dataclass(frozen=True, slots=True)
 class AcknowledgementBatch:
     """Acknowledgements of neighbouring offsets, both ends included: one type for all, or one each."""
 
