@@ -16,8 +16,8 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from odradek.client.partitioner import murmur2
 from odradek.errors import ErrorCode, KafkaError
+from odradek.format.key_hash import murmur2
 
 _SEED = 0x9747B28C
 _M = np.uint32(0x5BD1E995)
@@ -27,7 +27,7 @@ Places = npt.NDArray[np.int64]
 
 
 def murmur2_column(keys: pa.Array) -> npt.NDArray[np.uint32]:
-    """The hash of each key, as client.partitioner.murmur2; meaningless where the key is null."""
+    """The hash of each key, as format.key_hash.murmur2; meaningless where the key is null."""
     keys = keys.cast(pa.large_binary())
     hashes = np.zeros(len(keys), np.uint32)
     _, offsets_buffer, data_buffer = keys.buffers()
