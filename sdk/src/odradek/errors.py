@@ -244,6 +244,16 @@ class FormatError(OdradekError):
         self.code = code
 
 
+class UnknownVersion(FormatError):
+    """What is stored was written by a release that this one does not know. Nothing is changed; newer code can read it.
+
+    Clients may try again: while functions are replaced, another one may answer.
+    """
+
+    def __init__(self, message: str) -> None:
+        super().__init__(message, ErrorCode.KAFKA_STORAGE_ERROR)
+
+
 class StoreError(OdradekError):
     """Base of what adapters raise at the ports."""
 

@@ -23,7 +23,7 @@ from odradek.dispatcher.authorization import FREE, require
 from odradek.dispatcher.context import Answer, BadFrame, Call, RequestContext
 from odradek.dispatcher.registry import HANDLERS
 from odradek.engine.acl_decisions import AclSet
-from odradek.errors import ErrorCode, FormatError, KafkaError
+from odradek.errors import ErrorCode, FormatError, KafkaError, UnknownVersion
 from odradek.model.cluster import Cluster
 from odradek.model.log import Buffer
 from odradek.protocol.api import TCP_ONLY, ApiKey, owner_of
@@ -131,6 +131,8 @@ async def _answer(call: Call) -> list[Buffer] | None:
         return _encode(call, answer)
     except KafkaError as error:
         code, message = error.code, error.message
+    except UnknownVersion as newer:
+        code, message = newer.code, str(newer)
     except Exception:
         logger.exception("%s version %d failed", call.request.api_key.name, call.api_version)
         code, message = ErrorCode.UNKNOWN_SERVER_ERROR, _UNEXPECTED

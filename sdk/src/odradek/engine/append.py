@@ -18,7 +18,7 @@ from odradek.engine.topic_configs import TopicConfig
 from odradek.engine.topics import Topics
 from odradek.engine.upload import Upload, Uploads
 from odradek.engine.wal import Wal
-from odradek.errors import ErrorCode, StoreError
+from odradek.errors import ErrorCode, FormatError, StoreError
 from odradek.model.log import ProducePartition, ProduceResult
 from odradek.ports.clock import Clock
 from odradek.ports.rng import Rng
@@ -72,7 +72,10 @@ class Appender:
             start = group[0].position - placed[0].position
             data = upload.bytes_[start : start + sum(entry.length for entry in group)]
             update = ConditionalAppend(self._tools, upload.partition, data, group, expected_offset)
-            outcome = await update.run()
+            try:
+                outcome = await update.run()
+            except FormatError as damaged:
+                outcome = update.stopped_by(damaged)
             if isinstance(outcome, Reject):
                 if update.partition_is_gone:
                     self._topics.forget(upload.topic)

@@ -38,6 +38,7 @@ from odradek.engine.wal import Wal
 from odradek.errors import (
     ConditionFailed,
     ErrorCode,
+    FormatError,
     ItemTooLarge,
     KafkaError,
     OutcomeUnknown,
@@ -233,6 +234,12 @@ class ConditionalAppend:
         if self._maybe_applied and self._tools.leaders.claim(self._partition) is FLEET_CLAIM:
             return MAYBE_APPENDED
         return not_leader(self.head)
+
+    def stopped_by(self, damaged: FormatError) -> Reject:
+        """The answer where the head or a row cannot be read: damaged, or written by a newer release."""
+        if self._maybe_applied:
+            return MAYBE_APPENDED
+        return Reject(ErrorCode.KAFKA_STORAGE_ERROR, f"the partition cannot be appended to: {damaged}")
 
     def _gave_up(self, verdict: Verdict) -> Appended | Reject:
         """The answer when time or attempts are over: what the last refusal showed, or what is not known."""

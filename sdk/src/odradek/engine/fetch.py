@@ -22,7 +22,7 @@ from odradek.engine.leader_epochs import EpochHistory, LeaderEpochs
 from odradek.engine.log_reader import LogReader, Piece, PieceReader, patched
 from odradek.engine.partition_index import PartitionIndex
 from odradek.engine.topics import Topics
-from odradek.errors import ErrorCode, FormatError, KafkaError, ObjectMissing, StoreUnavailable
+from odradek.errors import ErrorCode, FormatError, KafkaError, ObjectMissing, StoreUnavailable, UnknownVersion
 from odradek.format.segment import select_batches
 from odradek.model.log import Buffer, FetchPartition, FetchResult
 from odradek.model.topic import Topic
@@ -249,6 +249,8 @@ def _is_gap(plan: _Planned, data: Sequence[memoryview]) -> bool:
 
 
 def _as_kafka(error: StoreUnavailable | FormatError) -> KafkaError:
+    if isinstance(error, UnknownVersion):
+        return KafkaError(error.code, str(error))
     return KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, _DAMAGED) if isinstance(error, FormatError) else _STORE_BUSY
 
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TypeVar
 
-from odradek.errors import FormatError
+from odradek.errors import FormatError, UnknownVersion
+from odradek.ports.table import Absent, AnyOf, Compare, Condition
 
 T = TypeVar("T", int, str, bytes, list, dict)  # type: ignore[type-arg]
 
@@ -19,6 +20,16 @@ def attribute(item: Mapping[str, object], name: str, kind: type[T]) -> T:
 
 
 def check_version(item: Mapping[str, object], known: int, what: str) -> None:
-    """Raises FormatError where the item's format version `v` is not the one known."""
+    """Raises UnknownVersion where the item's format version `v` is not the one known."""
     if item.get("v") != known:
-        raise FormatError(f"{what} has format version {item.get('v')}; this release knows {known}: upgrade it")
+        raise UnknownVersion(f"{what} has format version {item.get('v')}; this release knows {known}: upgrade it")
+
+
+def is_version(known: int) -> Condition:
+    """The clause of an update that reads nothing before it: a newer release's item stays as it is."""
+    return Compare(("v",), "=", known)
+
+
+def is_version_or_absent(known: int) -> Condition:
+    """The same where the update may make the item."""
+    return AnyOf((Absent(("v",)), is_version(known)))

@@ -25,7 +25,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from odradek.engine.head import PartitionHead
+from odradek.engine.fields import is_version
+from odradek.engine.head import VERSION, PartitionHead
 from odradek.errors import ErrorCode, KafkaError
 from odradek.model.cluster import FLEET_BROKER_ID
 from odradek.ports.table import Action, Compare, Condition, Copy, Set, all_of
@@ -103,7 +104,7 @@ def decide_leadership(
 
 def handover(leader_id: int, leader_epoch: int, to_broker_id: int) -> tuple[Condition, tuple[Action, ...]]:
     """The head's update that ends an epoch and begins the next; its start is the next offset of that very moment."""
-    condition = all_of(Compare(("li",), "=", leader_id), Compare(("le",), "=", leader_epoch))
+    condition = all_of(is_version(VERSION), Compare(("li",), "=", leader_id), Compare(("le",), "=", leader_epoch))
     actions: tuple[Action, ...] = (
         Set(("li",), to_broker_id),
         Set(("le",), leader_epoch + 1),

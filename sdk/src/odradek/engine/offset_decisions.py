@@ -24,6 +24,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from odradek.engine.fields import is_version_or_absent
 from odradek.engine.group_rows import VERSION, decode_lease
 from odradek.engine.group_state import MemberState
 from odradek.errors import ErrorCode
@@ -66,7 +67,7 @@ def commit_operation(key: Key, topic: str, offset: OffsetAndMetadata, committer:
         Set(("m",), offset.metadata),
         Set(("c",), stamp_ms),
     )
-    return Update(key, actions, all_of(*_may_commit(committer), _is_newer(stamp_ms)))
+    return Update(key, actions, all_of(is_version_or_absent(VERSION), *_may_commit(committer), _is_newer(stamp_ms)))
 
 
 def decide_refusal(current: Item | None, committer: Committer) -> ErrorCode | int:

@@ -10,6 +10,7 @@ import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from odradek.engine.fields import check_version, is_version
 from odradek.engine.head import (
     NO_FLOOR,
     VERSION,
@@ -104,12 +105,14 @@ class PartitionIndex:
     async def raise_sweep_floor(self, partition: PartitionId, floor: bytes) -> None:
         """From now on the head refuses object ids below the floor; one that is as high, or gone, stays.
 
-        Raises StoreUnavailable, OutcomeUnknown (say it again: it only rises).
+        Raises StoreUnavailable, OutcomeUnknown (say it again: it only rises); UnknownVersion: it could not be raised.
         """
+        condition = all_of(is_version(VERSION), Compare(("wf",), "<", floor))
         try:
-            await self._log.update(Update(head_key(partition), (Set(("wf",), floor),), Compare(("wf",), "<", floor)))
-        except ConditionFailed:
-            return
+            await self._log.update(Update(head_key(partition), (Set(("wf",), floor),), condition))
+        except ConditionFailed as refused:
+            if refused.current is not None:
+                check_version(refused.current, VERSION, "a partition head")
 
     async def delete_head(self, partition: PartitionId) -> None:
         """Remove the head: every later append to the partition is refused."""
@@ -155,6 +158,7 @@ class PartitionIndex:
         """The update that appends entries of one commit time; a transaction may hold it as it is."""
         packed = tuple(encode_tail_entry(entry) for entry in entries)
         conditions: list[Condition] = [
+            is_version(VERSION),
             claim.condition,
             Compare(("wf",), "<=", min(entry.object_id for entry in entries)),
             Compare(("sf",), "<", entries[0].commit_ms),
@@ -240,7 +244,7 @@ class PartitionIndex:
         """The head's side of a spill: drop the row's entries, remember what duplicates need, evict producers."""
         leaving = {entry.producer_id for entry in row.entries if entry.producer_id in head.producers}
         evicted = self._evicted(head, row)
-        conditions: list[Condition] = [Compare(("tb",), "=", row.base_offset)]
+        conditions: list[Condition] = [is_version(VERSION), Compare(("tb",), "=", row.base_offset)]
         actions: list[Action] = [
             RemoveFirst(("t",), len(row.entries)),
             Set(("tb",), row.end_offset),
@@ -285,7 +289,7 @@ class PartitionIndex:
         """
         newest = max(batch.base_offset for batch in state.recent)
         row = {"v": VERSION, "o": newest, "t": committed_ms, **encode_producer(state)}
-        condition = AnyOf((Absent(("v",)), Compare(("o",), "<=", newest)))
+        condition = AnyOf((Absent(("v",)), all_of(is_version(VERSION), Compare(("o",), "<=", newest))))
         try:
             await self._log.put(Put(Key(partition_pk(partition), producer_sk(producer_id)), row, condition))
         except ConditionFailed:
@@ -293,9 +297,12 @@ class PartitionIndex:
         return True
 
     async def read_producer_row(self, partition: PartitionId, producer_id: int) -> ProducerState | None:
-        """An evicted producer's state, or None."""
+        """An evicted producer's state, or None. Raises StoreUnavailable, FormatError."""
         item = await self._log.get(Key(partition_pk(partition), producer_sk(producer_id)))
-        return None if item is None else decode_producer(item)
+        if item is None:
+            return None
+        check_version(item, VERSION, "a producer's row")
+        return decode_producer(item)
 
     # --- rows -----------------------------------------------------------------------------------------------------
 
@@ -408,7 +415,7 @@ class PartitionIndex:
 
         Raises StoreUnavailable, OutcomeUnknown (say it again: it only rises).
         """
-        condition = all_of(Compare(("ls",), "<", offset), Compare(("no",), ">=", offset))
+        condition = all_of(is_version(VERSION), Compare(("ls",), "<", offset), Compare(("no",), ">=", offset))
         try:
             return decode_head(await self._log.update(Update(head_key(partition), (Set(("ls",), offset),), condition)))
         except ConditionFailed as refused:
@@ -445,7 +452,8 @@ def _row_swap(
     operations += [Delete(Key(pk, index_sk(base)), _is_row(row)) for base, row in before.items()]
     if merged_offset is not None:
         raise_it = (Set(("mo",), merged_offset),)
-        operations.append(Update(head_key(lease.partition), raise_it, Compare(("mo",), "<", merged_offset)))
+        condition = all_of(is_version(VERSION), Compare(("mo",), "<", merged_offset))
+        operations.append(Update(head_key(lease.partition), raise_it, condition))
     return operations
 
 

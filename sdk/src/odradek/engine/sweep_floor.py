@@ -20,11 +20,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from odradek.engine.fields import attribute, check_version
+from odradek.engine.fields import attribute, check_version, is_version_or_absent
 from odradek.engine.head import NO_FLOOR
 from odradek.errors import ConditionFailed, FormatError, OutcomeUnknown
 from odradek.format.item_keys import SWEEP_FLOOR_SK, SWEEP_PK
-from odradek.ports.table import Absent, AnyOf, Check, Compare, Item, Key, Set, Table, Update
+from odradek.ports.table import Absent, AnyOf, Check, Compare, Item, Key, Set, Table, Update, all_of
 
 VERSION = 1
 SWEEP_FLOOR_KEY = Key(SWEEP_PK, SWEEP_FLOOR_SK)
@@ -63,13 +63,15 @@ async def raise_sweep_floor(catalog: Table, floor: bytes) -> None:
     update = Update(
         SWEEP_FLOOR_KEY,
         (Set(("v",), VERSION), Set(("f",), floor)),
-        AnyOf((Absent(("f",)), Compare(("f",), "<", floor))),
+        all_of(is_version_or_absent(VERSION), AnyOf((Absent(("f",)), Compare(("f",), "<", floor)))),
     )
     for attempt in range(1, _RAISE_ATTEMPTS + 1):
         try:
             await catalog.update(update)
             return
-        except ConditionFailed:
+        except ConditionFailed as refused:
+            if refused.current is not None:
+                check_version(refused.current, VERSION, "the sweep's floor")
             return
         except OutcomeUnknown:
             if attempt == _RAISE_ATTEMPTS:

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 
-from odradek.engine.fields import attribute, check_version
+from odradek.engine.fields import attribute, check_version, is_version, is_version_or_absent
 from odradek.errors import ConditionFailed, ErrorCode, KafkaError, OutcomeUnknown, StoreUnavailable
 from odradek.format.item_keys import USERS_PK
 from odradek.format.scram import ITERATIONS, ITERATIONS_MAX, ITERATIONS_MIN, SALT_BYTES, credential_of, salt_password
@@ -59,7 +59,11 @@ class Users:
                     f"the iterations are between {ITERATIONS_MIN} and {ITERATIONS_MAX}, not {credential.iterations}",
                 )
         actions = [Set((name,), value) for name, value in _encode(user).items()]
-        await self._repeat(lambda: self._catalog.update(Update(Key(USERS_PK, user.name), tuple(actions))))
+        update = Update(Key(USERS_PK, user.name), tuple(actions), is_version_or_absent(VERSION))
+        try:
+            await self._repeat(lambda: self._catalog.update(update))
+        except ConditionFailed as refused:
+            check_version(refused.current or {}, VERSION, f"user {user.name}")
 
     async def get(self, name: str) -> User | None:
         """The user, or None. Raises StoreUnavailable, FormatError."""
@@ -78,13 +82,15 @@ class Users:
         Raises KafkaError: RESOURCE_NOT_FOUND, COORDINATOR_NOT_AVAILABLE.
         """
         key = Key(USERS_PK, name)
-        is_there = Exists((mechanism.value,))
+        is_there = all_of(is_version(VERSION), Exists((mechanism.value,)))
         nothing = all_of(*(Absent((each.value,)) for each in SCRAM_MECHANISMS))
         if not name:
             raise KafkaError(ErrorCode.RESOURCE_NOT_FOUND, "a user's name is not empty")
         try:
             await self._repeat(lambda: self._catalog.update(Update(key, (Remove((mechanism.value,)),), is_there)))
-        except ConditionFailed:
+        except ConditionFailed as refused:
+            if refused.current is not None:
+                check_version(refused.current, VERSION, f"user {name}")
             raise KafkaError(ErrorCode.RESOURCE_NOT_FOUND, f"{name!r} has no {mechanism.value} credential") from None
         try:
             await self._repeat(lambda: self._catalog.delete(Delete(key, nothing)))

@@ -18,7 +18,7 @@ from bisect import bisect_left, bisect_right
 from dataclasses import dataclass
 from itertools import chain, pairwise
 
-from odradek.errors import FormatError
+from odradek.errors import FormatError, UnknownVersion
 from odradek.format.crc import crc32c
 from odradek.model.log import Buffer
 
@@ -143,7 +143,7 @@ def decode_offset_index(data: Buffer) -> OffsetIndex:
     if len(view) < _HEADER.size + _CRC.size or view[: len(MAGIC)] != MAGIC:
         raise FormatError("the object is no offset index")
     if view[len(MAGIC)] != VERSION:
-        raise FormatError(f"offset index version {view[len(MAGIC)]} is not known to this release")
+        raise UnknownVersion(f"offset index version {view[len(MAGIC)]} is not known to this release: upgrade it")
     _, _, flags, epoch_count, entry_count, *fields = _HEADER.unpack_from(view)
     epochs_end = _HEADER.size + epoch_count * _EPOCH.size
     entries_end = epochs_end + entry_count * _ENTRY.size

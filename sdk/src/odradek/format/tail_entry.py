@@ -11,7 +11,7 @@ import struct
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from odradek.errors import FormatError
+from odradek.errors import FormatError, UnknownVersion
 
 VERSION = 1
 FLAG_ITEM = 0x01  # the bytes lie in an item of the log table, not in an object
@@ -79,7 +79,7 @@ def decode_tail_entry(data: bytes) -> TailEntry:
     if len(data) != ENTRY_BYTES:
         raise FormatError(f"a tail entry has {ENTRY_BYTES} bytes, not {len(data)}")
     if data[0] != VERSION:
-        raise FormatError(f"tail entry version {data[0]} is not known to this release")
+        raise UnknownVersion(f"tail entry version {data[0]} is not known to this release: upgrade it")
     _, flags, *fields = _STRUCT.unpack(data)
     return TailEntry(*(*fields, flags))
 
