@@ -110,7 +110,6 @@ def _job(name: str) -> Permissions:
             TableGrant(TableName.LOG, (GET, GET_MANY, QUERY, PUT, UPDATE)),
             _READ_TOPICS,
             _NUMBER_BATCHES,
-            _TAKE_PRODUCER_ID,
         ),
         (
             _READ_OBJECTS,

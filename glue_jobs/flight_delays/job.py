@@ -11,8 +11,8 @@ A run processes what is there when it starts (Trigger.AvailableNow) and ends; th
     topic delays                   the same changes, keyed by window: compacted, its latest value per key is the window
 
 Guarantees. A window is updated until the watermark passes it, so the last hours of the data are there without waiting
-for later flights. changes/ is exactly once. The topic is written at least once: a micro-batch that runs again sends the
-same keys with the same values, after which the latest value per key is the same.
+for later flights. changes/ and the topic are exactly once: a micro-batch that runs again replaces its files, and the
+sink finds its number in the log (odradek.spark.write_once).
 """
 
 from __future__ import annotations
@@ -30,7 +30,8 @@ from typing import TYPE_CHECKING, Any
 import odradek.spark
 from odradek.errors import OdradekError
 from odradek.spark.available_now import process_available
-from odradek.spark.writer import open_producer
+from odradek.spark.exactly_once import write_once
+from odradek.spark.sink_options import parse_sink_options
 from pyspark.errors import AnalysisException, PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
@@ -38,7 +39,6 @@ from pyspark.sql import functions as F
 from glue_jobs.flight_delays.transform import OBSERVED, as_records, flight_delays, latest_windows
 
 if TYPE_CHECKING:
-    from odradek import Producer
     from pyspark.sql.streaming.query import StreamingQuery
 
 
@@ -59,7 +59,7 @@ class Arguments:
     prefix: str = ""
     region: str = ""
     endpoint_url: str = ""
-    bootstrap_servers: str = ""  # URL of the coordinator function; empty writes straight to the store on AWS
+    bootstrap_servers: str = ""  # URL of an embedded store's service, its one writer
     flights_topic: str = "flights"
     weather_topic: str = "weather"
     airlines_topic: str = "airlines"
@@ -69,8 +69,8 @@ class Arguments:
     max_offsets_per_trigger: str = "200000"
     shuffle_partitions: str = "4"  # fixed by the first run on a checkpoint
 
-    def source(self, topic: str) -> dict[str, str]:
-        """Options of the source for a topic, from its beginning."""
+    def store_options(self) -> dict[str, str]:
+        """Options of source and sink that say where the store is."""
         options = {
             "store": self.store or "aws",
             "logTable": self.log_table,
@@ -79,10 +79,19 @@ class Arguments:
             "prefix": self.prefix,
             "region": self.region,
             "endpointUrl": self.endpoint_url,
-            "subscribe": topic,
-            "startingOffsets": "earliest",
         }
         return {name: value for name, value in options.items() if value}
+
+    def source(self, topic: str) -> dict[str, str]:
+        """Options of the source for a topic, from its beginning."""
+        return {**self.store_options(), "subscribe": topic, "startingOffsets": "earliest"}
+
+    def sink(self) -> dict[str, str] | None:
+        """Options of the sink for the delays; None where no topic is written."""
+        if self.delays_topic == "none":
+            return None
+        servers = {"bootstrapServers": self.bootstrap_servers} if self.bootstrap_servers else {}
+        return {**self.store_options(), **servers, "topic": self.delays_topic}
 
 
 def parse_arguments(argv: Sequence[str]) -> Arguments:
@@ -119,7 +128,7 @@ def make_session(arguments: Arguments) -> SparkSession:
     return spark
 
 
-def run(spark: SparkSession, arguments: Arguments, producer: Producer | None) -> dict[str, Any]:
+def run(spark: SparkSession, arguments: Arguments) -> dict[str, Any]:
     """Process what is there now and return a summary of the run."""
     weather = _table(spark, arguments, arguments.weather_topic, "value,offset,timestamp")
     airlines = _table(spark, arguments, arguments.airlines_topic, "key,value,offset")
@@ -130,7 +139,7 @@ def run(spark: SparkSession, arguments: Arguments, producer: Producer | None) ->
         windows = flight_delays(flights, weather, airlines, watermark=arguments.watermark)
         return (
             windows.writeStream.outputMode("update")
-            .foreachBatch(_write_batch(changes, arguments.delays_topic, producer, sent))
+            .foreachBatch(_write_batch(changes, arguments.sink(), sent))
             .option("checkpointLocation", arguments.checkpoint_location)
             .trigger(availableNow=True)
             .start()
@@ -146,7 +155,7 @@ def run(spark: SparkSession, arguments: Arguments, producer: Producer | None) ->
 
 @dataclass(slots=True)
 class _Sent:
-    """What this run wrote to the topic."""
+    """What the micro-batches of this run have for the topic."""
 
     records: int = 0
 
@@ -157,7 +166,7 @@ def _table(spark: SparkSession, arguments: Arguments, topic: str, columns: str) 
     return frame.persist()
 
 
-def _write_batch(changes: str, topic: str, producer: Producer | None, sent: _Sent) -> Callable[[DataFrame, int], None]:
+def _write_batch(changes: str, sink: dict[str, str] | None, sent: _Sent) -> Callable[[DataFrame, int], None]:
     def write(windows: DataFrame, batch_id: int) -> None:
         windows = windows.persist()
         try:
@@ -173,22 +182,13 @@ def _write_batch(changes: str, topic: str, producer: Producer | None, sent: _Sen
                 .partitionBy("batch_id")
                 .parquet(changes)
             )
-            if producer is not None:
-                sent.records += _send(producer, topic, as_records(windows))
+            if sink is not None:
+                write_once(as_records(windows), batch_id, sink)
+                sent.records += windows.count()
         finally:
             windows.unpersist()
 
     return write
-
-
-def _send(producer: Producer, topic: str, records: DataFrame) -> int:
-    """Send and wait until all is stored. Raises KafkaError: the micro-batch fails and will run again."""
-    count = 0
-    for row in records.select("key", "value", (F.unix_millis("timestamp")).alias("timestamp_ms")).toLocalIterator():
-        producer.send(topic, bytes(row.value), key=bytes(row.key), timestamp_ms=row.timestamp_ms)
-        count += 1
-    producer.flush()
-    return count
 
 
 def _write_windows(spark: SparkSession, output: str) -> int:
@@ -229,14 +229,12 @@ def _stopping(spark: SparkSession) -> Iterator[SparkSession]:
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the job; prints its summary as one JSON line. 1 after one line that says what went wrong."""
     arguments = parse_arguments(sys.argv[1:] if argv is None else argv)
-    producer: Producer | None = None
     try:
-        if arguments.delays_topic != "none":
-            producer = open_producer(arguments.source(arguments.delays_topic), arguments.bootstrap_servers or None)
+        sink = arguments.sink()
+        if sink is not None:
+            parse_sink_options(sink, is_streaming=False)  # what is wrong there is said before Spark starts
         with _stopping(make_session(arguments)) as spark:
-            summary = run(spark, arguments, producer)
-        if producer is not None:
-            producer.close()
+            summary = run(spark, arguments)
     except (OdradekError, PySparkException) as error:
         print(f"flight_delays: {reason(error)}", file=sys.stderr)
         return 1

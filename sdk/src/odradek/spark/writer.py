@@ -1,7 +1,7 @@
-"""A producer for a job's driver: through the functions, or on AWS straight to the store by the same engine.
+"""An admin client for a job's driver: through the functions, or on AWS straight to the store by the same engine.
 
-It is an ordinary idempotent producer, so its own retries add nothing; a job that sends again after a crash sends
-duplicates. Keys that follow from the data make them harmless in a compacted topic.
+Records are written by the sink, not by a producer: a producer's retries add nothing, but a job that sends again after
+a crash would.
 """
 
 from __future__ import annotations
@@ -10,41 +10,22 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from odradek.client.sync_admin import Admin
-from odradek.client.sync_producer import Producer
 from odradek.client.transport import InProcessTransport
 from odradek.errors import ErrorCode, KafkaError
 from odradek.limits import FUNCTION_BINARY_BYTES_MAX
-from odradek.spark.options import StoreOptions, parse_options, parse_store
+from odradek.spark.options import StoreOptions, parse_store
 
 if TYPE_CHECKING:
     from odradek.client.transport import Transport
 
-_LINGER_MS = 50
-
-
-def open_producer(options: Mapping[str, str], bootstrap_servers: str | None) -> Producer:
-    """A producer for the store that source options name.
-
-    Args:
-        options: of the source; those that say where the store is count.
-        bootstrap_servers: URL of the coordinator function or of the embedded service. None writes to the store itself,
-            which an embedded one does not allow: its service is the one writer.
-
-    Raises:
-        KafkaError: INVALID_CONFIG, BROKER_NOT_AVAILABLE.
-    """
-    store = parse_options(options).store
-    if bootstrap_servers is not None:
-        return Producer(bootstrap_servers=bootstrap_servers, compression_type="zstd", linger_ms=_LINGER_MS)
-    if store.data_dir is not None:
-        raise KafkaError(
-            ErrorCode.INVALID_CONFIG, "bootstrap_servers is needed: the service of an embedded store is its one writer"
-        )
-    return Producer(transport=_straight_to(store), compression_type="zstd", linger_ms=_LINGER_MS)
-
 
 def open_admin(options: Mapping[str, str], bootstrap_servers: str | None) -> Admin:
-    """An admin client for the store that source options name, reached as `open_producer` reaches it.
+    """An admin client for the store that source options name.
+
+    Args:
+        options: those that say where the store is.
+        bootstrap_servers: URL of the coordinator function or of the embedded service. None asks the store itself,
+            which an embedded one does not allow: its service is the one writer.
 
     Raises:
         KafkaError: INVALID_CONFIG, BROKER_NOT_AVAILABLE.
@@ -74,7 +55,7 @@ def _straight_to(store: StoreOptions) -> Transport:
     opened = open_aws(
         region=store.region or None,
         log_table=store.log_table,
-        groups_table=store.catalog_table,  # a producer has no group
+        groups_table=store.catalog_table,  # no group is asked for
         catalog_table=store.catalog_table,
         bucket=store.bucket,
         prefix=store.prefix,
