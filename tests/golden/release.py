@@ -1,0 +1,205 @@
+"""What a release stores, kept for the releases after it: `python -m tests.golden.release`.
+
+    tests/golden/releases/<version>/store.json      every item and object (stored.py)
+    tests/golden/releases/<version>/expected.json   what its users knew: records, offsets, ids, epochs
+
+Run it once, with the code that is being released, and commit both; they are never made again by later code. A release
+is not made twice: --again overwrites the files of one that is not out yet.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+from dataclasses import dataclass, field
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+from odradek.adapters.memory import MemoryObjectStore, MemoryStore
+from odradek.engine.engine import Engine
+from odradek.model.acl import AclBinding, AclOperation, AclPermission, PatternType, ResourceType
+from odradek.model.classic_group import ClassicIdentity, ClassicJoin, ClassicSync
+from odradek.model.group import JOIN_EPOCH, GroupHeartbeat
+from odradek.model.log import ProducePartition
+from odradek.model.record import CompressionType
+from odradek.model.topic_partition import OffsetAndMetadata, PartitionId, TopicPartition
+from odradek.settings import Settings
+from odradek.testing.manual_clock import ManualClock
+from odradek.testing.seeded_rng import SeededRng
+
+from tests.golden.stored import dump
+from tests.support.engine import batch, produce, read_all
+from tests.support.transactions import Transactor
+
+RELEASES = Path(__file__).parent / "releases"
+# Small, so that few records make every kind of item.
+SETTINGS: dict[str, Any] = {
+    "head_bytes_max": 400,
+    "spill_entries": 1,
+    "producers_in_head_max": 1,
+    "item_bytes_max": 400,
+    "merge_rows_min": 2,
+    "merge_delay_ms": 0,
+    "catalog_cache_ms": 0,
+    "acl_cache_ms": 0,
+}
+GATEWAY_ID = 7
+LOGS = [("plain", 0), ("plain", 1), ("compacted", 0), ("led", 0), ("numbered", 0)]
+
+
+@dataclass
+class World:
+    """One store, engines over it, and what is expected of it later."""
+
+    clock: ManualClock = field(default_factory=lambda: ManualClock(auto_advance=True))
+    store: MemoryStore = field(default_factory=MemoryStore)
+    expected: dict[str, Any] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.objects = MemoryObjectStore(self.clock)
+
+    def engine(self, seed: int, **more: Any) -> Engine:
+        settings = Settings(**{**SETTINGS, **more})
+        return Engine(tables=self.store, objects=self.objects, clock=self.clock, rng=SeededRng(seed), settings=settings)
+
+
+async def write(world: World) -> None:
+    """Everything that a store may hold."""
+    engine, expected = world.engine(1), world.expected
+    plain = await engine.topics.create("plain", 2, {"retention.ms": "864000000"})
+    compacted = await engine.topics.create(
+        "compacted", 1, {"cleanup.policy": "compact", "min.cleanable.dirty.ratio": "0"}
+    )
+    await engine.topics.create("led", 1)
+    await engine.topics.create("numbered", 1)
+
+    # The log: small and large appends of idempotent producers, some of them evicted; segments, rows, a tail.
+    producers = [(await engine.producer_ids.init()).producer_id for _ in range(4)]
+    compressions = [CompressionType.NONE, CompressionType.GZIP, CompressionType.LZ4, CompressionType.ZSTD]
+    last: dict[str, list[int]] = {}
+    for sequence in range(5):
+        for producer_id, compression in zip(producers, compressions, strict=True):
+            size = 900 if sequence % 2 else 20
+            records = batch(
+                [b"%d/%d " % (producer_id, sequence) + b"." * size],
+                keys=[b"k%d" % (producer_id % 3)],
+                timestamp_ms=world.clock.now_ms(),
+                producer=(producer_id, 0, sequence),
+                compression=compression,
+            )
+            result = await produce(engine, "plain", 0, records)
+            assert not result.error, result
+            last[str(producer_id)] = [sequence, result.base_offset]
+            assert not (await produce(engine, "compacted", 0, records)).error
+            world.clock.advance(1)
+        if sequence == 2:
+            world.clock.advance(120)
+            report = await engine.maintenance.run()
+            assert not report.failures, report
+            assert min(report.done["segments_merged"], report.done["segments_compacted"]) > 0, report
+    expected["last_batches"] = last
+    await produce(engine, "plain", 1, batch([b"without a producer"]))
+
+    await lead(world)
+    await groups(world, plain.topic_id)
+    await transactions(world)
+    uploaded = await engine.numbered_batches.upload([ProducePartition("numbered", 0, batch([b"batch 3"]))])
+    assert await engine.numbered_batches.commit("query", 3, uploaded)
+    expected["numbered"] = ["query", 3]
+    await engine.acls.create(
+        AclBinding(
+            ResourceType.TOPIC, "pl", PatternType.PREFIXED, "User:ada", "*", AclOperation.READ, AclPermission.ALLOW
+        )
+    )
+    await engine.users.create("ada", "lovelace")
+    await engine.topics.create("deleted", 1)
+    await produce(engine, "deleted", 0, batch([b"x" * 900]))
+    await engine.topics.delete("deleted")
+
+    expected["partitions"] = {topic: [str((await engine.topics.resolve(topic)).topic_id)] for topic, _ in LOGS}
+    expected["records"] = [
+        [topic, number, [[r.offset, r.timestamp_ms, _text(r.key), _text(r.value)] for r in records]]
+        for topic, number in LOGS
+        if (records := await read_all(engine, topic, number))
+    ]
+    lease = await world.engine(99).leases.take(PartitionId(compacted.topic_id, 0))
+    assert lease is not None  # left as by a maintainer that died
+
+
+async def lead(world: World) -> None:
+    """A gateway's registration, and an epoch that is over."""
+    gateway = Engine(
+        tables=world.store,
+        objects=world.objects,
+        clock=world.clock,
+        rng=SeededRng(GATEWAY_ID),
+        settings=Settings(**SETTINGS),
+        broker_id=GATEWAY_ID,
+    )
+    await gateway.leaders.register("gateway", 9092, "rack")
+    assert not (await produce(gateway, "led", 0, batch([b"by the gateway"]))).error
+    world.clock.advance(60)
+    assert not (await produce(world.engine(3), "led", 0, batch([b"by the fleet"]))).error
+
+
+async def groups(world: World, topic_id: Any) -> None:
+    """A group of each protocol with committed offsets."""
+    engine, place = world.engine(4), TopicPartition("plain", 0)
+    epoch = JOIN_EPOCH
+    for _ in range(3):
+        beat = GroupHeartbeat("group", "member", epoch, rebalance_timeout_ms=60_000, subscribed_topic_names=["plain"])
+        result = await engine.groups.heartbeat(beat)
+        assert not result.error, result
+        epoch = result.member_epoch
+    offsets = {place: OffsetAndMetadata(5, metadata="five")}
+    [committed] = await engine.offsets.commit("group", offsets, member_id="member", member_epoch=epoch)
+    assert not committed.error
+    await engine.offsets.commit("simple", {place: OffsetAndMetadata(2)})
+    join = ClassicJoin("classic", "", "consumer", (("range", b""),), 600_000, 600_000, requires_known_member_id=False)
+    joined = await engine.classic_groups.join(join)
+    me = ClassicIdentity("classic", joined.member_id, joined.generation)
+    assert not (await engine.classic_groups.sync(ClassicSync(me))).error
+    assert not (await engine.classic_groups.heartbeat(me))
+    await engine.offsets.commit(
+        "classic", {place: OffsetAndMetadata(3)}, member_id=me.member_id, member_epoch=me.generation
+    )
+    world.expected["group"] = {"member": "member", "epoch": epoch, "classic": [me.member_id, me.generation]}
+    world.expected["committed"] = {"group": 5, "simple": 2, "classic": 3}
+
+
+async def transactions(world: World) -> None:
+    """One that is committed, and one that is open with batches and an offset."""
+    engine = world.engine(5)
+    done = await Transactor(engine, "done").init()
+    await done.send("plain", 1, b"committed")
+    await done.commit()
+    left = await Transactor(engine, "open").init(timeout_ms=600_000)
+    await left.send("plain", 1, b"pending " + b"." * 900)
+    await left.send_offset("simple", "plain", 1, 1)
+    world.expected["open"] = ["open", left.producer_id, left.epoch]
+
+
+def _text(value: bytes | None) -> str | None:
+    return None if value is None else value.decode()
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(prog="python -m tests.golden.release", description=__doc__)
+    parser.add_argument("--again", action="store_true", help="overwrite the files of a release that is not out yet")
+    again = parser.parse_args().again
+    folder = RELEASES / version("odradek")
+    if folder.exists() and not again:
+        raise SystemExit(f"{folder} is there: raise the version, or say --again if it is not released yet")
+    world = World()
+    asyncio.run(write(world))
+    folder.mkdir(parents=True, exist_ok=True)
+    stored = dump(world.store, world.objects, world.clock.now_ms())
+    for name, document in (("store", stored), ("expected", world.expected)):
+        (folder / f"{name}.json").write_text(json.dumps(document, indent=1) + "\n")
+    print(folder)
+
+
+if __name__ == "__main__":
+    main()

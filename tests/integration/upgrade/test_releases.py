@@ -1,0 +1,336 @@
+"""This code reads what each release stored and goes on with it; what a newer release stored, it refuses untouched.
+
+The stores are files of tests/golden/releases, made by the release itself (tests/golden/release.py).
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+from odradek.adapters.memory import MemoryObjectStore, MemoryStore
+from odradek.engine.audit_store import audit_store
+from odradek.engine.engine import Engine
+from odradek.errors import ErrorCode, KafkaError, UnknownVersion
+from odradek.format.scram import credential_of, salt_password
+from odradek.model.classic_group import ClassicIdentity, ClassicJoin
+from odradek.model.group import JOIN_EPOCH, GroupHeartbeat
+from odradek.model.log import DeleteRecordsPartition, EpochEndPartition, FetchPartition, ProducePartition
+from odradek.model.record import Record
+from odradek.model.topic_partition import OffsetAndMetadata, PartitionId, TopicPartition
+from odradek.model.user import SaslMechanism
+from odradek.settings import Settings
+from odradek.testing.manual_clock import ManualClock
+from odradek.testing.seeded_rng import SeededRng
+
+from tests.golden.release import RELEASES, SETTINGS
+from tests.golden.stored import dump, load
+from tests.support.engine import batch, produce, read_all
+from tests.support.transactions import Transactor, committed
+
+ALL = sorted(path.name for path in RELEASES.iterdir())
+PLACE = TopicPartition("plain", 0)
+
+
+@dataclass
+class Stored:
+    """A release's store, and what its users knew."""
+
+    store: MemoryStore
+    objects: MemoryObjectStore
+    clock: ManualClock
+    expected: dict[str, Any]
+
+    def engine(self, seed: int = 1000, **more: Any) -> Engine:
+        settings = Settings(**{**SETTINGS, **more})
+        return Engine(tables=self.store, objects=self.objects, clock=self.clock, rng=SeededRng(seed), settings=settings)
+
+    def dump(self) -> dict[str, Any]:
+        return dump(self.store, self.objects, 0)
+
+
+async def open_release(release: str, change: Callable[[dict[str, Any]], None] | None = None) -> Stored:
+    folder = RELEASES / release
+    documents = {name: json.loads((folder / f"{name}.json").read_text()) for name in ("store", "expected")}
+    if change is not None:
+        change(documents["store"])
+    return Stored(*await load(documents["store"]), documents["expected"])
+
+
+def shown(record: Record) -> list[Any]:
+    texts = [None if each is None else each.decode() for each in (record.key, record.value)]
+    return [record.offset, record.timestamp_ms, *texts]
+
+
+async def assert_records(stored: Stored, engine: Engine, *, compacted: bool = False) -> None:
+    for topic, partition, known in stored.expected["records"]:
+        found = [shown(record) for record in await read_all(engine, topic, partition)][: len(known)]
+        if topic == "compacted" and compacted:
+            newest = {key: each for each in known if (key := each[2])}
+            assert all(each in known for each in found)
+            assert all(each in found for each in newest.values())
+        else:
+            assert found == known, (topic, partition)
+
+
+@pytest.mark.parametrize("release", ALL)
+async def test_all_that_a_release_stored_is_read(release: str) -> None:
+    stored = await open_release(release)
+    engine, expected = stored.engine(), stored.expected
+    await assert_records(stored, engine)
+    report = await audit_store(engine, stored.store)
+    assert report.findings == []
+    assert report.checked["segments"] >= 2
+    for group, offset in expected["committed"].items():
+        assert await committed(engine, group, "plain") == offset
+    [acl] = (await engine.acls.current()).acls
+    assert (acl.principal, acl.name) == ("User:ada", "pl")
+    user = await engine.users.get("ada")
+    assert user is not None
+    credential = user.credentials[SaslMechanism.SCRAM_SHA_256]
+    salted = salt_password(SaslMechanism.SCRAM_SHA_256, "lovelace", credential.salt, credential.iterations)
+    assert credential_of(SaslMechanism.SCRAM_SHA_256, salted, credential.salt, credential.iterations) == credential
+    [ended] = await engine.epoch_end_offsets([EpochEndPartition("led", 0, 1)])
+    assert (ended.leader_epoch, ended.end_offset) == (1, 1)
+    assert [each.broker.broker_id for each in await engine.brokers._everyone()] == [7]
+    assert await engine.numbered_batches.last_committed("query") == 3
+    assert {row.transactional_id for row in await engine.transactions.list()} == {"done", "open"}
+
+
+@pytest.mark.parametrize("release", ALL)
+async def test_clients_go_on_where_they_were(release: str) -> None:
+    stored = await open_release(release)
+    engine, expected = stored.engine(), stored.expected
+    for producer_id, (sequence, base_offset) in expected["last_batches"].items():
+        again = await produce(engine, "plain", 0, batch([b"?"], producer=(int(producer_id), 0, sequence)))
+        assert (again.error, again.base_offset) == (ErrorCode.NONE, base_offset), "a duplicate is known"
+        after = await produce(engine, "plain", 0, batch([b"next"], producer=(int(producer_id), 0, sequence + 1)))
+        assert after.error is ErrorCode.NONE
+    fresh = (await engine.producer_ids.init()).producer_id
+    assert fresh > max(map(int, expected["last_batches"]))
+
+    member, epoch = expected["group"]["member"], expected["group"]["epoch"]
+    beat = GroupHeartbeat("group", member, epoch, rebalance_timeout_ms=60_000, subscribed_topic_names=["plain"])
+    assert (await engine.groups.heartbeat(beat)).error is ErrorCode.NONE
+    offsets = {PLACE: OffsetAndMetadata(6)}
+    [done] = await engine.offsets.commit("group", offsets, member_id=member, member_epoch=epoch)
+    assert done.error is ErrorCode.NONE
+    member, generation = expected["group"]["classic"]
+    assert (await engine.classic_groups.heartbeat(ClassicIdentity("classic", member, generation))) is ErrorCode.NONE
+
+    name, producer_id, epoch = expected["open"]
+    left = Transactor(engine, name, True, producer_id, epoch)
+    left.sequences["plain", 1] = 1
+    await left.send("plain", 1, b"the same transaction")
+    await left.commit()
+    assert [r.value and r.value[:7] for r in (await read_all(engine, "plain", 1))[-2:]] == [b"pending", b"the sam"]
+    assert await committed(engine, "simple", "plain", 1) == 1
+
+    uploaded = await engine.numbered_batches.upload([ProducePartition("numbered", 0, batch([b"again"]))])
+    assert not await engine.numbered_batches.commit("query", 3, uploaded), "its number has been committed"
+    assert await engine.numbered_batches.commit("query", 4, uploaded)
+    await assert_records(stored, engine)
+
+
+@pytest.mark.parametrize("release", ALL)
+async def test_maintenance_takes_up_what_a_release_left(release: str) -> None:
+    stored = await open_release(release)
+    engine = stored.engine()
+    stored.clock.advance(600)
+    done = (report := await engine.maintenance.run()).done
+    assert not report.failures
+    assert min(done["segments_merged"], done["segments_compacted"], done["topics_removed"]) > 0
+    stored.clock.advance(3 * 3600)
+    report = await engine.maintenance.run()
+    assert not report.failures
+    assert report.done["uploads_swept"]
+    await assert_records(stored, stored.engine(2), compacted=True)
+    assert (await audit_store(engine, stored.store)).findings == []
+    for _ in range(3):  # and the log goes on over the old segments
+        assert not (await produce(engine, "plain", 0, batch([b"new" * 300]))).error
+    stored.clock.advance(600)
+    assert not (await engine.maintenance.run()).failures
+    await assert_records(stored, stored.engine(3), compacted=True)
+
+
+# --- what a newer release stored ----------------------------------------------------------------------------------
+
+Work = Callable[[Stored, Engine], Awaitable[Any]]
+
+
+def _newer(table: str, pk: str, sk: str) -> Callable[[dict[str, Any]], None]:
+    """The items whose keys match become items of a format that does not exist yet."""
+
+    def change(document: dict[str, Any]) -> None:
+        hits = [row[2] for row in document["tables"][table] if re.fullmatch(pk, row[0]) and re.fullmatch(sk, row[1])]
+        assert hits, (table, pk, sk)
+        for item in hits:
+            assert item["v"] == 1, "every stored format has a version"
+            item["v"] = 2
+
+    return change
+
+
+async def _produce(stored: Stored, engine: Engine) -> Any:
+    return await produce(engine, "plain", 0, batch([b"x"]))
+
+
+async def _produce_evicted(stored: Stored, engine: Engine) -> Any:
+    head = await engine.index.read_head(PartitionId((await engine.topics.resolve("plain")).topic_id, 0))
+    assert head is not None
+    last = stored.expected["last_batches"]
+    producer_id, (sequence, _) = next(each for each in last.items() if int(each[0]) not in head.producers)
+    return await produce(engine, "plain", 0, batch([b"x"], producer=(int(producer_id), 0, sequence + 1)))
+
+
+async def _fetch(stored: Stored, engine: Engine) -> Any:
+    [result] = await engine.fetch([FetchPartition("plain", 0, 0)])
+    return result
+
+
+async def _delete_records(stored: Stored, engine: Engine) -> Any:
+    [result] = await engine.delete_records([DeleteRecordsPartition("plain", 0, 2)])
+    return result
+
+
+async def _heartbeat(stored: Stored, engine: Engine) -> Any:
+    return await engine.groups.heartbeat(
+        GroupHeartbeat("group", "other", JOIN_EPOCH, rebalance_timeout_ms=60_000, subscribed_topic_names=["plain"])
+    )
+
+
+async def _commit_simple(stored: Stored, engine: Engine) -> Any:
+    [result] = await engine.offsets.commit("simple", {PLACE: OffsetAndMetadata(9)})
+    return result
+
+
+async def _commit(stored: Stored, engine: Engine) -> Any:
+    known = stored.expected["group"]
+    [result] = await engine.offsets.commit(
+        "group", {PLACE: OffsetAndMetadata(9)}, member_id=known["member"], member_epoch=known["epoch"]
+    )
+    return result
+
+
+async def _join_classic(stored: Stored, engine: Engine) -> Any:
+    join = ClassicJoin("classic", "", "consumer", (("range", b""),), 10_000, 10_000, requires_known_member_id=False)
+    return await engine.classic_groups.join(join)
+
+
+async def _end(stored: Stored, engine: Engine) -> Any:
+    await engine.transactions.end(*stored.expected["open"], commit=True, bump=True)
+
+
+async def _init(stored: Stored, engine: Engine) -> Any:
+    await engine.transactions.init("open", 60_000)
+
+
+async def _number(stored: Stored, engine: Engine) -> Any:
+    await engine.numbered_batches.commit("query", 9, [])
+
+
+async def _lead(stored: Stored, engine: Engine) -> Any:
+    await engine.epochs.history(
+        PartitionId((topic := await engine.topics.resolve("led")).topic_id, 0),
+        await engine.index.read_head(PartitionId(topic.topic_id, 0)),  # type: ignore[arg-type]
+    )
+
+
+async def _configure(stored: Stored, engine: Engine) -> Any:
+    await engine.topics.alter_configs("plain", set={"retention.ms": "1"})
+
+
+async def _acls(stored: Stored, engine: Engine) -> Any:
+    await engine.acls.current()
+
+
+async def _user(stored: Stored, engine: Engine) -> Any:
+    await engine.users.create("ada", "another")
+
+
+async def _maintain(stored: Stored, engine: Engine) -> Any:
+    report = await engine.maintenance.run()
+    failures = [each for each in report.failures if "upgrade" in each]
+    if failures:
+        raise UnknownVersion(failures[0])
+
+
+UUID = "[0-9a-f-]{36}"
+CASES: list[tuple[str, str, str, Work]] = [
+    ("log", UUID + "#.", "head", _produce),
+    ("log", UUID + "#.", "head", _fetch),
+    ("log", UUID + "#.", "head", _delete_records),
+    ("log", UUID + "#.", "head", _end),
+    ("log", UUID + "#.", "i#.*", _fetch),
+    ("log", UUID + "#.", "p#.*", _produce_evicted),
+    ("log", UUID + "#.", "e#.*", _lead),
+    ("log", UUID + "#.", "(head|lease)", _maintain),
+    ("log", "txn#open", ".*", _end),
+    ("groups", "g#group", "group", _heartbeat),
+    ("groups", "g#group", "m#.*", _heartbeat),
+    ("groups", "g#group", "o#.*", _commit),
+    ("groups", "g#simple", "o#.*", _commit_simple),
+    ("groups", "g#classic", "group", _join_classic),
+    ("groups", "g#classic", "gs#.*", _join_classic),
+    ("catalog", "topics", ".*", _configure),
+    ("catalog", "topics", ".*", _produce),
+    ("catalog", "txn-ids", ".*", _init),
+    ("catalog", "txn-ids", ".*", _end),
+    ("catalog", "batches", ".*", _number),
+    ("catalog", "acls", ".*", _acls),
+    ("catalog", "users", ".*", _user),
+    ("catalog", "sweep", "floor", _maintain),
+]
+
+
+@pytest.mark.parametrize(
+    ("table", "pk", "sk", "work"), CASES, ids=[f"{t}-{pk[:8]}-{sk}-{w.__name__[1:]}" for t, pk, sk, w in CASES]
+)
+async def test_a_newer_format_is_refused_and_changes_nothing(table: str, pk: str, sk: str, work: Work) -> None:
+    stored = await open_release(ALL[-1], _newer(table, pk, sk))
+    engine = stored.engine(append_attempts_max=4, group_attempts_max=4)
+    newer = {
+        (name, *row[:2]): row[2]
+        for name, rows in stored.dump()["tables"].items()
+        for row in rows
+        if row[2].get("v") == 2
+    }
+    try:
+        result = await work(stored, engine)
+    except (UnknownVersion, KafkaError) as refused:
+        said = str(refused)
+    else:
+        assert result.error, "it must not look like success"
+        said = f"{ErrorCode(result.error).name} {getattr(result, 'message', '')}"
+    assert re.search("upgrade|KAFKA_STORAGE_ERROR|NOT_AVAILABLE|COORDINATOR", said), said
+    after = {(name, *row[:2]): row[2] for name, rows in stored.dump()["tables"].items() for row in rows}
+    assert {key: after.get(key) for key in newer} == newer
+
+
+def test_every_format_of_the_store_is_in_the_last_release() -> None:
+    """The kinds of docs/formats/item_keys.md, so that a new kind of item is not forgotten by the generator."""
+    document = json.loads((RELEASES / ALL[-1] / "store.json").read_text())
+    kinds = {
+        f"{table} {re.sub(UUID + '#.', '<partition>', pk).split('#')[0]} {re.match(r'[a-z]+#?|', sk)[0]}"  # type: ignore[index]
+        for table, rows in document["tables"].items()
+        for pk, sk, _ in rows
+        if table != "catalog"
+    } | {f"catalog {pk}" for pk, _, _ in document["tables"]["catalog"]}
+    assert kinds >= {
+        *(f"log <partition> {each}" for each in ("head", "i#", "p#", "e#", "lease", "clean")),
+        *(f"groups g {each}" for each in ("group", "m#", "o#", "gs#")),
+        *(
+            f"catalog {each}"
+            for each in ("topics", "topic-ids", "deleted-topics", "sweep", "acls", "users", "counters")
+        ),
+        *(f"catalog {each}" for each in ("brokers", "txn-ids", "batches")),
+    }
+    assert any(key.endswith(".index") for key, _, _ in document["objects"])
+    without_version = {
+        pk.split("#")[0] for rows in document["tables"].values() for pk, _, item in rows if "v" not in item
+    }
+    assert without_version == {"w", "topic-ids", "deleted-topics", "counters"}, "docs/formats/item_keys.md says why"
