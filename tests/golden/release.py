@@ -100,6 +100,8 @@ async def write(world: World) -> None:
             assert not report.failures, report
             assert min(report.done["segments_merged"], report.done["segments_compacted"]) > 0, report
     expected["last_batches"] = last
+    for _ in range(8):  # those who wrote before leave the head
+        await produce(engine, "plain", 0, batch([b"without a producer"]))
     await produce(engine, "plain", 1, batch([b"without a producer"]))
 
     await lead(world)
