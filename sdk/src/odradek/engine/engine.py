@@ -6,6 +6,7 @@
     transactions                   all or nothing     (transactions.py)
     numbered_batches               once by number     (numbered_batches.py)
     groups, offsets                consumer groups    (groups.py, offsets.py)
+    share_groups, share            queues over a log  (share_groups.py, share_fetch.py)
     users, acls                    who may do what    (users.py, acls.py)
     leaders, brokers, epochs       who appends        (leaders.py, brokers.py, leader_epochs.py)
 
@@ -43,6 +44,12 @@ from odradek.engine.producer_ids import ProducerIds
 from odradek.engine.quotas import Quotas
 from odradek.engine.retention import Retention
 from odradek.engine.segment_reader import SegmentIndexes
+from odradek.engine.share_configs import GroupConfigs
+from odradek.engine.share_dead_letters import DeadLetters
+from odradek.engine.share_fetch import ShareFetcher
+from odradek.engine.share_groups import ShareGroups
+from odradek.engine.share_partitions import SharePartitions
+from odradek.engine.share_sessions import ShareSessions
 from odradek.engine.sweep import Sweep
 from odradek.engine.timestamp_lookup import TimestampLookup
 from odradek.engine.topics import Topics
@@ -124,6 +131,19 @@ class Engine:
         self._fetcher = Fetcher(self.index, self.reader, self.pieces, self.topics, self.epochs, clock, self.settings)
         lookups = TimestampLookup(self.index, self.segments, self.pieces)
         self._lister = OffsetLister(self.index, lookups, self.topics)
+        self.group_configs = GroupConfigs(tables.catalog, clock, self.settings)
+        self.share_groups = ShareGroups(tables.groups, self.topics, self.group_configs, clock, rng, self.settings)
+        self.share_windows = SharePartitions(tables, self._lister, clock, rng, self.settings)
+        self.share = ShareFetcher(
+            self._fetcher,
+            self.share_windows,
+            ShareSessions(tables.groups, clock, rng),
+            self.group_configs,
+            DeadLetters(self.fetch, self.numbered_batches, self.topics, clock),
+            self.topics,
+            clock,
+            self.settings,
+        )
         self._epoch_ends = EpochEndLister(self.index, self.epochs, self.topics)
         self._deleter = RecordDeleter(self.index, self.topics, clock, self.settings)
         self.leases = MaintenanceLeases(tables.log, clock, rng, self.settings)
@@ -150,6 +170,7 @@ class Engine:
             upkeeps,
             self.sweep,
             self.transactions,
+            tables.groups,
         )
 
     async def produce(

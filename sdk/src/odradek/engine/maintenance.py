@@ -1,6 +1,6 @@
 """Maintenance: the work that no request waits for. Run by a schedule; any number may run at once.
 
-    1. deletions     heads, rows and segments of every `deleted-topics` row
+    1. deletions     heads, rows, segments and share groups' windows of every `deleted-topics` row
     2. partitions    each under its lease, by the upkeeps in order (`Upkeep`): what one leaves the next goes on with
     3. transactions  those that timed out are fenced, what ended ones left is deleted (transactions.py)
     4. sweep         WAL objects and items that nothing refers to (sweep.py)
@@ -20,6 +20,7 @@ from uuid import UUID
 from odradek.engine.fields import attribute
 from odradek.engine.maintenance_lease import LeaseLost, MaintenanceLease, MaintenanceLeases
 from odradek.engine.partition_index import PartitionIndex
+from odradek.engine.share_partitions import delete_windows
 from odradek.engine.sweep import Sweep
 from odradek.engine.topic_configs import TopicConfig
 from odradek.engine.topics import Topics
@@ -83,6 +84,7 @@ class Maintenance:
         upkeeps: Sequence[Upkeep] = (),
         sweep: Sweep | None = None,
         transactions: Transactions | None = None,
+        groups: Table | None = None,
     ) -> None:
         self._catalog = catalog
         self._index = index
@@ -93,6 +95,7 @@ class Maintenance:
         self._upkeeps = upkeeps
         self._sweep = sweep
         self._transactions = transactions
+        self._groups = groups
 
     async def run(self) -> MaintenanceReport:
         """One pass. Raises StoreUnavailable, OutcomeUnknown, KafkaError: run it again."""
@@ -150,6 +153,8 @@ class Maintenance:
             for number in range(attribute(row.item, "n", int)):
                 report.done["items_removed"] += await self._index.delete_items(PartitionId(topic_id, number))
             report.done["objects_removed"] += await self.delete_prefix(topic_prefix(PartitionId(topic_id, 0)))
+            if self._groups is not None:
+                report.done["windows_removed"] += await delete_windows(self._groups, topic_id)
             await self._catalog.delete(Delete(row.key))
             report.done["topics_removed"] += 1
 

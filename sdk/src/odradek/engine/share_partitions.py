@@ -15,6 +15,7 @@ from dataclasses import replace
 from typing import TypeVar
 from uuid import UUID
 
+from odradek.engine.group_rows import LISTING_PK, group_pk
 from odradek.engine.list_offsets import OffsetLister
 from odradek.engine.share_configs import BY_DURATION, EARLIEST, ShareConfig, duration_ms
 from odradek.engine.share_decisions import SharePartition
@@ -25,6 +26,7 @@ from odradek.engine.share_rows import (
     decode_share,
     encode_share,
     share_key,
+    share_prefix,
     share_session_key,
 )
 from odradek.errors import (
@@ -41,7 +43,7 @@ from odradek.model.topic import Topic
 from odradek.model.topic_partition import PartitionId
 from odradek.ports.clock import Clock
 from odradek.ports.rng import Rng
-from odradek.ports.table import Absent, Check, Compare, Condition, Exists, Key, Put, Table, all_of
+from odradek.ports.table import Absent, Check, Compare, Condition, Delete, Exists, Key, Put, Table, all_of
 from odradek.ports.tables import TableOperation, Tables
 from odradek.settings import Settings
 
@@ -72,6 +74,8 @@ class SharePartitions:
 
     async def read(self, group_id: str, partitions: Sequence[PartitionId]) -> list[ShareItem | None]:
         """The windows as they stand, None where there is none yet. Raises StoreUnavailable, FormatError."""
+        if not partitions:
+            return []
         items = await self._groups.get_many([share_key(group_id, partition) for partition in partitions])
         return [None if item is None else decode_share(item) for item in items]
 
@@ -190,6 +194,18 @@ class SharePartitions:
     async def _back_off(self, attempt: int) -> None:
         longest_s = min(_BACKOFF_S * 2**attempt, _BACKOFF_S_MAX)
         await self._clock.sleep(longest_s * (0.5 + self._rng.random() / 2))
+
+
+async def delete_windows(groups: Table, topic_id: UUID) -> int:
+    """Delete every group's windows of a topic that has been deleted; how many. Raises StoreError: call it again."""
+    count = 0
+    prefix = share_prefix(PartitionId(topic_id, 0))
+    for listing in await groups.query(LISTING_PK):
+        rows = await groups.query(group_pk(listing.key.sk), sk_from=prefix, sk_to=prefix[:-1] + "$")
+        for row in rows:
+            await groups.delete(Delete(row.key))
+        count += len(rows)
+    return count
 
 
 def _own_write(current: ShareItem | None, tried: dict[bytes, tuple[ShareItem, A]]) -> tuple[ShareItem, A] | None:

@@ -17,7 +17,14 @@ from __future__ import annotations
 from odradek.engine.fields import attribute
 from odradek.engine.group_partitions import encode_partitions
 from odradek.engine.group_rows import SHARE_KIND, group_key, member_key
-from odradek.engine.share_rows import NONCE_BYTES, ShareSession, decode_session, encode_session, share_session_key
+from odradek.engine.share_rows import (
+    NONCE_BYTES,
+    VERSION,
+    ShareSession,
+    decode_session,
+    encode_session,
+    share_session_key,
+)
 from odradek.errors import (
     ConditionFailed,
     ErrorCode,
@@ -31,7 +38,20 @@ from odradek.model.share import CLOSE_SESSION_EPOCH, OPEN_SESSION_EPOCH
 from odradek.model.topic_partition import PartitionId
 from odradek.ports.clock import Clock
 from odradek.ports.rng import Rng
-from odradek.ports.table import Absent, Check, Compare, Delete, Exists, Put, Set, Table, Update
+from odradek.ports.table import (
+    Absent,
+    Action,
+    Check,
+    Compare,
+    Condition,
+    Delete,
+    Exists,
+    Put,
+    Set,
+    Table,
+    Update,
+    all_of,
+)
 
 _ATTEMPTS = 6
 _BACKOFF_S = 0.01
@@ -114,17 +134,18 @@ class ShareSessions:
         gone: frozenset[PartitionId],
     ) -> frozenset[PartitionId]:
         key = share_session_key(group_id, member_id)
-        actions = [Set(("n",), following(epoch)), Set(("w",), nonce)]
+        expected: list[Condition] = [Compare(("v",), "=", VERSION), Compare(("n",), "=", epoch)]
+        actions: list[Action] = [Set(("n",), following(epoch)), Set(("w",), nonce)]
         if added or gone:
             session = await self._read(group_id, member_id)
             if session.nonce == nonce:
                 return session.partitions
             partitions = (session.partitions | added) - gone
             _check_size(partitions)
-            # Only a session's own requests change it, so on the same epoch it is as it was read.
+            expected.append(Compare(("w",), "=", session.nonce))  # it is as it was read
             actions.append(Set(("p",), encode_partitions(partitions)))
         try:
-            item = await self._table.update(Update(key, tuple(actions), Compare(("n",), "=", epoch)))
+            item = await self._table.update(Update(key, tuple(actions), all_of(*expected)))
         except ConditionFailed as error:
             if error.current is None:
                 raise _not_found(group_id, member_id, "has no share session: open one") from None
