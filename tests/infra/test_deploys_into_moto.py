@@ -1,7 +1,7 @@
 """A quick check that CloudFormation can make the resources in this order: moto deploys the stacks.
 
-moto knows no function URLs, bucket policies or Glue jobs, and downloads no code: those are taken out here (and asserted
-on the templates elsewhere).
+moto knows no function URLs, policies of buckets and topics, alarms or Glue jobs, and downloads no code: those are taken
+out here (and asserted on the templates elsewhere).
 """
 
 from __future__ import annotations
@@ -20,8 +20,15 @@ from tests.infra.conftest import Deployment
 pytestmark = pytest.mark.xdist_group("infra")
 
 REGION = "eu-west-1"
-STACKS = ("storage", "api", "maintenance", "pipeline")  # in the order of their references
-UNSUPPORTED = {"AWS::Lambda::Url", "AWS::S3::BucketPolicy", "AWS::Glue::Job", "AWS::Lambda::LayerVersion"}
+STACKS = ("storage", "api", "maintenance", "pipeline", "observability")  # in the order of their references
+UNSUPPORTED = {
+    "AWS::Lambda::Url",
+    "AWS::S3::BucketPolicy",
+    "AWS::Glue::Job",
+    "AWS::Lambda::LayerVersion",
+    "AWS::SNS::TopicPolicy",
+    "AWS::CloudWatch::Alarm",
+}
 
 
 def deployable(template: dict[str, Any]) -> str:

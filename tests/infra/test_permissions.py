@@ -36,7 +36,7 @@ from odradek.testing.faults import Fault, Faulty, FaultyTables
 from odradek.testing.manual_clock import ManualClock
 from odradek.testing.seeded_rng import SeededRng
 
-from infra.permissions import FLIGHT_DELAYS, PERMISSIONS, TableName
+from infra.permissions import FLIGHT_DELAYS, PERMISSIONS, SQL_JOB, TableName
 from tests.support.engine import batch, produce, read_all
 from tests.support.transactions import Transactor
 
@@ -197,6 +197,7 @@ async def work(world: World) -> None:
     merging = world.engine(MAINTENANCE, merge_rows_min=1, merge_delay_ms=0).maintenance
     await merging.run_partition(await admin.topics.resolve("flights"), 0, merged)
     assert merged.done["segments_merged"], merged
+    assert len(await read_all(world.engine("fetch"), "flights", 0, 2)) == 26
     configs = {"cleanup.policy": "compact,delete", "min.cleanable.dirty.ratio": "0"}
     await merging.run_partition(await admin.topics.alter_configs("flights", set=configs), 0, merged)
     assert merged.done["segments_compacted"], merged
@@ -311,12 +312,24 @@ def test_a_function_may_do_all_that_its_work_calls(function: str, called: dict[s
 
 @pytest.mark.parametrize("function", FUNCTIONS)
 def test_a_function_may_do_nothing_that_its_work_never_calls(function: str, called: dict[str, set[Call]]) -> None:
-    used = {(place, action) for place, action, _ in called[function]}
-    row = PERMISSIONS[function]
-    granted = {(grant.table.value, action) for grant in row.tables for action in grant.actions}
-    granted |= {("objects", action) for grant in row.objects for action in grant.actions}
-    # Fetch lists nothing: without the right to, S3 would answer 403 for an object that is gone (permissions.py).
-    assert granted - used == set()
+    calls, row = called[function], PERMISSIONS[function]
+    idle = [
+        (grant.table.value, action, key)
+        for grant in row.tables
+        for action in grant.actions
+        for key in grant.partition_keys or ("",)
+        if not any(place == grant.table and a == action and pk in (key or pk,) for place, a, pk in calls)
+    ]
+    idle += [
+        (prefix, action, "")
+        for grant in row.objects
+        for action in grant.actions
+        for prefix in grant.prefixes
+        if not any(place == "objects" and a == action and key.startswith(prefix) for place, a, key in calls)
+    ]
+    assert idle == []
+    if row.may_list:  # a reader lists nothing: without the right to, S3 answers 403 for an object that is gone
+        assert ("objects", "s3:GetObject") in {call[:2] for call in calls}
 
 
 async def write_as_the_sink(world: World) -> None:
@@ -337,3 +350,27 @@ def test_a_job_may_write_by_the_sink() -> None:
     called = world.calls[FLIGHT_DELAYS]
     assert ("log", "dynamodb:PutItem") in {(place, action) for place, action, _ in called}
     assert not [call for call in called if not may(FLIGHT_DELAYS, call)]
+
+
+async def run_a_script(world: World) -> None:
+    """What statements of SQL ask of the catalog: SHOW, CREATE, DROP; who may is asked first."""
+    engine = world.engine(SQL_JOB, catalog_cache_ms=0)
+    await engine.acls.current()
+    made = await engine.topics.create("made", 2, {"cleanup.policy": "compact"})
+    assert await engine.topics.list() == [made]
+    await engine.leader_view([made])
+    await engine.topics.delete("made")
+    assert await engine.topics.list() == []
+
+
+def test_the_sql_job_may_make_and_drop_topics_and_nothing_else_beyond_a_job() -> None:
+    world = World()
+    asyncio.run(run_a_script(world))
+    called = world.calls[SQL_JOB]
+    assert not [call for call in called if not may(SQL_JOB, call)]
+    used = {(place, action) for place, action, _ in called}
+
+    def granted(job: str) -> set[tuple[str, str]]:
+        return {(grant.table.value, action) for grant in PERMISSIONS[job].tables for action in grant.actions}
+
+    assert granted(SQL_JOB) - granted(FLIGHT_DELAYS) - used == set()
