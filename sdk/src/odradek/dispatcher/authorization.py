@@ -10,7 +10,11 @@
     OffsetCommit, TxnOffsetCommit    READ group, READ topic    OffsetFetch          DESCRIBE group, DESCRIBE topic
     JoinGroup, SyncGroup, Heartbeat, LeaveGroup                                     READ group
     ConsumerGroupHeartbeat           READ group, DESCRIBE of the topics that it subscribes to by name
-    DescribeGroups, ConsumerGroupDescribe                                           DESCRIBE group
+    DescribeGroups, ConsumerGroupDescribe, ShareGroupDescribe                       DESCRIBE group
+    ShareGroupHeartbeat              as ConsumerGroupHeartbeat
+    ShareFetch, ShareAcknowledge     READ group, READ topic
+    DescribeShareGroupOffsets        DESCRIBE group, DESCRIBE topic
+    AlterShareGroupOffsets           READ group, READ topic    DeleteShareGroupOffsets  DELETE group, READ topic
     ListGroups         DESCRIBE cluster, else those groups that may be described
     DeleteGroups       DELETE group                            OffsetDelete         DELETE group, READ topic
     DeleteTopics, DeleteRecords      DELETE topic              CreatePartitions     ALTER topic
@@ -73,6 +77,14 @@ REQUIRED: Mapping[ApiKey, Callable[[Any], Iterable[Right]]] = {
         *_group(_READ)(message),
         *((_DESCRIBE, Resource(ResourceType.TOPIC, name)) for name in message.subscribed_topic_names or ()),
     ],
+    ApiKey.SHARE_GROUP_HEARTBEAT: lambda message: [
+        *_group(_READ)(message),
+        *((_DESCRIBE, Resource(ResourceType.TOPIC, name)) for name in message.subscribed_topic_names or ()),
+    ],
+    ApiKey.SHARE_FETCH: _group(_READ),
+    ApiKey.SHARE_ACKNOWLEDGE: _group(_READ),
+    ApiKey.ALTER_SHARE_GROUP_OFFSETS: _group(_READ),
+    ApiKey.DELETE_SHARE_GROUP_OFFSETS: _group(_DELETE),
     ApiKey.DESCRIBE_ACLS: _cluster(_DESCRIBE),
     ApiKey.CREATE_ACLS: _cluster(_ALTER),
     ApiKey.DELETE_ACLS: _cluster(_ALTER),
@@ -97,6 +109,12 @@ PER_ITEM = frozenset(
         ApiKey.END_TXN,
         ApiKey.DESCRIBE_GROUPS,
         ApiKey.CONSUMER_GROUP_DESCRIBE,
+        ApiKey.SHARE_GROUP_DESCRIBE,
+        ApiKey.SHARE_FETCH,
+        ApiKey.SHARE_ACKNOWLEDGE,
+        ApiKey.DESCRIBE_SHARE_GROUP_OFFSETS,
+        ApiKey.ALTER_SHARE_GROUP_OFFSETS,
+        ApiKey.DELETE_SHARE_GROUP_OFFSETS,
         ApiKey.LIST_GROUPS,
         ApiKey.DELETE_GROUPS,
         ApiKey.CREATE_TOPICS,

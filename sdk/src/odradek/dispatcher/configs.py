@@ -1,4 +1,4 @@
-"""DescribeConfigs, AlterConfigs, IncrementalAlterConfigs: of topics; of the broker a few values to read."""
+"""DescribeConfigs, AlterConfigs, IncrementalAlterConfigs: of topics and groups; of the broker a few values to read."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from odradek.model.acl import CLUSTER, AclOperation, ResourceType
 from odradek.model.topic import ConfigEntry, Topic
 
 # Kafka's ConfigResource.Type, ConfigSource, ConfigType and AlterConfigOp.OpType.
-TOPIC, BROKER = 2, 4
+TOPIC, BROKER, GROUP = 2, 4, 32
 _DYNAMIC_TOPIC_CONFIG, _STATIC_BROKER_CONFIG, _DEFAULT_CONFIG = 1, 4, 5
 _BOOLEAN, _INT, _LIST = 1, 3, 7
 _SET, _DELETE, _APPEND, _SUBTRACT = range(4)
@@ -50,9 +50,11 @@ async def _entries(call: Call, resource: Any) -> Sequence[ConfigEntry]:
         if resource.resource_name not in ("", str(call.cluster.broker.broker_id)):
             raise KafkaError(ErrorCode.INVALID_REQUEST, f"there is no broker {resource.resource_name!r}")
         return _broker_entries(call)
+    if resource.resource_type == GROUP:
+        return await call.engine.group_configs.describe(resource.resource_name)
     raise KafkaError(
         ErrorCode.INVALID_REQUEST,
-        f"resources of type {resource.resource_type} have no configuration: use topic, broker",
+        f"resources of type {resource.resource_type} have no configuration: use topic, group, broker",
     )
 
 
@@ -91,8 +93,13 @@ def describe_entry(entry: ConfigEntry, include_synonyms: bool = False) -> dict[s
 async def handle_alter_configs(call: Call) -> Answer:
     """The given values replace all overrides."""
 
-    async def alter(topic: Topic, resource: Any) -> None:
+    async def alter(topic: Topic | None, resource: Any) -> None:
         values = {config.name: _required(config) for config in resource.configs}
+        if topic is None:
+            await call.engine.group_configs.alter(
+                resource.resource_name, set=values, replaces=True, validate_only=call.message.validate_only
+            )
+            return
         gone = [name for name in topic.configs if name not in values]
         await call.engine.topics.alter_configs(
             topic.name, set=values, delete=gone, validate_only=call.message.validate_only
@@ -104,8 +111,8 @@ async def handle_alter_configs(call: Call) -> Answer:
 async def handle_incremental_alter_configs(call: Call) -> Answer:
     """Each value is set, deleted, or (lists) extended or reduced."""
 
-    async def alter(topic: Topic, resource: Any) -> None:
-        effective = {entry.name: entry for entry in call.engine.topics.describe_configs(topic)}
+    async def alter(topic: Topic | None, resource: Any) -> None:
+        effective = {} if topic is None else {e.name: e for e in call.engine.topics.describe_configs(topic)}
         values, gone = {}, []
         for config in resource.configs:
             if config.config_operation == _DELETE:
@@ -116,6 +123,11 @@ async def handle_incremental_alter_configs(call: Call) -> Answer:
                 values[config.name] = _changed_list(effective.get(config.name), config)
             else:
                 raise KafkaError(ErrorCode.INVALID_REQUEST, f"operation {config.config_operation} is not known")
+        if topic is None:
+            await call.engine.group_configs.alter(
+                resource.resource_name, set=values, delete=gone, validate_only=call.message.validate_only
+            )
+            return
         await call.engine.topics.alter_configs(
             topic.name, set=values, delete=gone, validate_only=call.message.validate_only
         )
@@ -138,9 +150,9 @@ async def _alter_each(call: Call, alter: Any) -> Answer:
             _require(call, AclOperation.ALTER_CONFIGS, resource)
             if counts[resource_type, name] > 1 or len({c.name for c in resource.configs}) < len(resource.configs):
                 raise KafkaError(ErrorCode.INVALID_REQUEST, f"{name!r} or one of its values is named twice")
-            if resource_type != TOPIC:
-                raise KafkaError(ErrorCode.INVALID_REQUEST, "only topics can be configured by a client")
-            await alter(await call.engine.topics.resolve(name), resource)
+            if resource_type not in (TOPIC, GROUP):
+                raise KafkaError(ErrorCode.INVALID_REQUEST, "only topics and groups can be configured by a client")
+            await alter(await call.engine.topics.resolve(name) if resource_type == TOPIC else None, resource)
         except KafkaError as error:
             result |= {"error_code": error.code, "error_message": error.message}
         results.append(result)
@@ -150,6 +162,8 @@ async def _alter_each(call: Call, alter: Any) -> Answer:
 def _require(call: Call, operation: AclOperation, resource: Any) -> None:
     if resource.resource_type == TOPIC:
         call.access.require(operation, ResourceType.TOPIC, resource.resource_name)
+    elif resource.resource_type == GROUP:
+        call.access.require(operation, ResourceType.GROUP, resource.resource_name)
     else:
         call.access.require(operation, *CLUSTER)
 

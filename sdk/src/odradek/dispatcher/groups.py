@@ -13,6 +13,7 @@ from uuid import UUID
 
 from odradek.dispatcher.answer import to_ms
 from odradek.dispatcher.context import Answer, Call
+from odradek.dispatcher.topic_names import TopicNames
 from odradek.errors import ErrorCode
 from odradek.model.acl import AclOperation
 from odradek.model.classic_group import ClassicGroup
@@ -82,7 +83,7 @@ def _may_describe(call: Call, group_id: str) -> bool:
     return call.access.may_group(AclOperation.DESCRIBE, group_id)
 
 
-async def _describe(call: Call, group_ids: Sequence[str]) -> list[GroupDescription]:
+async def describe_groups(call: Call, group_ids: Sequence[str]) -> list[GroupDescription]:
     """The groups in the order of their ids; of one that may not be described, nothing but that."""
     allowed = [group_id for group_id in group_ids if _may_describe(call, group_id)]
     found = iter(await call.engine.groups.describe(allowed) if allowed else ())
@@ -99,9 +100,9 @@ def refuse_list_groups(call: Call, code: ErrorCode, message: str) -> Answer:
 
 
 async def handle_consumer_group_describe(call: Call) -> Answer:
-    names = _TopicNames(call)
-    groups = [_of_the_consumer_protocol(group) for group in await _describe(call, call.message.group_ids)]
-    groups = [await _without_hidden_topics(call, group, names) for group in groups]
+    names = TopicNames(call)
+    groups = [_of_the_consumer_protocol(group) for group in await describe_groups(call, call.message.group_ids)]
+    groups = [await without_hidden_topics(call, group, names) for group in groups]
     return {
         "groups": [
             {
@@ -120,6 +121,10 @@ async def handle_consumer_group_describe(call: Call) -> Answer:
 
 
 def _of_the_consumer_protocol(group: GroupDescription) -> GroupDescription:
+    if group.is_share:
+        return GroupDescription(
+            group.group_id, ErrorCode.GROUP_ID_NOT_FOUND, f"group {group.group_id!r} is a share group"
+        )
     if group.classic is None:
         return group
     return GroupDescription(
@@ -127,7 +132,7 @@ def _of_the_consumer_protocol(group: GroupDescription) -> GroupDescription:
     )
 
 
-async def _without_hidden_topics(call: Call, group: GroupDescription, names: _TopicNames) -> GroupDescription:
+async def without_hidden_topics(call: Call, group: GroupDescription, names: TopicNames) -> GroupDescription:
     """The group, or a refusal where it would tell of topics that the caller may not describe."""
     if not call.access.is_bound:
         return group
@@ -149,7 +154,7 @@ def refuse_consumer_group_describe(call: Call, code: ErrorCode, message: str) ->
     }
 
 
-async def _member(member: MemberDescription, names: _TopicNames) -> dict[str, Any]:
+async def _member(member: MemberDescription, names: TopicNames) -> dict[str, Any]:
     return {
         "member_id": member.member_id,
         "instance_id": member.instance_id,
@@ -165,7 +170,7 @@ async def _member(member: MemberDescription, names: _TopicNames) -> dict[str, An
     }
 
 
-async def _assignment(assignment: _Assignment, names: _TopicNames) -> dict[str, Any]:
+async def _assignment(assignment: _Assignment, names: TopicNames) -> dict[str, Any]:
     return {
         "topic_partitions": [
             {"topic_id": topic_id, "topic_name": await names.of(topic_id), "partitions": sorted(partitions)}
@@ -175,8 +180,8 @@ async def _assignment(assignment: _Assignment, names: _TopicNames) -> dict[str, 
 
 
 async def handle_describe_groups(call: Call) -> Answer:
-    names = _TopicNames(call)
-    groups = await _describe(call, call.message.groups)
+    names = TopicNames(call)
+    groups = await describe_groups(call, call.message.groups)
     return {"groups": [await _classic(call, group, names) for group in groups]}
 
 
@@ -208,9 +213,12 @@ def _described_classic(group_id: str, group: ClassicGroup) -> dict[str, Any]:
     }
 
 
-async def _classic(call: Call, group: GroupDescription, names: _TopicNames) -> dict[str, Any]:
+async def _classic(call: Call, group: GroupDescription, names: TopicNames) -> dict[str, Any]:
     if group.classic is not None:
         return _described_classic(group.group_id, group.classic)
+    if group.is_share:
+        message = f"group {group.group_id!r} is a share group: use ShareGroupDescribe"
+        group = GroupDescription(group.group_id, ErrorCode.GROUP_ID_NOT_FOUND, message)
     error = group.error
     if error is ErrorCode.GROUP_ID_NOT_FOUND and call.api_version < _GROUP_ID_NOT_FOUND_FROM:
         error = ErrorCode.NONE
@@ -234,7 +242,7 @@ async def _classic(call: Call, group: GroupDescription, names: _TopicNames) -> d
     }
 
 
-async def _classic_assignment(assignment: _Assignment, names: _TopicNames) -> bytes:
+async def _classic_assignment(assignment: _Assignment, names: TopicNames) -> bytes:
     """ConsumerProtocolAssignment 0: version i16, [topic string, [partition i32]], user data (null)."""
     out = [struct.pack(">hi", 0, len(assignment))]
     for topic_id, partitions in assignment.items():
@@ -253,17 +261,3 @@ async def handle_delete_groups(call: Call) -> Answer:
 
 def refuse_delete_groups(call: Call, code: ErrorCode, message: str) -> Answer:
     return {"results": [{"group_id": group_id, "error_code": code} for group_id in call.message.groups_names]}
-
-
-class _TopicNames:
-    """Names of topics by id; empty for one that has been deleted."""
-
-    def __init__(self, call: Call) -> None:
-        self._topics = call.engine.topics
-        self._names: dict[UUID, str] = {}
-
-    async def of(self, topic_id: UUID) -> str:
-        if topic_id not in self._names:
-            topic = await self._topics.get_by_id(topic_id)
-            self._names[topic_id] = "" if topic is None else topic.name
-        return self._names[topic_id]

@@ -26,6 +26,9 @@ from odradek.dispatcher import (
     producer_ids,
     sasl,
     scram_users,
+    share_groups,
+    share_offsets,
+    share_records,
     topics,
     transactions,
 )
@@ -97,5 +100,22 @@ HANDLERS: Mapping[ApiKey, Handler] = {
     ),
     ApiKey.CONSUMER_GROUP_DESCRIBE: Handler(
         groups.handle_consumer_group_describe, groups.refuse_consumer_group_describe
+    ),
+    ApiKey.SHARE_GROUP_HEARTBEAT: Handler(
+        share_groups.handle_share_group_heartbeat, share_groups.refuse_share_group_heartbeat
+    ),
+    ApiKey.SHARE_GROUP_DESCRIBE: Handler(
+        share_groups.handle_share_group_describe, share_groups.refuse_share_group_describe
+    ),
+    ApiKey.SHARE_FETCH: Handler(share_records.handle_share_fetch, share_records.refuse_share_request),
+    ApiKey.SHARE_ACKNOWLEDGE: Handler(share_records.handle_share_acknowledge, share_records.refuse_share_request),
+    ApiKey.DESCRIBE_SHARE_GROUP_OFFSETS: Handler(
+        share_offsets.handle_describe_share_group_offsets, share_offsets.refuse_describe_share_group_offsets
+    ),
+    ApiKey.ALTER_SHARE_GROUP_OFFSETS: Handler(
+        share_offsets.handle_alter_share_group_offsets, share_offsets.refuse_share_group_offsets
+    ),
+    ApiKey.DELETE_SHARE_GROUP_OFFSETS: Handler(
+        share_offsets.handle_delete_share_group_offsets, share_offsets.refuse_share_group_offsets
     ),
 }

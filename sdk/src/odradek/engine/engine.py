@@ -48,6 +48,7 @@ from odradek.engine.share_configs import GroupConfigs
 from odradek.engine.share_dead_letters import DeadLetters
 from odradek.engine.share_fetch import ShareFetcher
 from odradek.engine.share_groups import ShareGroups
+from odradek.engine.share_offsets import ShareOffsets
 from odradek.engine.share_partitions import SharePartitions
 from odradek.engine.share_sessions import ShareSessions
 from odradek.engine.sweep import Sweep
@@ -104,6 +105,8 @@ class Engine:
     ) -> None:
         self.settings = settings or Settings()
         self.clock = clock
+        self.rng = rng
+        self.catalog = tables.catalog
         self.objects = objects
         self.index = PartitionIndex(tables.log, self.settings)
         self.wal = Wal(tables.log, objects, clock, self.settings)
@@ -134,6 +137,7 @@ class Engine:
         self.group_configs = GroupConfigs(tables.catalog, clock, self.settings)
         self.share_groups = ShareGroups(tables.groups, self.topics, self.group_configs, clock, rng, self.settings)
         self.share_windows = SharePartitions(tables, self._lister, clock, rng, self.settings)
+        self.share_offsets = ShareOffsets(tables.groups, self.share_windows, self.topics, self._lister, clock, rng)
         self.share = ShareFetcher(
             self._fetcher,
             self.share_windows,

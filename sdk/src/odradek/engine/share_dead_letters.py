@@ -57,7 +57,6 @@ class DeadLetters:
             records += [(run, record) for record in await self._read(topic, partition, run)]
         if not records:
             return  # retention or compaction was faster
-        batches = []
         for chosen in (config.copies_records, False):
             batches = _batches(group_id, topic.name, partition.partition, records, self._clock.now_ms(), copies=chosen)
             try:

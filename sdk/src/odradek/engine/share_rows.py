@@ -21,6 +21,7 @@ Runs have no offsets: the first begins at the start offset, each other where the
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from uuid import UUID
 
 from odradek.engine.fields import attribute, check_version
 from odradek.engine.group_partitions import decode_partitions, encode_partitions
@@ -74,6 +75,15 @@ def share_key(group_id: str, partition: PartitionId) -> Key:
 def share_prefix(partition: PartitionId) -> str:
     """The start of the `sk` of every share-partition of the topic."""
     return f"{SHARE_PREFIX}{partition.topic_id}#"
+
+
+def share_partition(sk: str) -> PartitionId:
+    """The partition that a share-partition's `sk` names. Raises FormatError where it is no such key."""
+    try:
+        topic_id, number = sk.removeprefix(SHARE_PREFIX).split("#")
+        return PartitionId(UUID(topic_id), int(number))
+    except ValueError as error:
+        raise FormatError(f"{sk!r} is not the key of a share-partition") from error
 
 
 def share_session_key(group_id: str, member_id: str) -> Key:

@@ -53,6 +53,13 @@ class ApiKey(IntEnum):
     LIST_TRANSACTIONS = 66
     CONSUMER_GROUP_HEARTBEAT = 68
     CONSUMER_GROUP_DESCRIBE = 69
+    SHARE_GROUP_HEARTBEAT = 76
+    SHARE_GROUP_DESCRIBE = 77
+    SHARE_FETCH = 78
+    SHARE_ACKNOWLEDGE = 79
+    DESCRIBE_SHARE_GROUP_OFFSETS = 90
+    ALTER_SHARE_GROUP_OFFSETS = 91
+    DELETE_SHARE_GROUP_OFFSETS = 92
 
 
 class FunctionName(StrEnum):
@@ -80,6 +87,13 @@ OWNED: dict[FunctionName, frozenset[ApiKey]] = {
             ApiKey.DELETE_GROUPS,
             ApiKey.CONSUMER_GROUP_HEARTBEAT,
             ApiKey.CONSUMER_GROUP_DESCRIBE,
+            ApiKey.SHARE_GROUP_HEARTBEAT,
+            ApiKey.SHARE_GROUP_DESCRIBE,
+            ApiKey.SHARE_FETCH,  # it writes: the fetch function may not
+            ApiKey.SHARE_ACKNOWLEDGE,
+            ApiKey.DESCRIBE_SHARE_GROUP_OFFSETS,
+            ApiKey.ALTER_SHARE_GROUP_OFFSETS,
+            ApiKey.DELETE_SHARE_GROUP_OFFSETS,
             ApiKey.ADD_PARTITIONS_TO_TXN,
             ApiKey.ADD_OFFSETS_TO_TXN,
             ApiKey.TXN_OFFSET_COMMIT,

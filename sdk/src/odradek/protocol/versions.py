@@ -54,6 +54,13 @@ SUPPORTED_VERSIONS: Mapping[ApiKey, tuple[int, int]] = {
     ApiKey.LIST_TRANSACTIONS: (0, 1),
     ApiKey.CONSUMER_GROUP_HEARTBEAT: (0, 1),
     ApiKey.CONSUMER_GROUP_DESCRIBE: (0, 1),
+    ApiKey.SHARE_GROUP_HEARTBEAT: (1, 1),  # 0 was early access in Kafka 4.0, and differs
+    ApiKey.SHARE_GROUP_DESCRIBE: (1, 1),
+    ApiKey.SHARE_FETCH: (1, 2),
+    ApiKey.SHARE_ACKNOWLEDGE: (1, 2),
+    ApiKey.DESCRIBE_SHARE_GROUP_OFFSETS: (0, 1),
+    ApiKey.ALTER_SHARE_GROUP_OFFSETS: (0, 0),
+    ApiKey.DELETE_SHARE_GROUP_OFFSETS: (0, 0),
 }
 
 # librdkafka takes the absence of Produce 0 for a broker without compression (KAFKA-18659); Apache Kafka 4.x
@@ -61,8 +68,8 @@ SUPPORTED_VERSIONS: Mapping[ApiKey, tuple[int, int]] = {
 PRODUCE_ADVERTISED_MIN = 0
 
 # Cluster-wide features by name: lowest and highest level (KIP-584). transaction.version 2 is KIP-890: EndTxn bumps the
-# epoch, and what is written needs no announcement.
-FEATURES: Mapping[str, tuple[int, int]] = {"transaction.version": (0, 2)}
+# epoch, and what is written needs no announcement. share.version 1 is KIP-932: share groups are served.
+FEATURES: Mapping[str, tuple[int, int]] = {"share.version": (0, 1), "transaction.version": (0, 2)}
 
 
 def is_supported(api_key: int, api_version: int) -> bool:
