@@ -67,8 +67,8 @@ _BACKOFF_S = 0.05
 
 
 @dataclass(frozen=True, slots=True)
-class _Pass:
-    """What one pass is to do."""
+class CompactionPass:
+    """What one pass is to do: drop from [position, pass end) what [first_dirty, pass end) knows a later record of."""
 
     head: PartitionHead
     first_dirty: int
@@ -80,6 +80,9 @@ class _Pass:
 
 class Compactor:
     """The upkeep of compacted topics. One partition at a time in a process, for the sake of memory and the one core.
+
+    A subclass may do a pass by other means (odradek.spark.compaction): `run_pass`, which fills and rewrites where it
+    likes, and puts what it made in its place by `put_in_place`, from the log's start upwards.
 
     Args:
         log: the log table, for the state item.
@@ -111,7 +114,7 @@ class Compactor:
         if not held.config.is_compacted:
             return
         async with self._turn:
-            await self._hold_on(held)
+            await self.hold_on(held)
             await self._compact(held)
 
     async def _compact(self, held: HeldPartition) -> None:
@@ -123,7 +126,7 @@ class Compactor:
         policy = CompactionPolicy.of(held.topic, self._settings)
         work = await self._plan(held, head, state, policy)
         while work is not None:
-            state = await self._run_pass(held, work, policy)
+            state = await self.run_pass(held, work, policy)
             held.report.done["compaction_passes"] += 1
             if state.first_dirty >= work.cleanable_end:
                 return
@@ -139,17 +142,19 @@ class Compactor:
 
     async def _plan(
         self, held: HeldPartition, head: PartitionHead, state: CompactionState, policy: CompactionPolicy
-    ) -> _Pass | None:
+    ) -> CompactionPass | None:
         first_dirty = max(state.first_dirty, head.log_start_offset)
-        rows = [row async for row in self._segments_from(held.partition, head, first_dirty)]
+        rows = [row async for row in self.segments_from(held.partition, head, first_dirty)]
         now_ms = self._clock.now_ms()
         dirty = dirty_part(rows, first_dirty, now_ms, policy)
         if state.is_under_way and first_dirty < state.pass_end <= dirty.end_offset:
-            return _Pass(head, first_dirty, state.pass_end, dirty.end_offset, state.position, state.clean_bytes)
+            return CompactionPass(
+                head, first_dirty, state.pass_end, dirty.end_offset, state.position, state.clean_bytes
+            )
         overdue = await self._is_overdue(held.partition, rows, dirty, now_ms, policy)
         if not wants_cleaning(dirty, state.clean_bytes, policy, is_overdue=overdue):
             return None
-        return _Pass(head, first_dirty, dirty.end_offset, dirty.end_offset, head.log_start_offset, 0)
+        return CompactionPass(head, first_dirty, dirty.end_offset, dirty.end_offset, head.log_start_offset, 0)
 
     async def _is_overdue(
         self, partition: PartitionId, rows: Sequence[IndexRow], dirty: DirtyPart, now_ms: int, policy: CompactionPolicy
@@ -166,9 +171,9 @@ class Compactor:
 
     # --- 2. fill --------------------------------------------------------------------------------------------------
 
-    async def _fill(self, held: HeldPartition, work: _Pass, offsets: OffsetMap) -> int:
+    async def _fill(self, held: HeldPartition, work: CompactionPass, offsets: OffsetMap) -> int:
         """Note the keys of the dirty part; the offset up to which the map knows them all."""
-        async for row in self._segments_from(held.partition, work.head, work.first_dirty):
+        async for row in self.segments_from(held.partition, work.head, work.first_dirty):
             if row.base_offset >= work.limit:
                 break
             async for stretch in self._read(held, row):
@@ -182,13 +187,14 @@ class Compactor:
 
     # --- 3. rewrite -----------------------------------------------------------------------------------------------
 
-    async def _run_pass(self, held: HeldPartition, work: _Pass, policy: CompactionPolicy) -> CompactionState:
+    async def run_pass(self, held: HeldPartition, work: CompactionPass, policy: CompactionPolicy) -> CompactionState:
+        """Do a pass; the state after it, written. Raises LeaseLost, StoreError, FormatError."""
         offsets = OffsetMap(self._settings.compaction_map_entries_max)
         pass_end = await self._fill(held, work, offsets)
         log_start = work.head.log_start_offset
         state = CompactionState(work.first_dirty, pass_end, work.position, work.clean_bytes)
         group = NewSegment()
-        async for row in self._segments_from(held.partition, work.head, max(state.position, log_start)):
+        async for row in self.segments_from(held.partition, work.head, max(state.position, log_start)):
             if row.base_offset >= pass_end:
                 break
             if not joins(group.rows, group.size_bytes, row, policy, ROWS_REPLACED_MAX):
@@ -204,7 +210,7 @@ class Compactor:
         if group.rows:
             state = await self._finish(held, group, state)
         state = CompactionState(pass_end, pass_end, pass_end, state.clean_bytes)
-        await self._write_state(held, state)
+        await self.write_state(held, state)
         return state
 
     async def _finish(self, held: HeldPartition, group: NewSegment, state: CompactionState) -> CompactionState:
@@ -220,18 +226,33 @@ class Compactor:
         log_object, index_object = object_keys(held.partition, row)
         await self._upload(held, log_object, segment.parts)
         await self._upload(held, index_object, [index])
-        await self._swap(held, group.rows, row)
-        held.report.done["records_dropped"] += group.dropped
-        held.report.done["bytes_reclaimed"] += group.replaced_bytes - row.size_bytes
-        held.report.done["segments_compacted"] += len(group.rows)
+        return await self.put_in_place(held, group.rows, row, group.dropped, state)
+
+    async def put_in_place(
+        self, held: HeldPartition, old: Sequence[IndexRow], row: IndexRow, dropped: int, state: CompactionState
+    ) -> CompactionState:
+        """Have an uploaded segment take the place of others; the state after it, written.
+
+        Args:
+            dropped: how many records of the old ones it lacks.
+
+        Raises:
+            LeaseLost: nothing has changed.
+            StoreUnavailable, OutcomeUnknown: either may be there.
+        """
+        await self._swap(held, old, row)
+        replaced_bytes = sum(each.size_bytes for each in old)
+        held.report.done["records_dropped"] += dropped
+        held.report.done["bytes_reclaimed"] += replaced_bytes - row.size_bytes
+        held.report.done["segments_compacted"] += len(old)
         state = replace(state, position=row.end_offset, clean_bytes=state.clean_bytes + row.size_bytes)
-        await self._delete(held, [key for old in group.rows for key in object_keys(held.partition, old)])
-        await self._write_state(held, state)
+        await self._delete(held, [key for each in old for key in object_keys(held.partition, each)])
+        await self.write_state(held, state)
         return state
 
     # --- the ports ------------------------------------------------------------------------------------------------
 
-    async def _segments_from(self, partition: PartitionId, head: PartitionHead, offset: int) -> AsyncIterator[IndexRow]:
+    async def segments_from(self, partition: PartitionId, head: PartitionHead, offset: int) -> AsyncIterator[IndexRow]:
         """The segments from the one that holds the offset on, up to the first row that is none."""
         first = await self._index.row_at(partition, offset, merged_offset=head.merged_offset)
         rows = [first] if first is not None and first.end_offset > offset else []
@@ -248,10 +269,10 @@ class Compactor:
     async def _read(self, held: HeldPartition, row: IndexRow) -> AsyncIterator[list[tuple[memoryview, BatchHeader]]]:
         """The batches of a segment; the lease is held meanwhile."""
         async for stretch in read_stretches(self._objects, held.partition, row, self._settings.compaction_read_bytes):
-            await self._hold_on(held)
+            await self.hold_on(held)
             yield stretch
 
-    async def _hold_on(self, held: HeldPartition) -> None:
+    async def hold_on(self, held: HeldPartition) -> None:
         """Renew the lease when half of its time is over. Raises LeaseLost, StoreUnavailable."""
         if held.lease.expires_ms - self._clock.now_ms() < self._settings.maintenance_lease_ms // 2:
             held.lease = await self._leases.renew(held.lease)
@@ -274,7 +295,7 @@ class Compactor:
     async def _swap(self, held: HeldPartition, old: Sequence[IndexRow], new: IndexRow) -> None:
         """Replace the rows; what is raised leaves open whether that happened, unless it is LeaseLost."""
         for attempt in range(1, _ATTEMPTS + 1):
-            await self._hold_on(held)
+            await self.hold_on(held)
             try:
                 await self._index.replace_rows(held.lease, old, [new])
                 return
@@ -292,7 +313,7 @@ class Compactor:
 
     # --- 4. state -------------------------------------------------------------------------------------------------
 
-    async def _write_state(self, held: HeldPartition, state: CompactionState) -> None:
+    async def write_state(self, held: HeldPartition, state: CompactionState) -> None:
         """Raises LeaseLost, StoreUnavailable, OutcomeUnknown."""
         operations: list[Operation] = [held.lease.held, Put(state_key(held.partition), encode_state(state))]
         for attempt in range(1, _ATTEMPTS + 1):
