@@ -108,7 +108,7 @@ def sweep_before_the_floor_is_raised() -> Iterator[None]:
 def sweep_looks_at_tails_only() -> Iterator[None]:
     """What was spilled counts as unreferenced."""
 
-    async def drop_referenced(index: PartitionIndex, partitions: Any, object_ids: set[bytes], _: int) -> None:
+    async def drop_referenced(index: PartitionIndex, partitions: Any, object_ids: set[bytes], *_: Any) -> None:
         for partition in partitions:
             head = await index.read_head(partition)
             if head is not None:

@@ -23,6 +23,7 @@ from odradek.ports.tables import TableOperation
 
 WRITES = frozenset({"put", "update", "delete", "transact"})
 KINDS = ("throttled", "slow_down", "internal", "timed_out", "stalled")
+Sleep = Callable[[float], Awaitable[None]]
 SLOW_DOWN_S, TIMEOUT_S, STALL_S = 0.05, 0.2, 1.0
 
 
@@ -33,8 +34,9 @@ class Misbehaviour:
         share: of the calls that fail; 1.0: every call is throttled.
     """
 
-    def __init__(self, chance: random.Random, share: float) -> None:
+    def __init__(self, chance: random.Random, share: float, sleep: Sleep = asyncio.sleep) -> None:
         self._chance = chance
+        self._sleep = sleep
         self.share = share
         self.calls: Counter[str] = Counter()
         self.faults: Counter[str] = Counter()
@@ -52,15 +54,15 @@ class Misbehaviour:
         if kind == "throttled":
             raise StoreUnavailable("ProvisionedThroughputExceededException")
         if kind == "slow_down":
-            await asyncio.sleep(SLOW_DOWN_S)
+            await self._sleep(SLOW_DOWN_S)
             raise StoreUnavailable("503 SlowDown")
         if kind == "stalled":
-            await asyncio.sleep(STALL_S)
+            await self._sleep(STALL_S)
             return await call()
         if name in WRITES and self._chance.random() < 0.5:
             await call()
         if kind == "timed_out":
-            await asyncio.sleep(TIMEOUT_S)
+            await self._sleep(TIMEOUT_S)
         if name in WRITES:
             raise OutcomeUnknown(kind)
         raise StoreUnavailable(kind)
@@ -85,6 +87,8 @@ class MisbehavingStore:
     def __init__(self, store: Any, misbehaviour: Misbehaviour) -> None:
         self._store, self._misbehaviour = store, misbehaviour
         for place in ("log", "groups", "catalog", "objects"):
+            if not hasattr(store, place):  # memory keeps its objects apart
+                continue
             setattr(self, place, MisbehavingPort(getattr(store, place), misbehaviour))
 
     async def transact(self, operations: Sequence[TableOperation]) -> None:

@@ -36,7 +36,8 @@ def store() -> Store:
 async def uploads(store: Store, hours_back: int = 5) -> list[bytes]:
     """The ids of all uploads that are in the store."""
     hours = range(store.clock.now_ms() // HOUR_MS - hours_back, store.clock.now_ms() // HOUR_MS + 2)
-    return [each.object_id async for each in WalUploads(store.log, store.objects).below(ID_END, hours)]  # type: ignore[arg-type]
+    found = WalUploads(store.log, store.objects, store.clock)  # type: ignore[arg-type]
+    return [each.object_id async for each in found.below(ID_END, hours)]
 
 
 async def sweep(engine: Engine) -> Counter[str]:

@@ -216,7 +216,8 @@ class Audit:
 
         async def finish_chunk() -> None:
             left = set(chunk)
-            await drop_referenced(self._index, partitions, left, self._settings.maintenance_parallelism)
+            slots = self._settings.maintenance_parallelism
+            await drop_referenced(self._index, partitions, left, slots, self._clock)
             if is_overdue:
                 report.findings += [
                     Finding(FindingKind.UNREFERENCED, chunk[each].place, f"{chunk[each].size_bytes} bytes")

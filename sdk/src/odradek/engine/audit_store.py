@@ -31,7 +31,7 @@ async def audit_store(
         engine.topics,
         engine.leases,
         engine.sweep,
-        WalUploads(tables.log, engine.objects),
+        WalUploads(tables.log, engine.objects, engine.clock),
         ByteAudit(engine.objects, engine.wal, engine.pieces, fast=fast),
         engine.clock,
         engine.settings,

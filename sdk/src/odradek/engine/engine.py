@@ -153,7 +153,7 @@ class Engine:
         self.leases = MaintenanceLeases(tables.log, clock, rng, self.settings)
         self.orphans = Orphans(self.index, objects, self.leases)
         self.sweep = Sweep(
-            tables.catalog, self.index, WalUploads(tables.log, objects), self.topics, clock, self.settings
+            tables.catalog, self.index, WalUploads(tables.log, objects, clock), self.topics, clock, self.settings
         )
         self.merger = Merger(self.index, objects, self.pieces, self.epochs, self.leases, clock, rng, self.settings)
         upkeeps: list[Upkeep] = [

@@ -24,22 +24,22 @@ The floor makes it safe, not a clock. Let F be the floor of step 2, and look at 
 Whoever reads by an index row that a merge has just replaced may meet a missing object, and plans again (fetch.py).
 Batches of a transaction that is still open are swept like others; the horizon exceeds the longest transaction.
 
-Any step may be cut short and repeated. Progress is noted at the end: see sweep_floor.py.
+Any step may be cut short and repeated; a sweep makes thousands of calls, so each of them is patient (patience.py): one
+that fails must not cost all of it, hour after hour. Progress is noted at the end: see sweep_floor.py.
 """
 
 from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Awaitable, Callable, Collection, Sequence
-from typing import TypeVar
+from collections.abc import Collection, Sequence
 
 from odradek.engine.head import NO_FLOOR
 from odradek.engine.partition_index import PartitionIndex
+from odradek.engine.patience import patiently
 from odradek.engine.sweep_floor import SweepState, note_sweep, raise_sweep_floor, read_sweep_state
 from odradek.engine.topics import Topics
 from odradek.engine.wal_uploads import HOUR_MS, WalUpload, WalUploads
-from odradek.errors import OutcomeUnknown, StoreUnavailable
 from odradek.format.object_id import object_id_ms
 from odradek.model.log import OFFSET_END
 from odradek.model.topic_partition import PartitionId
@@ -47,10 +47,6 @@ from odradek.ports.clock import Clock
 from odradek.ports.table import Table
 from odradek.settings import Settings
 
-T = TypeVar("T")
-
-_ATTEMPTS = 4
-_BACKOFF_S = 0.1
 _HEADS_PER_READ = 100
 _ROWS_PER_QUERY = 64
 
@@ -153,7 +149,8 @@ class _Pass:
         if not self._partitions:
             await self._raise_heads()
         left = set(object_ids)
-        await drop_referenced(self._index, self._partitions, left, self._settings.maintenance_parallelism)
+        slots = self._settings.maintenance_parallelism
+        await drop_referenced(self._index, self._partitions, left, slots, self._clock)
         return left
 
     async def _raise_heads(self) -> None:
@@ -161,7 +158,7 @@ class _Pass:
         while fresh := [each for each in await self._listed() if each not in self._partitions]:
             for start in range(0, len(fresh), _HEADS_PER_READ):
                 some = fresh[start : start + _HEADS_PER_READ]
-                heads = await self._patiently(lambda some=some: self._index.read_heads(some))  # type: ignore[misc]
+                heads = await patiently(self._clock, lambda some=some: self._index.read_heads(some))  # type: ignore[misc]
                 lower = [
                     partition
                     for partition, head in zip(some, heads, strict=True)
@@ -175,19 +172,15 @@ class _Pass:
         return [PartitionId(topic.topic_id, number) for topic in topics for number in range(topic.partition_count)]
 
     async def _raise(self, partition: PartitionId) -> None:
-        await self._patiently(lambda: self._index.raise_sweep_floor(partition, self._floor))
-
-    async def _patiently(self, call: Callable[[], Awaitable[T]]) -> T:
-        for attempt in range(_ATTEMPTS - 1):
-            try:
-                return await call()
-            except (StoreUnavailable, OutcomeUnknown):
-                await self._clock.sleep(_BACKOFF_S * 2**attempt)
-        return await call()
+        await patiently(self._clock, lambda: self._index.raise_sweep_floor(partition, self._floor))
 
 
 async def drop_referenced(
-    index: PartitionIndex, partitions: Collection[PartitionId], object_ids: set[bytes], parallelism: int
+    index: PartitionIndex,
+    partitions: Collection[PartitionId],
+    object_ids: set[bytes],
+    parallelism: int,
+    clock: Clock,
 ) -> None:
     """Remove from the set what the partitions' tails and spilled rows refer to. Raises StoreUnavailable, FormatError.
 
@@ -197,12 +190,15 @@ async def drop_referenced(
 
     async def look(partition: PartitionId) -> None:
         async with slots:
-            head = await index.read_head(partition)
+            head = await patiently(clock, lambda: index.read_head(partition))
             if head is None:
                 return
             object_ids.difference_update(entry.object_id for _, entry in head.entries())
             at = head.merged_offset
-            while rows := await index.rows_between(partition, at, OFFSET_END, _ROWS_PER_QUERY):
+            while rows := await patiently(
+                clock,
+                lambda at=at: index.rows_between(partition, at, OFFSET_END, _ROWS_PER_QUERY),  # type: ignore[misc]
+            ):
                 for row in rows:
                     object_ids.difference_update(entry.object_id for entry in row.entries)
                 at = rows[-1].base_offset + 1

@@ -13,10 +13,12 @@ from collections.abc import AsyncIterator, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
+from odradek.engine.patience import patiently
 from odradek.format.item_keys import WAL_SHARDS, wal_item_key, wal_item_pk
 from odradek.format.object_id import OBJECT_ID_BYTES, object_id_ms
 from odradek.format.object_keys import wal_key
-from odradek.ports.object_store import ObjectStore
+from odradek.ports.clock import Clock
+from odradek.ports.object_store import ObjectInfo, ObjectStore
 from odradek.ports.table import Delete, Key, Table
 
 HOUR_MS = 3_600_000
@@ -50,9 +52,10 @@ class WalUpload:
 class WalUploads:
     """Lists and deletes uploads."""
 
-    def __init__(self, log: Table, objects: ObjectStore) -> None:
+    def __init__(self, log: Table, objects: ObjectStore, clock: Clock) -> None:
         self._log = log
         self._objects = objects
+        self._clock = clock
 
     async def below(self, end: bytes, hours: Iterable[int]) -> AsyncIterator[WalUpload]:
         """All objects, and the items of these hours, with an id below `end`. Raises StoreUnavailable."""
@@ -74,7 +77,7 @@ class WalUploads:
 
     async def _objects_below(self, end: bytes) -> AsyncIterator[WalUpload]:
         start_after = ""
-        while page := await self._objects.list(WAL_PREFIX, start_after=start_after, limit=_OBJECTS_PER_PAGE):
+        while page := await self._objects_after(start_after):
             for info in page:
                 if info.key >= wal_key(end):
                     return
@@ -83,10 +86,18 @@ class WalUploads:
                     yield WalUpload(object_id, False, info.size_bytes)
             start_after = page[-1].key
 
+    async def _objects_after(self, start_after: str) -> list[ObjectInfo]:
+        return await patiently(
+            self._clock,
+            lambda: self._objects.list(WAL_PREFIX, start_after=start_after, limit=_OBJECTS_PER_PAGE),
+        )
+
     async def _items(self, hour: int, shard: int, sk_from: str) -> list[WalUpload]:
         """One page. What a read that is not consistent overlooks is found by the next sweep."""
         pk = wal_item_pk(datetime.fromtimestamp(hour * HOUR_MS / 1000, UTC), shard)
-        rows = await self._log.query(pk, sk_from=sk_from, limit=_ITEMS_PER_PAGE, consistent=False)
+        rows = await patiently(
+            self._clock, lambda: self._log.query(pk, sk_from=sk_from, limit=_ITEMS_PER_PAGE, consistent=False)
+        )
         sizes = [(row.key.sk, row.item.get("d")) for row in rows]
         return [WalUpload(bytes.fromhex(sk), True, len(d) if isinstance(d, bytes) else 0) for sk, d in sizes]
 
@@ -94,10 +105,14 @@ class WalUploads:
         """Delete them; those that are gone are no error. Raises StoreUnavailable, OutcomeUnknown."""
         keys = [wal_key(upload.object_id) for upload in uploads if not upload.is_item]
         for start in range(0, len(keys), _OBJECTS_PER_PAGE):
-            await self._objects.delete(keys[start : start + _OBJECTS_PER_PAGE])
+            some = keys[start : start + _OBJECTS_PER_PAGE]
+            await patiently(self._clock, lambda some=some: self._objects.delete(some))  # type: ignore[misc]
         items = [Key(*wal_item_key(upload.object_id)) for upload in uploads if upload.is_item]
         for start in range(0, len(items), _DELETES_AT_ONCE):
-            await asyncio.gather(*(self._log.delete(Delete(key)) for key in items[start : start + _DELETES_AT_ONCE]))
+            await asyncio.gather(*(self._delete_item(key) for key in items[start : start + _DELETES_AT_ONCE]))
+
+    async def _delete_item(self, key: Key) -> None:
+        await patiently(self._clock, lambda: self._log.delete(Delete(key)))
 
 
 def parse_wal_key(key: str) -> bytes | None:
