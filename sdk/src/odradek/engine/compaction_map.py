@@ -12,6 +12,7 @@ to make such a pair of BLAKE2b-128 on purpose in less than 2^64 tries. (Kafka's 
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from hashlib import blake2b
 
 DIGEST_BYTES = 16
@@ -42,6 +43,14 @@ class OffsetMap:
             return False
         offsets[digest] = offset
         return True
+
+    def put_digest(self, digest: bytes, offset: int) -> None:
+        """Note the last offset of a key of this digest, found elsewhere; the bound is the caller's."""
+        self._offsets[digest] = offset
+
+    def items(self) -> Iterable[tuple[bytes, int]]:
+        """Digests and last offsets, in no order."""
+        return self._offsets.items()
 
     def latest(self, key: bytes) -> int:
         """The key's last offset, -1 where the map does not know the key."""

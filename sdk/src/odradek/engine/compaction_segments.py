@@ -7,7 +7,7 @@ Batches that stay are copied out of their stretch, so that a stretch is not held
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from dataclasses import replace
 
 from odradek.engine.index_row import IndexRow
@@ -98,16 +98,24 @@ class NewSegment:
 
     def row(self, segment: Segment, segment_id: bytes, index_bytes: int) -> IndexRow:
         """The index row of the segment that `build` made."""
-        return replace(
-            self.rows[-1],
-            base_offset=self.rows[0].base_offset,
-            max_timestamp_ms=segment.index.max_timestamp_ms,
-            size_bytes=segment.index.size_bytes,
-            spill_floor_ms=max(row.spill_floor_ms for row in self.rows),
-            segment_id=segment_id,
-            index_bytes=index_bytes,
-            segment_started_ms=self.rows[0].started_ms,
-        )
+        index = segment.index
+        return row_in_place_of(self.rows, segment_id, index.max_timestamp_ms, index.size_bytes, index_bytes)
+
+
+def row_in_place_of(
+    rows: Sequence[IndexRow], segment_id: bytes, max_timestamp_ms: int, size_bytes: int, index_bytes: int
+) -> IndexRow:
+    """The row of a segment that takes the place of those of neighbouring rows."""
+    return replace(
+        rows[-1],
+        base_offset=rows[0].base_offset,
+        max_timestamp_ms=max_timestamp_ms,
+        size_bytes=size_bytes,
+        spill_floor_ms=max(row.spill_floor_ms for row in rows),
+        segment_id=segment_id,
+        index_bytes=index_bytes,
+        segment_started_ms=rows[0].started_ms,
+    )
 
 
 def object_keys(partition: PartitionId, row: IndexRow) -> list[str]:
