@@ -55,8 +55,8 @@ def run(spark: SparkSession, arguments: Arguments, stop: Stop) -> dict[str, Any]
 
     def build(left: DataFrame, right: DataFrame) -> DataFrame:
         pairs = join_within(
-            events_of(left, left_schema, event_time=arguments.left_time),
-            events_of(right, right_schema, event_time=arguments.right_time),
+            events_of(left, left_schema, event_time=arguments.left_time, name="left"),
+            events_of(right, right_schema, event_time=arguments.right_time, name="right"),
             arguments.on,
             within,
             kind=arguments.join,

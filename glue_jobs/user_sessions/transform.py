@@ -1,7 +1,7 @@
 """What each user did between two pauses. DataFrame in, DataFrame out, no I/O.
 
-A session is a run of a user's events with no pause of `gap` or more between neighbours. Its end is the time of its last
-event, its duration the time from the first to the last: one event makes a session of 0 seconds.
+A session is a run of a user's events with no pause longer than `gap` between neighbours, as in Kafka Streams. Its end
+is the time of its last event, its duration the time from the first to the last: one event makes a session of 0 seconds.
 """
 
 from __future__ import annotations

@@ -13,8 +13,9 @@ import pytest
 from odradek.errors import KafkaError
 from odradek.spark.jobs.latest import latest_per_key
 from odradek.spark.jobs.values import dead_letters, events_of, parse_values, read_schema
+from pyspark.sql import functions as F
 
-from glue_jobs.deduplicate.transform import deduplicate
+from glue_jobs.deduplicate.transform import identity_of
 from glue_jobs.import_table.transform import as_records as rows_as_records
 from glue_jobs.stream_join.transform import Within, join_within
 from glue_jobs.stream_join.transform import as_records as pairs_as_records
@@ -120,7 +121,7 @@ def test_sessions_of_aircraft_equal_pandas(events: DataFrame, flights: pd.DataFr
     found = user_sessions(events, user="tailnum", page="dest", gap="6 hours", watermark="1 day").collect()
     ordered = flights.sort_values(["tailnum", "event_time", "dest"])
     pause = ordered.groupby("tailnum").event_time.diff()
-    ordered["session"] = (pause.isna() | (pause >= pd.Timedelta(hours=6))).cumsum()
+    ordered["session"] = (pause.isna() | (pause > pd.Timedelta(hours=6))).cumsum()
     expected = {}
     for _, group in ordered.groupby("session"):
         first, last = group.event_time.min(), group.event_time.max()
@@ -150,8 +151,9 @@ def test_joins_within_a_time_equal_pandas(events: DataFrame, flights: pd.DataFra
 
 def test_an_outer_join_gives_those_without_a_partner(spark: SparkSession) -> None:
     schema = read_schema("id STRING, x INT")
-    left = events_of(records(spark, [("k", '{"id": "a", "x": 1}', at(0)), ("k", '{"id": "b"}', at(0))]), schema)
-    right = events_of(records(spark, [("k", '{"id": "a", "x": 2}', at(7)), ("k", '{"id": "c"}', at(0))]), schema)
+    lefts = records(spark, [("k", '{"id": "a", "x": 1}', at(0)), ("k", '{"id": "b"}', at(0))])
+    rights = records(spark, [("k", '{"id": "a", "x": 2}', at(7)), ("k", '{"id": "c"}', at(0))])
+    left, right = events_of(lefts, schema, name="left"), events_of(rights, schema, name="right")
     within = Within("5 minutes", "5 minutes")
     found = join_within(left, right, ["id"], within, kind="full", watermark="1 minute")
     values = [json.loads(row.value) for row in pairs_as_records(found, ["id"]).collect()]
@@ -176,13 +178,19 @@ def test_events_meet_the_latest_row_of_the_table(spark: SparkSession) -> None:
     assert [row.carrier for row in join_table(events, rows, on="carrier", kind="inner").collect()] == ["UA"]
 
 
-def test_a_record_passes_once(spark: SparkSession) -> None:
+def test_what_makes_the_identity_of_a_record(spark: SparkSession) -> None:
     rows = [("a", '{"id": 1, "n": 1}', at(0)), ("b", '{"id": 1, "n": 2}', at(1)), ("a", '{"id": 2}', at(2))]
     frame = records(spark, rows)
-    assert [row.offset for row in deduplicate(frame, ["id"], within="1 hour").orderBy("offset").collect()] == [0, 2]
-    assert deduplicate(frame, ["key"], within="1 hour").count() == 2
-    assert deduplicate(frame, ["key", "id"], within="1 hour").count() == 3
-    assert deduplicate(frame.union(frame), ["value"], within="1 hour").columns == frame.columns
+
+    def alike(*by: str) -> list[list[int]]:
+        offsets = frame.groupBy(identity_of(by)).agg(F.sort_array(F.collect_list("offset")).alias("offsets"))
+        return sorted(row.offsets for row in offsets.collect())
+
+    assert alike("id") == [[0, 1], [2]]
+    assert alike("key") == [[0, 2], [1]]
+    assert alike("key", "id") == alike("value") == [[0], [1], [2]]
+    with pytest.raises(KafkaError, match="--by must name"):
+        identity_of([])
 
 
 def test_words_of_airports_equal_pandas(spark: SparkSession) -> None:

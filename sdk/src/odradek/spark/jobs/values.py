@@ -57,16 +57,19 @@ def parse_values(records: DataFrame, schema: StructType) -> DataFrame:
     ).withColumn("parsed", F.col("parsed").dropFields(_CORRUPT))
 
 
-def events_of(records: DataFrame, schema: StructType, *, event_time: str = "timestamp") -> DataFrame:
+def events_of(
+    records: DataFrame, schema: StructType, *, event_time: str = "timestamp", name: str = "events"
+) -> DataFrame:
     """The fields of well-formed records, with event_time and record_key; others are left out and counted.
 
     Args:
         event_time: `timestamp` for the record's own, else a field: a timestamp, text, or ms since the epoch.
+        name: of the count of others among a query's; streams of one query have two.
     """
     parsed = parse_values(records, schema)
     malformed = F.count(F.when(F.col("is_malformed"), 1)).alias("malformed")
     return (
-        parsed.observe("odradek_parsed_" + "_".join(schema.fieldNames())[:40], malformed)
+        parsed.observe(f"odradek_parsed_{name}", malformed)
         .where(~F.col("is_malformed"))
         .select(
             time_of(schema, event_time).alias(EVENT_TIME),
