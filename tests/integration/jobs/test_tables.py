@@ -1,0 +1,173 @@
+"""Topics to tables and back, and to another installation: each record once, also when a micro-batch runs again."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pandas as pd
+import pytest
+from odradek.model.topic_partition import OffsetAndMetadata, TopicPartition
+from odradek.spark.jobs.slices import load_slices, save_slices
+from odradek.spark.writer import open_admin
+
+import glue_jobs.export_table.job
+import glue_jobs.import_table.job
+import glue_jobs.mirror.job
+import glue_jobs.replay.job
+from glue_jobs.export_table.target import open_catalog
+from tests.support.flights import append, departures, flight_events, values_of
+from tests.support.jobs import Job, forget_last_commit, has_run
+from tests.support.spark import in_one_worker
+from tests.support.spark_sink import ServedLog
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+pytestmark = [in_one_worker, pytest.mark.slow]
+
+FIELDS = ["origin", "dest", "carrier", "tailnum", "flight", "dep_delay"]
+
+
+@pytest.fixture(scope="module")
+def flights() -> pd.DataFrame:
+    return departures(1)
+
+
+def read_parquet(output: Path) -> list[dict[str, Any]]:
+    """The table as any reader of Parquet finds it that takes the columns of all files."""
+    import pyarrow as pa
+    import pyarrow.dataset as ds
+
+    files = ds.dataset(str(output / "data"), format="parquet", partitioning="hive")
+    schema = pa.unify_schemas([fragment.physical_schema for fragment in files.get_fragments()])
+    rows: list[dict[str, Any]] = (
+        ds.dataset(str(output / "data"), schema=schema, format="parquet").to_table().to_pylist()
+    )
+    return rows
+
+
+def read_iceberg(output: Path) -> list[dict[str, Any]]:
+    rows: list[dict[str, Any]] = (
+        open_catalog(str(output), "sql").load_table("demo.flights").scan().to_arrow().to_pylist()
+    )
+    return rows
+
+
+@pytest.mark.parametrize("kind", ["parquet", "iceberg"])
+def test_a_topic_becomes_a_table_that_grows_and_holds_each_record_once(
+    spark: SparkSession, served: ServedLog, flights: pd.DataFrame, tmp_path: Path, kind: str
+) -> None:
+    topic, dead, output = f"export-{kind}", f"dead-{kind}", tmp_path / "table"
+    served.create(topic, 2)
+    served.create(dead, 1)
+    job = Job(
+        spark, served, glue_jobs.export_table.job, tmp_path, input_topic=topic, output=str(output),
+        dead_letter_topic=dead, table="demo.flights" if kind == "iceberg" else "",
+    )  # fmt: skip
+    half = len(flights) // 2
+    append(served, topic, flight_events(flights[:half]))
+    assert job.run()["dead_letters"] == 0
+    more = [(key, {**value, "gate": f"G{i}"}, ms) for i, (key, value, ms) in enumerate(flight_events(flights[half:]))]  # type: ignore[dict-item]
+    wrong = [("w", {"dep_delay": "late"}, 1), ("j", b"no JSON", 2), ("t", None, 3)]
+    append(served, topic, [*more, *wrong], partition=1)
+    assert job.run()["dead_letters"] == 2
+    again = forget_last_commit(job.checkpoint)
+    job.run()
+    assert has_run(job.checkpoint, again)
+
+    rows = read_parquet(output) if kind == "parquet" else read_iceberg(output)
+    expected = flights[FIELDS].assign(gate=None).astype(object)
+    expected.loc[half:, "gate"] = [f"G{i}" for i in range(len(flights) - half)]
+    wanted = expected.itertuples(index=False, name=None)
+    assert sorted((tuple(row[name] for name in [*FIELDS, "gate"]) for row in rows), key=str) == sorted(wanted, key=str)
+    places = {(row["record_topic"], row["record_partition"], row["record_offset"]) for row in rows}
+    assert places == {(topic, 0, i) for i in range(half)} | {(topic, 1, i) for i in range(len(flights) - half)}
+    assert all(row["record_key"] == row["tailnum"] for row in rows)
+    ms = sorted(int(row["record_timestamp"].timestamp() * 1000) for row in rows)
+    assert ms == sorted(flights.ms)
+    letters = {record.key: (record.value, dict(map(tuple, record.headers))) for record in served.records(dead)[0]}
+    assert len(served.values(dead)) == 2
+    assert letters[b"j"][0] == b"no JSON"
+    assert letters[b"w"][1]["odradek.offset"] == str(len(more)).encode()
+
+
+def test_files_become_records_once_each(
+    spark: SparkSession, served: ServedLog, flights: pd.DataFrame, tmp_path: Path
+) -> None:
+    served.create("imported", 2)
+    files = tmp_path / "files"
+    files.mkdir()
+    frame = flights.drop(columns="event_time")
+    half = len(frame) // 2
+    frame[:half].to_parquet(files / "1.parquet", index=False)
+    job = Job(
+        spark, served, glue_jobs.import_table.job, tmp_path, output_topic="imported", format="parquet",
+        path=str(files), key=("carrier", "flight"), timestamp="ms",
+    )  # fmt: skip
+    job.run()
+    frame[half:].to_parquet(files / "2.parquet", index=False)
+    job.run()
+    forget_last_commit(job.checkpoint)
+    job.run()
+    found = [
+        (r.key, r.timestamp_ms, json.loads(r.value or b"")) for p in served.records("imported").values() for r in p
+    ]
+    wanted = [(f"{row['carrier']}|{row['flight']}".encode(), row["ms"], row) for row in frame.to_dict("records")]
+    assert sorted(found, key=str) == sorted(wanted, key=str)
+
+
+def test_a_table_is_replayed_in_the_order_of_its_events(
+    spark: SparkSession, served: ServedLog, flights: pd.DataFrame, tmp_path: Path
+) -> None:
+    served.create("live", 1)
+    flights.drop(columns="event_time").sample(frac=1, random_state=1).to_csv(tmp_path / "flights.csv", index=False)
+    job = Job(
+        spark, served, glue_jobs.replay.job, tmp_path, output_topic="live", format="csv",
+        path=str(tmp_path / "flights.csv"), timestamp="ms", key=("tailnum",), speed=0.0, slice="8 hours",
+    )  # fmt: skip
+    assert job.run()["left"] == 0
+    slices = load_slices(str(job.checkpoint), "none")
+    # As if the job had died after writing the last two slices, before it noted them.
+    save_slices(str(job.checkpoint), type(slices)(slices.writer_id, slices.slices, slices.done - 2))
+    assert job.run() == {"slices": 2, "left": 0}
+    times = [record.timestamp_ms for record in served.records("live")[0]]
+    assert times == sorted(flights.ms)
+    found = [tuple(value[name] for name in FIELDS) for value in values_of(served, "live")]
+    assert sorted(found) == sorted(flights[FIELDS].itertuples(index=False, name=None))
+
+
+def test_another_installation_holds_the_same_records_and_the_groups_go_on_there(
+    spark: SparkSession, served: ServedLog, flights: pd.DataFrame, tmp_path: Path
+) -> None:
+    served.create("home", 2)
+    events = flight_events(flights)
+    third = len(events) // 3
+    append(served, "home", events[:third])
+    append(served, "home", events[third : 2 * third], partition=1)
+    with ServedLog(tmp_path / "there") as there:
+        job = Job(
+            spark, served, glue_jobs.mirror.job, tmp_path, topics=("home",), topic_prefix="mirrored.",
+            target_store=there.source["store"], target_bootstrap_servers=there.bootstrap_servers, groups="reports-.*",
+        )  # fmt: skip
+        job.run()
+        append(served, "home", events[2 * third :], partition=1)
+        with open_admin(served.source, served.bootstrap_servers) as admin:
+            committed = {
+                TopicPartition("home", i): OffsetAndMetadata(offset) for i, offset in enumerate((7, third + 5))
+            }
+            admin.alter_consumer_group_offsets("reports-1", committed)
+            admin.alter_consumer_group_offsets("others", committed)
+        again = job.run()
+        assert again["groups"] == {"reports-1": 2}
+        number = forget_last_commit(job.checkpoint)
+        job.run()
+        assert has_run(job.checkpoint, number)
+        for partition, records in served.records("home").items():
+            copies = there.records("mirrored.home")[partition]
+            assert copies == records
+        with open_admin(there.source, there.bootstrap_servers) as admin:
+            offsets = admin.list_consumer_group_offsets("reports-1")
+            assert not admin.list_consumer_group_offsets("others")
+        assert {place.partition: each.offset for place, each in offsets.items()} == {0: 7, 1: third + 5}
