@@ -9,10 +9,12 @@ A role names its tables, its prefixes and its actions; nothing is granted "to be
     coordinator  groups; hands out producer ids (one row of the catalog); reads topics; commits transactions: heads and
                  what they spill, pending items, rows of transactional ids
     admin        topics, and the heads of their partitions (DeleteRecords too); deletes no object: maintenance does
+    registry     schemas and subjects: its own rows of the catalog, and the ACLs
     maintenance  finishes deletions; merges; fences transactions that timed out; retention, sweep: rows of the log,
                  segments, WAL objects and items
     JOBS         each reads like fetch; uploads like produce and commits that as numbered batches: heads, what they
-                 spill, the row of its query; keeps its output and checkpoint under its own prefix
+                 spill, the row of its query; keeps its output and checkpoint under its own prefix; sql_job makes
+                 and drops topics too
 
 A test runs the engine and compares what each function calls with its row: a missing right and an idle one both fail.
 
@@ -27,8 +29,20 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 
-from odradek.format.item_keys import ACLS_PK, BATCHES_PK, BROKERS_PK, COUNTERS_PK, TRANSACTIONAL_IDS_PK, USERS_PK
-from odradek.functions.environment import MAINTENANCE
+from odradek.format.item_keys import (
+    ACLS_PK,
+    BATCHES_PK,
+    BROKERS_PK,
+    COUNTERS_PK,
+    REGISTRY_CONFIGS_PK,
+    REGISTRY_GUIDS_PK,
+    REGISTRY_PK,
+    REGISTRY_SCHEMAS_PK,
+    REGISTRY_SUBJECTS_PK,
+    TRANSACTIONAL_IDS_PK,
+    USERS_PK,
+)
+from odradek.functions.environment import MAINTENANCE, REGISTRY
 from odradek.protocol.api import FunctionName
 
 GET, GET_MANY, QUERY = "dynamodb:GetItem", "dynamodb:BatchGetItem", "dynamodb:Query"
@@ -39,6 +53,7 @@ WAL_PREFIX = "wal/"
 SEGMENT_PREFIX = "topics/"
 FLIGHT_DELAYS = "flight_delays"
 EXPORT_TABLE = "export_table"
+SQL_JOB = "sql_job"
 # Jobs that read the log, write topics by the sink, and keep checkpoint and output under a prefix of their own.
 JOBS = (
     FLIGHT_DELAYS,
@@ -53,6 +68,7 @@ JOBS = (
     "replay",
     EXPORT_TABLE,
     "mirror",
+    SQL_JOB,
 )
 
 
@@ -100,6 +116,8 @@ _OPEN_TRANSACTIONS = TableGrant(TableName.CATALOG, (PUT,), partition_keys=(TRANS
 _COMMIT_TRANSACTIONS = TableGrant(TableName.LOG, (GET, GET_MANY, QUERY, PUT, UPDATE, DELETE))
 _TAKE_PRODUCER_ID = TableGrant(TableName.CATALOG, (UPDATE,), partition_keys=(COUNTERS_PK,))
 _NUMBER_BATCHES = TableGrant(TableName.CATALOG, (PUT,), partition_keys=(BATCHES_PK,))
+# CREATE and DROP of a script: rows of topics, and the heads of their partitions.
+_MAKE_TOPICS = (TableGrant(TableName.CATALOG, (PUT, DELETE, CHECK)), TableGrant(TableName.LOG, (DELETE,)))
 _READ_OBJECTS = ObjectGrant((WAL_PREFIX, SEGMENT_PREFIX), ("s3:GetObject",))
 _UPLOAD_WAL = ObjectGrant((WAL_PREFIX,), ("s3:PutObject",))
 
@@ -110,6 +128,7 @@ def _job(name: str) -> Permissions:
             TableGrant(TableName.LOG, (GET, GET_MANY, QUERY, PUT, UPDATE)),
             _READ_TOPICS,
             _NUMBER_BATCHES,
+            *(_MAKE_TOPICS if name == SQL_JOB else ()),
         ),
         (
             _READ_OBJECTS,
@@ -157,6 +176,17 @@ PERMISSIONS: Mapping[str, Permissions] = {
             ObjectGrant((SEGMENT_PREFIX,), ("s3:PutObject",)),
         ),
         may_list=True,
+    ),
+    REGISTRY: Permissions(
+        (
+            TableGrant(
+                TableName.CATALOG,
+                (GET, PUT),
+                (REGISTRY_PK, REGISTRY_CONFIGS_PK, REGISTRY_SUBJECTS_PK, REGISTRY_SCHEMAS_PK, REGISTRY_GUIDS_PK),
+            ),
+            TableGrant(TableName.CATALOG, (UPDATE,), partition_keys=(REGISTRY_SCHEMAS_PK,)),
+            TableGrant(TableName.CATALOG, (QUERY,), partition_keys=(ACLS_PK, REGISTRY_SUBJECTS_PK)),
+        )
     ),
     **{job: _job(job) for job in JOBS},
 }

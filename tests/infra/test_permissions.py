@@ -15,7 +15,7 @@ from odradek.engine.engine import Engine
 from odradek.engine.maintenance import MaintenanceReport
 from odradek.errors import ErrorCode
 from odradek.format.object_keys import segment_key
-from odradek.functions.environment import MAINTENANCE
+from odradek.functions.environment import MAINTENANCE, REGISTRY
 from odradek.model.acl import AclBinding, AclFilter, AclOperation, AclPermission, PatternType, ResourceType
 from odradek.model.classic_group import ClassicIdentity, ClassicJoin, ClassicLeave, ClassicSync
 from odradek.model.group import JOIN_EPOCH, LEAVE_EPOCH, GroupHeartbeat
@@ -31,6 +31,9 @@ from odradek.model.topic_partition import OffsetAndMetadata, PartitionId, TopicP
 from odradek.model.user import SCRAM_MECHANISMS
 from odradek.ports.table import Check, Delete, Put, Update
 from odradek.ports.tables import TableOperation
+from odradek.registry.compatibility import Level
+from odradek.registry.schemas import Reference, Schema
+from odradek.registry.subjects import Subjects
 from odradek.settings import Settings
 from odradek.testing.faults import Fault, Faulty, FaultyTables
 from odradek.testing.manual_clock import ManualClock
@@ -148,6 +151,7 @@ async def work(world: World) -> None:
     await admin.topics.resolve("flights")
     await users_and_classic_groups(admin, coordinator)
     await acls(admin, (producer, fetcher, coordinator))
+    await registry(world)
 
     ids = [(await coordinator.producer_ids.init()).producer_id for _ in range(3)]
     for producer_id in ids:
@@ -215,6 +219,25 @@ async def work(world: World) -> None:
     await admin.topics.delete("flights")
     report = await world.engine(MAINTENANCE).maintenance.run()
     assert report.done["topics_removed"] == report.done["objects_removed"] == 1
+
+
+async def registry(world: World) -> None:
+    """Registrations, new and known, with references; deletions; configuration."""
+    engine = world.engine(REGISTRY)
+    subjects = Subjects(engine.catalog, world.clock, engine.rng)
+    common = Schema("AVRO", '{"type": "enum", "name": "Unit", "symbols": ["C"]}')
+    made = await subjects.register("unit", common)
+    for name in ("a-value", "b-value"):
+        user = Schema("AVRO", '{"type": "array", "items": "Unit"}', (Reference("Unit", "unit", made.version),))
+        assert (await subjects.register(name, user)).stored.schema_id == 2
+    assert [name for name, _ in await subjects.uses(2)] == ["a-value", "b-value"]
+    for i in range(101):  # beyond those that a schema's row names
+        await subjects.register(f"subject-{i}", common)
+    assert len(await subjects.names("subject-")) == 101
+    await subjects.set_config("a-value", level=Level.FULL)
+    assert (await engine.acls.current()).acls == ()
+    await subjects.delete_subject("a-value")
+    await subjects.delete_version("b-value", None)
 
 
 async def acls(admin: Engine, others: Sequence[Engine]) -> None:
@@ -286,7 +309,7 @@ def called() -> dict[str, set[Call]]:
     return world.calls
 
 
-FUNCTIONS = ("produce", "fetch", "coordinator", "admin", "maintenance")
+FUNCTIONS = ("produce", "fetch", "coordinator", "admin", "maintenance", REGISTRY)
 
 
 def may(function: str, call: Call) -> bool:
