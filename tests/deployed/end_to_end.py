@@ -1,0 +1,152 @@
+"""What must work wherever Odradek is deployed: one suite, whose place a fixture `deployed` gives.
+
+    tests/localstack   the stacks in LocalStack (make localstack)
+    tests/deployed     a real account's stack, or any address (make e2e)
+
+Everything that it makes is named `e2e-<run>-...`; `clean_up` removes it, and what a run that died left behind.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping
+from typing import Any, Protocol
+from uuid import uuid4
+
+import odradek
+import pytest
+from odradek import OffsetAndMetadata, TopicPartition
+
+PREFIX = "e2e-"
+
+
+class Deployment(Protocol):
+    """Where the suite runs."""
+
+    run: str  # part of every name
+    outputs: Mapping[str, str]  # of the stacks; empty where only an address is known
+
+    @property
+    def client_config(self) -> dict[str, Any]: ...
+
+    def client(self, service: str) -> Any: ...
+
+
+def new_run() -> str:
+    """A name of a run."""
+    return f"{PREFIX}{uuid4().hex[:8]}"
+
+
+def clean_up(deployed: Deployment, prefix: str) -> list[str]:
+    """Delete topics and groups of that prefix, and what they stored; what is left of them (nothing)."""
+    with odradek.Admin(**deployed.client_config) as admin:
+        topics = [name for name in admin.list_topics() if name.startswith(prefix)]
+        groups = [each.group_id for each in admin.list_consumer_groups() if each.group_id.startswith(prefix)]
+        if topics:
+            admin.delete_topics(topics)
+        if groups:
+            admin.delete_consumer_groups(groups)
+        if topics and deployed.outputs:
+            maintain(deployed)  # removes the objects
+        left = [name for name in admin.list_topics() if name.startswith(prefix)]
+        return left + [each.group_id for each in admin.list_consumer_groups() if each.group_id.startswith(prefix)]
+
+
+def maintain(deployed: Deployment) -> dict[str, Any]:
+    """One run of the maintenance function; its report."""
+    name = deployed.outputs["MaintenanceFunctionName"]
+    answer = deployed.client("lambda").invoke(FunctionName=name, Payload=b"{}")
+    report: dict[str, Any] = json.loads(answer["Payload"].read())
+    assert "FunctionError" not in answer, report
+    return report
+
+
+@pytest.fixture
+def config(deployed: Deployment) -> dict[str, Any]:
+    return deployed.client_config
+
+
+@pytest.fixture
+def topic(deployed: Deployment, config: dict[str, Any]) -> str:
+    name = f"{deployed.run}-{uuid4().hex[:8]}"
+    with odradek.Admin(**config) as admin:
+        admin.create_topics([odradek.NewTopic(name, num_partitions=3)])
+    return name
+
+
+@pytest.fixture
+def stacks(deployed: Deployment) -> Deployment:
+    if not deployed.outputs:
+        pytest.skip("only an address is known: name the stack (STACK=...) to look at its resources")
+    return deployed
+
+
+def test_every_record_once_through_functions_and_a_group(config: dict[str, Any], topic: str) -> None:
+    sent = {b"%d" % i: os.urandom(10 if i % 2 else 3_000) for i in range(200)}  # items and objects
+    with odradek.Producer(**config, linger_ms=20, compression_type="lz4") as producer:
+        for key, value in sent.items():
+            producer.send(topic, key=key, value=value, headers=[("h", b"1")])
+    seen: dict[bytes, bytes] = {}
+    with odradek.Consumer(**config, group_id=f"{topic}-g", auto_offset_reset="earliest") as consumer:
+        consumer.subscribe([topic])
+        for _ in range(120):
+            for records in consumer.poll(timeout_ms=1000).values():
+                for record in records:
+                    assert record.key not in seen
+                    seen[record.key] = record.value
+            if len(seen) == len(sent):
+                break
+        consumer.commit()
+    assert seen == sent
+    with odradek.Consumer(**config, group_id=f"{topic}-g", auto_offset_reset="earliest") as consumer:
+        consumer.subscribe([topic])
+        assert not any(consumer.poll(timeout_ms=3000).values())  # the group goes on where it was
+
+
+def test_a_transaction_shows_whole_or_not_at_all(config: dict[str, Any], topic: str) -> None:
+    places = [TopicPartition(topic, number) for number in range(3)]
+    with odradek.Producer(**config, transactional_id=f"{topic}-tx") as producer:
+        producer.init_transactions()
+        for commit in (False, True):
+            producer.begin_transaction()
+            for place in places:
+                producer.send(topic, b"yes" if commit else b"no", partition=place.partition)
+            producer.commit_transaction() if commit else producer.abort_transaction()
+    with odradek.Consumer(**config) as consumer:
+        assert consumer.end_offsets(places) == dict.fromkeys(places, 1)
+
+
+def test_commits_are_kept_for_a_group(config: dict[str, Any], topic: str) -> None:
+    place = TopicPartition(topic, 0)
+    with odradek.Admin(**config) as admin:
+        admin.alter_consumer_group_offsets(f"{topic}-g", {place: OffsetAndMetadata(7)})
+        assert admin.list_consumer_group_offsets(f"{topic}-g")[place].offset == 7
+
+
+def test_errors_have_kafkas_names(config: dict[str, Any], topic: str) -> None:
+    with odradek.Admin(**config) as admin, pytest.raises(odradek.KafkaError, match="TOPIC_ALREADY_EXISTS"):
+        admin.create_topics([odradek.NewTopic(topic, num_partitions=1)])
+
+
+def test_maintenance_finishes_a_deletion(stacks: Deployment, config: dict[str, Any], topic: str) -> None:
+    with odradek.Producer(**config) as producer:
+        producer.send(topic, value=b"x" * 20_000)
+    with odradek.Admin(**config) as admin:
+        admin.delete_topics([topic])
+    report = maintain(stacks)
+    assert report["finished"]
+    assert report["topics_removed"] >= 1
+    assert not report["failures"]
+
+
+def test_nothing_of_the_bucket_is_public(stacks: Deployment) -> None:
+    access = stacks.client("s3").get_public_access_block(Bucket=stacks.outputs["BucketName"])
+    assert all(access["PublicAccessBlockConfiguration"].values())
+
+
+def test_what_the_suite_made_is_gone_after_it(deployed: Deployment, topic: str) -> None:
+    """The last one: the others' topics and groups as well."""
+    with odradek.Producer(**deployed.client_config) as producer:
+        producer.send(topic, value=b"left")
+    assert clean_up(deployed, deployed.run) == []
