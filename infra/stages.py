@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from odradek.functions.environment import MAINTENANCE
+from odradek.functions.environment import MAINTENANCE, REGISTRY
 from odradek.limits import FUNCTION_TIMEOUT_S_MAX
 from odradek.protocol.api import FunctionName
 from odradek.settings import Settings
@@ -27,6 +27,7 @@ FUNCTION_SIZES: dict[str, FunctionSize] = {
     FunctionName.FETCH.value: FunctionSize(memory_mb=1024, timeout_s=30),  # parallel ranged reads, long poll
     FunctionName.COORDINATOR.value: FunctionSize(memory_mb=512, timeout_s=30),
     FunctionName.ADMIN.value: FunctionSize(memory_mb=512, timeout_s=60),  # a topic of many partitions is many heads
+    REGISTRY: FunctionSize(memory_mb=512, timeout_s=30),  # a schema is parsed and compared in milliseconds
     MAINTENANCE: FunctionSize(memory_mb=1769, timeout_s=FUNCTION_TIMEOUT_S_MAX),
 }
 

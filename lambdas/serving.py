@@ -37,7 +37,12 @@ def serve(name: FunctionName) -> FunctionHandler:
     discovery = None
     if name is FunctionName.COORDINATOR:
         environment = parts.environment
-        discovery = Discovery(parts.settings.cluster_id, environment.region, environment.function_urls)
+        discovery = Discovery(
+            parts.settings.cluster_id,
+            environment.region,
+            environment.function_urls,
+            registry=environment.registry_url,
+        )
     return FunctionHandler(
         name,
         Dispatcher(parts.engine, parts.cluster),

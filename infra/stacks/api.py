@@ -1,4 +1,4 @@
-"""The API stack: the four functions that clients call, each with a URL of its own.
+"""The API stack: the functions that clients call, each with a URL of its own: four for Kafka's APIs, one for schemas.
 
 The coordinator answers discovery, so it is told where the others are; its own URL it learns from each request.
 """
@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from aws_cdk import CfnOutput, Stack
 from constructs import Construct
-from odradek.functions.environment import FUNCTION_URLS, format_function_urls
+from odradek.functions.environment import FUNCTION_URLS, REGISTRY, REGISTRY_URL, format_function_urls
 from odradek.protocol.api import FunctionName
 
 from infra.artifacts import Artifacts
@@ -26,6 +26,11 @@ class ApiStack(Stack):
         super().__init__(scope, construct_id, description="Odradek: the functions that clients call")
         artifacts.require(self)
         layer = OdradekLayer(self, "Layer", artifacts=artifacts)
+        registry = OdradekFunction(
+            self, "Registry", name=REGISTRY, stage=stage, store=store, artifacts=artifacts, layer=layer
+        )
+        registry_url = SignedUrl(self, "RegistryAddress", function=registry.function).url
+        CfnOutput(self, "RegistryUrl", value=registry_url)
         functions: dict[FunctionName, OdradekFunction] = {}
         urls: dict[FunctionName, str] = {}
         # The coordinator last: it is told the others' URLs.
@@ -39,11 +44,11 @@ class ApiStack(Stack):
                 store=store,
                 artifacts=artifacts,
                 layer=layer,
-                extra_environment={FUNCTION_URLS: format_function_urls(urls)}
+                extra_environment={FUNCTION_URLS: format_function_urls(urls), REGISTRY_URL: registry_url}
                 if name is FunctionName.COORDINATOR
                 else None,
             )
             urls[name] = SignedUrl(self, f"{title}Address", function=functions[name].function).url
             CfnOutput(self, f"{title}Url", value=urls[name])
-        clients = ClientPolicy(self, "Clients", functions=[made.function for made in functions.values()])
+        clients = ClientPolicy(self, "Clients", functions=[made.function for made in (*functions.values(), registry)])
         CfnOutput(self, "ClientPolicyArn", value=clients.policy.managed_policy_arn)

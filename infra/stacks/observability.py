@@ -19,7 +19,7 @@ from aws_cdk import aws_sns as sns
 from aws_cdk import aws_sns_subscriptions as subscriptions
 from constructs import Construct
 from odradek.engine.backlog import Backlog
-from odradek.functions.environment import MAINTENANCE
+from odradek.functions.environment import MAINTENANCE, REGISTRY
 from odradek.functions.telemetry import NAMESPACE, REQUEST_METRICS
 from odradek.protocol.api import FunctionName
 
@@ -28,7 +28,7 @@ from infra.constructs.store_role import Store
 from infra.stages import Stage
 
 _PERIOD = Duration.minutes(5)
-_FUNCTIONS = (*(name.value for name in FunctionName), MAINTENANCE)
+_FUNCTIONS = (*(name.value for name in FunctionName), MAINTENANCE, REGISTRY)
 _BACKLOG = (*Backlog().gauges(), "maintenance_failures")
 
 

@@ -17,7 +17,7 @@ from tests.infra.conftest import Deployment
 
 pytestmark = pytest.mark.xdist_group("infra")
 
-FUNCTIONS = {"produce", "fetch", "coordinator", "admin", "maintenance"}
+FUNCTIONS = {"produce", "fetch", "coordinator", "admin", "maintenance", "registry"}
 
 
 def test_every_function_runs_python_3_13_on_arm64_with_the_layer(dev: Deployment) -> None:
@@ -73,6 +73,9 @@ def test_the_coordinator_knows_its_siblings_and_nobody_else_does(dev: Deployment
     joined = dev.functions()["coordinator"]["Environment"]["Variables"][environment.FUNCTION_URLS]["Fn::Join"][1]
     urls = "".join(part if isinstance(part, str) else f"https://{part['Fn::GetAtt'][0]}/" for part in joined)
     siblings = environment.parse_function_urls(urls)
+    assert "Registry" in json.dumps(
+        dev.functions()["coordinator"]["Environment"]["Variables"][environment.REGISTRY_URL]
+    )
     assert set(siblings) == set(FunctionName) - {FunctionName.COORDINATOR}
     for name, url in siblings.items():
         assert name.value.capitalize() in url
@@ -80,7 +83,7 @@ def test_the_coordinator_knows_its_siblings_and_nobody_else_does(dev: Deployment
 
 def test_urls_ask_for_a_signature(dev: Deployment) -> None:
     urls = dev.resources("api", "AWS::Lambda::Url")
-    assert len(urls) == 4
+    assert len(urls) == 5
     for url in urls.values():
         assert url["Properties"]["AuthType"] == "AWS_IAM"
         assert url["Properties"]["InvokeMode"] == "BUFFERED"
@@ -105,7 +108,7 @@ def test_logs_are_kept_for_a_while_and_then_dropped(stage: str, days: int, reque
         for stack in ("api", "maintenance")
         for each in deployment.resources(stack, "AWS::Logs::LogGroup").values()
     ]
-    assert [group["RetentionInDays"] for group in groups] == [days] * 5
+    assert [group["RetentionInDays"] for group in groups] == [days] * 6
     for properties in deployment.functions().values():
         assert "Logs" in properties["LoggingConfig"]["LogGroup"]["Ref"]
 
@@ -122,5 +125,5 @@ def test_maintenance_is_called_by_the_clock(dev: Deployment) -> None:
 
 
 def test_outputs_name_every_url_and_the_policy_for_clients(dev: Deployment) -> None:
-    named = {"ProduceUrl", "FetchUrl", "CoordinatorUrl", "AdminUrl", "ClientPolicyArn"}
+    named = {"ProduceUrl", "FetchUrl", "CoordinatorUrl", "AdminUrl", "RegistryUrl", "ClientPolicyArn"}
     assert named <= set(dev.templates["api"]["Outputs"])

@@ -25,7 +25,7 @@ def test_every_alarm_is_told_to_somebody_and_explained(prod: Deployment) -> None
     for alarm in alarms:
         assert alarm["AlarmActions"], alarm
         name = alarm["AlarmName"].removeprefix("odradek-prod-")
-        for function in ("produce", "fetch", "coordinator", "admin", "maintenance"):
+        for function in ("produce", "fetch", "coordinator", "admin", "maintenance", "registry"):
             name = re.sub(f"^{function}-(faults|throttled|errors)$", r"<function>-\1", name)
         assert f"`{name}`" in page, f"OPERATIONS.md does not say what to do about {name}"
 

@@ -27,6 +27,7 @@ TABLES = {
     "Fetch": {"TablesLog", "TablesCatalog"},
     "Coordinator": {"TablesLog", "TablesGroups", "TablesCatalog"},  # commits transactions
     "Admin": {"TablesLog", "TablesCatalog"},
+    "Registry": {"TablesCatalog"},
     "Maintenance": {"TablesLog", "TablesGroups", "TablesCatalog"},  # the lag of groups
 } | {title: {"TablesLog", "TablesCatalog"} for title in JOB_TITLES}
 
@@ -126,12 +127,19 @@ def test_the_coordinator_writes_one_row_of_the_catalog(dev: Deployment) -> None:
     assert statement["Condition"] == {"ForAllValues:StringEquals": {"dynamodb:LeadingKeys": ["counters"]}}
 
 
+def test_the_registry_writes_its_own_rows_of_the_catalog_alone(dev: Deployment) -> None:
+    own = {"registry", "registry-configs", "registry-subjects", "registry-schemas", "registry-guids"}
+    for role, statement in statements(dev):
+        if role == "Registry" and {"dynamodb:PutItem", "dynamodb:UpdateItem"} & set(as_list(statement["Action"])):
+            assert set(statement["Condition"]["ForAllValues:StringEquals"]["dynamodb:LeadingKeys"]) <= own
+
+
 def test_clients_may_call_urls_and_nothing_else(dev: Deployment) -> None:
     (policy,) = dev.resources("api", "AWS::IAM::ManagedPolicy").values()
     by_action = {each["Action"]: each for each in policy["Properties"]["PolicyDocument"]["Statement"]}
     assert set(by_action) == {"lambda:InvokeFunctionUrl", "lambda:InvokeFunction"}
     for statement in by_action.values():
-        assert len(statement["Resource"]) == 4
+        assert len(statement["Resource"]) == 5
     # Directly invoked, a function would take any event; by its URL it takes signed requests.
     assert by_action["lambda:InvokeFunction"]["Condition"] == {"Bool": {"lambda:InvokedViaFunctionUrl": "true"}}
 

@@ -38,6 +38,10 @@ HEADERS_PER_RECORD_MAX = 10_000
 DECOMPRESSED_BATCH_BYTES_MAX = 256 * 1024 * 1024  # a decompression bomb is refused by this
 REQUEST_BATCHES_PER_PARTITION_MAX = 1_000  # clients send one; each is an entry of the head's tail until it is spilled
 ACLS_MAX = 5_000  # rules of a cluster: every process keeps them all
+SCHEMA_BYTES_MAX = 256 * 1024  # text of a schema in the registry
+SUBJECT_NAME_BYTES_MAX = 512
+SUBJECT_VERSIONS_MAX = 2_000  # soft-deleted ones included
+SCHEMA_REFERENCES_MAX = 50  # direct ones
 SPILL_ENTRIES_MAX = 250  # entries that one index row takes from a head
 PRODUCERS_IN_HEAD_MAX = 500
 TRANSACTION_PLACES_MAX = TABLE_TRANSACTION_ITEMS_MAX - 1  # partitions and offsets of a transaction; one item is its row
@@ -59,6 +63,11 @@ assert TOPICS_PER_REQUEST_MAX * (TOPIC_NAME_LENGTH_MAX + 128) < FUNCTION_BINARY_
 assert REQUEST_BATCHES_PER_PARTITION_MAX * 64 < TABLE_ITEM_BYTES_MAX // 4, (
     "a head takes a request's tail entries beside those that are there"
 )
+assert SCHEMA_BYTES_MAX + 100 * (SUBJECT_NAME_BYTES_MAX + 8) < TABLE_ITEM_BYTES_MAX, (
+    "a schema fits an item, with the names of the first hundred subjects that use it"
+)
+assert SUBJECT_VERSIONS_MAX * 96 < TABLE_ITEM_BYTES_MAX, "a subject's versions fit an item"
+assert SCHEMA_REFERENCES_MAX + 4 < TABLE_TRANSACTION_ITEMS_MAX, "a schema is registered in one transaction"
 assert SPILL_ENTRIES_MAX * 64 < TABLE_ITEM_BYTES_MAX, "an index row fits an item"
 assert SPILL_ENTRIES_MAX <= 300, "one update removes at most 300 elements of a list (ports/table.py)"
 assert PRODUCERS_IN_HEAD_MAX * (40 + 18 * PRODUCER_BATCHES_REMEMBERED) < TABLE_ITEM_BYTES_MAX // 4, (

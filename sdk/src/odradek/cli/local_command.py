@@ -32,6 +32,10 @@ def local(
     kafka_sasl: Annotated[
         bool, typer.Option("--kafka-sasl", help="Kafka clients must log in; see [bold]odradek users[/bold].")
     ] = False,
+    registry_port: Annotated[
+        int | None,
+        typer.Option("--registry-port", help="Serve the schema registry over plain HTTP too; 0 takes a free port."),
+    ] = None,
 ) -> None:
     """Run Odradek on this machine, durably, until Ctrl-C: functions, log and groups in one process.
 
@@ -42,22 +46,29 @@ def local(
         kafka = Listener(host, kafka_port, kafka_advertised, kafka_tls_cert, kafka_tls_key, kafka_sasl)
     elif kafka_advertised or kafka_tls_cert or kafka_tls_key or kafka_sasl:
         raise KafkaError(ErrorCode.INVALID_CONFIG, "there is no Kafka port to configure: give --kafka-port")
-    asyncio.run(_serve(str(data_dir), host, port, kafka))
+    registry = None
+    if registry_port is not None:  # with the Kafka port's certificate and logins: the same users
+        registry = Listener(host, registry_port, None, kafka_tls_cert, kafka_tls_key, kafka_sasl)
+    asyncio.run(_serve(str(data_dir), host, port, kafka, registry))
 
 
-async def _serve(data_dir: str, host: str, port: int, kafka: Listener | None) -> None:
+async def _serve(data_dir: str, host: str, port: int, kafka: Listener | None, registry: Listener | None) -> None:
     from odradek.local import LocalService
 
     stopping = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(number, stopping.set)
     async with LocalService(
-        data_dir, host=host, port=port, settings=Settings.from_env(os.environ), kafka=kafka
+        data_dir, host=host, port=port, settings=Settings.from_env(os.environ), kafka=kafka, registry=registry
     ) as service:
         console = Console(highlight=False, soft_wrap=True)
         console.print(f"[green]ready[/green] on {service.bootstrap_servers}, data in {service.data_dir.resolve()}")
         if kafka is not None:
             console.print(f"[green]Kafka clients[/green] on {service.kafka_bootstrap_servers}")
+        where = f"{service.bootstrap_servers}/registry, signed"
+        if registry is not None:
+            where = f"{service.registry_url} and {where}"
+        console.print(f"[green]schema registry[/green] on {where}")
         console.print("For other shells and clients:")
         lines = {"ODRADEK_BOOTSTRAP_SERVERS": service.bootstrap_servers, **service.credentials.as_environment()}
         for name, value in lines.items():

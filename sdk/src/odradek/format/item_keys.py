@@ -28,6 +28,11 @@ Catalog table:
     users           <name>          a user's salted keys    (engine/users.py)
     acls            <digest, hex>   an access rule          (engine/acls.py)
     group-configs   <group id>      a group's configuration   (engine/share_configs.py)
+    registry           counter | config        the next schema id; the registry's own configuration
+    registry-configs   <subject>    a subject's configuration
+    registry-subjects  <subject>    a subject's versions
+    registry-schemas   <id, 10 digits>   a schema
+    registry-guids     <hex>        {"id": id of the schema with that canonical form}   (all: registry/rows.py)
     sweep           floor           the sweep's floor and progress   (engine/sweep_floor.py)
 """
 
@@ -62,6 +67,13 @@ BROKERS_PK = "brokers"
 USERS_PK = "users"
 ACLS_PK = "acls"
 GROUP_CONFIGS_PK = "group-configs"
+REGISTRY_PK = "registry"
+REGISTRY_COUNTER_SK = "counter"
+REGISTRY_CONFIG_SK = "config"
+REGISTRY_CONFIGS_PK = "registry-configs"
+REGISTRY_SUBJECTS_PK = "registry-subjects"
+REGISTRY_SCHEMAS_PK = "registry-schemas"
+REGISTRY_GUIDS_PK = "registry-guids"
 SWEEP_PK = "sweep"
 SWEEP_FLOOR_SK = "floor"
 

@@ -6,6 +6,7 @@
     ODRADEK_CATALOG_TABLE    all                name of the catalog table
     ODRADEK_BUCKET           all                name of the bucket
     ODRADEK_FUNCTION_URLS    coordinator        "produce=https://...,fetch=https://...,admin=https://..."
+    ODRADEK_REGISTRY_URL     coordinator        where the schema registry is
     ODRADEK_ENDPOINT_URL     tests              where S3 and DynamoDB are, instead of AWS
     AWS_REGION               all                set by Lambda itself
     ODRADEK_<SETTING>        all                settings.Settings.from_env
@@ -27,17 +28,20 @@ GROUPS_TABLE = "ODRADEK_GROUPS_TABLE"
 CATALOG_TABLE = "ODRADEK_CATALOG_TABLE"
 BUCKET = "ODRADEK_BUCKET"
 FUNCTION_URLS = "ODRADEK_FUNCTION_URLS"
+REGISTRY_URL = "ODRADEK_REGISTRY_URL"
 ENDPOINT_URL = "ODRADEK_ENDPOINT_URL"
 REGION = "AWS_REGION"
 
 REQUIRED = (LOG_TABLE, GROUPS_TABLE, CATALOG_TABLE, BUCKET, REGION)
 
 MAINTENANCE = "maintenance"
+REGISTRY = "registry"  # the schema registry: no function of Kafka's APIs
 
 # Handler strings as Lambda takes them, by function.
 HANDLERS: dict[str, str] = {
     **{name.value: f"lambdas.{name.value}.handler.handler" for name in FunctionName},
     MAINTENANCE: f"lambdas.{MAINTENANCE}.handler.handler",
+    REGISTRY: f"lambdas.{REGISTRY}.handler.handler",
 }
 
 
@@ -52,6 +56,7 @@ class Environment:
     bucket: str
     endpoint_url: str | None  # None: AWS
     function_urls: Mapping[FunctionName, str]  # empty except in the coordinator
+    registry_url: str | None = None  # known to the coordinator
 
     @classmethod
     def from_env(cls, environ: Mapping[str, str]) -> Environment:
@@ -70,6 +75,7 @@ class Environment:
             bucket=environ[BUCKET],
             endpoint_url=environ.get(ENDPOINT_URL) or None,
             function_urls=parse_function_urls(environ.get(FUNCTION_URLS, "")),
+            registry_url=environ.get(REGISTRY_URL) or None,
         )
 
 

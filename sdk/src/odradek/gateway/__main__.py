@@ -7,6 +7,7 @@
     ODRADEK_GATEWAY_TLS_CERT, _TLS_KEY    PEM files
     ODRADEK_GATEWAY_SASL                  true: clients must log in (`odradek users create`)
     ODRADEK_GATEWAY_BROKER_ID             a number of its own: it leads what is written through it; 0: nothing
+    ODRADEK_GATEWAY_REGISTRY_LISTEN       host:port for the schema registry, with the same TLS and logins; none: nowhere
     ODRADEK_GATEWAY_HEALTH_PORT           answers GET with 200 while it serves, 503 while it stops; 8080, 0: none
 
 Prints one JSON line when it is ready. SIGTERM and SIGINT stop it in order: what has been asked is answered first.
@@ -20,6 +21,7 @@ import os
 import signal
 import sys
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 
 from odradek.adapters.aws import open_aws
@@ -29,8 +31,11 @@ from odradek.errors import ErrorCode, KafkaError
 from odradek.functions.environment import Environment
 from odradek.functions.logs import log_as_json
 from odradek.functions.metering import InvocationMeter
+from odradek.gateway.registry_port import RegistryPort
 from odradek.gateway.server import Gateway, Listener
 from odradek.model.cluster import FLEET_BROKER_ID
+from odradek.registry.api import RegistryApi
+from odradek.registry.subjects import Subjects
 from odradek.settings import Settings
 
 _PREFIX = "ODRADEK_GATEWAY_"
@@ -38,18 +43,32 @@ _PREFIX = "ODRADEK_GATEWAY_"
 
 def listener_from_env(environ: Mapping[str, str]) -> Listener:
     """Where to listen. Raises KafkaError(INVALID_CONFIG) that names the variable."""
-    host, separator, port = environ.get(_PREFIX + "LISTEN", "0.0.0.0:9092").rpartition(":")
-    if not separator or not port.isdigit():
-        raise KafkaError(ErrorCode.INVALID_CONFIG, f"{_PREFIX}LISTEN is host:port")
+    host, port = _host_and_port("LISTEN", environ.get(_PREFIX + "LISTEN", "0.0.0.0:9092"))
     cert, key = environ.get(_PREFIX + "TLS_CERT"), environ.get(_PREFIX + "TLS_KEY")
     return Listener(
-        host=host.strip("[]"),
-        port=int(port),
+        host=host,
+        port=port,
         advertised=environ.get(_PREFIX + "ADVERTISED") or None,
         tls_cert=Path(cert) if cert else None,
         tls_key=Path(key) if key else None,
         sasl=environ.get(_PREFIX + "SASL", "").lower() in ("true", "1", "yes"),
     )
+
+
+def registry_listener_from_env(environ: Mapping[str, str]) -> Listener | None:
+    """Where the schema registry listens, if it does. Raises KafkaError(INVALID_CONFIG)."""
+    text = environ.get(_PREFIX + "REGISTRY_LISTEN")
+    if not text:
+        return None
+    host, port = _host_and_port("REGISTRY_LISTEN", text)
+    return replace(listener_from_env(environ), host=host, port=port, advertised=None)
+
+
+def _host_and_port(name: str, text: str) -> tuple[str, int]:
+    host, separator, port = text.rpartition(":")
+    if not separator or not port.isdigit():
+        raise KafkaError(ErrorCode.INVALID_CONFIG, f"{_PREFIX}{name} is host:port")
+    return host.strip("[]"), int(port)
 
 
 def _number(environ: Mapping[str, str], name: str, default: int) -> int:
@@ -92,17 +111,25 @@ async def _serve(environ: Mapping[str, str]) -> None:
     engine = Engine(tables=store, objects=store.objects, clock=clock, rng=rng, settings=settings, broker_id=broker_id)
     gateway = Gateway(engine, listener_from_env(environ), clock=clock, rng=rng)
     await gateway.start()
+    registry, ready = None, {"bootstrap_servers": gateway.bootstrap_servers}
+    registry_listener = registry_listener_from_env(environ)
+    if registry_listener is not None:
+        api = RegistryApi(Subjects(engine.catalog, clock, rng), engine.acls, settings.cluster_id)
+        registry = await RegistryPort(api, engine.users, registry_listener, clock=clock, rng=rng).start()
+        ready["registry"] = registry.url
     health_port = _number(environ, "HEALTH_PORT", 8080)
     health = None
     if health_port:
         health = await asyncio.start_server(
             lambda reader, writer: _answer_health(stopping, reader, writer), "0.0.0.0", health_port
         )
-    print(json.dumps({"bootstrap_servers": gateway.bootstrap_servers, "pid": os.getpid()}), flush=True)
+    print(json.dumps({**ready, "pid": os.getpid()}), flush=True)
     waits = [loop.create_task(event.wait()) for event in (stopping, gateway.lost)]
     await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
     stopping.set()
     await gateway.stop()
+    if registry is not None:
+        await registry.stop()
     if health is not None:
         health.close()
 

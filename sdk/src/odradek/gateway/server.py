@@ -100,8 +100,8 @@ class Gateway:
 
     async def start(self) -> Self:
         """Listen. Raises KafkaError(INVALID_CONFIG) that says what cannot be had: the address, the certificate."""
-        context = _tls_context(self._listener)
-        listening = _listen(self._listener.host, self._listener.port)
+        context = tls_context(self._listener)
+        listening = listening_socket(self._listener.host, self._listener.port)
         host, port = _advertised(self._listener, listening.getsockname()[1])
         self.bootstrap_servers = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
         leaders = self._engine.leaders
@@ -229,7 +229,7 @@ class Gateway:
                     connection.abort("silent for too long")
 
 
-def _listen(host: str, port: int) -> socket.socket:
+def listening_socket(host: str, port: int) -> socket.socket:
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     try:
         return socket.create_server((host, port), family=family, backlog=_BACKLOG)
@@ -249,7 +249,7 @@ def _advertised(listener: Listener, port: int) -> tuple[str, int]:
     return host.strip("[]"), int(text)
 
 
-def _tls_context(listener: Listener) -> ssl.SSLContext | None:
+def tls_context(listener: Listener) -> ssl.SSLContext | None:
     if listener.tls_cert is None and listener.tls_key is None:
         return None
     if listener.tls_cert is None or listener.tls_key is None:

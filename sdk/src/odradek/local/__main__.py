@@ -52,12 +52,14 @@ async def _serve(options: argparse.Namespace) -> None:
         synchronous=options.synchronous,
         write_line=write_line,
         kafka=None if options.kafka_port is None else Listener(options.host, options.kafka_port),
+        registry=None if options.registry_port is None else Listener(options.host, options.registry_port),
     ) as service:
         write_stdout(
             json.dumps(
                 {
                     "bootstrap_servers": service.bootstrap_servers,
                     **({} if options.kafka_port is None else {"kafka": service.kafka_bootstrap_servers}),
+                    **({} if options.registry_port is None else {"registry": service.registry_url}),
                     "data_dir": str(service.data_dir.resolve()),
                     "credentials": str((service.data_dir / FILE_NAME).resolve()),
                     "pid": os.getpid(),
@@ -97,6 +99,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--host", default="127.0.0.1", help="address to listen on (127.0.0.1)")
     parser.add_argument("--port", type=int, default=0, help="port to listen on (0: a free one)")
     parser.add_argument("--kafka-port", type=int, help="serve Kafka clients on this port as well (0: a free one)")
+    parser.add_argument("--registry-port", type=int, help="serve the schema registry over plain HTTP (0: a free port)")
     parser.add_argument("--memory-mb", type=int, default=limits.memory_mb, help="memory of a function, for its cost")
     parser.add_argument("--timeout-s", type=float, default=limits.timeout_s, help="time limit of a function")
     parser.add_argument("--synchronous", choices=["FULL", "NORMAL"], default="FULL", help="FULL survives power loss")

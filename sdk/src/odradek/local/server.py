@@ -2,6 +2,7 @@
 
     GET  /.well-known/odradek           -> coordinator
     POST /produce  /fetch  /coordinator  /admin
+    ANY  /registry/<path>               -> the schema registry
     ANY  /<function>/<path>             -> that function, which sees /<path>
 
 What Lambda itself would answer - 403 unsigned, 413 too large, 502 a response that cannot be used, 504 out of time - is
@@ -19,9 +20,11 @@ from dataclasses import dataclass
 
 from aiohttp import web
 
+from odradek.functions.environment import REGISTRY
 from odradek.functions.event import DISCOVERY_PATH
 from odradek.functions.handler import FunctionHandler
 from odradek.functions.metrics import CONTENT_TYPE
+from odradek.functions.registry import RegistryHandler
 from odradek.limits import FUNCTION_PAYLOAD_BYTES_MAX
 from odradek.local.context import LocalContext
 from odradek.local.function_url import HttpResponse, ServiceRefused, build_event, read_response
@@ -49,6 +52,7 @@ class FunctionUrlServer:
         clock: for signatures, deadlines and events.
         limits: memory and time of every function.
         metrics: Prometheus text, answered to GET /metrics from this machine, which cannot sign; None: not served.
+        registry: the schema registry, at /registry; None: not served.
     """
 
     def __init__(
@@ -59,7 +63,9 @@ class FunctionUrlServer:
         clock: Clock,
         limits: FunctionLimits,
         metrics: Callable[[], Awaitable[str]] | None = None,
+        registry: RegistryHandler | None = None,
     ) -> None:
+        self._registry = registry
         self._metrics = metrics
         self._functions = functions
         self._key = key
@@ -98,7 +104,9 @@ class FunctionUrlServer:
             verify(signed, self._key, self._clock.now_ms())
         except SignatureRefused as refused:
             raise ServiceRefused(403, refused.error_type, str(refused)) from None
-        function, raw_path = route(path)
+        function, raw_path = route(path, has_registry=self._registry is not None)
+        handler = self._registry if function == REGISTRY else self._functions[FunctionName(function)]
+        assert handler is not None
         event = build_event(
             signed,
             raw_path=raw_path,
@@ -108,7 +116,7 @@ class FunctionUrlServer:
             now_ms=self._clock.now_ms(),
         )
         context = LocalContext(
-            function_name=f"odradek-{function.value}",
+            function_name=f"odradek-{function}",
             memory_limit_in_mb=self._limits.memory_mb,
             aws_request_id=request_id,
             deadline_s=self._clock.monotonic() + self._limits.timeout_s,
@@ -116,7 +124,7 @@ class FunctionUrlServer:
         )
         try:
             async with asyncio.timeout(self._limits.timeout_s):
-                response = await self._functions[function].handle(event, context)
+                response = await handler.handle(event, context)
         except TimeoutError:
             raise ServiceRefused(
                 504, "Sandbox.Timedout", f"Task timed out after {self._limits.timeout_s:.2f} seconds"
@@ -130,15 +138,16 @@ def _is_for_metrics(request: web.BaseRequest) -> bool:
     return request.raw_path == "/metrics" and request.remote in hosts and request.url.host in hosts
 
 
-def route(path: str) -> tuple[FunctionName, str]:
+def route(path: str, *, has_registry: bool = False) -> tuple[str, str]:
     """The function that a path belongs to, and the path within its URL. Raises ServiceRefused(404)."""
     if path == DISCOVERY_PATH:
-        return FunctionName.COORDINATOR, path
+        return FunctionName.COORDINATOR.value, path
     name, _, rest = path.removeprefix("/").partition("/")
-    if name not in set(FunctionName):
-        known = ", ".join(f"/{each.value}" for each in FunctionName)
+    names = [*(each.value for each in FunctionName), *([REGISTRY] if has_registry else [])]
+    if name not in names:
+        known = ", ".join(f"/{each}" for each in names)
         raise ServiceRefused(404, "ResourceNotFoundException", f"No function is at {path!r}: there are {known}.")
-    return FunctionName(name), f"/{rest}"
+    return name, f"/{rest}"
 
 
 async def _read_body(request: web.BaseRequest) -> bytes:

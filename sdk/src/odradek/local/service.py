@@ -21,12 +21,15 @@ from odradek.dispatcher import BadFrame, Dispatcher, RequestContext
 from odradek.engine.engine import Engine
 from odradek.errors import ErrorCode, KafkaError, StoreUnavailable
 from odradek.functions.discovery import Discovery
+from odradek.functions.environment import REGISTRY
 from odradek.functions.handler import FunctionHandler
 from odradek.functions.maintenance import MaintenanceHandler
 from odradek.functions.metering import InvocationMeter
 from odradek.functions.metrics import Metrics
+from odradek.functions.registry import RegistryHandler
 from odradek.functions.telemetry import WriteLine, write_nowhere
 from odradek.gateway import Gateway, Listener
+from odradek.gateway.registry_port import RegistryPort
 from odradek.limits import FUNCTION_BINARY_BYTES_MAX
 from odradek.local.credentials import Credentials, load_or_create_credentials
 from odradek.local.function_url import USER_ARN
@@ -35,6 +38,8 @@ from odradek.local.server import FunctionLimits, FunctionUrlServer
 from odradek.model.cluster import FLEET_BROKER_ID, Broker, Cluster
 from odradek.ports.clock import Clock
 from odradek.protocol.api import OWNED, FunctionName
+from odradek.registry.api import RegistryApi
+from odradek.registry.subjects import Subjects
 from odradek.settings import Settings
 
 T = TypeVar("T")
@@ -56,6 +61,7 @@ class LocalService:
         clock: the real one unless a test says otherwise.
         write_line: where the functions log to; nowhere by default.
         kafka: where Kafka clients are served as well; nowhere by default.
+        registry: where clients that cannot sign reach the schema registry, over plain HTTP or TLS; nowhere by default.
 
     Attributes:
         meter: what all invocations so far would be billed, `meter.total.usage`.
@@ -74,6 +80,7 @@ class LocalService:
         clock: Clock | None = None,
         write_line: WriteLine = write_nowhere,
         kafka: Listener | None = None,
+        registry: Listener | None = None,
     ) -> None:
         self.data_dir = Path(data_dir)
         self.settings = settings or Settings()
@@ -93,6 +100,8 @@ class LocalService:
         self._maintenance: MaintenanceLoop | None = None
         self._kafka = kafka
         self._gateway: Gateway | None = None
+        self._registry_listener = registry
+        self._registry_port: RegistryPort | None = None
 
     # --- what callers need ----------------------------------------------------------------------------------------
 
@@ -129,6 +138,15 @@ class LocalService:
                 ErrorCode.INVALID_CONFIG, "the service has no Kafka port: start it with one (kafka_port=0)"
             )
         return self._gateway.bootstrap_servers
+
+    @property
+    def registry_url(self) -> str:
+        """The schema registry for clients that cannot sign. Raises KafkaError where there is no such port."""
+        if self._registry_port is None:
+            raise KafkaError(
+                ErrorCode.INVALID_CONFIG, "the service has no registry port: start it with one (registry_port=0)"
+            )
+        return self._registry_port.url
 
     @property
     def kafka_connections(self) -> int:
@@ -179,7 +197,13 @@ class LocalService:
                 rng=SystemRng(),
                 settings=replace(self.settings, super_users=";".join((self.settings.super_users, *OWNERS))),
             )
-            await self._serve(engine)
+            registry = RegistryApi(
+                Subjects(engine.catalog, self._clock, engine.rng), engine.acls, self.settings.cluster_id
+            )
+            await self._serve(engine, registry)
+            if self._registry_listener is not None:
+                port = RegistryPort(registry, engine.users, self._registry_listener, clock=self._clock, rng=engine.rng)
+                self._registry_port = await port.start()
             if self._kafka is not None:
                 gateway = Gateway(engine, self._kafka, clock=self._clock, rng=SystemRng())
                 self._gateway = await gateway.start()
@@ -189,7 +213,7 @@ class LocalService:
             raise
         return self
 
-    async def _serve(self, engine: Engine) -> None:
+    async def _serve(self, engine: Engine, registry: RegistryApi) -> None:
         """Make the functions and listen."""
         listener = _listen(self._host, self._port)
         self._port = listener.getsockname()[1]
@@ -197,7 +221,7 @@ class LocalService:
         cluster = Cluster(cluster_id, Broker(FLEET_BROKER_ID, self._host, self._port))
         self._dispatcher = dispatcher = Dispatcher(engine, cluster, takes_uploads=True)
         paths = {name: f"/{name.value}" for name in FunctionName}
-        discovery = Discovery(cluster_id, self.credentials.region, paths, scheme="http")
+        discovery = Discovery(cluster_id, self.credentials.region, paths, scheme="http", registry=f"/{REGISTRY}")
         functions = {
             name: FunctionHandler(
                 name,
@@ -217,6 +241,14 @@ class LocalService:
             clock=self._clock,
             limits=self._limits,
             metrics=self._metrics_text,
+            registry=RegistryHandler(
+                registry,
+                clock=self._clock,
+                meter=self.meter,
+                cluster_id=cluster_id,
+                write_line=self._write_line,
+                observe=self.metrics.observe,
+            ),
         )
         await self._server.start(listener)
 
@@ -246,6 +278,9 @@ class LocalService:
         gateway, self._gateway = self._gateway, None
         if gateway is not None:
             await gateway.stop()
+        registry, self._registry_port = self._registry_port, None
+        if registry is not None:
+            await registry.stop()
         server, self._server = self._server, None
         if server is not None:
             await server.stop()

@@ -58,6 +58,11 @@ class ThreadedService:
         return self._service.kafka_bootstrap_servers
 
     @property
+    def registry_url(self) -> str:
+        """The schema registry for clients that cannot sign; only with a registry port."""
+        return self._service.registry_url
+
+    @property
     def data_dir(self) -> Path:
         return self._service.data_dir
 
@@ -108,7 +113,11 @@ class ThreadedService:
 
 
 def start_local(
-    data_dir: Path | str | None = None, *, kafka_port: int | None = None, **options: Any
+    data_dir: Path | str | None = None,
+    *,
+    kafka_port: int | None = None,
+    registry_port: int | None = None,
+    **options: Any,
 ) -> ThreadedService:
     """Start an embedded service in this process: `with odradek.local() as service: ...`.
 
@@ -116,10 +125,13 @@ def start_local(
         data_dir: where everything is stored; None makes a directory that is deleted at the end.
         kafka_port: where Kafka clients are served as well, 0 takes a free port; None serves none. For TLS or
             logins give `kafka=odradek.local.Listener(...)` instead.
+        registry_port: where clients that cannot sign reach the schema registry, 0 takes a free one; None: nowhere.
         options: those of LocalService (host, port, settings, limits, synchronous, clock, write_line, kafka).
 
     Raises KafkaError as LocalService.start.
     """
     if kafka_port is not None:
         options = {"kafka": Listener(port=kafka_port), **options}
+    if registry_port is not None:
+        options = {"registry": Listener(port=registry_port), **options}
     return ThreadedService(data_dir, options)

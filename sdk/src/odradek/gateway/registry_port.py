@@ -1,0 +1,138 @@
+"""The schema registry over plain HTTP or TLS, for clients that cannot sign requests: Confluent's, and curl.
+
+    Authorization: Basic <user:password>   ->   User:<user>, checked like SASL/PLAIN on the Kafka port (the same users)
+    none                                   ->   401 where logins are asked for, else User:ANONYMOUS
+
+A password is hashed slowly on purpose, so what was right is remembered for a minute by a keyed digest, in this process
+alone: a client sends it with every request. A wrong one is answered after a moment, always as slowly.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import binascii
+import hmac
+import json
+import logging
+from typing import Self
+
+from aiohttp import web
+
+from odradek.engine.users import Users
+from odradek.errors import StoreError
+from odradek.format.scram import ITERATIONS, SALT_BYTES, matches
+from odradek.gateway.server import ANONYMOUS, Listener, listening_socket, tls_context
+from odradek.limits import FUNCTION_BINARY_BYTES_MAX
+from odradek.model.user import SCRAM_MECHANISMS, ScramCredential
+from odradek.ports.clock import Clock
+from odradek.ports.rng import Rng
+from odradek.registry.api import CONTENT_TYPE, RegistryApi, Request, Text
+
+logger = logging.getLogger(__name__)
+
+_FAILED_DELAY_S = 0.1
+_REMEMBERED_S = 60.0
+_REMEMBERED_MAX = 1_000
+_SHUTDOWN_GRACE_S = 2.0
+
+
+class RegistryPort:
+    """A server for the registry; `start` it and `stop` it.
+
+    Args:
+        api: what answers.
+        users: who may log in.
+        listener: where; with `sasl` clients must log in.
+        clock, rng: time and chance.
+    """
+
+    def __init__(self, api: RegistryApi, users: Users, listener: Listener, *, clock: Clock, rng: Rng) -> None:
+        self._clock = clock
+        self._api = api
+        self._users = users
+        self._listener = listener
+        self._runner: web.ServerRunner | None = None
+        self._secret = rng.random_bytes(32)
+        self._known: dict[bytes, float] = {}  # digest of name and password -> until when it counts
+        self.url = ""
+        """The address for clients, once started."""
+
+    async def start(self) -> Self:
+        """Listen. Raises KafkaError(INVALID_CONFIG) that says what cannot be had: the address, the certificate."""
+        context = tls_context(self._listener)
+        listening = listening_socket(self._listener.host, self._listener.port)
+        port = listening.getsockname()[1]
+        host = "127.0.0.1" if self._listener.host in ("", "0.0.0.0") else self._listener.host
+        host = f"[{host}]" if ":" in host else host
+        self.url = f"{'http' if context is None else 'https'}://{self._listener.advertised or f'{host}:{port}'}"
+        self._runner = web.ServerRunner(web.Server(self._serve, access_log=None), shutdown_timeout=_SHUTDOWN_GRACE_S)
+        await self._runner.setup()
+        await web.SockSite(self._runner, listening, ssl_context=context).start()
+        return self
+
+    async def stop(self) -> None:
+        """Stop listening, let what runs finish for a moment. May be repeated."""
+        runner, self._runner = self._runner, None
+        if runner is not None:
+            await runner.cleanup()
+
+    async def _serve(self, request: web.BaseRequest) -> web.StreamResponse:
+        try:
+            principal = await self._principal(request.headers.get("Authorization"))
+            if principal is None:
+                await self._clock.sleep(_FAILED_DELAY_S)
+                return _response(401, {"error_code": 40101, "message": "Log in: user or password is missing or wrong"})
+            body = await _body(request)
+            if body is None:
+                return _response(413, {"error_code": 413, "message": "The request is too large"})
+            path, _, query = request.raw_path.partition("?")
+            asked = Request(request.method, path, query, body, principal, request.remote or "")
+            return _response(*await self._api.answer(asked))
+        except StoreError:
+            return _response(503, {"error_code": 50301, "message": "Users cannot be read now: try again"})
+        except Exception:
+            logger.exception("the registry failed")
+            return _response(500, {"error_code": 500, "message": "An unexpected error; its cause is in the log"})
+
+    async def _principal(self, header: str | None) -> str | None:
+        """Who asks; None where nobody has logged in who must."""
+        if not self._listener.sasl:
+            return ANONYMOUS
+        try:
+            scheme, _, token = (header or "").partition(" ")
+            name, _, password = base64.b64decode(token, validate=True).decode().partition(":")
+        except (binascii.Error, ValueError):
+            return None
+        if scheme.lower() != "basic" or not name or not password:
+            return None
+        digest = hmac.digest(self._secret, f"{name}\0{password}".encode(), "sha256")
+        if self._known.get(digest, 0) > self._clock.monotonic():
+            return f"User:{name}"
+        user = await self._users.get(name)
+        credentials = {} if user is None else user.credentials
+        mechanism = next((each for each in SCRAM_MECHANISMS if each in credentials), SCRAM_MECHANISMS[0])
+        credential = credentials.get(mechanism) or ScramCredential(self._secret[:SALT_BYTES], ITERATIONS, b"", b"")
+        if not await asyncio.to_thread(matches, mechanism, credential, password):
+            return None
+        if len(self._known) >= _REMEMBERED_MAX:
+            self._known.clear()
+        self._known[digest] = self._clock.monotonic() + _REMEMBERED_S
+        return f"User:{name}"
+
+
+async def _body(request: web.BaseRequest) -> bytes | None:
+    parts: list[bytes] = []
+    async for chunk in request.content.iter_any():
+        parts.append(chunk)
+        if sum(map(len, parts)) > FUNCTION_BINARY_BYTES_MAX:
+            return None
+    return b"".join(parts)
+
+
+def _response(status: int, document: object) -> web.Response:
+    body = str(document) if isinstance(document, Text) else json.dumps(document)
+    headers = {"Content-Type": CONTENT_TYPE}
+    if status == 401:
+        headers["WWW-Authenticate"] = 'Basic realm="odradek"'
+    return web.Response(status=status, body=body.encode(), headers=headers)

@@ -1,0 +1,278 @@
+"""Avro schemas: text to a tree of types, and to one canonical text. Pure; any text gives a tree or a SchemaInvalid.
+
+    "string" | {"type": "record", "name": ..., "fields": [...]} | [union]   ->   AvroType
+
+A named type (record, enum, fixed) is one node however often it is mentioned, so a tree may have cycles. Names that are
+not in the text come from references: schemas that are parsed before, into the same `names`. Unknown attributes and
+logical types are kept in the canonical text and otherwise left alone. Source: Avro 1.12 specification.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+PRIMITIVES = frozenset({"null", "boolean", "int", "long", "float", "double", "bytes", "string"})
+_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+_DEPTH_MAX = 64
+
+
+class SchemaInvalid(ValueError):
+    """The text is no schema; the message says where and why."""
+
+
+@dataclass(eq=False, slots=True)
+class AvroField:
+    name: str
+    type: AvroType
+    aliases: tuple[str, ...]
+    has_default: bool
+
+
+@dataclass(eq=False, slots=True)
+class AvroType:
+    """One node; which attributes mean something depends on `kind`."""
+
+    kind: str  # a primitive, record, enum, fixed, array, map, union
+    name: str = ""  # full name of a named type
+    aliases: tuple[str, ...] = ()  # full names
+    fields: list[AvroField] = field(default_factory=list)
+    symbols: tuple[str, ...] = ()
+    has_default: bool = False  # of an enum
+    size: int = 0
+    element: AvroType | None = None  # of an array or map
+    branches: list[AvroType] = field(default_factory=list)
+
+    @property
+    def short_name(self) -> str:
+        return self.name.rpartition(".")[2]
+
+
+Names = dict[str, AvroType]
+
+
+def parse(text: str, names: Names | None = None) -> AvroType:
+    """The tree of a schema; its named types are added to `names`. Raises SchemaInvalid."""
+    return _Parser({} if names is None else names).parse(load_json(text), "", "", 0)
+
+
+def load_json(text: str) -> Any:
+    """Raises SchemaInvalid for what is no JSON, a bare name being Avro's shorthand for itself in quotes."""
+    try:
+        return json.loads(text)
+    except RecursionError:
+        raise SchemaInvalid("it is nested too deeply") from None
+    except ValueError as error:
+        if text.strip() in PRIMITIVES:
+            return text.strip()
+        raise SchemaInvalid(f"it is not JSON: {error}") from None
+
+
+def canonical(text: str) -> str:
+    """One text for all that differ in whitespace, in the order of attributes, or write a primitive as an object."""
+    return json.dumps(_plain(load_json(text)), separators=(",", ":"), ensure_ascii=False, sort_keys=True)
+
+
+def normalized(text: str) -> str:
+    """The canonical text with full names, so that it does not matter how a name was written either."""
+    plain = _full_names(_plain(load_json(text)), "")
+    return json.dumps(plain, separators=(",", ":"), ensure_ascii=False, sort_keys=True)
+
+
+def _plain(data: Any) -> Any:
+    if isinstance(data, list):
+        return [_plain(each) for each in data]
+    if not isinstance(data, dict):
+        return data
+    if set(data) == {"type"} and isinstance(data["type"], str | dict | list):
+        return _plain(data["type"])
+    out = dict(data)
+    for key in ("type", "items", "values"):
+        if key in out:
+            out[key] = _plain(out[key])
+    if isinstance(out.get("fields"), list):
+        out["fields"] = [
+            {**each, "type": _plain(each["type"])} if isinstance(each, dict) and "type" in each else each
+            for each in out["fields"]
+        ]
+    return out
+
+
+def _full_names(data: Any, namespace: str) -> Any:
+    if isinstance(data, str):
+        return data if data in PRIMITIVES else _full_name(data, namespace)
+    if isinstance(data, list):
+        return [_full_names(each, namespace) for each in data]
+    if not isinstance(data, dict):
+        return data
+    out = dict(data)
+    if out.get("type") in ("record", "error", "enum", "fixed"):
+        out["name"] = _full_name(str(out.get("name", "")), str(out.pop("namespace", namespace)))
+        namespace = out["name"].rpartition(".")[0]
+        if isinstance(out.get("aliases"), list):
+            out["aliases"] = sorted(_full_name(str(each), namespace) for each in out["aliases"])
+        if isinstance(out.get("fields"), list):
+            out["fields"] = [{**each, "type": _full_names(each["type"], namespace)} for each in out["fields"]]
+    elif isinstance(out.get("type"), dict | list):
+        out["type"] = _full_names(out["type"], namespace)
+    for key in ("items", "values"):
+        if key in out:
+            out[key] = _full_names(out[key], namespace)
+    return out
+
+
+def _full_name(name: str, namespace: str) -> str:
+    return name if "." in name or not namespace else f"{namespace}.{name}"
+
+
+class _Parser:
+    def __init__(self, names: Names) -> None:
+        self._names = names
+
+    def parse(self, data: Any, namespace: str, at: str, depth: int) -> AvroType:
+        if depth > _DEPTH_MAX:
+            raise SchemaInvalid(f"{at}: it is nested deeper than {_DEPTH_MAX}")
+        if isinstance(data, str):
+            return self._named(data, namespace, at)
+        if isinstance(data, list):
+            return self._union(data, namespace, at, depth)
+        if not isinstance(data, dict):
+            raise SchemaInvalid(f"{at or '/'}: a type is a name, an object or a list, not {json.dumps(data)[:40]}")
+        kind = data.get("type")
+        if isinstance(kind, dict | list):
+            return self.parse(kind, namespace, at, depth + 1)
+        if kind in ("record", "error"):
+            return self._record(data, namespace, at, depth)
+        if kind == "enum":
+            return self._enum(data, namespace, at)
+        if kind == "fixed":
+            size = data.get("size")
+            if not isinstance(size, int) or isinstance(size, bool) or size < 0:
+                raise SchemaInvalid(f"{at}: a fixed has a size")
+            return self._define(AvroType("fixed", size=size), data, namespace, at)
+        if kind in ("array", "map"):
+            key = "items" if kind == "array" else "values"
+            if key not in data:
+                raise SchemaInvalid(f"{at}: a {kind} has {key}")
+            return AvroType(kind, element=self.parse(data[key], namespace, f"{at}/{key}", depth + 1))
+        if isinstance(kind, str):
+            return self._named(kind, namespace, at)
+        raise SchemaInvalid(f"{at or '/'}: a type is missing")
+
+    def _named(self, name: str, namespace: str, at: str) -> AvroType:
+        if name in PRIMITIVES:
+            return AvroType(name)
+        found = self._names.get(_full_name(name, namespace)) or self._names.get(name)
+        if found is None:
+            raise SchemaInvalid(f"{at or '/'}: the type {name!r} is not defined, nor in a reference")
+        return found
+
+    def _union(self, data: list[Any], namespace: str, at: str, depth: int) -> AvroType:
+        branches = [self.parse(each, namespace, f"{at}/{i}", depth + 1) for i, each in enumerate(data)]
+        seen = set()
+        for branch in branches:
+            key = branch.name or branch.kind
+            if branch.kind == "union":
+                raise SchemaInvalid(f"{at}: a union holds no union")
+            if key in seen:
+                raise SchemaInvalid(f"{at}: a union holds {key} twice")
+            seen.add(key)
+        return AvroType("union", branches=branches)
+
+    def _define(self, made: AvroType, data: Mapping[str, Any], namespace: str, at: str) -> AvroType:
+        name, own = data.get("name"), data.get("namespace")
+        if not isinstance(name, str) or not all(map(_NAME.fullmatch, name.split("."))):
+            raise SchemaInvalid(f"{at}: {json.dumps(name)[:60]} is no name of a {made.kind}")
+        if own is not None and (not isinstance(own, str) or (own and not all(map(_NAME.fullmatch, own.split("."))))):
+            raise SchemaInvalid(f"{at}: {json.dumps(own)[:60]} is no namespace")
+        made.name = _full_name(name, namespace if own is None else own)
+        if made.name in PRIMITIVES or made.name in self._names:
+            raise SchemaInvalid(f"{at}: {made.name} is defined twice")
+        inside = made.name.rpartition(".")[0]
+        made.aliases = tuple(_full_name(each, inside) for each in _strings(data.get("aliases", []), at, "aliases"))
+        self._names[made.name] = made
+        return made
+
+    def _enum(self, data: Mapping[str, Any], namespace: str, at: str) -> AvroType:
+        symbols = tuple(_strings(data.get("symbols"), at, "symbols"))
+        if len(set(symbols)) < len(symbols) or not all(map(_NAME.fullmatch, symbols)):
+            raise SchemaInvalid(f"{at}: symbols of an enum are names, each once")
+        if "default" in data and data["default"] not in symbols:
+            raise SchemaInvalid(f"{at}: the default of an enum is one of its symbols")
+        made = AvroType("enum", symbols=symbols, has_default="default" in data)
+        return self._define(made, data, namespace, at)
+
+    def _record(self, data: Mapping[str, Any], namespace: str, at: str, depth: int) -> AvroType:
+        made = self._define(AvroType("record"), data, namespace, at)
+        inside, fields = made.name.rpartition(".")[0], data.get("fields")
+        if not isinstance(fields, list):
+            raise SchemaInvalid(f"{at}: {made.name} has no list of fields")
+        seen: set[str] = set()
+        defaults: list[tuple[AvroType, Any, str]] = []
+        for i, each in enumerate(fields):
+            where = f"{at}/fields/{i}"
+            if not isinstance(each, dict) or "type" not in each:
+                raise SchemaInvalid(f"{where}: a field has a name and a type")
+            name = each.get("name")
+            if not isinstance(name, str) or not _NAME.fullmatch(name):
+                raise SchemaInvalid(f"{where}: {json.dumps(name)[:60]} is no name of a field")
+            if name in seen:
+                raise SchemaInvalid(f"{where}: {made.name} has a field {name!r} twice")
+            seen.add(name)
+            kind = self.parse(each["type"], inside, f"{where}/type", depth + 1)
+            aliases = tuple(_strings(each.get("aliases", []), where, "aliases"))
+            made.fields.append(AvroField(name, kind, aliases, "default" in each))
+            if "default" in each:
+                defaults.append((kind, each["default"], where))
+        for kind, value, where in defaults:
+            if not _fits(kind, value, 0):
+                raise SchemaInvalid(f"{where}: the default {json.dumps(value)[:60]} is no {kind.name or kind.kind}")
+        return made
+
+
+def _strings(data: Any, at: str, what: str) -> Iterable[str]:
+    if not isinstance(data, list) or not all(isinstance(each, str) for each in data):
+        raise SchemaInvalid(f"{at}: {what} are a list of strings")
+    return data
+
+
+def _fits(kind: AvroType, value: Any, depth: int) -> bool:
+    """Whether a JSON value is a default of the type; in a union any branch may have it (Avro 1.12)."""
+    if depth > _DEPTH_MAX:
+        return False
+    is_number = isinstance(value, int | float) and not isinstance(value, bool)
+    match kind.kind:
+        case "null":
+            return value is None
+        case "boolean":
+            return isinstance(value, bool)
+        case "int" | "long":
+            bits = 31 if kind.kind == "int" else 63
+            return is_number and isinstance(value, int) and -(2**bits) <= value < 2**bits
+        case "float" | "double":
+            return is_number or value in ("NaN", "Infinity", "-Infinity")
+        case "bytes" | "string":
+            return isinstance(value, str)
+        case "fixed":
+            return isinstance(value, str) and len(value) == kind.size
+        case "enum":
+            return value in kind.symbols
+        case "array":
+            assert kind.element is not None
+            element = kind.element
+            return isinstance(value, list) and all(_fits(element, each, depth + 1) for each in value)
+        case "map":
+            assert kind.element is not None
+            element = kind.element
+            return isinstance(value, dict) and all(_fits(element, each, depth + 1) for each in value.values())
+        case "union":
+            return any(_fits(branch, value, depth + 1) for branch in kind.branches)
+    if not isinstance(value, dict):
+        return False
+    return all(
+        _fits(each.type, value[each.name], depth + 1) if each.name in value else each.has_default
+        for each in kind.fields
+    )

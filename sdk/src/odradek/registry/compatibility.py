@@ -1,0 +1,73 @@
+"""Compatibility levels: which earlier versions a new schema is compared with, and in which direction. Pure.
+
+    level        the new schema reads what        the earlier schemas read what
+                 was written with                 is written with the new one
+    BACKWARD     the latest version               -
+    FORWARD      -                                the latest version
+    FULL         the latest version               the latest version
+    ..._TRANSITIVE   every version instead of the latest
+    NONE         nothing is compared
+
+A subject keeps to one language: a schema of another is incompatible whatever the level, except NONE.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from enum import StrEnum
+
+from odradek.registry import compatibility_avro, compatibility_json, compatibility_protobuf
+from odradek.registry.avro import AvroType
+from odradek.registry.json_schema import Document
+from odradek.registry.schemas import Parsed
+
+_MESSAGES_MAX = 20
+
+
+class Level(StrEnum):
+    """Confluent's names."""
+
+    NONE = "NONE"
+    BACKWARD = "BACKWARD"
+    BACKWARD_TRANSITIVE = "BACKWARD_TRANSITIVE"
+    FORWARD = "FORWARD"
+    FORWARD_TRANSITIVE = "FORWARD_TRANSITIVE"
+    FULL = "FULL"
+    FULL_TRANSITIVE = "FULL_TRANSITIVE"
+
+
+DEFAULT_LEVEL = Level.BACKWARD
+
+
+def compared(level: Level, versions: Sequence[int]) -> Sequence[int]:
+    """The versions, of those there are in their order, that a new schema is compared with: the newest first."""
+    if level is Level.NONE:
+        return ()
+    newest = list(reversed(versions))
+    return newest if level.value.endswith("_TRANSITIVE") else newest[:1]
+
+
+def problems(level: Level, new: Parsed, old: Parsed) -> list[str]:
+    """What stands against the new schema beside the old one, in sentences; empty where nothing does."""
+    if level is Level.NONE:
+        return []
+    if new.schema.kind != old.schema.kind:
+        return [f"the earlier schema is {old.schema.kind}, this one {new.schema.kind}"]
+    name = level.value.removesuffix("_TRANSITIVE")
+    found: list[str] = []
+    if name in ("BACKWARD", "FULL"):
+        found += [f"new schema reading earlier data: {each}" for each in _unreadable(new, old)]
+    if name in ("FORWARD", "FULL"):
+        found += [f"earlier schema reading new data: {each}" for each in _unreadable(old, new)]
+    return found[:_MESSAGES_MAX]
+
+
+def _unreadable(reader: Parsed, writer: Parsed) -> list[str]:
+    mine, theirs = reader.tree, writer.tree
+    if isinstance(mine, AvroType) and isinstance(theirs, AvroType):
+        return compatibility_avro.unreadable(mine, theirs)
+    if isinstance(mine, Document) and isinstance(theirs, Document):
+        return compatibility_json.unreadable(mine, theirs)
+    assert isinstance(mine, tuple)
+    assert isinstance(theirs, tuple)
+    return compatibility_protobuf.unreadable(mine[0], theirs[0])

@@ -1,0 +1,117 @@
+"""Can a reader's Avro schema read what a writer's wrote? Avro's schema resolution, as a list of what stands against it.
+
+    reader      writer
+    long        int                    a number widens: int -> long -> float -> double; string and bytes are one
+    record      record, same name      each field of the reader is the writer's (by name or alias), or has a default
+    enum        enum, same name        each symbol of the writer is the reader's, or the reader has a default
+    fixed       fixed, same name       and the same size
+    array, map  array, map             what they hold
+    union       anything               some branch reads it
+    anything    union                  it reads every branch
+
+Names are compared without their namespace, or by an alias of the reader, as Java's SchemaCompatibility does. Logical
+types are no part of resolution. Pure and total; a pair that is being compared counts as readable, which ends cycles.
+"""
+
+from __future__ import annotations
+
+from odradek.registry.avro import AvroType
+
+Pair = tuple[int, int]  # ids of a reader's and a writer's node
+
+_WIDENS = {
+    "long": {"int"},
+    "float": {"int", "long"},
+    "double": {"int", "long", "float"},
+    "string": {"bytes"},
+    "bytes": {"string"},
+}
+
+
+def unreadable(reader: AvroType, writer: AvroType) -> list[str]:
+    """What keeps the reader from reading the writer's records; empty where nothing does."""
+    return _compare(reader, writer, "", _Memory())
+
+
+class _Memory:
+    """Pairs of types that are being compared or were found readable, and those that surely are not.
+
+    What fails although all that is open counts as readable fails for good. What succeeded may rest on such a guess: it
+    is forgotten with the branch of a union that was tried for it. So each pair is compared a bounded number of times.
+    """
+
+    def __init__(self, readable: set[Pair] | None = None, failed: dict[Pair, list[str]] | None = None) -> None:
+        self.readable: set[Pair] = set() if readable is None else readable
+        self.failed: dict[Pair, list[str]] = {} if failed is None else failed
+
+    def attempt(self) -> _Memory:
+        return _Memory(set(self.readable), self.failed)
+
+
+def _compare(reader: AvroType, writer: AvroType, at: str, asked: _Memory) -> list[str]:
+    pair = (id(reader), id(writer))
+    if pair in asked.readable:
+        return []
+    if pair in asked.failed:
+        return asked.failed[pair]
+    asked.readable.add(pair)
+    problems = _differences(reader, writer, at, asked)
+    if problems:
+        asked.readable.discard(pair)
+        asked.failed[pair] = problems
+    return problems
+
+
+def _differences(reader: AvroType, writer: AvroType, at: str, asked: _Memory) -> list[str]:
+    here = at or "/"
+    if writer.kind == "union":
+        return [
+            problem
+            for i, branch in enumerate(writer.branches)
+            for problem in _compare(reader, branch, f"{at}/{i}", asked)
+        ]
+    if reader.kind == "union":
+        for branch in reader.branches:
+            attempt = asked.attempt()
+            if not _compare(branch, writer, at, attempt):
+                asked.readable = attempt.readable
+                return []
+        return [f"{here}: no branch of the reader's union reads the writer's {_title(writer)}"]
+    if reader.kind != writer.kind:
+        if writer.kind in _WIDENS.get(reader.kind, ()):
+            return []
+        return [f"{here}: the reader's {_title(reader)} does not read the writer's {_title(writer)}"]
+    if reader.kind in ("record", "enum", "fixed"):
+        if reader.short_name != writer.short_name and writer.name not in reader.aliases:
+            return [f"{here}: the reader's {_title(reader)} has another name than the writer's {_title(writer)}"]
+        if reader.kind == "record":
+            return _records(reader, writer, at, asked)
+        if reader.kind == "enum":
+            lost = [symbol for symbol in writer.symbols if symbol not in reader.symbols]
+            if lost and not reader.has_default:
+                return [f"{here}: the reader's enum has no default and lacks the writer's symbols {', '.join(lost)}"]
+            return []
+        if reader.size != writer.size:
+            return [f"{here}: the reader's fixed has {reader.size} bytes, the writer's {writer.size}"]
+        return []
+    if reader.element is not None and writer.element is not None:
+        key = "items" if reader.kind == "array" else "values"
+        return _compare(reader.element, writer.element, f"{at}/{key}", asked)
+    return []
+
+
+def _records(reader: AvroType, writer: AvroType, at: str, asked: _Memory) -> list[str]:
+    written = {each.name: each for each in writer.fields}
+    problems = []
+    for i, each in enumerate(reader.fields):
+        where = f"{at}/fields/{i}"
+        found = next((written[name] for name in (each.name, *each.aliases) if name in written), None)
+        if found is not None:
+            problems += _compare(each.type, found.type, f"{where}/type", asked)
+        elif not each.has_default:
+            problems.append(f"{where}: the reader's field {each.name!r} has no default, and the writer lacks it")
+    return problems
+
+
+def _title(kind: AvroType) -> str:
+    return f"{kind.kind} {kind.name}" if kind.name else kind.kind

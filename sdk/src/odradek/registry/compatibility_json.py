@@ -1,0 +1,464 @@
+"""Does a reader's JSON Schema take every document that a writer's takes? What stands against it, as a list.
+
+It is a question about sets of documents, decided keyword by keyword, so that an empty list is a proof:
+
+    judged         type, enum, const; minimum ... multipleOf; minLength, maxLength, pattern (if equal); items,
+                   prefixItems, additionalItems, minItems, maxItems, uniqueItems; properties, patternProperties (if
+                   equal), additionalProperties, required, minProperties, maxProperties; $ref; allOf, anyOf, oneOf
+    equal or not   not, if/then/else, contains, propertyNames, dependent..., dependencies, unevaluated...: the reader
+                   may have what the writer has; one of its own is refused, since it cannot be judged
+    annotations    title, description, default, examples, format, content..., $comment: mean nothing here
+
+So a property that is added while others are allowed is refused (a document may have it with another type already), and
+so is one that is removed while others are not; `additionalProperties: false`, or `true`, from the beginning decides how
+a schema can grow. As in Confluent's registry a new required property with a default is taken. A branch that is added to
+`oneOf` must be told apart from the others: by its type, or by a required property with another const or enum.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Sequence
+from fractions import Fraction
+from typing import Any
+
+from odradek.registry.avro import SchemaInvalid
+from odradek.registry.json_schema import Document, Node
+
+_ALL_TYPES = frozenset({"null", "boolean", "number", "string", "array", "object"})
+_ANNOTATIONS = frozenset(
+    {"title", "description", "default", "examples", "example", "format", "$comment", "$schema", "$id", "id", "$anchor",
+     "definitions", "$defs", "readOnly", "writeOnly", "deprecated", "contentEncoding", "contentMediaType",
+     "contentSchema", "$vocabulary"}
+)  # fmt: skip
+_TOGETHER = (
+    ("not",), ("if", "then", "else"), ("contains", "minContains", "maxContains"), ("propertyNames",),
+    ("dependentRequired",), ("dependentSchemas",), ("dependencies",), ("pattern",), ("patternProperties",),
+)  # fmt: skip
+_UNEVALUATED = frozenset({"unevaluatedProperties", "unevaluatedItems", "$dynamicRef", "$recursiveRef"})
+_NAMED = ("properties", "patternProperties", "dependentSchemas", "dependencies", "dependentRequired")
+_WORK_MAX = 20_000  # pairs of schemas that one question may look at
+
+_LOWER = (("minimum", "number"), ("minLength", "string"), ("minItems", "array"), ("minProperties", "object"))
+_UPPER = (("maximum", "number"), ("maxLength", "string"), ("maxItems", "array"), ("maxProperties", "object"))
+
+
+def unreadable(reader: Document, writer: Document) -> list[str]:
+    """Documents of the writer that the reader would not take, each kind as a sentence; empty where there are none."""
+    try:
+        return _Question(reader, writer).ask(reader.root, reader.root, writer.root, writer.root, "")
+    except SchemaInvalid as error:
+        return [str(error)]
+    except RecursionError:
+        return ["/: the schemas are too entangled to be compared"]
+
+
+class _Question:
+    def __init__(self, reader: Document, writer: Document) -> None:
+        self._reader, self._writer = reader, writer
+        # Pairs being compared, with how deep in a document they were met: deeper down they are taken for granted.
+        self._open: dict[tuple[int, int], int] = {}
+        self._depth = 0
+        self._made: list[Any] = []  # keeps composed schemas alive, so that an id stays one schema's
+        self._joined: dict[int, Any] = {}  # a $ref with siblings, by the id of its node
+        self._work = 0
+        self._has_same_parts = _parts(reader) == _parts(writer)
+
+    def ask(self, r: Node, r_base: Node, w: Node, w_base: Node, at: str) -> list[str]:
+        """Why the writer's schema `w` allows what the reader's `r` does not."""
+        r, r_base = self._follow(self._reader, r, r_base)
+        w, w_base = self._follow(self._writer, w, w_base)
+        pair = (id(r), id(w))
+        if r is True or w is False:
+            return []
+        if pair in self._open:
+            if self._open[pair] < self._depth:
+                return []
+            raise SchemaInvalid(f"{at or '/'}: a schema is defined by nothing but itself")
+        self._work += 1
+        if self._work > _WORK_MAX:
+            return [f"{at or '/'}: the schemas are too entangled to be compared"]
+        self._open[pair] = self._depth
+        try:
+            return self._compare(_as_dict(r), r_base, _as_dict(w), w_base, at)
+        finally:
+            del self._open[pair]
+
+    def _ask_inside(self, r: Node, r_base: Node, w: Node, w_base: Node, at: str) -> list[str]:
+        """`ask` about an element or a property."""
+        self._depth += 1
+        try:
+            return self.ask(r, r_base, w, w_base, at)
+        finally:
+            self._depth -= 1
+
+    def _is_same(self, one: Any, other: Any) -> bool:
+        """Whether two keywords' values mean the same in both documents: equal, and what they refer to as well."""
+        text = _meaning(one)
+        if text != _meaning(other):
+            return False
+        return "$ref" not in text or self._has_same_parts
+
+    def _follow(self, document: Document, node: Node, base: Node) -> tuple[Node, Node]:
+        for _ in range(32):
+            if not isinstance(node, dict) or "$ref" not in node:
+                return node, base
+            target, target_base = document.resolve(node["$ref"], base)
+            rest = {key: each for key, each in node.items() if key != "$ref" and key not in _ANNOTATIONS}
+            if rest:  # siblings count as well (2019-09 and later): both must hold
+                if base is not target_base:
+                    raise SchemaInvalid("a $ref to another document has siblings: move them there")
+                if id(node) not in self._joined:
+                    self._joined[id(node)] = {**rest, "allOf": [*rest.get("allOf", []), {"$ref": node["$ref"]}]}
+                    self._made.append(node)
+                return self._joined[id(node)], base
+            node, base = target, target_base
+        raise SchemaInvalid("a $ref leads to itself")
+
+    def _compare(self, r: dict[str, Any], r_base: Node, w: dict[str, Any], w_base: Node, at: str) -> list[str]:
+        here = at or "/"
+        if unevaluated := sorted(_UNEVALUATED & (r.keys() | w.keys())):
+            return [] if self._is_same(r, w) else [f"{here}: {', '.join(unevaluated)} cannot be judged"]
+        for key in ("anyOf", "oneOf"):
+            if key in w and not self._is_same(w[key], r.get(key)):
+                return self._writers_branches(key, r, r_base, w, w_base, at)
+        if "allOf" in w and not self._is_same(w["allOf"], r.get("allOf")):
+            return self._writers_parts(r, r_base, w, w_base, at)
+        problems = self._readers_parts(r, r_base, w, w_base, at)
+        problems += self._together(r, w, here)
+        kinds = _types(r), _types_with_values(w)
+        if lost := _lost_types(*kinds):
+            return [*problems, f"{here}: the type {', '.join(sorted(lost))} is not allowed any more"]
+        problems += _values(r, w, here)
+        if ("enum" in w or "const" in w) and not _BOUNDS & r.keys():
+            return problems
+        problems += _numbers(r, w, kinds[1], here)
+        if "array" in kinds[1]:
+            problems += self._arrays(r, r_base, w, w_base, at)
+        if "object" in kinds[1]:
+            problems += self._objects(r, r_base, w, w_base, at)
+        return problems
+
+    # --- combinations -------------------------------------------------------------------------------------------------
+
+    def _writers_branches(
+        self, key: str, r: dict[str, Any], r_base: Node, w: dict[str, Any], w_base: Node, at: str
+    ) -> list[str]:
+        """Every branch, with what stands beside the branches, must be taken; unless that alone is."""
+        rest = self._keep({name: each for name, each in w.items() if name != key})
+        if not self.ask(r, r_base, rest, w_base, at):
+            return []
+        problems = []
+        for i, branch in enumerate(w[key]):
+            joined = branch if not _meaning(rest) else self._keep({"allOf": [branch, rest]})
+            problems += self.ask(r, r_base, joined, w_base, f"{at}/{key}/{i}")
+        return problems
+
+    def _writers_parts(self, r: dict[str, Any], r_base: Node, w: dict[str, Any], w_base: Node, at: str) -> list[str]:
+        """A document of `allOf` is in each part: it is enough that one of them is taken, or all of them in one."""
+        rest = self._keep({name: each for name, each in w.items() if name != "allOf"})
+        merged = self._merge([*w["allOf"], rest], w_base)
+        found: list[str] = []
+        for part in [merged] if merged is not None else [*w["allOf"], rest]:
+            found = self.ask(r, r_base, part, w_base, at)
+            if not found:
+                return []
+        return found if merged is not None else [f"{at or '/'}: what allOf takes together cannot be judged"]
+
+    def _merge(self, parts: Sequence[Node], base: Node) -> dict[str, Any] | None:
+        """Parts of an allOf as one schema where no keyword is in two of them; None where some are."""
+        merged: dict[str, Any] = {}
+        for each in parts:
+            part, part_base = self._follow(self._writer, each, base)
+            if part is True:
+                continue
+            if part is False or part_base is not base:
+                return None
+            plain = {key: value for key, value in part.items() if key not in _ANNOTATIONS}
+            for key in list(plain):
+                if key not in merged:
+                    continue
+                if _meaning(merged[key]) == _meaning(plain[key]):
+                    del plain[key]
+                elif key == "required":
+                    plain[key] = [*merged[key], *plain[key]]
+                elif key == "properties" and not merged[key].keys() & plain[key].keys():
+                    plain[key] = {**merged[key], **plain[key]}
+                else:
+                    return None
+            merged.update(plain)
+        # Merged, a part may get weaker (what it closes is open for the others' properties), which is on the safe side;
+        # but these are heard only beside their keyword, and would be by another part's.
+        if merged.keys() & {"then", "else", "minContains", "maxContains"}:
+            return None
+        if True in (merged.get("exclusiveMinimum"), merged.get("exclusiveMaximum")):
+            return None
+        self._made.append(merged)
+        return merged
+
+    def _readers_parts(self, r: dict[str, Any], r_base: Node, w: dict[str, Any], w_base: Node, at: str) -> list[str]:
+        problems = []
+        if "allOf" in r and not self._is_same(r["allOf"], w.get("allOf")):
+            for i, part in enumerate(r["allOf"]):
+                problems += self.ask(part, r_base, w, w_base, f"{at}/allOf/{i}")
+        for key in ("anyOf", "oneOf"):
+            if key not in r or self._is_same(r[key], w.get(key)):
+                continue
+            fitting = next((each for each in r[key] if not self.ask(each, r_base, w, w_base, at)), None)
+            if fitting is None:
+                problems.append(f"{at or '/'}: no branch of {key} takes all of it")
+            elif key == "oneOf":
+                others = [each for each in r[key] if each is not fitting]
+                if not all(self._is_apart(w, w_base, each, r_base) for each in others):
+                    problems.append(f"{at or '/'}: branches of oneOf cannot be told apart; use anyOf or a const")
+        return problems
+
+    def _is_apart(self, w: Node, w_base: Node, branch: Node, base: Node) -> bool:
+        """Whether surely no document of the writer is one of the branch."""
+        w, w_base = self._follow(self._writer, w, w_base)
+        branch, base = self._follow(self._reader, branch, base)
+        if w is False or branch is False:
+            return True
+        if not isinstance(w, dict) or not isinstance(branch, dict):
+            return False
+        if not _overlap(_types(w), _types(branch)):
+            return True
+        mine, theirs = _listed(w), _listed(branch)
+        if mine is not None and theirs is not None and not mine & theirs:
+            return True
+        if _types(w) != {"object"} or _types(branch) != {"object"}:
+            return False
+        for name in set(w.get("required", [])) & set(branch.get("required", [])):
+            ours, other = w.get("properties", {}).get(name), branch.get("properties", {}).get(name)
+            if ours is not None and other is not None and self._is_apart(ours, w_base, other, base):
+                return True
+        return False
+
+    def _together(self, r: dict[str, Any], w: dict[str, Any], here: str) -> list[str]:
+        """Keywords that are equal, or only the writer's; except that patterns of properties change what others mean."""
+        problems = []
+        for group in _TOGETHER:
+            mine = {key: r[key] for key in group if key in r}
+            theirs = {key: w[key] for key in group if key in w}
+            if group == ("pattern",) and not (_types(w) & {"string"}):
+                continue
+            if mine and not self._is_same(mine, theirs):
+                problems.append(f"{here}: {', '.join(mine)} is new or has changed, which cannot be judged")
+            elif theirs and not mine and group == ("patternProperties",):
+                problems.append(f"{here}: patternProperties is gone, which cannot be judged")
+        known = _ANNOTATIONS | _KEYWORDS
+        unknown = [key for key in sorted(r.keys() - known) if _meaning(r[key]) != _meaning(w.get(key))]
+        return problems + [f"{here}: {key!r} is not known, and new or changed" for key in unknown]
+
+    def _keep(self, made: Node) -> Any:
+        self._made.append(made)
+        return made
+
+    # --- arrays and objects -------------------------------------------------------------------------------------------
+
+    def _arrays(self, r: dict[str, Any], r_base: Node, w: dict[str, Any], w_base: Node, at: str) -> list[str]:
+        problems = []
+        if r.get("uniqueItems") and not w.get("uniqueItems"):
+            problems.append(f"{at or '/'}: uniqueItems is new")
+        (r_first, r_rest), (w_first, w_rest) = _items(r), _items(w)
+        for i in range(min(max(len(r_first), len(w_first)), w.get("maxItems", 1 << 30))):
+            mine = r_first[i] if i < len(r_first) else r_rest
+            theirs = w_first[i] if i < len(w_first) else w_rest
+            problems += self._ask_inside(mine, r_base, theirs, w_base, f"{at}/items/{i}")
+        if w.get("maxItems", 1 << 30) > len(w_first):
+            problems += self._ask_inside(r_rest, r_base, w_rest, w_base, f"{at}/items")
+        return problems
+
+    def _objects(self, r: dict[str, Any], r_base: Node, w: dict[str, Any], w_base: Node, at: str) -> list[str]:
+        problems = []
+        mine, theirs = r.get("properties", {}), w.get("properties", {})
+        for name in sorted(set(_required(r)) - set(_required(w))):
+            declared = mine.get(name)
+            if not isinstance(declared, dict) or "default" not in declared:
+                problems.append(f"{at}/required: {name!r} is required now and has no default")
+        for name in sorted(mine.keys() | theirs.keys()):
+            found = self._ask_inside(
+                self._property(r, name), r_base, self._property(w, name), w_base, f"{at}/properties/{name}"
+            )
+            if found and name not in theirs:
+                found = [f"{at}/properties/{name}: it is new while the earlier schema allows other properties"]
+            elif found and name not in mine:
+                found = [f"{at}/properties/{name}: it is gone and no other property is allowed, or not of its type"]
+            problems += found
+        r_rest, w_rest = r.get("additionalProperties", True), w.get("additionalProperties", True)
+        problems += self._ask_inside(r_rest, r_base, w_rest, w_base, f"{at}/additionalProperties")
+        return problems
+
+    def _property(self, schema: dict[str, Any], name: str) -> Node:
+        """What holds for a property of that name: its own schema, those whose patterns it fits, or that of the rest."""
+        found = [schema["properties"][name]] if name in schema.get("properties", {}) else []
+        for pattern, each in schema.get("patternProperties", {}).items():
+            try:
+                if re.search(pattern, name):
+                    found.append(each)
+            except re.error:
+                raise SchemaInvalid(f"patternProperties: {pattern!r} is not understood") from None
+        if not found:
+            return schema.get("additionalProperties", True)
+        return found[0] if len(found) == 1 else self._keep({"allOf": found})
+
+
+# --- keywords of one level --------------------------------------------------------------------------------------------
+
+_KEYWORDS = frozenset(
+    {"type", "enum", "const", "exclusiveMinimum", "exclusiveMaximum", "multipleOf", "items", "prefixItems",
+     "additionalItems", "uniqueItems", "properties", "additionalProperties", "required", "allOf", "anyOf", "oneOf",
+     *(key for key, _ in (*_LOWER, *_UPPER)), *(key for group in _TOGETHER for key in group)}
+)  # fmt: skip
+
+# What could refuse a listed value.
+_BOUNDS = _KEYWORDS - {"type", "enum", "const", "allOf", "anyOf", "oneOf"}
+
+
+def _as_dict(node: Node) -> dict[str, Any]:
+    if node is True:
+        return {}
+    return {"type": []} if node is False else node
+
+
+def _parts(document: Document) -> str:
+    """What a `$ref` may lead to, as one text."""
+    root = document.root if isinstance(document.root, dict) else {}
+    if any(not ref.startswith(("#/definitions/", "#/$defs/")) for ref in document.refs()):
+        return f"{id(document)}"
+    return _meaning([*({"properties": root.get(key, {})} for key in ("definitions", "$defs"))])
+
+
+def _meaning(node: Any) -> str:
+    """A text that is equal for schemas that differ in order and annotations only."""
+    text: str = json.dumps(_bare(node, is_schema=True), sort_keys=True)
+    return text
+
+
+def _bare(node: Any, *, is_schema: bool) -> Any:
+    if isinstance(node, list):
+        return [_bare(each, is_schema=True) for each in node]
+    if not isinstance(node, dict):
+        return node
+    out = {}
+    for key, each in node.items():
+        if is_schema and key in _ANNOTATIONS:
+            continue
+        if is_schema and key in ("enum", "const"):
+            out[key] = each
+        else:  # below `properties` and its like the keys are names, annotations' names included
+            out[key] = _bare(each, is_schema=not (is_schema and key in _NAMED))
+    return out
+
+
+def _types(schema: dict[str, Any]) -> set[str]:
+    kinds = schema.get("type")
+    if kinds is None:
+        return set(_ALL_TYPES)
+    return {kinds} if isinstance(kinds, str) else set(kinds)
+
+
+def _types_with_values(schema: dict[str, Any]) -> set[str]:
+    """The types that documents have, in view of the listed values as well."""
+    kinds = _types(schema)
+    if "enum" not in schema and "const" not in schema:
+        return kinds
+    values = schema["enum"] if "enum" in schema else [schema["const"]]
+    listed = {_type_of(value) for value in values}
+    return {kind for kind in listed if kind in kinds or (kind == "integer" and "number" in kinds)}
+
+
+def _lost_types(r: set[str], w: set[str]) -> set[str]:
+    return {kind for kind in w if kind not in r and not (kind == "integer" and "number" in r)}
+
+
+def _overlap(one: set[str], other: set[str]) -> bool:
+    wide = [kinds | ({"integer"} if "number" in kinds else set()) for kinds in (one, other)]
+    return bool(wide[0] & wide[1])
+
+
+def _type_of(value: Any) -> str:
+    match value:
+        case None:
+            return "null"
+        case bool():
+            return "boolean"
+        case int():
+            return "integer"
+        case float():
+            return "integer" if value.is_integer() else "number"
+        case str():
+            return "string"
+        case list():
+            return "array"
+    return "object"
+
+
+def _listed(schema: dict[str, Any]) -> set[str] | None:
+    listed = {_value(each) for each in schema["enum"]} if "enum" in schema else None
+    if "const" not in schema:
+        return listed
+    const = {_value(schema["const"])}
+    return const if listed is None else const & listed
+
+
+def _value(value: Any) -> str:
+    if isinstance(value, float) and value.is_integer():
+        value = int(value)
+    return json.dumps(value, sort_keys=True)
+
+
+def _values(r: dict[str, Any], w: dict[str, Any], here: str) -> list[str]:
+    mine, theirs = _listed(r), _listed(w)
+    if mine is None:
+        return []
+    if theirs is None:
+        return [f"{here}: only some values are allowed now"]
+    lost = sorted(theirs - mine)
+    return [f"{here}: the value {', '.join(lost)} is not allowed any more"] if lost else []
+
+
+def _limit(schema: dict[str, Any], inclusive: str, exclusive: str, sign: int) -> tuple[float, int] | None:
+    """A bound as (number, 1 if it is itself excluded), turned so that larger is stricter."""
+    found = []
+    excluded = schema.get(exclusive)
+    if inclusive in schema:
+        found.append((sign * schema[inclusive], int(excluded is True)))
+    if isinstance(excluded, int | float) and not isinstance(excluded, bool):
+        found.append((sign * excluded, 1))
+    return max(found, default=None)
+
+
+def _numbers(r: dict[str, Any], w: dict[str, Any], kinds: set[str], here: str) -> list[str]:
+    problems = []
+    if kinds & {"number", "integer"}:
+        for inclusive, exclusive, sign in (("minimum", "exclusiveMinimum", 1), ("maximum", "exclusiveMaximum", -1)):
+            mine, theirs = _limit(r, inclusive, exclusive, sign), _limit(w, inclusive, exclusive, sign)
+            if mine is not None and (theirs is None or mine > theirs):
+                problems.append(f"{here}: {inclusive} is new or stricter")
+        step, their_step = r.get("multipleOf"), w.get("multipleOf", None if "number" in kinds else 1)
+        if step is not None and (their_step is None or Fraction(str(their_step)) % Fraction(str(step)) != 0):
+            problems.append(f"{here}: multipleOf is new or stricter")
+    for key, kind in _LOWER[1:]:
+        if kind in kinds and r.get(key, 0) > w.get(key, 0):
+            problems.append(f"{here}: {key} is new or stricter")
+    for key, kind in _UPPER[1:]:
+        if kind in kinds and key in r and (key not in w or r[key] < w[key]):
+            problems.append(f"{here}: {key} is new or stricter")
+    return problems
+
+
+def _required(schema: dict[str, Any]) -> list[str]:
+    names = schema.get("required", [])
+    return names if isinstance(names, list) else []
+
+
+def _items(schema: dict[str, Any]) -> tuple[list[Node], Node]:
+    """Schemas of the first elements, and that of the others."""
+    if "prefixItems" in schema:
+        return schema["prefixItems"], schema.get("items", True)
+    items = schema.get("items", True)
+    if isinstance(items, list):
+        return items, schema.get("additionalItems", True)
+    return [], items

@@ -1,0 +1,168 @@
+"""JSON Schema texts: what is one, its canonical text, and where a `$ref` leads. Pure.
+
+A `$ref` leads into the document (`#/$defs/x`), to a part of it by `$id` or `$anchor`, or to a document that is given by
+name: a reference. Addresses are never fetched. Source: JSON Schema draft 7 and 2020-12.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from typing import Any
+from urllib.parse import unquote
+
+from odradek.registry.avro import SchemaInvalid
+
+_TYPES = frozenset({"null", "boolean", "integer", "number", "string", "array", "object"})
+_SCHEMAS = ("additionalProperties", "additionalItems", "not", "if", "then", "else", "contains", "propertyNames")
+_LISTS = ("allOf", "anyOf", "oneOf", "prefixItems")
+_MAPS = ("properties", "patternProperties", "definitions", "$defs", "dependentSchemas")
+_COUNTS = ("minLength", "maxLength", "minItems", "maxItems", "minProperties", "maxProperties")
+_NUMBERS = (*_COUNTS, "minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf")
+_DEPTH_MAX = 64
+
+Node = Any  # a schema: bool or dict
+
+
+def load(text: str) -> Node:
+    """The document of a schema, its shape checked. Raises SchemaInvalid."""
+    try:
+        document = json.loads(text)
+    except RecursionError:
+        raise SchemaInvalid("it is nested too deeply") from None
+    except ValueError as error:
+        raise SchemaInvalid(f"it is not JSON: {error}") from None
+    _check(document, "", 0)
+    return document
+
+
+def canonical(text: str) -> str:
+    """One text for all that differ in whitespace and in the order of keys."""
+    return json.dumps(load(text), separators=(",", ":"), ensure_ascii=False, sort_keys=True)
+
+
+def _check(node: Node, at: str, depth: int) -> None:
+    if depth > _DEPTH_MAX:
+        raise SchemaInvalid(f"{at}: it is nested deeper than {_DEPTH_MAX}")
+    if isinstance(node, bool):
+        return
+    if not isinstance(node, dict):
+        raise SchemaInvalid(f"{at or '/'}: a schema is an object, true or false, not {json.dumps(node)[:40]}")
+    kinds = node.get("type", [])
+    kinds = [kinds] if isinstance(kinds, str) else kinds
+    if not isinstance(kinds, list) or not all(isinstance(each, str) and each in _TYPES for each in kinds):
+        raise SchemaInvalid(f"{at}/type: {json.dumps(node['type'])[:60]} is no type of JSON Schema")
+    required = node.get("required", [])
+    is_draft_3 = isinstance(required, bool)
+    if not is_draft_3 and (not isinstance(required, list) or not all(isinstance(each, str) for each in required)):
+        raise SchemaInvalid(f"{at}/required: it is a list of names")
+    if not isinstance(node.get("$ref", ""), str):
+        raise SchemaInvalid(f"{at}/$ref: it is a string")
+    for key in _NUMBERS:
+        value = node.get(key, 1)
+        if not isinstance(value, int | float) or (isinstance(value, bool) and not key.startswith("exclusive")):
+            raise SchemaInvalid(f"{at}/{key}: it is a number")
+        if (key == "multipleOf" and value <= 0) or (key in _COUNTS and (value < 0 or value != int(value))):
+            raise SchemaInvalid(f"{at}/{key}: {value} makes no sense")
+    if "enum" in node and not isinstance(node["enum"], list):
+        raise SchemaInvalid(f"{at}/enum: it is a list of values")
+    for key in _SCHEMAS:
+        if key in node:
+            _check(node[key], f"{at}/{key}", depth + 1)
+    items = node.get("items", True)
+    for i, each in enumerate(items if isinstance(items, list) else [items]):
+        _check(each, f"{at}/items/{i}", depth + 1)
+    for key in _LISTS:
+        if not isinstance(node.get(key, []), list):
+            raise SchemaInvalid(f"{at}/{key}: it is a list of schemas")
+        for i, each in enumerate(node.get(key, [])):
+            _check(each, f"{at}/{key}/{i}", depth + 1)
+    for key in _MAPS:
+        if not isinstance(node.get(key, {}), dict):
+            raise SchemaInvalid(f"{at}/{key}: it is an object of schemas")
+        for name, each in node.get(key, {}).items():
+            _check(each, f"{at}/{key}/{name}", depth + 1)
+
+
+class Document:
+    """A schema with the documents that it refers to.
+
+    Args:
+        root: of the schema.
+        references: texts by the name that `$ref` uses.
+    """
+
+    def __init__(self, root: Node, references: Mapping[str, str] | None = None) -> None:
+        self.root = root
+        self._others = {name: load(text) for name, text in (references or {}).items()}
+        for other in list(self._others.values()):
+            if isinstance(other, dict) and isinstance(other.get("$id"), str):
+                self._others.setdefault(other["$id"], other)
+
+    def resolve(self, ref: str, base: Node) -> tuple[Node, Node]:
+        """What a `$ref` in the document `base` leads to, and that document. Raises SchemaInvalid."""
+        address, _, fragment = ref.partition("#")
+        document = base
+        own = base.get("$id", "") if isinstance(base, dict) else ""
+        if address and address != own:
+            if address not in self._others:
+                known = _by_id(base, address)
+                if known is None:
+                    raise SchemaInvalid(f"$ref {ref!r} leads to no part of the schema and to none of its references")
+                return known, base
+            document = self._others[address]
+        if fragment and not fragment.startswith("/"):
+            known = _by_anchor(document, fragment)
+            if known is None:
+                raise SchemaInvalid(f"$ref {ref!r}: there is no such anchor")
+            return known, document
+        node = document
+        for step in fragment.split("/")[1:]:
+            key = unquote(step).replace("~1", "/").replace("~0", "~")
+            if isinstance(node, dict) and key in node:
+                node = node[key]
+            elif isinstance(node, list) and key.isdigit() and int(key) < len(node):
+                node = node[int(key)]
+            else:
+                raise SchemaInvalid(f"$ref {ref!r} leads nowhere")
+        if not isinstance(node, dict | bool):
+            raise SchemaInvalid(f"$ref {ref!r} leads to no schema")
+        return node, document
+
+    def refs(self) -> Iterator[str]:
+        """Every `$ref` of the schema itself."""
+        stack = [self.root]
+        while stack:
+            node = stack.pop()
+            if isinstance(node, dict):
+                if isinstance(node.get("$ref"), str):
+                    yield node["$ref"]
+                stack += [each for key, each in node.items() if key not in ("enum", "const", "default", "examples")]
+            elif isinstance(node, list):
+                stack += node
+
+    def check_refs(self) -> None:
+        """Raises SchemaInvalid for a `$ref` of the schema itself that leads nowhere."""
+        for ref in self.refs():
+            self.resolve(ref, self.root)
+
+
+def _by_id(base: Node, address: str) -> Node | None:
+    return _find(base, lambda node: node.get("$id") == address)
+
+
+def _by_anchor(base: Node, anchor: str) -> Node | None:
+    return _find(base, lambda node: node.get("$anchor") == anchor or node.get("$id") == f"#{anchor}")
+
+
+def _find(base: Node, is_meant: Any) -> Node | None:
+    stack = [base]
+    while stack:
+        node = stack.pop()
+        if isinstance(node, dict):
+            if is_meant(node):
+                return node
+            stack += list(node.values())
+        elif isinstance(node, list):
+            stack += node
+    return None

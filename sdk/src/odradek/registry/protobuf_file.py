@@ -1,0 +1,229 @@
+"""A .proto file as a value: what its text (protobuf_text.py) and its descriptor (protobuf_wire.py) say alike. Pure.
+
+Types of fields are scalars or full names with a leading dot (`.shop.Order`), once `resolve` has found them: in the
+file, in its imports, or among Google's own. `canonical` gives one text for files that mean the same: comments, order of
+declarations, spelling of names and the form (text or descriptor) do not matter. Options that change nothing on the wire
+are kept by name and count as content. Source: Protocol Buffers language specifications, descriptor.proto.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
+
+from odradek.registry.avro import SchemaInvalid
+
+SCALARS = {
+    "double": 1, "float": 2, "int64": 3, "uint64": 4, "int32": 5, "fixed64": 6, "fixed32": 7, "bool": 8, "string": 9,
+    "bytes": 12, "uint32": 13, "sfixed32": 15, "sfixed64": 16, "sint32": 17, "sint64": 18,
+}  # fmt: skip
+"""Numbers of FieldDescriptorProto.Type."""
+
+GOOGLE = "google/protobuf/"
+_GOOGLE_ENUMS = frozenset({".google.protobuf.NullValue", ".google.protobuf.Syntax"})
+
+
+@dataclass(frozen=True, slots=True)
+class Field:
+    """A field; of a map `type` is the value's and `key` the key's."""
+
+    name: str
+    number: int
+    type: str
+    label: str = ""  # "", optional, required, repeated
+    oneof: str = ""
+    key: str = ""  # scalar: this is a map
+    default: str = ""
+    options: tuple[tuple[str, str], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Enum:
+    name: str
+    values: tuple[tuple[str, int], ...]
+    options: tuple[tuple[str, str], ...] = ()
+    reserved: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Message:
+    name: str
+    fields: tuple[Field, ...] = ()
+    messages: tuple[Message, ...] = ()
+    enums: tuple[Enum, ...] = ()
+    oneofs: tuple[str, ...] = ()
+    reserved: tuple[str, ...] = ()  # "5 to 8" and names in quotes
+    options: tuple[tuple[str, str], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class File:
+    """`others` holds what has no part in messages (services, extensions), as text; a descriptor's as hex."""
+
+    syntax: str = "proto2"
+    package: str = ""
+    imports: tuple[tuple[str, str], ...] = ()  # (path, "" | public | weak)
+    messages: tuple[Message, ...] = ()
+    enums: tuple[Enum, ...] = ()
+    options: tuple[tuple[str, str], ...] = ()
+    others: tuple[str, ...] = ()
+
+
+@dataclass
+class Types:
+    """Messages and enums by full name."""
+
+    messages: dict[str, Message] = field(default_factory=dict)
+    enums: dict[str, Enum] = field(default_factory=dict)
+
+    def is_enum(self, name: str) -> bool:
+        return name in self.enums or name in _GOOGLE_ENUMS
+
+    def __contains__(self, name: str) -> bool:
+        return name in self.messages or name in self.enums
+
+
+def types_of(file: File) -> Types:
+    """Every type that the file defines. Raises SchemaInvalid where one is defined twice."""
+    found = Types()
+    prefix = f".{file.package}" if file.package else ""
+    for name, kind in _walk(prefix, file.messages, file.enums):
+        if name in found:
+            raise SchemaInvalid(f"{name[1:]} is defined twice")
+        if isinstance(kind, Message):
+            found.messages[name] = kind
+        else:
+            found.enums[name] = kind
+    return found
+
+
+def _walk(prefix: str, messages: tuple[Message, ...], enums: tuple[Enum, ...]) -> Iterator[tuple[str, Message | Enum]]:
+    for enum in enums:
+        yield f"{prefix}.{enum.name}", enum
+    for message in messages:
+        name = f"{prefix}.{message.name}"
+        yield name, message
+        yield from _walk(name, message.messages, message.enums)
+
+
+def resolve(file: File, references: Mapping[str, File]) -> tuple[File, Types]:
+    """The file with full names of types, and all the types that it can see.
+
+    Args:
+        references: files by the path that imports name.
+
+    Raises SchemaInvalid for an import or a type that is nowhere, and for what protoc would refuse in a message.
+    """
+    seen = types_of(file)
+    for path in _imported(file, references):
+        other = types_of(references[path])
+        seen.messages.update(other.messages)
+        seen.enums.update(other.enums)
+    prefix = f".{file.package}" if file.package else ""
+    messages = tuple(_resolved(message, prefix, seen, file.syntax) for message in file.messages)
+    for enum in (each for each in types_of(file).enums.values()):
+        if not enum.values:
+            raise SchemaInvalid(f"enum {enum.name} has no values")
+        if file.syntax == "proto3" and enum.values[0][1] != 0:
+            raise SchemaInvalid(f"the first value of enum {enum.name} is 0 in proto3")
+    return replace(file, messages=messages), seen
+
+
+def _imported(file: File, references: Mapping[str, File]) -> list[str]:
+    found, waiting = [], [path for path, _ in file.imports]
+    while waiting:
+        path = waiting.pop()
+        if path in found or path.startswith(GOOGLE):
+            continue
+        if path not in references:
+            raise SchemaInvalid(f"import {path!r} is not among the references")
+        found.append(path)
+        waiting += [inner for inner, kind in references[path].imports if kind == "public"]
+    return found
+
+
+def _resolved(message: Message, scope: str, seen: Types, syntax: str) -> Message:
+    here = f"{scope}.{message.name}"
+    numbers: set[int] = set()
+    names: set[str] = set()
+    for each in message.fields:
+        if not 0 < each.number < 1 << 29 or 19_000 <= each.number < 20_000:
+            raise SchemaInvalid(f"{here[1:]}.{each.name}: {each.number} is no number of a field")
+        if each.number in numbers or each.name in names:
+            raise SchemaInvalid(f"{here[1:]}.{each.name}: name or number {each.number} is there twice")
+        if _is_reserved(message, each):
+            raise SchemaInvalid(f"{here[1:]}.{each.name}: name or number {each.number} is reserved")
+        if each.label == "required" and syntax == "proto3":
+            raise SchemaInvalid(f"{here[1:]}.{each.name}: proto3 has no required fields")
+        numbers.add(each.number)
+        names.add(each.name)
+    fields = tuple(replace(each, type=_full_type(each.type, here, seen)) for each in message.fields)
+    inner = tuple(_resolved(each, here, seen, syntax) for each in message.messages)
+    return replace(message, fields=fields, messages=inner)
+
+
+def _is_reserved(message: Message, each: Field) -> bool:
+    for text in message.reserved:
+        if text.startswith('"'):
+            if text == json.dumps(each.name):
+                return True
+            continue
+        first, _, last = text.partition(" to ")
+        if int(first) <= each.number <= (1 << 29 if last == "max" else int(last or first)):
+            return True
+    return False
+
+
+def _full_type(name: str, scope: str, seen: Types) -> str:
+    if name in SCALARS:
+        return name
+    if name.startswith("."):
+        if name in seen or name.startswith(".google.protobuf."):
+            return name
+        raise SchemaInvalid(f"{scope[1:]}: the type {name[1:]} is not defined")
+    while True:
+        full = f"{scope}.{name}"
+        if full in seen:
+            return full
+        if not scope:
+            break
+        scope = scope.rpartition(".")[0]
+    if name.startswith("google.protobuf."):
+        return f".{name}"
+    raise SchemaInvalid(f"the type {name} is not defined, nor imported")
+
+
+def canonical(file: File) -> str:
+    """One text for files that mean the same; `resolve` it first."""
+    return json.dumps(
+        {
+            "syntax": file.syntax,
+            "package": file.package,
+            "imports": sorted(file.imports),
+            "messages": [_message(each, file.syntax) for each in sorted(file.messages, key=lambda each: each.name)],
+            "enums": [_enum(each) for each in sorted(file.enums, key=lambda each: each.name)],
+            "options": sorted(file.options),
+            "others": sorted(file.others),
+        },
+        separators=(",", ":"),
+    )
+
+
+def _message(message: Message, syntax: str) -> object:
+    return {
+        "name": message.name,
+        "fields": [
+            [each.number, each.name, each.type, each.label, each.oneof, each.key, each.default, sorted(each.options)]
+            for each in sorted(message.fields, key=lambda each: each.number)
+        ],
+        "messages": [_message(each, syntax) for each in sorted(message.messages, key=lambda each: each.name)],
+        "enums": [_enum(each) for each in sorted(message.enums, key=lambda each: each.name)],
+        "reserved": sorted(message.reserved),
+        "options": sorted(message.options),
+    }
+
+
+def _enum(enum: Enum) -> object:
+    return [enum.name, sorted(enum.values, key=lambda value: (value[1], value[0])), sorted(enum.options),
+            sorted(enum.reserved)]  # fmt: skip

@@ -1,0 +1,563 @@
+"""The registry's procedures: register, look up, delete, configure; short loops over conditional writes.
+
+Registering a schema that is new is ONE transaction:
+
+    counter        next == id             next = id + 1          ids are dense, and no two schemas have one
+    guid row       absent                 id                     no schema has two
+    schema row     absent                 text, references
+    subject row    rev as it was read     one version more       so its checks still hold
+    referred to    rev as it was read     the version is used    so nobody deletes what is referred to
+
+Whatever fails is read again and decided again, a bounded number of times. A transaction whose outcome is unknown is
+resolved by that too: the subject then has the schema, which is the answer. Nothing is written for a schema that the
+subject has already. Two that register one schema meet at the guid row, one under one subject at the subject row.
+
+A deletion writes one row, the subject's. That nothing refers to a version is looked up among those that ever did; a
+reference that appears meanwhile changes the revision.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from uuid import UUID
+
+from odradek.errors import ConditionFailed, ItemTooLarge, OutcomeUnknown, StoreUnavailable, TransactionCanceled
+from odradek.format.item_keys import REGISTRY_SUBJECTS_PK
+from odradek.limits import (
+    SCHEMA_BYTES_MAX,
+    SCHEMA_REFERENCES_MAX,
+    SUBJECT_NAME_BYTES_MAX,
+    SUBJECT_VERSIONS_MAX,
+)
+from odradek.ports.clock import Clock
+from odradek.ports.rng import Rng
+from odradek.ports.table import Absent, Compare, Condition, Item, Key, Operation, Put, Set, Table, Update
+from odradek.registry import errors
+from odradek.registry.compatibility import DEFAULT_LEVEL, Level, compared, problems
+from odradek.registry.rows import (
+    COUNTER,
+    SUBJECTS_NAMED_MAX,
+    Config,
+    StoredSchema,
+    Subject,
+    SubjectVersion,
+    config_key,
+    decode_config,
+    decode_schema,
+    decode_subject,
+    encode_config,
+    encode_schema,
+    encode_subject,
+    guid_key,
+    schema_key,
+    subject_key,
+)
+from odradek.registry.schemas import Parsed, ReferencedText, Schema, normalized, parse
+
+MODES = ("READWRITE", "READONLY", "READONLY_OVERRIDE", "IMPORT")
+_ATTEMPTS = 30
+_BACKOFF_S = 0.01
+_BACKOFF_MAX_S = 0.3
+_SCHEMAS_KEPT = 1_000
+_REFERENCED_MAX = 500  # schemas that one needs, directly or not
+
+
+@dataclass(frozen=True, slots=True)
+class Registered:
+    """A schema under a subject."""
+
+    subject: str
+    version: int
+    stored: StoredSchema
+
+
+class Subjects:
+    """The registry over the catalog table. Every method raises RegistryError, and nothing else, for what it refuses."""
+
+    def __init__(self, catalog: Table, clock: Clock, rng: Rng) -> None:
+        self._catalog = catalog
+        self._clock = clock
+        self._rng = rng
+        self._schemas: dict[int, StoredSchema] = {}  # text and references of an id never change
+
+    # --- reading ------------------------------------------------------------------------------------------------------
+
+    async def names(self, prefix: str = "", *, deleted: bool = False, deleted_only: bool = False) -> list[str]:
+        """Subjects that have versions; with `deleted` those that have soft-deleted ones alone as well."""
+        found = []
+        for subject in await self._all():
+            if not subject.versions or not subject.name.startswith(prefix):
+                continue
+            is_live = bool(subject.live)
+            if (deleted_only and not is_live) or (not deleted_only and (is_live or deleted)):
+                found.append(subject.name)
+        return found
+
+    async def versions(self, name: str, *, deleted: bool = False, deleted_only: bool = False) -> list[int]:
+        """Versions of a subject."""
+        subject = await self._subject(name)
+        if deleted_only:
+            found = [each.version for each in subject.versions if each.is_deleted]
+        else:
+            found = [each.version for each in (subject.versions if deleted else subject.live)]
+        if not found:
+            raise errors.subject_not_found(name)
+        return found
+
+    async def version(self, name: str, version: int | None, *, deleted: bool = False) -> Registered:
+        """A version of a subject; None is the latest."""
+        subject = await self._subject(name)
+        return await self._registered(subject, _pick(subject, version, deleted=deleted))
+
+    async def schema(self, schema_id: int) -> StoredSchema:
+        """The schema of an id, whether a subject has it still or not. Its subjects may be those of some time ago."""
+        kept = self._schemas.get(schema_id)
+        return kept if kept is not None else await self._read_schema(schema_id)
+
+    async def fresh_schema(self, schema_id: int) -> StoredSchema:
+        """The same with its subjects as they stand."""
+        return await self._read_schema(schema_id)
+
+    async def schema_by_guid(self, guid: UUID) -> StoredSchema:
+        item = await self._get(guid_key(guid))
+        if item is None or not isinstance(item.get("id"), int):
+            raise errors.RegistryError(40403, f"Schema {guid} not found")
+        return await self.schema(int(str(item["id"])))
+
+    async def uses(self, schema_id: int, *, deleted: bool = False) -> list[tuple[str, int]]:
+        """Subjects and versions that have a schema."""
+        stored = await self._read_schema(schema_id)
+        subjects = await self._all() if stored.has_more else [await self._subject(each) for each in stored.subjects]
+        return [
+            (subject.name, each.version)
+            for subject in subjects
+            for each in (subject.versions if deleted else subject.live)
+            if each.schema_id == schema_id
+        ]
+
+    async def schemas(self, prefix: str = "", *, deleted: bool = False, latest_only: bool = False) -> list[Registered]:
+        """Every version of the subjects with that prefix."""
+        found = []
+        for subject in await self._all():
+            if subject.name.startswith(prefix):
+                versions = subject.versions if deleted else subject.live
+                found += [
+                    await self._registered(subject, each) for each in (versions[-1:] if latest_only else versions)
+                ]
+        return found
+
+    async def referenced_by(self, name: str, version: int | None) -> list[int]:
+        """Ids of the schemas in use that refer to a version."""
+        subject = await self._subject(name)
+        return await self._live_referrers(_pick(subject, version, deleted=True))
+
+    async def lookup(self, name: str, schema: Schema, *, normalize: bool = False, deleted: bool = False) -> Registered:
+        """The version of a subject that has this schema."""
+        subject = await self._subject(name)
+        if not (subject.versions if deleted else subject.live):
+            raise errors.subject_not_found(name)
+        parsed = await self._parse(schema, normalize=await self._normalizes(name, normalize))
+        found = await self._find(subject, parsed, deleted=deleted)
+        if found is None:
+            raise errors.schema_not_found()
+        return await self._registered(subject, found)
+
+    async def check(
+        self, name: str, schema: Schema, *, version: int | None = None, every: bool = False, normalize: bool = False
+    ) -> list[str]:
+        """What stands against a schema beside a version (None: the latest), or those that its level asks for."""
+        subject = await self._subject(name)
+        level = (await self.effective(name)).level or DEFAULT_LEVEL
+        parsed = await self._parse(schema, normalize=await self._normalizes(name, normalize))
+        if every:
+            return await self._problems(level, parsed, subject)
+        chosen = _pick(subject, version, deleted=False)
+        old = await self.parsed(await self.schema(chosen.schema_id))
+        return problems(level, parsed, old)
+
+    async def parsed(self, stored: StoredSchema) -> Parsed:
+        """A stored schema, understood."""
+        return parse(stored.schema, await self._texts(stored.schema))
+
+    # --- configuration ------------------------------------------------------------------------------------------------
+
+    async def config(self, name: str | None) -> Config:
+        """What was chosen for a subject, or for the registry (None)."""
+        return decode_config(await self._get(config_key(name)))
+
+    async def effective(self, name: str | None) -> Config:
+        """What holds for a subject: its own choices, else the registry's."""
+        own = Config() if name is None else await self.config(name)
+        common = await self.config(None)
+        return Config(
+            own.level or common.level or DEFAULT_LEVEL,
+            common.mode if common.mode == "READONLY_OVERRIDE" else own.mode or common.mode or MODES[0],
+            common.normalize if own.normalize is None else own.normalize,
+        )
+
+    async def set_config(self, name: str | None, *, level: Level | None, normalize: bool | None = None) -> None:
+        """Choose a level, whether schemas are normalized, or both."""
+        _check_name(name)
+        await self._change_config(
+            name,
+            lambda config: replace(
+                config,
+                level=config.level if level is None else level,
+                normalize=config.normalize if normalize is None else normalize,
+            ),
+        )
+
+    async def clear_config(self, name: str | None) -> Config:
+        """Forget level and normalization; those there were."""
+        before = await self.config(name)
+        if name is not None and before.level is None and before.normalize is None:
+            raise errors.no_subject_compatibility(name)
+        await self._change_config(name, lambda config: replace(config, level=None, normalize=None))
+        return before
+
+    async def set_mode(self, name: str | None, mode: str, *, force: bool = False) -> None:
+        """Choose a mode. IMPORT is for where there are no schemas yet, unless it is forced."""
+        _check_name(name)
+        if mode == "IMPORT" and not force:
+            there = await self.names() if name is None else (await self._subject(name)).live
+            if there:
+                raise errors.not_permitted("Cannot import since there are schemas already; use force=true")
+        await self._change_config(name, lambda config: replace(config, mode=mode))
+
+    async def clear_mode(self, name: str | None) -> str:
+        """Forget the mode; the one that was."""
+        before = await self.config(name)
+        if name is not None and before.mode is None:
+            raise errors.no_subject_mode(name)
+        await self._change_config(name, lambda config: replace(config, mode=None))
+        return before.mode or MODES[0]
+
+    # --- writing ------------------------------------------------------------------------------------------------------
+
+    async def register(
+        self,
+        name: str,
+        schema: Schema,
+        *,
+        normalize: bool = False,
+        schema_id: int | None = None,
+        version: int | None = None,
+    ) -> Registered:
+        """The schema under the subject, as its next version unless it is there already. See the module.
+
+        Args:
+            schema_id, version: only in mode IMPORT: where the schema is to be.
+        """
+        _check_name(name)
+        config = await self.effective(name)
+        self._check_mode(name, config, schema_id, version)
+        parsed = await self._parse(schema, normalize=normalize or bool(config.normalize))
+        for attempt in range(_ATTEMPTS):
+            subject = await self._subject(name)
+            found = await self._find(subject, parsed, deleted=False)
+            if found is not None and (schema_id is None or schema_id == found.schema_id):
+                return await self._registered(subject, found)
+            if found is not None:
+                raise errors.id_does_not_match(schema_id or 0)
+            if schema_id is None and version is None:
+                messages = await self._problems(config.level or DEFAULT_LEVEL, parsed, subject)
+                if messages:
+                    raise errors.incompatible(messages)
+            made, operations = await self._registration(subject, parsed, schema_id, version)
+            if await self._transact(operations, attempt):
+                return Registered(name, made.version, await self._read_schema(made.schema_id))
+        raise errors.store_unavailable()
+
+    async def delete_version(self, name: str, version: int | None, *, permanent: bool = False) -> int:
+        """Delete a version softly: it is hidden and can be found with deleted=true; or one so deleted for good."""
+        await self._check_writable(name)
+        was_unknown = False
+        for attempt in range(_ATTEMPTS):
+            subject = await self._subject(name)
+            if was_unknown and version is not None:  # an earlier attempt may have done it
+                left = subject.find(version)
+                if left is None or (left.is_deleted and not permanent):
+                    return version
+            chosen = _pick(subject, version, deleted=True)
+            version = chosen.version
+            if permanent and not chosen.is_deleted:
+                raise errors.version_not_soft_deleted(name, chosen.version)
+            if not permanent and chosen.is_deleted:
+                raise errors.version_soft_deleted(name, chosen.version)
+            if await self._live_referrers(chosen):
+                raise errors.reference_exists(name, chosen.version)
+            changed = _without(subject, [chosen], permanent=permanent)
+            outcome = await self._write_subject(changed, attempt)
+            if outcome:
+                return chosen.version
+            was_unknown |= outcome is None
+        raise errors.store_unavailable()
+
+    async def delete_subject(self, name: str, *, permanent: bool = False) -> list[int]:
+        """Delete all versions of a subject softly, or all of one so deleted for good; which those were."""
+        await self._check_writable(name)
+        done: list[int] = []
+        for attempt in range(_ATTEMPTS):
+            subject = await self._subject(name)
+            if done and (not subject.live if not permanent else not subject.versions):
+                return done  # an earlier attempt has done it after all
+            if not subject.versions:
+                raise errors.subject_not_found(name)
+            if permanent and subject.live:
+                raise errors.subject_not_soft_deleted(name)
+            if not permanent and not subject.live:
+                raise errors.subject_soft_deleted(name)
+            chosen = subject.versions if permanent else subject.live
+            for each in chosen:
+                if await self._live_referrers(each):
+                    raise errors.reference_exists(name, each.version)
+            outcome = await self._write_subject(_without(subject, chosen, permanent=permanent), attempt)
+            if outcome:
+                return [each.version for each in chosen]
+            done = [each.version for each in chosen] if outcome is None else done
+        raise errors.store_unavailable()
+
+    # --- parts of writing ---------------------------------------------------------------------------------------------
+
+    async def _registration(
+        self, subject: Subject, parsed: Parsed, schema_id: int | None, version: int | None
+    ) -> tuple[SubjectVersion, list[Operation]]:
+        """The operations that put the schema under the subject, as things stand."""
+        row = await self._get(guid_key(parsed.guid))
+        known = int(str(row["id"])) if row is not None else None
+        if known is not None and schema_id not in (None, known):
+            raise errors.id_does_not_match(schema_id or 0)
+        operations: list[Operation] = []
+        counter = await self._get(COUNTER)
+        following = int(str(counter["next"])) if counter is not None else 1
+        made_id = known or schema_id or following
+        if known is None:
+            if schema_id is not None and await self._get(schema_key(schema_id)) is not None:
+                raise errors.not_permitted(f"Overwrite new schema with id {schema_id} is not permitted.")
+            stored = StoredSchema(made_id, parsed.schema, parsed.guid, (subject.name,))
+            operations.append(Put(schema_key(made_id), encode_schema(stored), Absent(("v",))))
+            operations.append(Put(guid_key(parsed.guid), {"id": made_id}, Absent(("id",))))
+            taken: Condition = Absent(("next",)) if counter is None else Compare(("next",), "=", following)
+            if made_id >= following:  # a smaller one is an import's, and nobody is given it any more
+                operations.append(Put(COUNTER, {"next": made_id + 1}, taken))
+        else:
+            stored = await self._read_schema(known)
+            operations += _named(stored, subject.name)
+        number = version or (subject.versions[-1].version + 1 if subject.versions else 1)
+        if subject.find(number) is not None:
+            raise errors.not_permitted(f"Version {number} of subject {subject.name} is there already.")
+        if len(subject.versions) >= SUBJECT_VERSIONS_MAX:
+            raise errors.not_permitted(
+                f"Subject {subject.name} has {SUBJECT_VERSIONS_MAX} versions: delete some permanently"
+            )
+        made = SubjectVersion(number, made_id)
+        rows = {subject.name: subject.with_version(made)}
+        for each in parsed.schema.references:
+            row_of = rows.get(each.subject) or await self._subject(each.subject)
+            used = row_of.find(each.version)
+            if used is None or used.is_deleted:
+                raise errors.invalid_schema(
+                    f"the reference to version {each.version} of {each.subject!r} leads nowhere"
+                )
+            referrers = tuple(sorted({*used.referrers, made_id}))
+            rows[each.subject] = row_of.with_version(replace(used, referrers=referrers))
+        operations += [_put_subject(row) for row in rows.values()]
+        return made, operations
+
+    async def _transact(self, operations: Sequence[Operation], attempt: int) -> bool:
+        """Whether it is surely applied; after a pause where it is not, or may be."""
+        try:
+            await self._catalog.transact(operations)
+        except (TransactionCanceled, StoreUnavailable, OutcomeUnknown):
+            await self._pause(attempt)
+            return False
+        except ItemTooLarge:
+            raise errors.not_permitted("Too many schemas refer to one version: register it once more") from None
+        return True
+
+    async def _write_subject(self, subject: Subject, attempt: int) -> bool | None:
+        """True: applied; False: surely not; None: unknown."""
+        put = _put_subject(subject)
+        try:
+            await self._catalog.put(put)
+        except (ConditionFailed, StoreUnavailable):
+            await self._pause(attempt)
+            return False
+        except OutcomeUnknown:
+            await self._pause(attempt)
+            return None
+        return True
+
+    async def _change_config(self, name: str | None, change: object) -> None:
+        """Last writer wins, as for two people who choose at once; repeating is harmless."""
+        assert callable(change)
+        for attempt in range(_ATTEMPTS):
+            config = change(await self.config(name))
+            try:
+                await self._catalog.put(Put(config_key(name), encode_config(config)))
+            except (StoreUnavailable, OutcomeUnknown):
+                await self._pause(attempt)
+            else:
+                return
+        raise errors.store_unavailable()
+
+    async def _pause(self, attempt: int) -> None:
+        await self._clock.sleep(min(_BACKOFF_S * 2**attempt, _BACKOFF_MAX_S) * (0.5 + self._rng.random()))
+
+    def _check_mode(self, name: str, config: Config, schema_id: int | None, version: int | None) -> None:
+        if config.mode in ("READONLY", "READONLY_OVERRIDE"):
+            raise errors.not_permitted(f"Subject {name} is in read-only mode")
+        if (schema_id is not None or version is not None) and config.mode != "IMPORT":
+            raise errors.not_permitted(f"Subject {name} is not in import mode")
+        if config.mode == "IMPORT" and schema_id is None:
+            raise errors.not_permitted(f"Subject {name} is in import mode: give an id")
+
+    async def _check_writable(self, name: str) -> None:
+        if (await self.effective(name)).mode in ("READONLY", "READONLY_OVERRIDE"):
+            raise errors.not_permitted(f"Subject {name} is in read-only mode")
+
+    # --- parts of reading ---------------------------------------------------------------------------------------------
+
+    async def _get(self, key: Key) -> Item | None:
+        try:
+            return await self._catalog.get(key)
+        except StoreUnavailable:
+            raise errors.store_unavailable() from None
+
+    async def _subject(self, name: str) -> Subject:
+        _check_name(name)
+        return decode_subject(name, await self._get(subject_key(name)))
+
+    async def _all(self) -> list[Subject]:
+        try:
+            rows = await self._catalog.query(REGISTRY_SUBJECTS_PK)
+        except StoreUnavailable:
+            raise errors.store_unavailable() from None
+        return [decode_subject(row.key.sk, row.item) for row in rows]
+
+    async def _read_schema(self, schema_id: int) -> StoredSchema:
+        item = None if not 0 < schema_id < 1 << 31 else await self._get(schema_key(schema_id))
+        if item is None:
+            raise errors.schema_not_found(schema_id)
+        stored = decode_schema(schema_id, item)
+        if len(self._schemas) >= _SCHEMAS_KEPT:
+            self._schemas.clear()
+        self._schemas[schema_id] = stored
+        return stored
+
+    async def _registered(self, subject: Subject, version: SubjectVersion) -> Registered:
+        return Registered(subject.name, version.version, await self.schema(version.schema_id))
+
+    async def _find(self, subject: Subject, parsed: Parsed, *, deleted: bool) -> SubjectVersion | None:
+        row = await self._get(guid_key(parsed.guid)) if subject.versions else None
+        versions = subject.versions if deleted else subject.live
+        return next((each for each in reversed(versions) if row and each.schema_id == row["id"]), None)
+
+    async def _problems(self, level: Level, parsed: Parsed, subject: Subject) -> list[str]:
+        ids = {each.version: each.schema_id for each in subject.live}
+        found = []
+        for version in compared(level, [each.version for each in subject.live]):
+            old = await self.parsed(await self.schema(ids[version]))
+            found += [f"version {version}: {each}" for each in problems(level, parsed, old)]
+            if found:
+                break
+        return found
+
+    async def _normalizes(self, name: str, asked: bool) -> bool:
+        return asked or bool((await self.effective(name)).normalize)
+
+    async def _parse(self, schema: Schema, *, normalize: bool) -> Parsed:
+        size = len(schema.text.encode("utf-8", "surrogatepass"))
+        if size > SCHEMA_BYTES_MAX:
+            raise errors.schema_too_large(size, SCHEMA_BYTES_MAX)
+        if len(schema.references) > SCHEMA_REFERENCES_MAX:
+            raise errors.invalid_schema(f"it has more than {SCHEMA_REFERENCES_MAX} references")
+        texts = await self._texts(schema)
+        return parse(normalized(schema, texts) if normalize else schema, texts)
+
+    async def _texts(self, schema: Schema) -> list[ReferencedText]:
+        """What a schema needs, each after what it needs itself; each once."""
+        found: dict[tuple[str, int], ReferencedText] = {}
+        names: dict[tuple[str, int], set[str]] = {}
+
+        async def visit(current: Schema, open_: tuple[tuple[str, int], ...]) -> None:
+            for each in current.references:
+                place = (each.subject, each.version)
+                names.setdefault(place, set()).add(each.name)
+                if place in found:
+                    continue
+                if place in open_ or len(found) >= _REFERENCED_MAX:
+                    raise errors.invalid_schema("its references lead in a circle, or to too many schemas")
+                inner = await self._reference(each.subject, each.version, each.name)
+                if inner.kind != schema.kind:
+                    raise errors.invalid_schema(f"it is {schema.kind} and refers to {inner.kind}")
+                await visit(inner, (*open_, place))
+                found[place] = ReferencedText(each.name, inner.text)
+
+        await visit(schema, ())
+        return [ReferencedText(name, text.text) for place, text in found.items() for name in _order(names[place])]
+
+    async def _reference(self, subject: str, version: int, name: str) -> Schema:
+        chosen = (await self._subject(subject)).find(version)
+        if chosen is None:
+            raise errors.invalid_schema(
+                f"No schema reference found for subject '{subject}' and version {version} (name {name!r})"
+            )
+        return (await self.schema(chosen.schema_id)).schema
+
+    async def _live_referrers(self, version: SubjectVersion) -> list[int]:
+        return [schema_id for schema_id in version.referrers if await self.uses(schema_id)]
+
+
+def _order(names: set[str]) -> list[str]:
+    return sorted(names)
+
+
+def _pick(subject: Subject, version: int | None, *, deleted: bool) -> SubjectVersion:
+    """A version of a subject; None is the latest that is not deleted. Raises RegistryError."""
+    there = subject.versions if deleted else subject.live
+    if not there or (version is None and not subject.live):
+        raise errors.subject_not_found(subject.name)
+    if version is None:
+        return subject.live[-1]
+    found = next((each for each in there if each.version == version), None)
+    if found is None:
+        raise errors.version_not_found(version)
+    return found
+
+
+def _without(subject: Subject, versions: Sequence[SubjectVersion], *, permanent: bool) -> Subject:
+    gone = {each.version for each in versions}
+    if permanent:
+        return replace(subject, versions=tuple(each for each in subject.versions if each.version not in gone))
+    marked = (replace(each, is_deleted=True) if each.version in gone else each for each in subject.versions)
+    return replace(subject, versions=tuple(marked))
+
+
+def _put_subject(subject: Subject) -> Put:
+    condition: Condition = Compare(("rev",), "=", subject.rev) if subject.rev else Absent(("rev",))
+    return Put(subject_key(subject.name), encode_subject(subject), condition)
+
+
+def _named(stored: StoredSchema, subject: str) -> list[Operation]:
+    """What tells the schema's row that a subject has it; nothing where it knows."""
+    if subject in stored.subjects or stored.has_more:
+        return []
+    if len(stored.subjects) >= SUBJECTS_NAMED_MAX:
+        return [Update(schema_key(stored.schema_id), (Set(("more",), True),))]
+    names = [*stored.subjects, subject]
+    unchanged = Compare(("n",), "=", len(stored.subjects)) if len(stored.subjects) > 1 else Absent(("n",))
+    return [Update(schema_key(stored.schema_id), (Set(("in",), list(names)), Set(("n",), len(names))), unchanged)]
+
+
+def _check_name(name: str | None) -> None:
+    """Raises RegistryError for what is no name of a subject; None is the registry as a whole."""
+    if name is None:
+        return
+    if not name or len(name.encode("utf-8", "surrogatepass")) > SUBJECT_NAME_BYTES_MAX:
+        raise errors.invalid_subject(name[:80], f"a name has 1 to {SUBJECT_NAME_BYTES_MAX} bytes")
+    if any(ord(sign) < 32 or 0xD800 <= ord(sign) < 0xE000 for sign in name):
+        raise errors.invalid_subject(name[:80], "it has control characters")
+    if name.startswith(":.") or name in ("__GLOBAL", "__EMPTY"):
+        raise errors.invalid_subject(name, "contexts are not supported")
