@@ -35,7 +35,7 @@ unexport VIRTUAL_ENV PYTHONPATH PYTHONHOME PYTHONDONTWRITEBYTECODE
 .PHONY: help setup java demo test test-slow load check sim synth package localstack e2e deploy cdk bench clean
 
 help: ## List these commands
-	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(firstword $(MAKEFILE_LIST))
+	@awk 'BEGIN {FS = ":.*## "} /^[a-z0-9-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(firstword $(MAKEFILE_LIST))
 
 setup: $(STAMP) ## Make .venv from uv.lock (nothing to do while the lock is unchanged)
 

@@ -144,7 +144,7 @@ def targets() -> dict[str, str]:
     """The Makefile's targets and what its help says of them."""
     phony = re.search(r"^\.PHONY: (.*)$", text("Makefile"), re.MULTILINE)
     assert phony is not None
-    documented = dict(re.findall(r"^([a-z-]+):.*?## (.+)$", text("Makefile"), re.MULTILINE))
+    documented = dict(re.findall(r"^([a-z0-9-]+):.*?## (.+)$", text("Makefile"), re.MULTILINE))
     return {name: documented.get(name, "") for name in phony[1].split()}
 
 
@@ -154,7 +154,7 @@ def test_every_make_target_is_in_the_help() -> None:
 
 
 def test_pages_name_only_make_targets_that_exist() -> None:
-    named = {(page, name) for page in PAGES for name in re.findall(r"(?:`|^)make ([a-z]+)", text(page), re.MULTILINE)}
+    named = {(page, name) for page in PAGES for name in re.findall(r"(?:`|^)make ([a-z0-9]+)", text(page), re.MULTILINE)}
     assert named
     assert {(page, name) for page, name in named if name not in targets()} == set()
 

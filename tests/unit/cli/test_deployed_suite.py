@@ -5,13 +5,12 @@ from __future__ import annotations
 import boto3
 import pytest
 from moto import mock_aws
-from pytest import MonkeyPatch
 
 from tests.deployed.__main__ import CannotRun, find
 
 
 @pytest.fixture(autouse=True)
-def nobody(monkeypatch: MonkeyPatch, tmp_path: object) -> None:
+def nobody(monkeypatch: pytest.MonkeyPatch, tmp_path: object) -> None:
     """A machine without credentials."""
     for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_PROFILE", "AWS_REGION", "AWS_DEFAULT_REGION"):
         monkeypatch.delenv(name, raising=False)
@@ -25,19 +24,19 @@ def test_no_credentials() -> None:
         find("odradek-dev", "", "eu-west-1")
 
 
-def test_no_region(monkeypatch: MonkeyPatch) -> None:
+def test_no_region(monkeypatch: pytest.MonkeyPatch) -> None:
     _somebody(monkeypatch)
     with pytest.raises(CannotRun, match="no region: set AWS_REGION"):
         find("odradek-dev", "", None)
 
 
-def test_no_such_stack(monkeypatch: MonkeyPatch) -> None:
+def test_no_such_stack(monkeypatch: pytest.MonkeyPatch) -> None:
     _somebody(monkeypatch)
     with mock_aws(), pytest.raises(CannotRun, match="no stack odradek-dev-api"):
         find("odradek-dev", "", "eu-west-1")
 
 
-def test_a_stack_says_where_it_is(monkeypatch: MonkeyPatch) -> None:
+def test_a_stack_says_where_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
     _somebody(monkeypatch)
     template = (
         '{"Resources": {"Q": {"Type": "AWS::SQS::Queue"}}, "Outputs": {"CoordinatorUrl": {"Value": "https://c"}}}'
@@ -49,6 +48,6 @@ def test_a_stack_says_where_it_is(monkeypatch: MonkeyPatch) -> None:
     assert found.run.startswith("e2e-")
 
 
-def _somebody(monkeypatch: MonkeyPatch) -> None:
+def _somebody(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("AWS_ACCESS_KEY_ID", "key")
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "secret")
