@@ -6,7 +6,8 @@ A role names its tables, its prefixes and its actions; nothing is granted "to be
                  transactions: pending items, the row of a transactional id
     fetch        reads only
                  (these two and the next two read the ACLs as well)
-    coordinator  groups; hands out producer ids (one row of the catalog); reads topics; commits transactions: heads and
+    coordinator  share groups: reads records for them, writes their dead letters as numbered batches
+                 groups; hands out producer ids (one row of the catalog); reads topics; commits transactions: heads and
                  what they spill, pending items, rows of transactional ids
     admin        topics, and the heads of their partitions (DeleteRecords too); deletes no object: maintenance does
     registry     schemas and subjects: its own rows of the catalog, and the ACLs
@@ -14,7 +15,7 @@ A role names its tables, its prefixes and its actions; nothing is granted "to be
                  segments, WAL objects and items
     JOBS         each reads like fetch; uploads like produce and commits that as numbered batches: heads, what they
                  spill, the row of its query; keeps its output and checkpoint under its own prefix; sql_job makes
-                 and drops topics too
+                 and drops topics too; compact_topic puts segments in the place of others, under the maintenance lease
 
 A test runs the engine and compares what each function calls with its row: a missing right and an idle one both fail.
 
@@ -39,6 +40,7 @@ from odradek.format.item_keys import (
     REGISTRY_PK,
     REGISTRY_SCHEMAS_PK,
     REGISTRY_SUBJECTS_PK,
+    TOPIC_IDS_PK,
     TRANSACTIONAL_IDS_PK,
     USERS_PK,
 )
@@ -54,6 +56,7 @@ SEGMENT_PREFIX = "topics/"
 FLIGHT_DELAYS = "flight_delays"
 EXPORT_TABLE = "export_table"
 SQL_JOB = "sql_job"
+COMPACT_TOPIC = "compact_topic"
 # Jobs that read the log, write topics by the sink, and keep checkpoint and output under a prefix of their own.
 JOBS = (
     FLIGHT_DELAYS,
@@ -69,6 +72,7 @@ JOBS = (
     EXPORT_TABLE,
     "mirror",
     SQL_JOB,
+    COMPACT_TOPIC,
 )
 
 
@@ -118,6 +122,9 @@ _TAKE_PRODUCER_ID = TableGrant(TableName.CATALOG, (UPDATE,), partition_keys=(COU
 _NUMBER_BATCHES = TableGrant(TableName.CATALOG, (PUT,), partition_keys=(BATCHES_PK,))
 # CREATE and DROP of a script: rows of topics, and the heads of their partitions.
 _MAKE_TOPICS = (TableGrant(TableName.CATALOG, (PUT, DELETE, CHECK)), TableGrant(TableName.LOG, (DELETE,)))
+# Of a compaction: rows that go, under the lease's clause; segments that come and go.
+_REPLACE_ROWS = (TableGrant(TableName.LOG, (DELETE, CHECK)),)
+_REPLACE_SEGMENTS = (ObjectGrant((SEGMENT_PREFIX,), ("s3:PutObject", "s3:DeleteObject")),)
 _READ_OBJECTS = ObjectGrant((WAL_PREFIX, SEGMENT_PREFIX), ("s3:GetObject",))
 _UPLOAD_WAL = ObjectGrant((WAL_PREFIX,), ("s3:PutObject",))
 
@@ -129,10 +136,12 @@ def _job(name: str) -> Permissions:
             _READ_TOPICS,
             _NUMBER_BATCHES,
             *(_MAKE_TOPICS if name == SQL_JOB else ()),
+            *(_REPLACE_ROWS if name == COMPACT_TOPIC else ()),
         ),
         (
             _READ_OBJECTS,
             _UPLOAD_WAL,
+            *(_REPLACE_SEGMENTS if name == COMPACT_TOPIC else ()),
             ObjectGrant((f"jobs/{name}/",), ("s3:GetObject", "s3:PutObject", "s3:DeleteObject")),
         ),
         may_list=True,
@@ -154,7 +163,11 @@ PERMISSIONS: Mapping[str, Permissions] = {
             _TAKE_PRODUCER_ID,
             _OPEN_TRANSACTIONS,
             _COMMIT_TRANSACTIONS,
-        )
+            _NUMBER_BATCHES,  # dead letters of share groups
+            TableGrant(TableName.CATALOG, (CHECK,), partition_keys=(TOPIC_IDS_PK,)),
+        ),
+        (_READ_OBJECTS, _UPLOAD_WAL),  # share groups read records, and write dead letters
+        may_list=True,
     ),
     FunctionName.ADMIN.value: Permissions(
         (
@@ -165,7 +178,7 @@ PERMISSIONS: Mapping[str, Permissions] = {
     ),
     MAINTENANCE: Permissions(
         (
-            TableGrant(TableName.GROUPS, (QUERY,)),  # for the lag of groups
+            TableGrant(TableName.GROUPS, (QUERY, DELETE)),  # the lag of groups; windows of deleted topics
             TableGrant(TableName.CATALOG, (GET, QUERY, UPDATE, DELETE)),
             _OPEN_TRANSACTIONS,
             TableGrant(TableName.LOG, (GET, GET_MANY, QUERY, PUT, UPDATE, DELETE, CHECK)),

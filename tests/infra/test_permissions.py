@@ -11,8 +11,10 @@ from typing import Any
 
 import pytest
 from odradek.adapters.memory import MemoryObjectStore, MemoryStore
+from odradek.engine.compaction import Compactor
 from odradek.engine.engine import Engine
-from odradek.engine.maintenance import MaintenanceReport
+from odradek.engine.maintenance import HeldPartition, MaintenanceReport
+from odradek.engine.topic_configs import TopicConfig
 from odradek.errors import ErrorCode
 from odradek.format.object_keys import segment_key
 from odradek.functions.environment import MAINTENANCE, REGISTRY
@@ -27,6 +29,7 @@ from odradek.model.log import (
     ListOffsetsPartition,
     ProducePartition,
 )
+from odradek.model.topic import Topic
 from odradek.model.topic_partition import OffsetAndMetadata, PartitionId, TopicPartition
 from odradek.model.user import SCRAM_MECHANISMS
 from odradek.ports.table import Check, Delete, Put, Update
@@ -39,8 +42,9 @@ from odradek.testing.faults import Fault, Faulty, FaultyTables
 from odradek.testing.manual_clock import ManualClock
 from odradek.testing.seeded_rng import SeededRng
 
-from infra.permissions import FLIGHT_DELAYS, PERMISSIONS, SQL_JOB, TableName
+from infra.permissions import COMPACT_TOPIC, FLIGHT_DELAYS, PERMISSIONS, SQL_JOB, TableName
 from tests.support.engine import batch, produce, read_all
+from tests.support.share import ACCEPT, REJECT, ShareMember, ack
 from tests.support.transactions import Transactor
 
 TABLE_ACTIONS = {
@@ -194,6 +198,7 @@ async def work(world: World) -> None:
     await coordinator.groups.describe(["group"])
     await coordinator.groups.heartbeat(GroupHeartbeat("group", member, LEAVE_EPOCH))
     await coordinator.groups.delete(["group", "simple"])
+    await share_groups(world, admin, coordinator)
 
     [deleted] = await admin.delete_records([DeleteRecordsPartition("flights", 0, 2)])
     assert deleted.low_watermark == 2
@@ -263,6 +268,33 @@ async def users_and_classic_groups(admin: Engine, coordinator: Engine) -> None:
     [committed] = await coordinator.offsets.commit("old", offsets, member_id=me.member_id, member_epoch=me.generation)
     assert committed.error is ErrorCode.NONE
     await coordinator.classic_groups.leave("old", [ClassicLeave(me.member_id)])
+
+
+async def share_groups(world: World, admin: Engine, coordinator: Engine) -> None:
+    """A queue whose records are accepted and rejected: a dead letter in an item and one in an object."""
+    await admin.topics.create("dead", 1)
+    values = {"share.auto.offset.reset": "earliest", "errors.deadletterqueue.topic.name": "dead"}
+    await admin.group_configs.alter("queue", set=values)
+    queue = await admin.topics.create("queue", 1)
+    producer = world.engine("produce", head_bytes_max=400, spill_entries=1)
+    for size in (10, 20_000, *[10] * 8, 20_000):
+        assert not (await produce(producer, "queue", 0, batch([b"x" * size]))).error
+    merged = MaintenanceReport()
+    merging = world.engine(MAINTENANCE, merge_rows_min=1, merge_delay_ms=0).maintenance
+    await merging.run_partition(queue, 0, merged)
+    assert merged.done["segments_merged"], merged
+    member = ShareMember(coordinator, "m", "queue", group_id="queue")
+    await member.beat()
+    assert len(await member.fetch()) == 3  # the segment
+    assert len(await member.fetch()) == 8
+    place = PartitionId(queue.topic_id, 0)
+    assert await member.acknowledge({place: [ack(0, 2, REJECT, REJECT, ACCEPT)]}) == {place: ErrorCode.NONE}
+    assert len(await read_all(world.engine("fetch"), "dead", 0)) == 2
+    await coordinator.share_offsets.describe("queue", None)
+    await member.close()
+    await member.leave()
+    await coordinator.share_offsets.alter("queue", {TopicPartition("queue", 0): 1})
+    await admin.topics.delete("queue")
 
 
 async def transactions(world: World) -> None:
@@ -397,3 +429,50 @@ def test_the_sql_job_may_make_and_drop_topics_and_nothing_else_beyond_a_job() ->
         return {(grant.table.value, action) for grant in PERMISSIONS[job].tables for action in grant.actions}
 
     assert granted(SQL_JOB) - granted(FLIGHT_DELAYS) - used == set()
+
+
+async def compact(world: World) -> None:
+    """Segments by maintenance; the job takes them up under the lease, after one that died."""
+    writer = world.engine("writer", head_bytes_max=400, spill_entries=1)
+    configs = {"cleanup.policy": "compact", "min.cleanable.dirty.ratio": "0", "segment.bytes": "1024"}
+    topic = await writer.topics.create("kept", 1, configs)
+    for _ in range(30):  # several segments, of which one is left
+        assert not (await produce(writer, "kept", 0, batch([b"v"], keys=[b"k"]))).error
+    merging, report = world.engine("merges", merge_rows_min=1, merge_delay_ms=0), MaintenanceReport()
+    await merging.merger.run(await hold(merging, topic, report))
+    await world.objects.put(segment_key(PartitionId(topic.topic_id, 0), 0, bytes(16)), [b"orphan"])
+    world.clock.advance(600)
+    job = world.engine(COMPACT_TOPIC)
+    await job.topics.resolve("kept")
+    held = await hold(job, topic, report)
+    await job.orphans.run(held)
+    stores = world.stores(COMPACT_TOPIC)
+    compactor = Compactor(
+        stores["tables"].log, job.index, stores["objects"], job.leases, world.clock, SeededRng(1), Settings()
+    )
+    world.clock.advance(40)
+    await compactor.run(held)
+    await job.leases.release(held.lease, clean=True)
+    assert report.done["segments_compacted"]
+    assert report.done["orphans_removed"]
+
+
+async def hold(engine: Engine, topic: Topic, report: MaintenanceReport) -> HeldPartition:
+    lease = await engine.leases.take(PartitionId(topic.topic_id, 0))
+    assert lease is not None
+    return HeldPartition(topic, TopicConfig.of(topic, engine.settings), lease.partition, lease, report)
+
+
+def test_the_compaction_job_may_do_what_a_compaction_does_and_nothing_else_beyond_a_job() -> None:
+    world = World()
+    asyncio.run(compact(world))
+    called = world.calls[COMPACT_TOPIC]
+    assert not [call for call in called if not may(COMPACT_TOPIC, call)]
+    used = {(place, action) for place, action, _ in called}
+
+    def granted(job: str) -> set[tuple[str, str]]:
+        row = PERMISSIONS[job]
+        found = {(grant.table.value, action) for grant in row.tables for action in grant.actions}
+        return found | {("objects", action) for grant in row.objects for action in grant.actions}
+
+    assert granted(COMPACT_TOPIC) - granted(FLIGHT_DELAYS) - used == set()

@@ -138,6 +138,22 @@ def requests(topic_id: UUID) -> dict[ApiKey, tuple[Mapping[str, Any], set[int]]]
             {GROUP},
         ),
         ApiKey.CONSUMER_GROUP_DESCRIBE: ({"group_ids": ["g"]}, {GROUP}),
+        ApiKey.SHARE_GROUP_HEARTBEAT: (
+            {"group_id": "s", "member_id": "m", "subscribed_topic_names": ["secret"]},
+            {GROUP},
+        ),
+        ApiKey.SHARE_GROUP_DESCRIBE: ({"group_ids": ["s"]}, {GROUP}),
+        ApiKey.SHARE_FETCH: (
+            {"group_id": "s", "member_id": "m", "topics": [{"topic_id": topic_id, "partitions": [{}]}]},
+            {GROUP},
+        ),
+        ApiKey.SHARE_ACKNOWLEDGE: ({"group_id": "s", "member_id": "m", "share_session_epoch": 1}, {GROUP}),
+        ApiKey.DESCRIBE_SHARE_GROUP_OFFSETS: ({"groups": [{"group_id": "s", "topics": None}]}, {GROUP}),
+        ApiKey.ALTER_SHARE_GROUP_OFFSETS: (
+            {"group_id": "s", "topics": [{"topic_name": "secret", "partitions": [{"partition_index": 0}]}]},
+            {GROUP},
+        ),
+        ApiKey.DELETE_SHARE_GROUP_OFFSETS: ({"group_id": "s", "topics": [{"topic_name": "secret"}]}, {GROUP}),
     }
 
 
