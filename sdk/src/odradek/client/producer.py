@@ -64,6 +64,9 @@ class Producer:
             )
         self._serialize_key = config.key_serializer
         self._serialize_value = config.value_serializer
+        # Serializers over a registry are told the topic: their schema's subject is named after it.
+        self._key_of_topic = getattr(config.key_serializer, "for_topic", None)
+        self._value_of_topic = getattr(config.value_serializer, "for_topic", None)
         self._now_ms = self._connection.clock.now_ms
         self._partition_count = self._connection.metadata.partition_count
         self._running: asyncio.Task[None] | None = None
@@ -105,7 +108,7 @@ class Producer:
             KafkaError: UNKNOWN_TOPIC_OR_PARTITION, MESSAGE_TOO_LARGE, INVALID_RECORD; INVALID_REQUEST for an expected
                 offset that cannot be; REQUEST_TIMED_OUT where there was no room in time.
         """
-        record = self.prepare(value, key, headers, timestamp_ms)
+        record = self.prepare(value, key, headers, timestamp_ms, topic)
         future = self.try_send(topic, record, partition, expected_offset)
         if future is None:
             future = await self.send_when_possible(topic, record, partition, expected_offset)
@@ -118,12 +121,16 @@ class Producer:
     # --- the parts of send, shared with the synchronous face ------------------------------------------------------
 
     def prepare(
-        self, value: Any, key: Any, headers: Headers, timestamp_ms: int | None
+        self, value: Any, key: Any, headers: Headers, timestamp_ms: int | None, topic: str
     ) -> tuple[int, bytes | None, bytes | None, Sequence[Header]]:
         """Timestamp, key, value, headers as they are written. Raises KafkaError(INVALID_RECORD)."""
-        if self._serialize_key is not None:
+        if self._key_of_topic is not None:
+            key = self._key_of_topic(topic, True)(key)
+        elif self._serialize_key is not None:
             key = self._serialize_key(key)
-        if self._serialize_value is not None:
+        if self._value_of_topic is not None:
+            value = self._value_of_topic(topic, False)(value)
+        elif self._serialize_value is not None:
             value = self._serialize_value(value)
         if not (key is None or type(key) is bytes):
             key = _as_bytes("key", key)

@@ -54,7 +54,7 @@ class Producer:
         expected_offset: int | None = None,
     ) -> RecordFuture:
         """Queue a record; the future's `result(timeout)` is its metadata. See aio.Producer.send."""
-        record = self._prepare(value, key, headers, timestamp_ms)
+        record = self._prepare(value, key, headers, timestamp_ms, topic)
         future = self._try_send(topic, record, partition, expected_offset)
         if future is None:
             future = self._loop.call(self._producer.send_when_possible(topic, record, partition, expected_offset))

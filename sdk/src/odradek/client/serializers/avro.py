@@ -7,7 +7,8 @@ import json
 from importlib import import_module
 from typing import Any
 
-from odradek.client.serializers.registry import Registry, Schema
+from odradek.client.serializers.registry import Registry, Schema, SchemaReference
+from odradek.client.serializers.subject_names import OfTopic, SubjectName, topic_name
 from odradek.client.serializers.wire import decode_prefix, encode_prefix
 from odradek.errors import ErrorCode, KafkaError
 
@@ -19,35 +20,76 @@ def _fastavro() -> Any:
         raise KafkaError(ErrorCode.INVALID_CONFIG, "Avro needs fastavro: pip install 'odradek[avro]'") from error
 
 
-class AvroSerializer:
+def _parse(fastavro: Any, registry: Registry, schema: Schema, names: dict[str, Any]) -> Any:
+    """fastavro's form of a schema, those that it refers to before it. Raises what fastavro raises, or KafkaError."""
+    for each in schema.references:
+        _, referenced = registry.at(each.subject, each.version)
+        _parse(fastavro, registry, referenced, names)
+    return fastavro.parse_schema(json.loads(schema.text), named_schemas=names)
+
+
+class AvroSerializer(OfTopic):
     """Values, as fastavro takes them, to Avro with the id of their schema before it.
 
     Args:
-        schema: in JSON.
-        subject: such as `orders-value`.
+        schema: in JSON; None with `use_latest_version`.
+        subject: such as `orders-value`, or a strategy (subject_names.py).
         auto_register: False looks the schema up in place of registering it.
+        use_latest_version: write with the subject's latest schema, whatever it is.
+        references: schemas that this one refers to by name.
 
     Raises KafkaError: INVALID_CONFIG for a schema that is none, or without fastavro; INVALID_RECORD, when called, for a
     value that does not fit.
     """
 
-    def __init__(self, registry: Registry, schema: str, subject: str, *, auto_register: bool = True) -> None:
+    def __init__(
+        self,
+        registry: Registry,
+        schema: str | None,
+        subject: str | SubjectName = topic_name,
+        *,
+        auto_register: bool = True,
+        use_latest_version: bool = False,
+        references: tuple[SchemaReference, ...] = (),
+    ) -> None:
         self._fastavro = _fastavro()
+        self._registry, self._subject = registry, subject
+        self._find = registry.register if auto_register else registry.lookup
+        self._schema: Schema | None = None
+        self._latest: dict[str, tuple[int, Any]] = {}
+        self._record = ""
+        if (schema is None) != use_latest_version:
+            raise KafkaError(ErrorCode.INVALID_CONFIG, "give a schema, or use_latest_version=True without one")
+        if schema is not None:
+            self._schema = Schema(schema, "AVRO", references)
+            self._parsed = self._parse(self._schema)
+            self._record = self._parsed.get("name", "") if isinstance(self._parsed, dict) else ""
+
+    def _parse(self, schema: Schema) -> Any:
         try:
-            self._parsed = self._fastavro.parse_schema(json.loads(schema))
+            return _parse(self._fastavro, self._registry, schema, {})
+        except KafkaError:
+            raise
         except Exception as error:
             raise KafkaError(ErrorCode.INVALID_CONFIG, f"no Avro schema: {error}") from error
-        self._registry, self._schema, self._subject = registry, Schema(schema, "AVRO"), subject
-        self._auto_register = auto_register
 
-    def __call__(self, value: Any) -> bytes | None:
+    def _serialize(self, value: Any, subject: str) -> bytes | None:
         if value is None:
             return None
-        find = self._registry.register if self._auto_register else self._registry.lookup
+        if self._schema is not None:
+            schema_id, parsed = self._find(subject, self._schema), self._parsed
+        elif subject in self._latest:
+            schema_id, parsed = self._latest[subject]
+        else:
+            schema_id, schema = self._registry.at(subject, None)
+            if schema.kind != "AVRO":
+                raise KafkaError(ErrorCode.INVALID_RECORD, f"the schema of {subject!r} is {schema.kind}, not AVRO")
+            parsed = self._parse(schema)
+            self._latest[subject] = schema_id, parsed
         out = io.BytesIO()
-        out.write(encode_prefix(find(self._subject, self._schema)))
+        out.write(encode_prefix(schema_id))
         try:
-            self._fastavro.schemaless_writer(out, self._parsed, value)
+            self._fastavro.schemaless_writer(out, parsed, value)
         except Exception as error:  # fastavro raises whatever the value's type raises
             raise KafkaError(ErrorCode.INVALID_RECORD, f"the value does not fit its Avro schema: {error}") from error
         return out.getvalue()
@@ -58,6 +100,8 @@ class AvroDeserializer:
 
     Args:
         schema: in JSON; what the values are resolved to (Avro's schema resolution). None: as they were written.
+
+    Raises KafkaError(INVALID_RECORD), when called, for bytes that are not of their schema.
     """
 
     def __init__(self, registry: Registry, schema: str | None = None) -> None:
@@ -75,5 +119,10 @@ class AvroDeserializer:
             found = self._registry.schema(schema_id)
             if found.kind != "AVRO":
                 raise KafkaError(ErrorCode.INVALID_RECORD, f"schema {schema_id} is {found.kind}, not AVRO")
-            writer = self._writers[schema_id] = self._fastavro.parse_schema(json.loads(found.text))
-        return self._fastavro.schemaless_reader(io.BytesIO(payload), writer, self._reader)
+            writer = self._writers[schema_id] = _parse(self._fastavro, self._registry, found, {})
+        try:
+            return self._fastavro.schemaless_reader(io.BytesIO(payload), writer, self._reader)
+        except Exception as error:  # fastavro raises EOFError, IndexError and others for bytes that end too early
+            raise KafkaError(
+                ErrorCode.INVALID_RECORD, f"the bytes are not of schema {schema_id}: {type(error).__name__} {error}"
+            ) from error

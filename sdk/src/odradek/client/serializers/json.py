@@ -5,47 +5,58 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from odradek.client.serializers.registry import Registry, Schema
+from odradek.client.serializers.registry import Registry, Schema, SchemaReference
+from odradek.client.serializers.subject_names import OfTopic, SubjectName, topic_name
 from odradek.client.serializers.wire import decode_prefix, encode_prefix
 from odradek.errors import ErrorCode, KafkaError
 
 
-class JsonSerializer:
+class JsonSerializer(OfTopic):
     """Values to JSON.
 
     Args:
-        registry, schema, subject: all or none: with them each value is preceded by the id of its JSON Schema. Values
-            are not checked against it.
+        registry, schema: both or none: with them each value is preceded by the id of its JSON Schema. Values are not
+            checked against it.
+        subject: such as `orders-value`, or a strategy (subject_names.py); the record's name is the schema's title.
         auto_register: False looks the schema up in place of registering it.
+        references: schemas that this one refers to.
     """
 
     def __init__(
         self,
         registry: Registry | None = None,
         schema: str | None = None,
-        subject: str | None = None,
+        subject: str | SubjectName = topic_name,
         *,
         auto_register: bool = True,
+        references: tuple[SchemaReference, ...] = (),
     ) -> None:
-        given = [part for part in (registry, schema, subject) if part is not None]
-        if given and len(given) != 3:
-            raise KafkaError(ErrorCode.INVALID_CONFIG, "give registry, schema and subject, or none of them")
-        self._registry, self._schema, self._subject = registry, schema, subject
+        if (registry is None) != (schema is None):
+            raise KafkaError(ErrorCode.INVALID_CONFIG, "give registry and schema, or none of them")
+        self._registry, self._subject, self._record = registry, subject, ""
+        self._schema = None if schema is None else Schema(schema, "JSON", references)
         self._auto_register = auto_register
+        if schema is not None:
+            try:
+                document = json.loads(schema)
+            except ValueError as error:
+                raise KafkaError(ErrorCode.INVALID_CONFIG, f"no JSON Schema: {error}") from error
+            self._record = str(document.get("title", "")) if isinstance(document, dict) else ""
 
     def __call__(self, value: Any) -> bytes | None:
+        return self._serialize(value, "") if self._registry is None else super().__call__(value)
+
+    def _serialize(self, value: Any, subject: str) -> bytes | None:
         if value is None:
             return None
         try:
             data = json.dumps(value, ensure_ascii=False, separators=(",", ":")).encode()
         except (TypeError, ValueError) as error:
             raise KafkaError(ErrorCode.INVALID_RECORD, f"the value cannot be written as JSON: {error}") from error
-        if self._registry is None:
+        if self._registry is None or self._schema is None:
             return data
-        assert self._schema is not None
-        assert self._subject is not None
         find = self._registry.register if self._auto_register else self._registry.lookup
-        return encode_prefix(find(self._subject, Schema(self._schema, "JSON"))) + data
+        return encode_prefix(find(subject, self._schema)) + data
 
 
 class JsonDeserializer:

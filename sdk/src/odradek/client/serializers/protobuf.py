@@ -1,7 +1,7 @@
 """Protobuf over a registry, for message classes that protoc has generated.
 
-The schema is registered as its file descriptor in base64, as Confluent's Python client does. A file that imports others
-than Google's own is refused: references are not registered here.
+The schema is registered as its file descriptor in base64, as Confluent's Python client does; the files that it imports,
+Google's own excepted, are registered before it under their paths and referred to.
 """
 
 from __future__ import annotations
@@ -9,43 +9,69 @@ from __future__ import annotations
 import base64
 from typing import Any
 
-from odradek.client.serializers.registry import Registry, Schema
+from odradek.client.serializers.registry import Registry, Schema, SchemaReference
+from odradek.client.serializers.subject_names import OfTopic, SubjectName, topic_name
 from odradek.client.serializers.wire import decode_indexes, decode_prefix, encode_prefix
 from odradek.errors import ErrorCode, KafkaError
 
+_OWN = "google/protobuf/"
 
-class ProtobufSerializer:
+
+class ProtobufSerializer(OfTopic):
     """Messages of one type to Protobuf, with the id of their schema and the path to their type before it.
 
     Args:
         message_type: a generated class.
+        subject: such as `orders-value`, or a strategy (subject_names.py).
         auto_register: False looks the schema up in place of registering it.
     """
 
-    def __init__(self, registry: Registry, message_type: Any, subject: str, *, auto_register: bool = True) -> None:
+    def __init__(
+        self,
+        registry: Registry,
+        message_type: Any,
+        subject: str | SubjectName = topic_name,
+        *,
+        auto_register: bool = True,
+    ) -> None:
         descriptor = message_type.DESCRIPTOR
-        foreign = [each.name for each in descriptor.file.dependencies if not each.name.startswith("google/protobuf/")]
-        if foreign:
-            raise KafkaError(
-                ErrorCode.INVALID_CONFIG, f"{descriptor.file.name} imports {', '.join(foreign)}: not supported"
-            )
         self._type, self._registry, self._subject = message_type, registry, subject
         self._auto_register = auto_register
-        self._schema = Schema(base64.b64encode(descriptor.file.serialized_pb).decode(), "PROTOBUF")
+        self._record = str(descriptor.full_name)
+        self._file = descriptor.file
+        self._schema: Schema | None = None
         self._indexes = path_of(descriptor)
 
-    def __call__(self, value: Any) -> bytes | None:
+    def _serialize(self, value: Any, subject: str) -> bytes | None:
         if value is None:
             return None
         if not isinstance(value, self._type):
             raise KafkaError(ErrorCode.INVALID_RECORD, f"a {self._type.__name__} is wanted, not {type(value).__name__}")
-        find = self._registry.register if self._auto_register else self._registry.lookup
+        if self._schema is None:
+            self._schema = self._schema_of(self._file)
         payload: bytes = value.SerializeToString()
-        return encode_prefix(find(self._subject, self._schema), self._indexes) + payload
+        return encode_prefix(self._find(subject, self._schema), self._indexes) + payload
+
+    def _find(self, subject: str, schema: Schema) -> int:
+        return (self._registry.register if self._auto_register else self._registry.lookup)(subject, schema)
+
+    def _schema_of(self, file: Any) -> Schema:
+        """A file's schema; what it imports is registered (or looked up) on the way."""
+        references = []
+        for each in file.dependencies:
+            if not each.name.startswith(_OWN):
+                schema = self._schema_of(each)
+                self._find(each.name, schema)
+                version = self._registry.version_of(each.name, schema)
+                references.append(SchemaReference(each.name, each.name, version))
+        return Schema(base64.b64encode(file.serialized_pb).decode(), "PROTOBUF", tuple(references))
 
 
 class ProtobufDeserializer:
-    """Protobuf to messages of one type; the type at hand is trusted, so no call is made."""
+    """Protobuf to messages of one type; the type at hand is trusted, so no call is made.
+
+    Raises KafkaError(INVALID_RECORD), when called, for bytes that are no such message.
+    """
 
     def __init__(self, message_type: Any) -> None:
         self._type = message_type
@@ -55,7 +81,10 @@ class ProtobufDeserializer:
             return None
         _, payload = decode_indexes(decode_prefix(data)[1])
         message = self._type()
-        message.ParseFromString(payload)
+        try:
+            message.ParseFromString(payload)
+        except Exception as error:  # protobuf's DecodeError, without importing protobuf here
+            raise KafkaError(ErrorCode.INVALID_RECORD, f"the bytes are no {self._type.__name__}: {error}") from error
         return message
 
 

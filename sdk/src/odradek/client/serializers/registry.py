@@ -1,7 +1,8 @@
 """Schemas by subject and by id: what serializers need of a schema registry.
 
-`HttpRegistry` speaks Confluent's REST API. An id never changes its schema, nor a schema of a subject its id: both are
-kept once seen: after the first record of a schema no call is made. Calls block; the first send does.
+`HttpRegistry` speaks Confluent's REST API: to Odradek's own registry, signed where that is a function, and to others.
+An id never changes its schema, nor a schema of a subject its id: both are kept once seen, so after the first record of
+a schema no call is made. Calls block; the first send of a schema does.
 """
 
 from __future__ import annotations
@@ -9,15 +10,29 @@ from __future__ import annotations
 import base64
 import json
 import threading
+import time
 import urllib.error
 import urllib.request
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, Protocol, Self
 from urllib.parse import quote, urlsplit
 
+from odradek.client.signer import Signer, region_of
 from odradek.errors import ErrorCode, KafkaError
 
 _CONTENT_TYPE = "application/vnd.schemaregistry.v1+json"
+_DISCOVERY = "/.well-known/odradek"
+_ATTEMPTS = 4
+_BACKOFF_S = 0.1
+
+
+@dataclass(frozen=True, slots=True)
+class SchemaReference:
+    """A schema that another one needs: `name` is what its text calls it."""
+
+    name: str
+    subject: str
+    version: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,6 +41,7 @@ class Schema:
 
     text: str
     kind: str = "AVRO"  # AVRO | JSON | PROTOBUF
+    references: tuple[SchemaReference, ...] = ()
 
 
 class Registry(Protocol):
@@ -43,23 +59,32 @@ class Registry(Protocol):
         """The schema of an id. Raises KafkaError(INVALID_RECORD) where there is none."""
         ...
 
+    def version_of(self, subject: str, schema: Schema) -> int:
+        """The version that a registered schema has under a subject. Raises as `lookup`."""
+        ...
+
+    def at(self, subject: str, version: int | None) -> tuple[int, Schema]:
+        """Id and schema of a subject's version; None is the latest. Raises KafkaError(INVALID_RECORD)."""
+        ...
+
 
 class MemoryRegistry:
     """A registry in this process: for tests, and for programs that share no schemas. No compatibility is checked."""
 
     def __init__(self) -> None:
         self._ids: dict[Schema, int] = {}
-        self._subjects: set[tuple[str, Schema]] = set()
+        self._subjects: dict[str, list[Schema]] = {}
 
     def register(self, subject: str, schema: Schema) -> int:
         """See Registry.register."""
-        self._subjects.add((subject, schema))
+        versions = self._subjects.setdefault(subject, [])
+        if schema not in versions:
+            versions.append(schema)
         return self._ids.setdefault(schema, len(self._ids) + 1)
 
     def lookup(self, subject: str, schema: Schema) -> int:
         """See Registry.lookup."""
-        if (subject, schema) not in self._subjects:
-            raise KafkaError(ErrorCode.INVALID_RECORD, f"the schema is not registered under {subject!r}")
+        self.version_of(subject, schema)
         return self._ids[schema]
 
     def schema(self, schema_id: int) -> Schema:
@@ -69,6 +94,20 @@ class MemoryRegistry:
                 return schema
         raise KafkaError(ErrorCode.INVALID_RECORD, f"the registry has no schema {schema_id}")
 
+    def version_of(self, subject: str, schema: Schema) -> int:
+        """See Registry.version_of."""
+        if schema not in self._subjects.get(subject, ()):
+            raise KafkaError(ErrorCode.INVALID_RECORD, f"the schema is not registered under {subject!r}")
+        return self._subjects[subject].index(schema) + 1
+
+    def at(self, subject: str, version: int | None) -> tuple[int, Schema]:
+        """See Registry.at."""
+        versions = self._subjects.get(subject, [])
+        number = len(versions) if version is None else version
+        if not 0 < number <= len(versions):
+            raise KafkaError(ErrorCode.INVALID_RECORD, f"there is no version {version} of {subject!r}")
+        return self._ids[versions[number - 1]], versions[number - 1]
+
 
 class HttpRegistry:
     """A registry behind Confluent's REST API.
@@ -76,10 +115,23 @@ class HttpRegistry:
     Args:
         url: such as https://registry.example
         user, password: for basic authentication.
-        timeout_ms: of one call.
+        timeout_ms: of one call; a call that may be repeated is, a few times.
+        aws_region, aws_access_key_id, aws_secret_access_key, aws_session_token: to sign requests with (SigV4); a
+            function URL is signed without them too, with the credentials that AWS tools would find.
     """
 
-    def __init__(self, url: str, *, user: str | None = None, password: str = "", timeout_ms: int = 10_000) -> None:
+    def __init__(
+        self,
+        url: str,
+        *,
+        user: str | None = None,
+        password: str = "",
+        timeout_ms: int = 10_000,
+        aws_region: str | None = None,
+        aws_access_key_id: str | None = None,
+        aws_secret_access_key: str | None = None,
+        aws_session_token: str | None = None,
+    ) -> None:
         if urlsplit(url).scheme not in {"http", "https"} or not urlsplit(url).hostname:
             raise KafkaError(ErrorCode.INVALID_CONFIG, f"a registry's URL begins with http:// or https://, not {url!r}")
         self._url = url.rstrip("/")
@@ -88,9 +140,37 @@ class HttpRegistry:
         if user is not None:
             token = base64.b64encode(f"{user}:{password}".encode()).decode()
             self._headers["Authorization"] = f"Basic {token}"
+        self._signer: Signer | None = None
+        self._region = aws_region or region_of(urlsplit(url).hostname or "")
+        if user is None and (aws_access_key_id or self._region):
+            self._signer = Signer(aws_access_key_id, aws_secret_access_key, aws_session_token)
         self._lock = threading.Lock()
         self._ids: dict[tuple[str, Schema], int] = {}
         self._schemas: dict[int, Schema] = {}
+        self._versions: dict[tuple[str, int | None], tuple[int, Schema]] = {}
+
+    @classmethod
+    def discover(
+        cls,
+        bootstrap_servers: str,
+        *,
+        aws_region: str | None = None,
+        timeout_ms: int = 10_000,
+        **keys: Any,
+    ) -> Self:
+        """The registry of a deployment, by its coordinator's address; takes what a Producer takes of AWS's keys.
+
+        Raises KafkaError: INVALID_CONFIG where the deployment has none, NETWORK_EXCEPTION.
+        """
+        entrance = cls(bootstrap_servers, aws_region=aws_region or "us-east-1", timeout_ms=timeout_ms, **keys)
+        if aws_region is None:
+            host = urlsplit(bootstrap_servers).hostname or ""
+            entrance._region = region_of(host) or (entrance._signer.default_region if entrance._signer else None)
+        document = entrance._call("GET", _DISCOVERY, None)
+        if "registry" not in document:
+            raise KafkaError(ErrorCode.INVALID_CONFIG, f"{bootstrap_servers} knows no schema registry: upgrade it")
+        region = aws_region or document.get("region")
+        return cls(str(document["registry"]), aws_region=region, timeout_ms=timeout_ms, **keys)
 
     def register(self, subject: str, schema: Schema) -> int:
         """See Registry.register. Raises KafkaError(INVALID_RECORD) where it is not compatible with earlier ones."""
@@ -104,33 +184,77 @@ class HttpRegistry:
         """See Registry.schema."""
         found = self._schemas.get(schema_id)
         if found is None:
-            answer = self._call("GET", f"/schemas/ids/{schema_id}", None)
-            found = Schema(str(answer["schema"]), str(answer.get("schemaType", "AVRO")))
+            found = _read(self._call("GET", f"/schemas/ids/{schema_id}", None))
             with self._lock:
                 self._schemas[schema_id] = found
+        return found
+
+    def version_of(self, subject: str, schema: Schema) -> int:
+        """See Registry.version_of."""
+        return int(self._call("POST", f"/subjects/{quote(subject, safe='')}", _body(schema))["version"])
+
+    def at(self, subject: str, version: int | None) -> tuple[int, Schema]:
+        """See Registry.at. The latest is asked for once a process."""
+        found = self._versions.get((subject, version))
+        if found is None:
+            number = "latest" if version is None else str(version)
+            answer = self._call("GET", f"/subjects/{quote(subject, safe='')}/versions/{number}", None)
+            found = int(answer["id"]), _read(answer)
+            with self._lock:
+                self._versions[subject, version] = found
         return found
 
     def _id(self, subject: str, schema: Schema, path: str) -> int:
         found = self._ids.get((subject, schema))
         if found is None:
-            body = {"schema": schema.text} | ({} if schema.kind == "AVRO" else {"schemaType": schema.kind})
-            found = int(self._call("POST", path, body)["id"])
+            found = int(self._call("POST", path, _body(schema))["id"])
             with self._lock:
                 self._ids[subject, schema] = found
         return found
 
     def _call(self, method: str, path: str, body: dict[str, Any] | None) -> dict[str, Any]:
-        request = urllib.request.Request(
-            self._url + path, None if body is None else json.dumps(body).encode(), self._headers, method=method
-        )
-        try:
-            with urllib.request.urlopen(request, timeout=self._timeout_s) as response:
-                answer: dict[str, Any] = json.loads(response.read())
-                return answer
-        except urllib.error.HTTPError as error:
-            raise KafkaError(_code(error.code), f"the registry refused {path}: {_message(error)}") from error
-        except (OSError, ValueError) as error:
-            raise KafkaError(ErrorCode.NETWORK_EXCEPTION, f"the registry at {self._url} fails: {error}") from error
+        """Every call here may be repeated: registering a schema again gives its id."""
+        url = self._url + path
+        data = None if body is None else json.dumps(body).encode()
+        for attempt in range(_ATTEMPTS):
+            is_last = attempt == _ATTEMPTS - 1
+            headers = dict(self._headers)
+            if self._signer is not None:
+                headers = self._signer.headers(method, url, data or b"", headers, self._region or "us-east-1")
+            request = urllib.request.Request(url, data, headers, method=method)
+            try:
+                with urllib.request.urlopen(request, timeout=self._timeout_s) as response:
+                    answer: dict[str, Any] = json.loads(response.read())
+                    return answer
+            except urllib.error.HTTPError as error:
+                if is_last or not (error.code == 429 or error.code >= 500):
+                    raise KafkaError(_code(error.code), f"the registry refused {path}: {_message(error)}") from error
+            except (OSError, ValueError) as error:
+                if is_last or isinstance(error, urllib.error.URLError):
+                    raise KafkaError(
+                        ErrorCode.NETWORK_EXCEPTION, f"the registry at {self._url} fails: {error}"
+                    ) from error
+            time.sleep(_BACKOFF_S * 2**attempt)
+        raise AssertionError("the last attempt returns or raises")
+
+
+def _body(schema: Schema) -> dict[str, Any]:
+    body: dict[str, Any] = {"schema": schema.text}
+    if schema.kind != "AVRO":
+        body["schemaType"] = schema.kind
+    if schema.references:
+        body["references"] = [
+            {"name": each.name, "subject": each.subject, "version": each.version} for each in schema.references
+        ]
+    return body
+
+
+def _read(answer: dict[str, Any]) -> Schema:
+    references = tuple(
+        SchemaReference(str(each["name"]), str(each["subject"]), int(each["version"]))
+        for each in answer.get("references") or ()
+    )
+    return Schema(str(answer["schema"]), str(answer.get("schemaType") or "AVRO"), references)
 
 
 def _code(status: int) -> ErrorCode:
@@ -141,6 +265,7 @@ def _code(status: int) -> ErrorCode:
 
 def _message(error: urllib.error.HTTPError) -> str:
     try:
-        return str(json.loads(error.read())["message"])[:500]
-    except (ValueError, KeyError, TypeError, OSError):
+        document = json.loads(error.read())
+        return str(document.get("message") or document["Message"])[:500]
+    except (ValueError, KeyError, TypeError, AttributeError, OSError):
         return f"HTTP {error.code}"
