@@ -13,10 +13,11 @@ from constructs import Construct
 from infra.artifacts import Artifacts
 from infra.constructs.glue_job import GlueStreamingJob
 from infra.constructs.store_role import Store
-from infra.permissions import EXPORT_TABLE, FLIGHT_DELAYS, JOBS, TableName
+from infra.permissions import COMPACT_TOPIC, EXPORT_TABLE, FLIGHT_DELAYS, JOBS, TableName
 from infra.stages import Stage
 
 WITH_OUTPUT = (FLIGHT_DELAYS, EXPORT_TABLE)
+WITHOUT_CHECKPOINT = (COMPACT_TOPIC,)  # how far it is, the log says
 
 
 class PipelineStack(Stack):
@@ -34,8 +35,9 @@ class PipelineStack(Stack):
                 "catalog_table": store.tables[TableName.CATALOG].table_name,
                 "bucket": store.bucket.bucket_name,
                 "region": self.region,
-                "checkpoint_location": f"{home}/checkpoint",
             }
+            if name not in WITHOUT_CHECKPOINT:
+                arguments["checkpoint_location"] = f"{home}/checkpoint"
             if name in WITH_OUTPUT:
                 arguments["output"] = f"{home}/output"
             if name != FLIGHT_DELAYS:

@@ -434,12 +434,16 @@ def test_the_sql_job_may_make_and_drop_topics_and_nothing_else_beyond_a_job() ->
 async def compact(world: World) -> None:
     """Segments by maintenance; the job takes them up under the lease, after one that died."""
     writer = world.engine("writer", head_bytes_max=400, spill_entries=1)
-    configs = {"cleanup.policy": "compact", "min.cleanable.dirty.ratio": "0", "segment.bytes": "1024"}
-    topic = await writer.topics.create("kept", 1, configs)
-    for _ in range(30):  # several segments, of which one is left
-        assert not (await produce(writer, "kept", 0, batch([b"v"], keys=[b"k"]))).error
-    merging, report = world.engine("merges", merge_rows_min=1, merge_delay_ms=0), MaintenanceReport()
-    await merging.merger.run(await hold(merging, topic, report))
+    topic = await writer.topics.create("kept", 1, {"cleanup.policy": "compact", "min.cleanable.dirty.ratio": "0"})
+    merging = world.engine("merges", merge_rows_min=1, merge_delay_ms=0, segment_bytes_max=500)
+    report = MaintenanceReport()
+    for _ in range(8):  # several segments, of which one is left
+        for _ in range(10):
+            assert not (await produce(writer, "kept", 0, batch([b"v" * 300], keys=[b"k"]))).error
+        held = await hold(merging, topic, report)
+        await merging.merger.run(held)
+        await merging.leases.release(held.lease, clean=True)
+    assert await merging.leases.take(PartitionId(topic.topic_id, 0))  # and dies
     await world.objects.put(segment_key(PartitionId(topic.topic_id, 0), 0, bytes(16)), [b"orphan"])
     world.clock.advance(600)
     job = world.engine(COMPACT_TOPIC)

@@ -50,7 +50,7 @@ class LogView:
         self._runner = asyncio.Runner()
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="odradek-log-view")
         try:
-            self._store = self._run(lambda: _open(options))
+            self._store = self._run(lambda: open_store(options))
             clock = SystemClock()
             index = PartitionIndex(self._store.log, self._settings)
             self._index = index
@@ -197,7 +197,15 @@ async def _patiently(work: Callable[[], Coroutine[Any, Any, T]]) -> T:
             await asyncio.sleep(_BACKOFF_S * 2 ** (attempt - 1))
 
 
-async def _open(options: StoreOptions) -> EmbeddedStore | AwsStore:
+async def open_store(options: StoreOptions, *, read_only: bool = True) -> EmbeddedStore | AwsStore:
+    """The store that options name; on AWS what may be done is the role's business.
+
+    Args:
+        read_only: of an embedded store: objects may be added, nothing else written. Otherwise this process is its one
+            writer, and no service may run on it.
+
+    Raises KafkaError(INVALID_CONFIG).
+    """
     # Each side's libraries only where it is used.
     if options.data_dir is None:
         from odradek.adapters.aws import open_aws
@@ -214,6 +222,6 @@ async def _open(options: StoreOptions) -> EmbeddedStore | AwsStore:
     from odradek.adapters.embedded import open_embedded
 
     try:
-        return open_embedded(options.data_dir, read_only=True)
+        return open_embedded(options.data_dir, read_only=read_only)
     except StoreUnavailable as error:
         raise KafkaError(ErrorCode.INVALID_CONFIG, f"option store: {error}") from None

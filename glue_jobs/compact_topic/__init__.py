@@ -1,0 +1,1 @@
+"""Compaction of huge partitions on Spark."""
