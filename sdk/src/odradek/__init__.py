@@ -11,6 +11,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 _HOMES = {
+    "AcknowledgeType": "odradek.model.share",
     "Admin": "odradek.client.sync_admin",
     "AdminConfig": "odradek.client.config",
     "Consumer": "odradek.client.sync_consumer",
@@ -30,26 +31,33 @@ _HOMES = {
     "RebalanceListener": "odradek.client.rebalance",
     "RecordFuture": "odradek.client.record_future",
     "RecordMetadata": "odradek.client.record_future",
+    "ShareConsumer": "odradek.client.sync_share_consumer",
+    "ShareConsumerConfig": "odradek.client.config",
+    "ShareRecord": "odradek.client.share_consumer",
     "TopicDescription": "odradek.client.admin_types",
     "TopicPartition": "odradek.model.topic_partition",
 }
 
 if TYPE_CHECKING:
     from odradek.client.admin_types import ConsumerGroupDescription, NewTopic, OffsetAndTimestamp, TopicDescription
-    from odradek.client.config import AdminConfig, ConsumerConfig, ProducerConfig
+    from odradek.client.config import AdminConfig, ConsumerConfig, ProducerConfig, ShareConsumerConfig
     from odradek.client.consumer_record import ConsumerRecord
     from odradek.client.offset_calls import ConsumerGroupMetadata
     from odradek.client.rebalance import RebalanceListener
     from odradek.client.record_future import RecordFuture, RecordMetadata
+    from odradek.client.share_consumer import ShareRecord
     from odradek.client.sync_admin import Admin
     from odradek.client.sync_consumer import Consumer
     from odradek.client.sync_producer import Producer
+    from odradek.client.sync_share_consumer import ShareConsumer
     from odradek.client.transport import InProcessTransport
     from odradek.errors import ErrorCode, KafkaError, OffsetConflict
     from odradek.local import start_local as local
+    from odradek.model.share import AcknowledgeType
     from odradek.model.topic_partition import OffsetAndMetadata, TopicPartition
 
 __all__ = [
+    "AcknowledgeType",
     "Admin",
     "AdminConfig",
     "Consumer",
@@ -69,6 +77,9 @@ __all__ = [
     "RebalanceListener",
     "RecordFuture",
     "RecordMetadata",
+    "ShareConsumer",
+    "ShareConsumerConfig",
+    "ShareRecord",
     "TopicDescription",
     "TopicPartition",
     "local",

@@ -6,5 +6,6 @@ from odradek.client.admin import Admin
 from odradek.client.consumer import Consumer
 from odradek.client.producer import Producer
 from odradek.client.rebalance import RebalanceListener
+from odradek.client.share_consumer import ShareConsumer
 
-__all__ = ["Admin", "Consumer", "Producer", "RebalanceListener"]
+__all__ = ["Admin", "Consumer", "Producer", "RebalanceListener", "ShareConsumer"]

@@ -113,6 +113,7 @@ class ClientConfig:
     aws_secret_access_key: str | None = _setting(None, _text, secret=True)
     aws_session_token: str | None = _setting(None, _text, secret=True)
     aws_region: str | None = _setting(None, _text)  # None: from the URL or the discovery document
+    tracing: bool = _setting(False, _bool)  # OpenTelemetry spans of its calls (odradek.tracing); the extra otel
     transport: Transport | None = None  # in place of bootstrap_servers
     clock: Clock | None = None  # a test's
     rng: Rng | None = None  # a test's
@@ -174,6 +175,7 @@ class ProducerConfig(ClientConfig):
     retries: int = _setting(2**31 - 1, _int(0))
     transactional_id: str | None = _setting(None, _text)
     transaction_timeout_ms: int = _setting(60_000, _int(1))  # how long a transaction may stay open
+    tracing_headers: bool = _setting(False, _bool)  # each record carries the sender's trace context as headers
     partitioner: str | Partitioner = _setting("default", _partitioner)
     key_serializer: Serializer | None = _setting(None, _callable)
     value_serializer: Serializer | None = _setting(None, _callable)
@@ -241,6 +243,34 @@ class ConsumerConfig(ClientConfig):
             problems.append("deserialization_error_handler needs a key_deserializer or a value_deserializer")
         if self.group_id is None and self.group_instance_id is not None:
             problems.append("group_instance_id needs a group_id")
+        return problems
+
+
+@dataclass(frozen=True, kw_only=True)
+class ShareConsumerConfig(ClientConfig):
+    """Configuration of a share consumer. Where a group begins, locks and dead letters are the group's configuration."""
+
+    group_id: str | None = _setting(None, _text)
+    share_acknowledgement_mode: str = _setting("implicit", _one_of("implicit", "explicit"))
+    share_acquire_mode: str = _setting("batch_optimized", _one_of("batch_optimized", "record_limit"))
+    fetch_min_bytes: int = _setting(1, _int(0))
+    fetch_max_wait_ms: int = _setting(500, _int(0))
+    fetch_max_bytes: int = _setting(4 * 1024 * 1024 - 256 * 1024, _int(1, REQUEST_BYTES_MAX))  # less the lists of locks
+    max_poll_records: int = _setting(500, _int(1))
+    check_crcs: bool = _setting(True, _bool)
+    key_deserializer: Deserializer | None = _setting(None, _callable)
+    value_deserializer: Deserializer | None = _setting(None, _callable)
+
+    @property
+    def is_implicit(self) -> bool:
+        return self.share_acknowledgement_mode == "implicit"
+
+    def _relations(self) -> list[str]:
+        problems = super()._relations()
+        if self.group_id is None:
+            problems.append("group_id is required: the share group")
+        if self.fetch_max_wait_ms >= self.request_timeout_ms:
+            problems.append("request_timeout_ms must be above fetch_max_wait_ms")
         return problems
 
 
