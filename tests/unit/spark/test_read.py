@@ -100,6 +100,17 @@ def test_a_range_may_start_and_end_inside_a_batch() -> None:
     assert rows(list(read(whole(pieces, 2, 7), COLUMNS, Bytes({"wal": data})))) == expected(2, 7)
 
 
+def test_the_next_chunk_is_read_while_one_is_used_and_no_more() -> None:
+    data, pieces = wal([5] * 20)
+    source = Bytes({"wal": data})
+    batches = read(whole(pieces), COLUMNS, source, chunk_bytes=2 * pieces[0].length)
+    next(batches)
+    next(batches)  # the second chunk has surely been read by now, and the third has been asked for
+    assert len(source.reads) in (2, 3)
+    batches.close()  # type: ignore[attr-defined]
+    assert len(source.reads) == 3
+
+
 def test_memory_is_bounded_by_chunks() -> None:
     data, pieces = wal([5] * 20)
     source = Bytes({"wal": data})

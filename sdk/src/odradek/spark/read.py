@@ -1,16 +1,18 @@
 """A range to Arrow record batches: what an executor does. Knows no Spark.
 
 Bytes are taken in chunks, so that memory stays bounded however large the range is: neighbouring pieces of the WAL
-together, a segment chunk by chunk at batch boundaries. When an object is gone (a merge was faster than the task),
-the rest of the range is planned again: offsets say what is read, pieces only where it was.
+together, a segment chunk by chunk at batch boundaries. While one chunk is decoded the next one is on its way. When an
+object is gone (a merge was faster than the task), the rest of the range is planned again: offsets say what is read,
+pieces only where it was.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from itertools import groupby
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Protocol, TypeVar
 
 from odradek.columnar import decode_to_arrow
 from odradek.engine.log_reader import Piece, patched
@@ -23,7 +25,9 @@ from odradek.spark.plan import ReadRange, group_pieces
 if TYPE_CHECKING:
     import pyarrow as pa
 
-CHUNK_BYTES = 4 * 1024 * 1024  # stored bytes decoded at once
+T = TypeVar("T")
+
+CHUNK_BYTES = 4 * 1024 * 1024  # stored bytes decoded at once; two such chunks are in memory
 _REPLANS = 3
 
 
@@ -50,7 +54,7 @@ def read(
     pieces: Sequence[Piece] = wanted.pieces
     for replanned in range(_REPLANS + 1):
         try:
-            for data, next_offset in _chunks(pieces, offset, wanted.end_offset, source, chunk_bytes):
+            for data, next_offset in _ahead(_chunks(pieces, offset, wanted.end_offset, source, chunk_bytes)):
                 yield from _decode(data, wanted, offset, min(next_offset, wanted.end_offset), columns)
                 offset = next_offset
         except ObjectMissing as missing:
@@ -63,6 +67,15 @@ def read(
             pieces = source.pieces(wanted.partition_id, offset, wanted.end_offset)
         else:
             return
+
+
+def _ahead(items: Iterator[T]) -> Iterator[T]:
+    """The same items; each is made while the one before it is used. What making raises comes in its turn."""
+    with ThreadPoolExecutor(1, thread_name_prefix="odradek-read-ahead") as thread:
+        coming = thread.submit(next, items, None)
+        while (item := coming.result()) is not None:
+            coming = thread.submit(next, items, None)
+            yield item
 
 
 def _chunks(
