@@ -50,4 +50,5 @@ def serve(name: FunctionName) -> FunctionHandler:
         meter=parts.meter,
         discovery=discovery,
         cluster_id=parts.settings.cluster_id,
+        tracing=parts.tracing,
     )

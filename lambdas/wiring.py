@@ -20,6 +20,7 @@ from odradek.functions.telemetry import write_stdout
 from odradek.model.cluster import FLEET_BROKER_ID, Broker, Cluster
 from odradek.protocol.api import FunctionName
 from odradek.settings import Settings
+from odradek.tracing import TracedTables, Tracing, traced_objects
 
 HTTPS_PORT = 443
 
@@ -46,9 +47,10 @@ class Wiring:
             endpoint_url=self.environment.endpoint_url,
             meter=self.meter,
         )
+        self.tracing = Tracing() if self.settings.tracing else None
         self.engine = Engine(
-            tables=store,
-            objects=store.objects,
+            tables=store if self.tracing is None else TracedTables(store, self.tracing),
+            objects=store.objects if self.tracing is None else traced_objects(store.objects, self.tracing),
             clock=self.clock,
             rng=SystemRng(),
             settings=self.settings,

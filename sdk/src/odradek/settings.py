@@ -94,6 +94,8 @@ class Settings:
     compaction_read_bytes: int = _knob(8 * 1024 * 1024, hostile=100)  # of a segment that are read at once
     producer_id_block: int = _knob(1, hostile=3)  # ids taken from the counter at once
 
+    tracing: bool = _knob(False)  # OpenTelemetry spans of functions and store calls (odradek.tracing); the extra otel
+
     message_bytes_max: int = _knob(1_048_588)  # default of the topic configuration max.message.bytes
 
     def __post_init__(self) -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 from uuid import UUID
 
 from kio.schema.metadata.v12.request import MetadataRequest, MetadataRequestTopic
@@ -22,6 +22,9 @@ from odradek.client.transport import RequestFailed, Transport
 from odradek.errors import ErrorCode, KafkaError
 from odradek.ports.clock import Clock
 from odradek.ports.rng import Rng
+
+if TYPE_CHECKING:
+    from odradek.tracing import Tracing
 
 R = TypeVar("R")
 
@@ -61,6 +64,20 @@ class Connection:
         self.metadata = MetadataCache(self)
         self._transport = config.transport
         self._owns_transport = config.transport is None
+        self._tracing: Tracing | None = None
+        if config.tracing:
+            from odradek.tracing import Tracing
+
+            self._tracing = Tracing()
+            if self._transport is not None:
+                self._transport = self._traced(self._transport)
+
+    def _traced(self, transport: Transport) -> Transport:
+        if self._tracing is None:
+            return transport
+        from odradek.tracing import TracedTransport
+
+        return TracedTransport(transport, self._tracing)
 
     @property
     def transport(self) -> Transport:
@@ -70,12 +87,14 @@ class Connection:
 
             config = self.config
             assert config.bootstrap_servers is not None
-            self._transport = HttpTransport(
-                config.bootstrap_servers,
-                aws_access_key_id=config.aws_access_key_id,
-                aws_secret_access_key=config.aws_secret_access_key,
-                aws_session_token=config.aws_session_token,
-                region=config.aws_region,
+            self._transport = self._traced(
+                HttpTransport(
+                    config.bootstrap_servers,
+                    aws_access_key_id=config.aws_access_key_id,
+                    aws_secret_access_key=config.aws_secret_access_key,
+                    aws_session_token=config.aws_session_token,
+                    region=config.aws_region,
+                )
             )
         return self._transport
 

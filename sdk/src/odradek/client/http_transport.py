@@ -20,7 +20,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 from urllib.parse import urlsplit
@@ -73,6 +73,7 @@ class HttpTransport(FrameTransport):
         self._session: aiohttp.ClientSession | None = None
         self._cluster: Cluster | None = None
         self._connecting = asyncio.Lock()
+        self.inject: Callable[[dict[str, str]], None] | None = None  # adds headers of a trace (odradek.tracing)
 
     async def connect(self, timeout_s: float) -> None:
         """Read the discovery document once. See Transport.connect."""
@@ -111,9 +112,10 @@ class HttpTransport(FrameTransport):
     async def _request(self, method: str, url: str, body: bytes, timeout_s: float) -> tuple[int, bytes]:
         assert self._signer is not None
         assert self._session is not None
-        headers = self._signer.headers(
-            method, url, body, {"content-type": _FRAME_TYPE} if body else {}, self._region_for(url)
-        )
+        plain = {"content-type": _FRAME_TYPE} if body else {}
+        if self.inject is not None:
+            self.inject(plain)
+        headers = self._signer.headers(method, url, body, plain, self._region_for(url))
         try:
             async with self._session.request(
                 method,

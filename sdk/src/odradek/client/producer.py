@@ -10,7 +10,7 @@ that counts the records and names the first failure: nothing is lost silently.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
@@ -67,6 +67,11 @@ class Producer:
         # Serializers over a registry are told the topic: their schema's subject is named after it.
         self._key_of_topic = getattr(config.key_serializer, "for_topic", None)
         self._value_of_topic = getattr(config.value_serializer, "for_topic", None)
+        self._trace_headers: Callable[[Sequence[Header]], Sequence[Header]] | None = None
+        if config.tracing_headers:
+            from odradek.tracing import Tracing
+
+            self._trace_headers = Tracing().with_context
         self._now_ms = self._connection.clock.now_ms
         self._partition_count = self._connection.metadata.partition_count
         self._running: asyncio.Task[None] | None = None
@@ -138,7 +143,10 @@ class Producer:
             value = _as_bytes("value", value)
         if timestamp_ms is None:
             timestamp_ms = self._now_ms()
-        return timestamp_ms, key, value, _as_headers(headers) if headers else ()
+        checked: Sequence[Header] = _as_headers(headers) if headers else ()
+        if self._trace_headers is not None:
+            checked = self._trace_headers(checked)
+        return timestamp_ms, key, value, checked
 
     def try_send(
         self,

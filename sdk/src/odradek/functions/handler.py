@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import asyncio
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 from odradek.dispatcher import BadFrame, Dispatcher, RequestContext
 from odradek.errors import ErrorCode, FormatError
@@ -39,6 +39,7 @@ from odradek.ports.clock import Clock
 from odradek.ports.meter import Usage
 from odradek.protocol.api import OWNED, ApiKey, FunctionName
 from odradek.protocol.frame import parse_request_header
+from odradek.tracing import Tracing
 
 # Answer this long before Lambda would end the invocation: a 504 that says what happened beats a cut connection.
 _DEADLINE_MARGIN_MS = 250
@@ -56,6 +57,7 @@ class FunctionHandler:
         cluster_id: dimension of the metrics.
         write_line: where the log goes, one JSON object a line.
         observe: is told of every invocation as well (functions/metrics.py).
+        tracing: makes a span of every invocation, a child of the caller's.
     """
 
     def __init__(
@@ -69,8 +71,10 @@ class FunctionHandler:
         cluster_id: str = "odradek",
         write_line: WriteLine = write_stdout,
         observe: Callable[[Invocation, Usage], None] | None = None,
+        tracing: Tracing | None = None,
     ) -> None:
         self._observe = observe
+        self._tracing = tracing
         self.name = name
         self._dispatcher = dispatcher
         self._clock = clock
@@ -96,7 +100,7 @@ class FunctionHandler:
         self._is_cold = False
         with self._meter.invocation() as tally:
             try:
-                response = await self._answer(event, context, invocation)
+                response = await self._traced(event, context, invocation)
             except RequestRejected as rejected:
                 invocation.error, invocation.errors = rejected.code.name, 1
                 response = rejection_response(rejected, request_id)
@@ -111,6 +115,24 @@ class FunctionHandler:
         if self._observe is not None:
             self._observe(invocation, tally.usage)
         return response
+
+    async def _traced(self, event: Event, context: LambdaContext, invocation: Invocation) -> Response:
+        if self._tracing is None:
+            return await self._answer(event, context, invocation)
+        attributes = {
+            "faas.trigger": "http",
+            "faas.invocation_id": context.aws_request_id,
+            "faas.name": self.name.value,
+        }
+        headers = event.get("headers") if isinstance(event, Mapping) else None
+        parent = self._tracing.extract(headers if isinstance(headers, Mapping) else {})
+        with self._tracing.span(self.name.value, "SERVER", attributes, parent) as span:
+            response = await self._answer(event, context, invocation)
+            span.update_name(invocation.api or self.name.value)
+            span.set_attribute("messaging.system", "kafka")
+            span.set_attribute("odradek.bytes_in", invocation.bytes_in)
+            span.set_attribute("odradek.bytes_out", invocation.bytes_out)
+            return response
 
     async def _answer(self, event: Event, context: LambdaContext, invocation: Invocation) -> Response:
         request = parse_event(event)

@@ -41,6 +41,7 @@ from odradek.protocol.api import OWNED, FunctionName
 from odradek.registry.api import RegistryApi
 from odradek.registry.subjects import Subjects
 from odradek.settings import Settings
+from odradek.tracing import TracedTables, Tracing, traced_objects
 
 T = TypeVar("T")
 
@@ -98,6 +99,7 @@ class LocalService:
         self._engine: Engine | None = None
         self._dispatcher: Dispatcher | None = None
         self._maintenance: MaintenanceLoop | None = None
+        self._tracing: Tracing | None = None
         self._kafka = kafka
         self._gateway: Gateway | None = None
         self._registry_listener = registry
@@ -190,9 +192,10 @@ class LocalService:
             raise KafkaError(ErrorCode.INVALID_CONFIG, str(error)) from None
         try:
             self._credentials = load_or_create_credentials(self.data_dir)
+            self._tracing = tracing = Tracing() if self.settings.tracing else None
             self._engine = engine = Engine(
-                tables=store,
-                objects=store.objects,
+                tables=store if tracing is None else TracedTables(store, tracing),
+                objects=store.objects if tracing is None else traced_objects(store.objects, tracing),
                 clock=self._clock,
                 rng=SystemRng(),
                 settings=replace(self.settings, super_users=";".join((self.settings.super_users, *OWNERS))),
@@ -232,6 +235,7 @@ class LocalService:
                 cluster_id=cluster_id,
                 write_line=self._write_line,
                 observe=self.metrics.observe,
+                tracing=self._tracing,
             )
             for name in FunctionName
         }
