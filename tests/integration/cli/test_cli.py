@@ -187,3 +187,20 @@ def test_users_of_the_kafka_port(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> N
     code, _, errors = cli("users", "delete", "ada")
     assert code == 1
     assert "RESOURCE_NOT_FOUND" in errors
+
+
+def test_a_share_group(cli: Cli) -> None:
+    cli("topics", "create", "mails", "-p", "1")
+    cli("produce", "mails", stdin=b"one\ntwo\nthree\n")
+    assert cli("groups", "configure", "senders", "share.auto.offset.reset=earliest")[0] == 0
+    assert cli("groups", "configure", "senders", "share.auto.offset.reset=tomorrow")[0] != 0
+    assert cli("consume", "mails", "--share-group", "senders", "-n", "2")[:2] == (0, "one\ntwo\n")
+    code, shown, _ = cli("groups", "describe", "senders")
+    assert code == 0
+    assert "share.auto.offset.reset = earliest" in shown
+    assert ["mails-0", "2", "1"] in [line.split() for line in shown.splitlines()]
+    assert "senders\tEmpty\tshare" in cli("groups", "list")[1]
+    assert cli("consume", "mails", "-G", "senders", "-n", "1")[1] == "three\n"
+    assert cli("consume", "mails", "-G", "senders", "-o", "latest")[0] != 0
+    assert cli("groups", "delete", "senders", "--yes")[0] == 0
+    assert "senders" not in cli("groups", "list")[1]

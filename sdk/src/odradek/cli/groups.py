@@ -1,8 +1,8 @@
-"""`odradek groups`: list, describe, delete, export-offsets, reset-offsets."""
+"""`odradek groups`: list, describe, delete, configure, export-offsets, reset-offsets; groups of every kind."""
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 from rich.console import Console
@@ -10,6 +10,7 @@ from rich.table import Table
 
 from odradek.cli.connection import DEFAULT_DATA_DIR, DEFAULT_SERVER, DataDir, Server, admin
 from odradek.cli.group_offsets import export_offsets, reset_offsets
+from odradek.errors import ErrorCode, KafkaError
 
 groups = typer.Typer(help="List, describe and delete consumer groups; move their offsets.", no_args_is_help=True)
 
@@ -19,11 +20,11 @@ groups.command("reset-offsets")(reset_offsets)
 
 @groups.command("list")
 def list_groups(bootstrap_servers: Server = DEFAULT_SERVER, data_dir: DataDir = DEFAULT_DATA_DIR) -> None:
-    """List the groups and their states."""
+    """List the groups with their states and kinds: consumer, classic, share."""
     with admin(bootstrap_servers, data_dir) as client:
         listings = client.list_consumer_groups()
     for group in sorted(listings, key=lambda each: each.group_id):
-        typer.echo(f"{group.group_id}\t{group.state}")
+        typer.echo(f"{group.group_id}\t{group.state}\t{group.group_type}")
 
 
 @groups.command()
@@ -34,6 +35,10 @@ def describe(
 ) -> None:
     """Show a group's members, committed offsets and lag."""
     with admin(bootstrap_servers, data_dir) as client:
+        kinds = {listing.group_id: listing.group_type for listing in client.list_consumer_groups()}
+        if kinds.get(group_id) == "share":
+            _describe_share(client, group_id)
+            return
         group = client.describe_consumer_groups([group_id])[group_id]
         committed = client.list_consumer_group_offsets(group_id)
         latest = client.list_offsets(dict.fromkeys(committed, "latest"))
@@ -54,6 +59,48 @@ def describe(
             owner.client_id if owner else "-",
         )
     console.print(table)
+
+
+def _describe_share(client: Any, group_id: str) -> None:
+    group = client.describe_share_groups([group_id])[group_id]
+    offsets = client.list_share_group_offsets(group_id)
+    own = {name: entry.value for name, entry in client.describe_group_configs(group_id).items() if not entry.is_default}
+    console = Console()
+    console.print(
+        f"[bold]{group_id}[/bold]  share  {group.state}  epoch {group.group_epoch}  {len(group.members)} members"
+    )
+    for name, value in sorted(own.items()):
+        console.print(f"{name} = {value}")
+    table = Table("partition", "start offset", "lag", box=None)
+    for partition, at in sorted(offsets.items()):
+        table.add_row(str(partition), str(at.start_offset), "-" if at.lag < 0 else str(at.lag))
+    console.print(table)
+    for member in group.members:
+        console.print(f"{member.member_id}  {member.client_id}  {', '.join(member.subscribed_topics)}")
+
+
+@groups.command()
+def configure(
+    group_id: Annotated[str, typer.Argument(help="Id of the group; it need not exist yet.")],
+    values: Annotated[list[str], typer.Argument(help="name=value; name= goes back to the default.")],
+    bootstrap_servers: Server = DEFAULT_SERVER,
+    data_dir: DataDir = DEFAULT_DATA_DIR,
+) -> None:
+    """Set a share group's configuration.
+
+    Example: [bold]odradek groups configure mails share.auto.offset.reset=earliest[/bold]
+    """
+    pairs = [text.partition("=") for text in values]
+    for name, found, _ in pairs:
+        if not found:
+            raise KafkaError(ErrorCode.INVALID_CONFIG, f"{name!r} is not of the form name=value")
+    with admin(bootstrap_servers, data_dir) as client:
+        client.alter_group_configs(
+            group_id,
+            {name: value for name, _, value in pairs if value},
+            delete=[name for name, _, value in pairs if not value],
+        )
+    typer.echo(f"configured {group_id}")
 
 
 @groups.command()

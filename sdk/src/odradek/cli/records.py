@@ -9,6 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from odradek.cli.connection import DEFAULT_DATA_DIR, DEFAULT_SERVER, DataDir, Server, client_configs
+from odradek.cli.queue import take_off
 from odradek.cli.record_format import as_json, formatter, from_json, parse_header, parse_place, resolve
 from odradek.errors import ErrorCode, KafkaError
 from odradek.model.topic_partition import TopicPartition
@@ -111,6 +112,9 @@ def consume(
             "--format", help="kcat's: %s value, %k key, %h headers, %t topic, %p partition, %o offset, %T ms."
         ),
     ] = None,
+    share_group: Annotated[
+        str | None, typer.Option("--share-group", "-G", help="Take records off as a member of this share group.")
+    ] = None,
     bootstrap_servers: Server = DEFAULT_SERVER,
     data_dir: DataDir = DEFAULT_DATA_DIR,
 ) -> None:
@@ -133,6 +137,16 @@ def consume(
         raise KafkaError(ErrorCode.INVALID_CONFIG, "give --json or --format, not both")
     show = as_json if as_json_lines else formatter(form) if form is not None else _value_line
     configs = client_configs(bootstrap_servers, data_dir)
+    if share_group is not None:
+        if group is not None or partition is not None or until is not None or offset != "earliest":
+            raise KafkaError(
+                ErrorCode.INVALID_CONFIG,
+                "a share group goes on where it stands: leave out --group, --partition, --offset and --until "
+                "(see `odradek groups configure`)",
+            )
+        written = take_off(configs, topic, share_group, count, follow, show)
+        typer.echo(f"{written} records", err=True)
+        return
     reset = offset if offset in ("earliest", "latest") else "earliest"
     with Consumer(**configs, group_id=group, auto_offset_reset=reset) as consumer:
         partitions = [TopicPartition(topic, number) for number in sorted(consumer.partitions_for(topic))]

@@ -12,6 +12,7 @@ from typing import Any, Self, TypeVar
 
 from odradek.client import acl_calls, offset_calls, user_calls
 from odradek.client import admin_calls as calls
+from odradek.client import share_admin_calls as share_calls
 from odradek.client.admin_types import (
     ConsumerGroupDescription,
     NewTopic,
@@ -247,6 +248,95 @@ class Admin:
             "DeleteGroups",
             lambda response: [(f"group {group.group_id!r}", group.error_code, None) for group in response.results],
             reached=ErrorCode.GROUP_ID_NOT_FOUND,
+        )
+
+    # --- share groups ---------------------------------------------------------------------------------------------
+
+    async def describe_share_groups(self, group_ids: Iterable[str]) -> dict[str, ConsumerGroupDescription]:
+        """Share groups by id. Raises KafkaError(GROUP_ID_NOT_FOUND) for one that does not exist."""
+
+        def check(response: share_calls.ShareGroupDescribeResponse) -> None:
+            for group in response.groups:
+                _raise_for(f"share group {group.group_id!r}", group.error_code, group.error_message)
+
+        response = await self._connection.call(
+            share_calls.describe_share_groups_request(group_ids),
+            share_calls.ShareGroupDescribeResponse,
+            "ShareGroupDescribe",
+            check=check,
+        )
+        return {str(group.group_id): share_calls.share_group_description(group) for group in response.groups}
+
+    async def list_share_group_offsets(self, group_id: str) -> dict[TopicPartition, share_calls.ShareGroupOffset]:
+        """Where a share group is in each partition that it has read. Raises KafkaError(GROUP_ID_NOT_FOUND)."""
+
+        def check(response: share_calls.DescribeShareGroupOffsetsResponse) -> None:
+            for group in response.groups:
+                _raise_for(f"share group {group_id!r}", group.error_code, group.error_message)
+
+        response = await self._connection.call(
+            share_calls.describe_share_offsets_request(group_id),
+            share_calls.DescribeShareGroupOffsetsResponse,
+            "DescribeShareGroupOffsets",
+            check=check,
+        )
+        return {
+            TopicPartition(str(topic.topic_name), int(each.partition_index)): share_calls.ShareGroupOffset(
+                int(each.start_offset), int(each.lag)
+            )
+            for group in response.groups
+            for topic in group.topics
+            for each in topic.partitions
+        }
+
+    async def alter_share_group_offsets(self, group_id: str, offsets: Mapping[TopicPartition, int]) -> None:
+        """Let a share group without members go on elsewhere. Raises KafkaError: NON_EMPTY_GROUP, GROUP_ID_NOT_FOUND."""
+        await self._change(
+            share_calls.alter_share_offsets_request(group_id, offsets),
+            share_calls.AlterShareGroupOffsetsResponse,
+            "AlterShareGroupOffsets",
+            lambda response: [
+                (f"share group {group_id!r}", response.error_code, response.error_message),
+                *(
+                    (f"{topic.topic_name}-{each.partition_index}", each.error_code, each.error_message)
+                    for topic in response.responses
+                    for each in topic.partitions
+                ),
+            ],
+            reached=None,
+        )
+
+    async def describe_group_configs(self, group_id: str) -> dict[str, ConfigEntry]:
+        """A group's configuration by name, with defaults. Raises KafkaError."""
+        response = await self._connection.call(
+            share_calls.describe_group_configs_request(group_id), calls.DescribeConfigsResponse, "DescribeConfigs"
+        )
+        [result] = response.results
+        _raise_for(f"group {group_id!r}", result.error_code, result.error_message)
+        return {
+            entry.name: ConfigEntry(
+                entry.name,
+                entry.value,
+                entry.config_source == _DEFAULT_SOURCE,
+                entry.read_only,
+                int(entry.config_type),
+                entry.documentation or "",
+            )
+            for entry in result.configs
+        }
+
+    async def alter_group_configs(
+        self, group_id: str, values: Mapping[str, str], *, delete: Iterable[str] = ()
+    ) -> None:
+        """Set and remove a group's own values. Raises KafkaError(INVALID_CONFIG)."""
+        await self._change(
+            share_calls.alter_group_configs_request(group_id, values, delete),
+            share_calls.IncrementalAlterConfigsResponse,
+            "IncrementalAlterConfigs",
+            lambda response: [
+                (f"group {group_id!r}", result.error_code, result.error_message) for result in response.responses
+            ],
+            reached=None,
         )
 
     # --- users of the Kafka port -------------------------------------------------------------------------------------

@@ -11,6 +11,7 @@ from odradek.client.admin import OffsetSpec
 from odradek.client.admin_types import ConsumerGroupDescription, NewTopic, OffsetAndTimestamp, TopicDescription
 from odradek.client.background_loop import BackgroundLoop
 from odradek.client.config import AdminConfig
+from odradek.client.share_admin_calls import ShareGroupOffset
 from odradek.model.acl import AclBinding, AclFilter
 from odradek.model.group import GroupListing
 from odradek.model.topic import ConfigEntry
@@ -88,6 +89,21 @@ class Admin:
 
     def delete_consumer_groups(self, group_ids: Sequence[str]) -> None:
         self._loop.call(self._admin.delete_consumer_groups(group_ids))
+
+    def describe_share_groups(self, group_ids: Iterable[str]) -> dict[str, ConsumerGroupDescription]:
+        return self._loop.call(self._admin.describe_share_groups(group_ids))
+
+    def list_share_group_offsets(self, group_id: str) -> dict[TopicPartition, ShareGroupOffset]:
+        return self._loop.call(self._admin.list_share_group_offsets(group_id))
+
+    def alter_share_group_offsets(self, group_id: str, offsets: Mapping[TopicPartition, int]) -> None:
+        self._loop.call(self._admin.alter_share_group_offsets(group_id, offsets))
+
+    def describe_group_configs(self, group_id: str) -> dict[str, ConfigEntry]:
+        return self._loop.call(self._admin.describe_group_configs(group_id))
+
+    def alter_group_configs(self, group_id: str, values: Mapping[str, str], *, delete: Iterable[str] = ()) -> None:
+        self._loop.call(self._admin.alter_group_configs(group_id, values, delete=delete))
 
     def create_user(self, name: str, password: str) -> None:
         self._loop.call(self._admin.create_user(name, password))
