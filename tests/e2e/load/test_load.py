@@ -14,6 +14,7 @@ import statistics
 import subprocess
 import sys
 import time
+from collections import Counter
 from pathlib import Path
 
 import odradek
@@ -55,12 +56,12 @@ async def load(
             run.sending.clear()
             await asyncio.gather(*writing)
             await service.set_share(0.0)
+            assert run.failures == [], Counter(run.failures).most_common(5)
             await run.wait_for_delivery(60)
             watching.cancel()
             run.reading.clear()
             await asyncio.gather(*reading)
         counts = await service.set_share(0.0)
-        assert run.failures == []
         async with Consumer(**service.client_config, auto_offset_reset="none") as reader:
             reader.assign(places)
             found = await run.ledger.check(reader, whole=True)

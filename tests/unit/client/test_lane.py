@@ -88,6 +88,16 @@ def test_a_retry_keeps_its_sequence_and_nothing_new_overtakes_it() -> None:
     assert _send_all(lane) == [second]
 
 
+def test_out_of_order_is_not_final_where_the_predecessor_was_acknowledged_meanwhile() -> None:
+    """The server looked while the first one was still being tried there; its answer comes after the first one's."""
+    lane = _lane(2)
+    first, second = _send_all(lane)
+    lane.acknowledge(first)
+    assert isinstance(_fail(lane, second, ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER), Retry)
+    assert _send_all(lane) == [second]
+    assert isinstance(_fail(lane, second, ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER), Fail)  # now it says something
+
+
 def test_sequences_wrap_after_the_largest() -> None:
     lane = _lane(2, records=4)
     lane.next_sequence = SEQUENCE_MAX - 1

@@ -43,6 +43,7 @@ class ProducerBatch:
         bytes_held: what counts against buffer_memory.
         attempts: requests that carried it.
         base_sequence: -1 until its first attempt, and always without idempotence.
+        sent_behind: others without an outcome were before it when its last attempt was sent.
         maybe_applied: an attempt ended without an answer, and no later answer said that it had not been applied.
         expected_offset: of a conditional send: the batch is written only if the log ends there; else None.
     """
@@ -68,6 +69,7 @@ class ProducerBatch:
         "first_sent_s",
         "log_append_time_ms",
         "maybe_applied",
+        "sent_behind",
         "partition",
         "serial",
         "state",
@@ -141,6 +143,7 @@ class ProducerBatch:
         self.base_sequence = -1
         self.encoded = None
         self.maybe_applied = False
+        self.sent_behind = False
 
     # --- the outcome ----------------------------------------------------------------------------------------------
 

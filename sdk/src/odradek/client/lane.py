@@ -143,6 +143,7 @@ class Lane:
             batch.base_sequence = self.next_sequence
             self.next_sequence = (self.next_sequence + batch.record_count) % (SEQUENCE_MAX + 1)
         batch.state = BatchState.IN_FLIGHT
+        batch.sent_behind = batch is not self.batches[0]
         batch.attempts += 1
         if batch.first_sent_s is None:
             batch.first_sent_s = now_s
@@ -220,7 +221,8 @@ class Lane:
     def _misplaced(self, batch: ProducerBatch, error: KafkaError) -> Verdict | None:
         """The server waits for an earlier sequence, or has forgotten the producer; None: this is final."""
         forgotten = error.code is ErrorCode.UNKNOWN_PRODUCER_ID
-        if batch is not self.batches[0] or self.has_gap:
+        # Those before it may have been acknowledged since the server looked: it is tried again as the first.
+        if batch is not self.batches[0] or batch.sent_behind or self.has_gap:
             batch.maybe_applied = False
             return Retry(0.0)
         if forgotten and not batch.maybe_applied:
