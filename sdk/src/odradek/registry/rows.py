@@ -2,7 +2,7 @@
 
     Key                                  Value
     registry / counter                   next: the next free id
-    registry / config                    v, level, mode, normalize (each may be absent): the registry's own
+    registry / config                    v, rev, level, mode, normalize (each may be absent): the registry's own
     registry-configs / <subject>         the same, of a subject
     registry-subjects / <subject>        v, rev: goes up with every write, versions: a list in order, each
                                          {n: version, id, del: it is soft-deleted, by: ids of schemas that refer to it}
@@ -107,6 +107,7 @@ class Config:
     level: Level | None = None
     mode: str | None = None
     normalize: bool | None = None
+    rev: int = 0  # 0: nobody ever chose
 
 
 def encode_subject(subject: Subject) -> Item:
@@ -164,7 +165,7 @@ def decode_schema(schema_id: int, item: Item) -> StoredSchema:
 
 
 def encode_config(config: Config) -> Item:
-    item: Item = {"v": VERSION}
+    item: Item = {"v": VERSION, "rev": config.rev + 1}
     if config.level is not None:
         item["level"] = config.level.value
     if config.mode is not None:
@@ -186,4 +187,5 @@ def decode_config(item: Item | None) -> Config:
         None if level is None else Level(str(level)),
         str(mode) if mode is not None else None,
         normalize if isinstance(normalize, bool) else None,
+        attribute(item, "rev", int),
     )

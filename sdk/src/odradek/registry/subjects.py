@@ -381,22 +381,23 @@ class Subjects:
         put = _put_subject(subject)
         try:
             await self._catalog.put(put)
-        except (ConditionFailed, StoreUnavailable):
+        except StoreUnavailable:
             await self._pause(attempt)
             return False
-        except OutcomeUnknown:
+        except (ConditionFailed, OutcomeUnknown):  # a client's own retry may have met its first success
             await self._pause(attempt)
             return None
         return True
 
     async def _change_config(self, name: str | None, change: object) -> None:
-        """Last writer wins, as for two people who choose at once; repeating is harmless."""
+        """Last writer wins, as for two people who choose at once; a write that comes late changes nothing."""
         assert callable(change)
         for attempt in range(_ATTEMPTS):
-            config = change(await self.config(name))
+            before = await self.config(name)
+            condition: Condition = Compare(("rev",), "=", before.rev) if before.rev else Absent(("rev",))
             try:
-                await self._catalog.put(Put(config_key(name), encode_config(config)))
-            except (StoreUnavailable, OutcomeUnknown):
+                await self._catalog.put(Put(config_key(name), encode_config(change(before)), condition))
+            except (ConditionFailed, StoreUnavailable, OutcomeUnknown):
                 await self._pause(attempt)
             else:
                 return
