@@ -69,8 +69,8 @@ class ProducerBatch:
         "first_sent_s",
         "log_append_time_ms",
         "maybe_applied",
-        "sent_behind",
         "partition",
+        "sent_behind",
         "serial",
         "state",
     )
@@ -94,6 +94,7 @@ class ProducerBatch:
         self.first_sent_s: float | None = None
         self.base_sequence = -1
         self.maybe_applied = False
+        self.sent_behind = False
         self.expected_offset: int | None = None
         self.encoded: bytes | None = None  # kept for the next attempt: the same sequence, the same bytes
         self.error: KafkaError | None = None
@@ -143,7 +144,6 @@ class ProducerBatch:
         self.base_sequence = -1
         self.encoded = None
         self.maybe_applied = False
-        self.sent_behind = False
 
     # --- the outcome ----------------------------------------------------------------------------------------------
 
