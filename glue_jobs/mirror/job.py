@@ -18,6 +18,7 @@ from __future__ import annotations
 import json
 import sys
 import time
+from collections import Counter
 from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
@@ -85,6 +86,7 @@ class Mirror:
         self._target = arguments.target()
         self._path = f"{arguments.checkpoint_location.rstrip('/')}/offset_syncs.json"
         self._groups_at = 0.0
+        self.moved: Counter[str] = Counter()  # partitions by group, in this run
         self.syncs: Syncs = self._load()
 
     def _load(self) -> Syncs:
@@ -134,16 +136,18 @@ class Mirror:
             if missing:
                 admin.create_topics(missing)
 
-    def carry_groups(self) -> dict[str, int]:
-        """Carry the offsets of groups; how many partitions were moved, by group. Raises KafkaError."""
+    def carry_groups(self) -> None:
+        """Carry the offsets of groups. Raises KafkaError."""
         self._groups_at = time.monotonic()
         if not self._arguments.groups:
-            return {}
+            return
         with ExitStack() as opened:
             source = opened.enter_context(_admin(self._arguments))
             target = opened.enter_context(_admin(self._target))
-            return sync_groups(
-                source, target, self._arguments.groups, self.syncs, topic_prefix=self._arguments.topic_prefix
+            self.moved.update(
+                sync_groups(
+                    source, target, self._arguments.groups, self.syncs, topic_prefix=self._arguments.topic_prefix
+                )
             )
 
 
@@ -178,7 +182,8 @@ def run(spark: SparkSession, arguments: Arguments, stop: Stop) -> dict[str, Any]
         build=lambda records: records,
         write_batch=mirror.write,
     )
-    return {**done, "groups": mirror.carry_groups()}
+    mirror.carry_groups()
+    return {**done, "groups": dict(mirror.moved)}
 
 
 def main(argv: Sequence[str] | None = None) -> int:

@@ -43,6 +43,7 @@ def make_session() -> SparkSession:
         .config("spark.sql.shuffle.partitions", "2")
         .config("spark.default.parallelism", "2")
         .config("spark.sql.session.timeZone", "UTC")
+        .config("spark.sql.parquet.outputTimestampType", "TIMESTAMP_MICROS")  # as the jobs' own session
         .getOrCreate()
     )
     session.sparkContext.setLogLevel("ERROR")
