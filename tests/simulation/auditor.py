@@ -4,6 +4,7 @@
     audit_history.py   what producers and consumers saw (Jepsen's checks)
     audit_store.py     what is stored in the end
     audit_groups.py    consumer groups
+    audit_shares.py    share groups
     audit_transactions.py  atomicity, exactly once, cycles
     audit_starts.py    retention and DeleteRecords
     audit_epochs.py    leader epochs
@@ -18,6 +19,7 @@ from odradek.format.item_keys import partition_pk
 from tests.simulation.audit_epochs import audit_epochs
 from tests.simulation.audit_groups import audit_groups
 from tests.simulation.audit_history import audit_history
+from tests.simulation.audit_shares import audit_shares
 from tests.simulation.audit_starts import audit_starts
 from tests.simulation.audit_store import audit_log
 from tests.simulation.audit_transactions import audit_transactions
@@ -30,6 +32,7 @@ async def audit(world: World, auditor: Process) -> list[str]:
     logs, problems = true_logs(world.ledger, world.clock.now_ms())
     problems += audit_history(logs, world.history)
     problems += audit_groups(world.ledger, world.history, logs)
+    problems += audit_shares(world.ledger, world.history, logs)
     problems += audit_transactions(world.ledger, world.history, logs)
     problems += audit_starts(world.ledger, world.history, logs)
     for log in logs.values():

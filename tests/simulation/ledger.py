@@ -25,12 +25,15 @@ from uuid import UUID
 from odradek.engine.group_rows import LEASE_PREFIX, decode_lease
 from odradek.engine.index_row import IndexRow, decode_index_row
 from odradek.engine.log_reader import Piece, entry_piece
+from odradek.engine.share_rows import SHARE_PREFIX
 from odradek.format.item_keys import HEAD_SK, INDEX_PREFIX, TOPICS_PK, index_base_offset
 from odradek.format.object_keys import index_key, segment_key
 from odradek.format.tail_entry import decode_tail_entry
 from odradek.model.topic_partition import PartitionId
 from odradek.ports.clock import Clock
 from odradek.ports.table import Item, Key
+
+from tests.simulation.share_book import ShareBook
 
 _COUNT = struct.Struct(">I")
 _COUNT_AT = 26  # of the offset count in a packed tail entry
@@ -104,6 +107,7 @@ class Ledger:
         revived: names of deleted topics that came back without heads, by a creation that was repeated and arrived late.
         topic_names, configs: of every topic id that there ever was; configurations with the time of their change, ms.
         commits: per lease, in the order of their application.
+        shares: windows of share groups.
     """
 
     def __init__(self, clock: Clock) -> None:
@@ -123,6 +127,7 @@ class Ledger:
         self.topic_names: dict[UUID, str] = {}
         self.configs: dict[UUID, list[tuple[int, dict[str, str]]]] = defaultdict(list)
         self.commits: dict[Key, list[Commit]] = defaultdict(list)
+        self.shares = ShareBook(self.problem, clock)
         self.log_rows: Callable[[str], Mapping[str, Any]] = lambda pk: {}
         self.has_object: Callable[[str], bool] = lambda key: True
         self._call = 0
@@ -151,6 +156,8 @@ class Ledger:
                 self._wal_item_stored(bytes.fromhex(key.sk), new)
         elif table == "catalog" and key.pk == TOPICS_PK:
             self._topic_stored(key.sk, old, new)
+        elif table == "groups" and key.sk.startswith(SHARE_PREFIX):
+            self.shares.stored(key, old, new, self.caller)
         elif table == "groups" and key.sk.startswith(LEASE_PREFIX):
             if new is None:
                 self.commits.pop(key, None)  # the group was deleted

@@ -25,11 +25,13 @@ from tests.simulation.maintainers import Maintainer
 from tests.simulation.ports import HOUR_S, Crash, Fates
 from tests.simulation.producers import ConditionalProducer, Producer
 from tests.simulation.scenario import Scenario, draw
+from tests.simulation.share_workers import ShareWorker, queue_at_rest
 from tests.simulation.topic_admins import RecordDeleter, TopicAdmin
 from tests.simulation.transactors import Transactor
 from tests.simulation.world import World
 
 GROUP = "g"
+QUEUE = "q"
 _SHARDS = 3
 _READER_RESTARTS = 1000
 _GROUP_PATIENCE_S = 2 * HOUR_S  # longer than the longest stall
@@ -78,6 +80,10 @@ async def _simulate(seed: int, rng: random.Random, scenario: Scenario) -> Outcom
     setup = world.process("setup", 0)
     for plan in scenario.topics:
         await setup.engine.topics.create(plan.name, plan.partitions, plan.configs)
+    if scenario.share_workers:
+        await setup.engine.group_configs.alter(QUEUE, set=scenario.share_configs)
+        dead = await setup.engine.topics.resolve(scenario.share_configs["errors.deadletterqueue.topic.name"])
+        world.history.server_written.add(dead.topic_id)
     world.fates = scenario.fates
     readers = [asyncio.ensure_future(reader) for reader in _readers(world, scenario)]
     await asyncio.gather(*_writers(world, scenario))
@@ -86,6 +92,8 @@ async def _simulate(seed: int, rng: random.Random, scenario: Scenario) -> Outcom
     problems = []
     if scenario.group_members:
         problems += await _group_at_rest(world, {plan.name for plan in scenario.topics})
+    if scenario.share_workers:
+        problems += await queue_at_rest(world, _queued(scenario))
     world.stop.set()
     await asyncio.gather(*readers)
     problems += await audit(world, world.process("auditor", 0))
@@ -111,7 +119,7 @@ def _writers(world: World, scenario: Scenario) -> list[Coroutine[Any, Any, None]
     """Those whose work ends by itself."""
     rng, writers = world.rng, []
     plans = {plan.name: plan for plan in scenario.topics}
-    names = [*plans, *(name for name in scenario.churn if name not in plans)]
+    names = [*_queued(scenario), *(name for name in scenario.churn if name not in plans)]
     for i in range(scenario.producers):
         name = names[i % len(names)] if i < len(names) else rng.choice(names)
         producer = Producer(
@@ -170,10 +178,19 @@ def _readers(world: World, scenario: Scenario) -> list[Coroutine[Any, Any, None]
             pace_s=scenario.pace_s * 4,
         )
         readers.append(lives(world, f"member{i}", member.program, _READER_RESTARTS))
+    for i in range(scenario.share_workers):
+        worker = ShareWorker(world, QUEUE, _queued(scenario), turns=scenario.share_turns, pace_s=scenario.pace_s * 2)
+        readers.append(lives(world, f"worker{i}", worker.program, _READER_RESTARTS))
     for i in range(scenario.maintainers):
         maintainer = Maintainer(world, scenario.maintainer_turns, scenario.maintainer_pace_s)
         readers.append(lives(world, f"maintainer{i}", maintainer.program, _READER_RESTARTS))
     return readers
+
+
+def _queued(scenario: Scenario) -> list[str]:
+    """The topics that share groups read."""
+    dead = scenario.share_configs.get("errors.deadletterqueue.topic.name")
+    return [plan.name for plan in scenario.topics if plan.name != dead]
 
 
 async def _group_at_rest(world: World, topic_names: set[str]) -> list[str]:

@@ -43,6 +43,9 @@ class Scenario:
     consumers: int = 1  # a topic
     group_members: int = 0
     group_turns: int = 40
+    share_workers: int = 0
+    share_turns: int = 30
+    share_configs: Mapping[str, str] = field(default_factory=dict)
     admins: int = 0
     admin_turns: int = 12
     churn: tuple[str, ...] = ()
@@ -223,6 +226,27 @@ def _leaders(rng: Random) -> Scenario:
     )
 
 
+def _share(rng: Random) -> Scenario:
+    """Workers take records off a queue, crash, stall, release, reject and forget; the rest goes to dead letters."""
+    return Scenario(
+        "share",
+        (TopicPlan("alpha", rng.choice((1, 2))), TopicPlan("dead-letters", 1)),
+        producers=1,  # to alpha: the first topic
+        records_of=25,
+        consumers=1,
+        share_workers=rng.choice((2, 3, 4)),
+        share_turns=rng.randrange(10, 40),
+        share_configs={
+            "share.auto.offset.reset": "earliest",
+            "share.record.lock.duration.ms": rng.choice(("2000", "10000")),
+            "share.delivery.count.limit": rng.choice(("2", "5")),
+            "errors.deadletterqueue.topic.name": "dead-letters",
+        },
+        pace_s=rng.choice((0.2, 1.0)),
+        settings={**_group_settings(rng), "share_partition_max_record_locks": rng.choice((4, 20, 2_000))},
+    )
+
+
 def _everything(rng: Random) -> Scenario:
     """A little of all of it at once."""
     return Scenario(
@@ -259,6 +283,7 @@ PROFILES: dict[str, Draw] = {
     "upkeep": _upkeep,
     "compaction": _compaction,
     "leaders": _leaders,
+    "share": _share,
     "transactions": _transactions,
     "everything": _everything,
 }

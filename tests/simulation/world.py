@@ -79,6 +79,7 @@ class World:
     def process(self, name: str, skew_ms: int | None = None, broker_id: int = FLEET_BROKER_ID) -> Process:
         self._names += 1
         skew = self.rng.choice(SKEWS_MS) if skew_ms is None else skew_ms
+        self.ledger.shares.skews_ms[f"{name}.{self._names}"] = skew
         return Process(self, f"{name}.{self._names}", skew, broker_id)
 
     def calm(self) -> None:

@@ -64,8 +64,7 @@ class ShareMember:
         partitions = self.assignment if epoch == 0 else frozenset[PartitionId]()
         options.setdefault("partitions", partitions)
         self.answer = await self.engine.share.serve(ShareFetchRequest(self.group_id, self.member_id, epoch, **options))
-        lost = self.answer.error in (ErrorCode.SHARE_SESSION_NOT_FOUND, ErrorCode.INVALID_SHARE_SESSION_EPOCH)
-        self.session_epoch = 0 if lost or epoch < 0 else epoch + 1
+        self.session_epoch = 0 if self.answer.error or epoch < 0 else epoch + 1
         return self.answer
 
     async def fetch(self, **options: Any) -> list[tuple[int, int, bytes | None]]:

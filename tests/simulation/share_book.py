@@ -1,0 +1,81 @@
+"""Windows of share groups, at every write: what may become of a record, and who may do it.
+
+* the start never goes back, and the window is no larger than it may be
+* a record that is done stays done; one that is done had been delivered (these topics have no retention, no compaction)
+* a lock that is not over by the writer's own clock is not taken from its holder: only the holder ends it
+* a delivery count rises by one with each delivery
+
+A worker's member ids begin with the name of its process, so that a write tells whose it is.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable
+
+from odradek.engine.share_decisions import RecordState, Run, SharePartition
+from odradek.engine.share_rows import decode_share
+from odradek.ports.clock import Clock
+from odradek.ports.table import Item, Key
+
+
+class ShareBook:
+    """Attributes:
+    windows: as they stand, by key.
+    deliveries: by key, (offset, delivery count) and the member that it was written for.
+    """
+
+    def __init__(self, problem: Callable[[str], None], clock: Clock) -> None:
+        self._problem = problem
+        self._clock = clock
+        self.skews_ms: dict[str, int] = {}  # of processes, by name
+        self.window_max = 0  # 0: not told
+        self.windows: dict[Key, SharePartition] = {}
+        self.deliveries: dict[Key, dict[tuple[int, int], list[str]]] = defaultdict(lambda: defaultdict(list))
+
+    def stored(self, key: Key, old: Item | None, new: Item | None, caller: str) -> None:
+        """A window was written (new None: deleted)."""
+        if new is None:
+            self.windows.pop(key, None)
+            return
+        after = decode_share(new).state
+        before = SharePartition(after.start_offset) if old is None else decode_share(old).state
+        self.windows[key] = after
+        if after.start_offset < before.start_offset:
+            self._problem(f"the start of {key.sk} goes back from {before.start_offset} to {after.start_offset}")
+        if self.window_max and after.end_offset - after.start_offset > self.window_max:
+            self._problem(f"{key.sk} has {after.end_offset - after.start_offset} records in flight")
+        now_ms = self._clock.now_ms() + self.skews_ms.get(caller, 0)
+        had, has = _by_offset(before), _by_offset(after)
+        for offset in range(before.start_offset, max(before.end_offset, after.end_offset)):
+            self._moved(key, offset, had.get(offset), has.get(offset), after.start_offset, now_ms, caller)
+
+    def _moved(
+        self, key: Key, offset: int, was: Run | None, now: Run | None, start: int, now_ms: int, caller: str
+    ) -> None:
+        what = f"offset {offset} of {key.sk}"
+        is_done = offset < start or (now is not None and now.state is RecordState.DONE)
+        if was is not None and was.state is RecordState.DONE and not is_done:
+            self._problem(f"{what} was done and is {now.state.name if now else 'open'} again")
+        never_out = was is None or was.state is RecordState.AVAILABLE
+        if is_done and never_out:
+            self._problem(f"{what} is done and had not been delivered")
+        if was is not None and was.state is RecordState.ACQUIRED and was != now and was.lock_until_ms > now_ms:
+            is_held_still = (
+                now is not None
+                and now.state is RecordState.ACQUIRED
+                and (now.member_id, now.lock_until_ms) == (was.member_id, was.lock_until_ms)
+            )
+            if not is_held_still and was.member_id.split("/")[0] != caller:
+                self._problem(f"{what} was taken from {was.member_id} before its lock was over")
+        if now is not None and now.state is RecordState.ACQUIRED:
+            count = was.delivery_count if was is not None else 0
+            is_new = was is None or was.state is not RecordState.ACQUIRED or now.delivery_count != count
+            if is_new:
+                self.deliveries[key][offset, now.delivery_count].append(now.member_id)
+                if now.delivery_count != count + 1:
+                    self._problem(f"{what} is delivered the {now.delivery_count}th time after the {count}th")
+
+
+def _by_offset(state: SharePartition) -> dict[int, Run]:
+    return {offset: run for run in state.runs for offset in range(run.start, run.end)}

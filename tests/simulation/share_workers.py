@@ -1,0 +1,128 @@
+"""Workers of a share group: they take records, accept most, release, reject and forget some; crash, stall and leave."""
+
+from __future__ import annotations
+
+import asyncio
+
+from odradek.engine.group_rows import group_pk
+from odradek.engine.share_rows import share_key
+from odradek.errors import ErrorCode, FormatError
+from odradek.model.share import AcknowledgementBatch
+from odradek.model.topic_partition import PartitionId
+
+from tests.simulation.actors import pause
+from tests.simulation.history import identity
+from tests.simulation.ledger import partition_of
+from tests.simulation.ports import HOUR_S
+from tests.simulation.world import Process, World
+from tests.support.share import ACCEPT, REJECT, RELEASE, Acks, ShareMember, ack, delivered
+
+_PATIENCE_S = 3 * HOUR_S  # longer than the longest stall and the lock after it
+
+
+class ShareWorker:
+    """One place in a share group; every life is a new member.
+
+    Args:
+        turns: how many polls before the world calms down; after it has, the worker goes on until the run stops.
+    """
+
+    def __init__(self, world: World, group_id: str, topics: list[str], *, turns: int, pace_s: float) -> None:
+        self._world = world
+        self._group_id = group_id
+        self._topics = topics
+        self._turns = turns
+        self._pace_s = pace_s
+        self._lives = 0
+
+    async def program(self, process: Process) -> None:
+        world = self._world
+        world.ledger.shares.window_max = world.settings.share_partition_max_record_locks
+        while not world.stop.is_set():
+            self._lives += 1
+            member = ShareMember(
+                process.engine, f"{process.name}/{self._lives}", *self._topics, group_id=self._group_id
+            )
+            pending: Acks = {}
+            while not world.stop.is_set():
+                await self._turn(member, pending)
+                if self._turns > 0 and world.rng.random() < 0.03:
+                    await member.request(-1, fetches=False)
+                    await member.leave()
+                    await pause(world, 10.0)
+                    break
+                self._turns -= 1
+                if self._turns == 0:
+                    await world.settled.wait()  # silent until then: its session and its locks end
+                await asyncio.sleep(world.rng.random() * (self._pace_s if self._turns > 0 else 1.0))
+
+    async def _turn(self, member: ShareMember, pending: Acks) -> None:
+        world = self._world
+        if (await member.beat()).error is not ErrorCode.NONE:
+            return
+        if member.session_epoch == 0:
+            pending.clear()  # what was not acknowledged by now comes back
+        sent = dict(pending)
+        pending.clear()
+        answer = await member.request(
+            acknowledgements=sent,
+            max_records=world.rng.choice((1, 3, 500)),
+            is_strict=world.rng.random() < 0.5,
+            max_wait_ms=world.rng.choice((0, 500)),
+        )
+        if answer.error is not ErrorCode.NONE:
+            return
+        for result in answer.results:
+            if result.partition in sent and result.acknowledge_error is ErrorCode.NONE:
+                self._acknowledged(result.partition, sent[result.partition])
+            try:
+                records = delivered(result)
+            except FormatError as error:
+                world.history.problem(f"{member.member_id} read damaged bytes of {result.partition}: {error}")
+                continue
+            for record, count in records:
+                place = (self._group_id, result.partition)
+                world.history.deliveries[place].append((record.offset, count, member.member_id, identity(record)))
+                kind = self._verdict()
+                if kind is not None:
+                    pending.setdefault(result.partition, []).append(ack(record.offset, record.offset, kind))
+
+    def _verdict(self) -> int | None:
+        """What becomes of a record; None forgets it."""
+        if self._turns <= 0:
+            return ACCEPT
+        draw = self._world.rng.random()
+        return RELEASE if draw < 0.08 else REJECT if draw < 0.12 else None if draw < 0.2 else ACCEPT
+
+    def _acknowledged(self, partition: PartitionId, batches: list[AcknowledgementBatch]) -> None:
+        accepted = {batch.first_offset for batch in batches if batch.types == (ACCEPT,)}
+        self._world.history.accepted[self._group_id, partition] |= accepted
+
+
+async def queue_at_rest(world: World, topic_names: list[str]) -> list[str]:
+    """Once nothing fails any more, a share group gets to the end of its topics."""
+    give_up = asyncio.get_running_loop().time() + _PATIENCE_S
+    while left := _lagging(world, topic_names):
+        if asyncio.get_running_loop().time() > give_up:
+            return [f"the share group is stuck before the end of {', '.join(left)}"]
+        await asyncio.sleep(5)
+    return []
+
+
+def _lagging(world: World, topic_names: list[str]) -> list[str]:
+    lagging = []
+    for pk, head in world.ledger.heads.items():
+        partition = partition_of(pk)
+        if world.ledger.topic_names.get(partition.topic_id) not in topic_names or not head["no"]:
+            continue
+        window = next(
+            (
+                state
+                for key, state in world.ledger.shares.windows.items()
+                if key == share_key(key.pk.removeprefix(group_pk("")), partition)
+            ),
+            None,
+        )
+        if window is None or window.start_offset != head["no"]:
+            lagging.append(pk)
+    return lagging
