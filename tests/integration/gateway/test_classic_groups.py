@@ -201,6 +201,13 @@ def test_a_group_is_of_one_protocol_while_it_has_members(service: ThreadedServic
         with odradek.Admin(**service.client_config) as admin:
             [listing] = [group for group in admin.list_consumer_groups() if group.group_id == "mixed"]
             assert (listing.state, listing.group_type) == ("Stable", "classic")
+            described = admin.describe_consumer_groups(["mixed"])["mixed"]
+            assert (described.state, described.group_epoch, described.assignor) == ("Stable", -1, "range")
+            [described_member] = described.members
+            assert described_member.subscribed_topics == (TOPIC,)
+            assert described_member.assignment == tuple(odradek.TopicPartition(TOPIC, p) for p in range(PARTITIONS))
+            with pytest.raises(odradek.KafkaError, match="GROUP_ID_NOT_FOUND"):
+                admin.describe_consumer_groups(["mixed", "nobody"])
             with pytest.raises(odradek.KafkaError, match="NON_EMPTY_GROUP"):
                 admin.delete_consumer_groups(["mixed"])
     finally:

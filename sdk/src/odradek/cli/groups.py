@@ -44,7 +44,8 @@ def describe(
         latest = client.list_offsets(dict.fromkeys(committed, "latest"))
     owners = {partition: member for member in group.members for partition in member.assignment}
     console = Console()
-    console.print(f"[bold]{group_id}[/bold]  {group.state}  epoch {group.group_epoch}  {len(group.members)} members")
+    protocol = "classic protocol" if group.group_epoch < 0 else f"epoch {group.group_epoch}"
+    console.print(f"[bold]{group_id}[/bold]  {group.state}  {protocol}  {len(group.members)} members")
     table = Table("partition", "committed", "next offset", "lag", "member", "client", box=None)
     for partition in sorted({*committed, *owners}):
         offset = committed[partition].offset if partition in committed else None

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from types import TracebackType
 from typing import Any, Self, TypeVar
 
-from odradek.client import acl_calls, offset_calls, user_calls
+from odradek.client import acl_calls, classic_group_calls, offset_calls, user_calls
 from odradek.client import admin_calls as calls
 from odradek.client import share_admin_calls as share_calls
 from odradek.client.admin_types import (
@@ -210,19 +210,41 @@ class Admin:
         ]
 
     async def describe_consumer_groups(self, group_ids: Iterable[str]) -> dict[str, ConsumerGroupDescription]:
-        """Groups by id. Raises KafkaError(GROUP_ID_NOT_FOUND) for one that does not exist."""
+        """Groups by id, of the consumer protocol and of the classic one (`group_epoch` -1).
+
+        Raises KafkaError(GROUP_ID_NOT_FOUND) for one that does not exist, or is a share group.
+        """
+        asked = list(group_ids)
 
         def check(response: calls.ConsumerGroupDescribeResponse) -> None:
             for group in response.groups:
-                _raise_for(f"group {group.group_id!r}", group.error_code, group.error_message)
+                if int(group.error_code) != ErrorCode.GROUP_ID_NOT_FOUND:  # it may be a classic one
+                    _raise_for(f"group {group.group_id!r}", group.error_code, group.error_message)
 
         response = await self._connection.call(
-            calls.describe_groups_request(group_ids),
+            calls.describe_groups_request(asked),
             calls.ConsumerGroupDescribeResponse,
             "ConsumerGroupDescribe",
             check=check,
         )
-        return {str(group.group_id): calls.group_description(group) for group in response.groups}
+        described = {
+            str(group.group_id): calls.group_description(group) for group in response.groups if not group.error_code
+        }
+        others = [group_id for group_id in asked if group_id not in described]
+        return described if not others else described | await self._describe_classic_groups(others)
+
+    async def _describe_classic_groups(self, group_ids: Sequence[str]) -> dict[str, ConsumerGroupDescription]:
+        def check(response: classic_group_calls.DescribeGroupsResponse) -> None:
+            for group in response.groups:
+                _raise_for(f"group {group.group_id!r}", group.error_code, group.error_message)
+
+        response = await self._connection.call(
+            classic_group_calls.describe_classic_groups_request(group_ids),
+            classic_group_calls.DescribeGroupsResponse,
+            "DescribeGroups",
+            check=check,
+        )
+        return {str(group.group_id): classic_group_calls.classic_group_description(group) for group in response.groups}
 
     async def list_consumer_group_offsets(
         self, group_id: str, partitions: Iterable[TopicPartition] | None = None

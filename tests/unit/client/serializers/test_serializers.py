@@ -133,7 +133,7 @@ def test_what_a_registry_refuses_is_told(service: HttpRegistry) -> None:
 
 def test_avro_without_fastavro_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(__import__("sys").modules, "fastavro", None)
-    with pytest.raises(KafkaError, match="pip install .odradek"):
+    with pytest.raises(KafkaError, match=r"pip install .odradek"):
         AvroSerializer(MemoryRegistry(), AVRO, "s")
 
 
