@@ -5,9 +5,9 @@
     Iceberg   the same with --table demo.flights: the table is in the catalog of --output (SQLite here, Glue on AWS)
 
 Without --value-schema the columns follow the JSON of the values, and grow with it (--evolve none: they stay as they
-are). A record that is no JSON object, or does not fit a column, goes to --dead-letter-topic as it was, with headers
-that say why; without such a topic to <output>/dead_letters/ as Parquet. Each of the outputs holds each record once:
-target.py.
+are). With --format avro and --registry URL values are Avro records in Confluent's wire format (avro.py). A record that
+is none, or does not fit a column, goes to --dead-letter-topic as it was, with headers that say why; without such a
+topic to <output>/dead_letters/ as Parquet. Each of the outputs holds each record once: target.py.
 """
 
 from __future__ import annotations
@@ -23,8 +23,10 @@ from odradek.spark.jobs.arguments import StreamArguments
 from odradek.spark.jobs.run import Stop, run_job
 from odradek.spark.jobs.streams import query_id, run_streams
 from odradek.spark.jobs.values import PLACED, dead_letters, read_schema
+from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
+from glue_jobs.export_table.avro import ORIGINAL, RegistryAddress, address_of, avro_as_json
 from glue_jobs.export_table.schema import grown
 from glue_jobs.export_table.target import IcebergTarget, ParquetTarget, Target
 from glue_jobs.export_table.transform import seen_schema, split_records
@@ -33,7 +35,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 NAME = "export_table"
-_NO_REGISTRY = {"avro", "protobuf"}
+_OBJECTS = {"json": "JSON object", "avro": "Avro record"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,7 +46,10 @@ class Arguments(StreamArguments):
     output: str  # folder or bucket; of an Iceberg table, the warehouse
     table: str = ""  # <namespace>.<name>: Iceberg; empty: Parquet
     catalog: str = ""  # glue or sql; empty: sql for an embedded store, else glue
-    format: str = "json"
+    format: str = "json"  # or avro
+    registry: str = ""  # of Avro: the URL of a schema registry
+    registry_user: str = ""
+    registry_password: str = ""
     value_schema: str = ""  # as DDL; empty: what the values look like
     evolve: str = "add"  # or none
     partition_by: tuple[str, ...] = ()  # fields; Parquet only
@@ -61,10 +66,11 @@ class Arguments(StreamArguments):
 
 def run(spark: SparkSession, arguments: Arguments, stop: Stop) -> dict[str, Any]:
     """Export what there is, or until a stop; returns a summary with the count of dead letters of this run."""
-    if arguments.format in _NO_REGISTRY:
-        raise _refused(f"--format {arguments.format} needs a schema registry, which there is none of yet: use json")
-    if arguments.format != "json":
-        raise _refused(f"--format must be json, not {arguments.format!r}")
+    if arguments.format not in {"json", "avro"}:
+        raise _refused(f"--format must be json or avro, not {arguments.format!r}")
+    registry: RegistryAddress | None = None
+    if arguments.format == "avro":
+        registry = address_of(arguments.registry, arguments.registry_user, arguments.registry_password)
     if arguments.evolve not in {"add", "none"}:
         raise _refused(f"--evolve must be add or none, not {arguments.evolve!r}")
     if arguments.evolve == "none" and not arguments.value_schema:
@@ -74,7 +80,7 @@ def run(spark: SparkSession, arguments: Arguments, stop: Stop) -> dict[str, Any]
     dead = _Dead()
 
     def write(records: DataFrame, batch_id: int) -> None:
-        records = records.persist()
+        records = (records if registry is None else avro_as_json(records, registry)).persist()
         try:
             if records.isEmpty():
                 return
@@ -83,6 +89,8 @@ def run(spark: SparkSession, arguments: Arguments, stop: Stop) -> dict[str, Any]
                 schema = grown(schema, seen_schema(records))
             rows, bad = split_records(records, schema)
             target.add(rows, schema, query_id(records), batch_id)
+            if registry is not None:
+                bad = bad.withColumn("value", F.col(ORIGINAL)).drop(ORIGINAL)
             _bury(bad, batch_id, arguments, dead)
         finally:
             records.unpersist()
@@ -110,7 +118,8 @@ def _bury(bad: DataFrame, batch_id: int, arguments: Arguments, dead: _Dead) -> N
     if not count:
         return
     if arguments.dead_letter_topic:
-        letters = dead_letters(bad, arguments.dead_letter_topic, "the value is no JSON object of the table's schema")
+        reason = f"the value is no {_OBJECTS[arguments.format]} of the table's schema"
+        letters = dead_letters(bad, arguments.dead_letter_topic, reason)
         write_once(letters, batch_id, arguments.sink(), name="dead_letters")
         return
     folder = f"{arguments.output.rstrip('/')}/dead_letters/query_id={query_id(bad)}/batch_id={batch_id}"

@@ -88,7 +88,7 @@ class GlueStreamingJob(Construct):
 
 
 def job_requirements(sdk_project: Path = ROOT / "sdk" / "pyproject.toml") -> list[str]:
-    """What the extras `aws` and `tables` ask for (`spark` too) beyond the wheel's dependencies and what Glue brings."""
+    """What the jobs' extras ask for (`spark` too) beyond the wheel's dependencies and what Glue brings."""
     extras: dict[str, list[str]] = tomllib.loads(sdk_project.read_text())["project"]["optional-dependencies"]
 
     def expand(extra: str) -> list[str]:
@@ -102,7 +102,7 @@ def job_requirements(sdk_project: Path = ROOT / "sdk" / "pyproject.toml") -> lis
         return found
 
     # Glue splits the list at commas, so of a range only the first bound can be told.
-    wanted = (requirement.split(",")[0] for extra in ("aws", "tables") for requirement in expand(extra))
+    wanted = (requirement.split(",")[0] for extra in ("aws", "tables", "avro") for requirement in expand(extra))
     return [requirement for requirement in wanted if not requirement.startswith(PROVIDED_BY_GLUE)]
 
 

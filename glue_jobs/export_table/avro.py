@@ -1,0 +1,112 @@
+"""Avro values as JSON values, by the registry's schemas: what the rest of the export goes on with.
+
+    value      the record's fields as a JSON object; empty, which is no JSON, where the bytes are not of their schema
+    original   the value as it was: what a dead letter holds
+
+Times become ISO 8601 in UTC, bytes Base64, decimals and UUIDs text. A schema is asked for once a task. A registry that
+does not answer fails the micro-batch, which is run again: it makes no dead letters.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import math
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from datetime import UTC, date, datetime, time
+from decimal import Decimal
+from typing import TYPE_CHECKING, Any
+from uuid import UUID
+
+from odradek.errors import ErrorCode, KafkaError, OdradekError
+from pyspark.sql.types import BinaryType, StructType
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from pyspark.sql import DataFrame
+
+ORIGINAL = "original"
+_NO_JSON = b""
+
+
+@dataclass(frozen=True, slots=True)
+class RegistryAddress:
+    """Where the registry is: plain data that executors get."""
+
+    url: str
+    user: str = ""
+    password: str = ""
+
+    def deserializer(self) -> Callable[[bytes | None], Any]:
+        """Raises KafkaError(INVALID_CONFIG)."""
+        from odradek.client.serializers import AvroDeserializer, HttpRegistry
+
+        user = {"user": self.user, "password": self.password} if self.user else {}
+        return AvroDeserializer(HttpRegistry(self.url, **user))
+
+
+def avro_as_json(records: DataFrame, address: RegistryAddress) -> DataFrame:
+    """The records with their values as JSON, and the column `original`."""
+    schema = StructType.fromJson(records.schema.jsonValue()).add(ORIGINAL, BinaryType())
+
+    def decode(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        deserialize = address.deserializer()
+        for batch in batches:
+            yield decode_batch(batch, deserialize)
+
+    return records.mapInArrow(decode, schema)
+
+
+def decode_batch(batch: pa.RecordBatch, deserialize: Callable[[bytes | None], Any]) -> pa.RecordBatch:
+    """The same for an Arrow batch. Raises KafkaError where the registry does not answer."""
+    import pyarrow as pa
+
+    at = batch.schema.get_field_index("value")
+    original = batch.column(at)
+    values = pa.array([_as_json(each, deserialize) for each in original.to_pylist()], pa.binary())
+    columns = [*batch.columns[:at], values, *batch.columns[at + 1 :], original.cast(pa.binary())]
+    return pa.RecordBatch.from_arrays(columns, [*batch.schema.names, ORIGINAL])
+
+
+def _as_json(data: bytes | None, deserialize: Callable[[bytes | None], Any]) -> bytes | None:
+    if data is None:
+        return None
+    try:
+        value = deserialize(data)
+    except OdradekError as error:
+        if getattr(error, "code", None) is not ErrorCode.INVALID_RECORD:
+            raise
+        return _NO_JSON
+    if not isinstance(value, Mapping):
+        return _NO_JSON  # a table has columns
+    return json.dumps(plain(value), ensure_ascii=False).encode()
+
+
+def plain(value: Any) -> Any:
+    """A value of Avro as one that JSON has."""
+    if isinstance(value, Mapping):
+        return {str(name): plain(each) for name, each in value.items()}
+    if isinstance(value, list | tuple):
+        return [plain(each) for each in value]
+    if isinstance(value, bytes):
+        return base64.b64encode(value).decode()
+    if isinstance(value, datetime):
+        in_utc = value.astimezone(UTC) if value.tzinfo is not None else value
+        return in_utc.replace(tzinfo=None).isoformat(timespec="microseconds") + "Z"
+    if isinstance(value, date | time):
+        return value.isoformat()
+    if isinstance(value, Decimal | UUID):
+        return str(value)
+    if isinstance(value, float) and not math.isfinite(value):
+        return None
+    return value
+
+
+def address_of(url: str, user: str, password: str) -> RegistryAddress:
+    """Raises KafkaError(INVALID_CONFIG) where there is none."""
+    if not url:
+        raise KafkaError(ErrorCode.INVALID_CONFIG, "--format avro needs --registry, the registry's URL")
+    address = RegistryAddress(url, user, password)
+    address.deserializer()  # a wrong URL, or a missing package, is said before anything is read
+    return address
