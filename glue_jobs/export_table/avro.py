@@ -42,8 +42,7 @@ class RegistryAddress:
         """Raises KafkaError(INVALID_CONFIG)."""
         from odradek.client.serializers import AvroDeserializer, HttpRegistry
 
-        user = {"user": self.user, "password": self.password} if self.user else {}
-        return AvroDeserializer(HttpRegistry(self.url, **user))
+        return AvroDeserializer(HttpRegistry(self.url, user=self.user or None, password=self.password))
 
 
 def avro_as_json(records: DataFrame, address: RegistryAddress) -> DataFrame:
