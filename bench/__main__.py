@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import importlib
 
-QUESTIONS = ("throughput", "append", "clients", "kafka_port", "pipeline", "codec", "cold_start")
+QUESTIONS = ("throughput", "append", "clients", "kafka_port", "pipeline", "codec", "cold_start", "scale_model")
 
 
 def main(argv: list[str] | None = None) -> int:
