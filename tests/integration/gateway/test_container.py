@@ -11,6 +11,7 @@ import urllib.request
 from typing import Any
 
 import pytest
+from odradek.client.serializers import HttpRegistry, Schema
 from odradek.errors import KafkaError
 from odradek.gateway.__main__ import listener_from_env
 from odradek.gateway.server import Listener
@@ -53,12 +54,18 @@ def test_a_container_serves_kafka_over_aws_and_stops_in_order() -> None:
             "ODRADEK_ENDPOINT_URL": endpoint,
             "ODRADEK_GATEWAY_LISTEN": "127.0.0.1:0",
             "ODRADEK_GATEWAY_BROKER_ID": "3",
+            "ODRADEK_GATEWAY_REGISTRY_LISTEN": "127.0.0.1:0",
             "ODRADEK_GATEWAY_HEALTH_PORT": str(health),
         }
         process = start(environment)
         try:
             assert process.stdout is not None
-            servers = json.loads(process.stdout.readline())["bootstrap_servers"]
+            ready = json.loads(process.stdout.readline())
+            servers = ready["bootstrap_servers"]
+            registry = HttpRegistry(ready["registry"])
+            assert registry.register("t-value", Schema('"string"')) == 1  # over DynamoDB's transactions
+            assert registry.register("other-value", Schema('{"type": "string"}')) == 1
+            assert registry.register("t-value", Schema('["null", "string"]')) == 2
             assert urllib.request.urlopen(f"http://127.0.0.1:{health}/").status == 200
             admin = AdminClient({"bootstrap.servers": servers})
             admin.create_topics([NewTopic("t", 1, 1)])["t"].result(20)

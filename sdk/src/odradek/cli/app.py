@@ -8,10 +8,12 @@ import typer
 
 from odradek.cli.acls import acls
 from odradek.cli.audit import audit
+from odradek.cli.completion import completion
 from odradek.cli.configure import configure
 from odradek.cli.cost import cost
 from odradek.cli.demo_command import demo
 from odradek.cli.doctor import doctor
+from odradek.cli.gateway_command import gateway
 from odradek.cli.groups import groups
 from odradek.cli.local_command import local
 from odradek.cli.offsets import offsets
@@ -50,6 +52,7 @@ def _root(
 
 
 app.command()(local)
+app.command()(gateway)
 app.add_typer(topics, name="topics")
 app.command()(produce)
 app.command()(consume)
@@ -64,3 +67,4 @@ app.command()(configure)
 app.command()(doctor)
 app.command()(demo)
 app.command()(sql)
+app.command()(completion)

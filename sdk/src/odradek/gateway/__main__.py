@@ -26,16 +26,13 @@ from pathlib import Path
 
 from odradek.adapters.aws import open_aws
 from odradek.adapters.system import SystemClock, SystemRng
-from odradek.engine.engine import Engine
 from odradek.errors import ErrorCode, KafkaError
 from odradek.functions.environment import Environment
 from odradek.functions.logs import log_as_json
 from odradek.functions.metering import InvocationMeter
-from odradek.gateway.registry_port import RegistryPort
-from odradek.gateway.server import Gateway, Listener
+from odradek.gateway.serve import Ports, serve
+from odradek.gateway.server import Listener
 from odradek.model.cluster import FLEET_BROKER_ID
-from odradek.registry.api import RegistryApi
-from odradek.registry.subjects import Subjects
 from odradek.settings import Settings
 
 _PREFIX = "ODRADEK_GATEWAY_"
@@ -78,25 +75,18 @@ def _number(environ: Mapping[str, str], name: str, default: int) -> int:
     return int(text)
 
 
-async def _answer_health(stopping: asyncio.Event, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-    """One request a connection, whatever it asks."""
-    try:
-        async with asyncio.timeout(5):
-            await reader.readuntil(b"\r\n\r\n")
-        status = "503 Service Unavailable" if stopping.is_set() else "200 OK"
-        writer.write(f"HTTP/1.1 {status}\r\nContent-Length: 0\r\nConnection: close\r\n\r\n".encode())
-        await writer.drain()
-    except (TimeoutError, OSError, asyncio.IncompleteReadError, asyncio.LimitOverrunError):
-        pass
-    finally:
-        writer.close()
-
-
-async def _serve(environ: Mapping[str, str]) -> None:
+async def serve_from_env(environ: Mapping[str, str]) -> None:
+    """See the module. Raises KafkaError(INVALID_CONFIG)."""
     environment, settings = Environment.from_env(environ), Settings.from_env(environ)
-    loop, stopping = asyncio.get_running_loop(), asyncio.Event()
+    ports = Ports(
+        listener_from_env(environ),
+        registry_listener_from_env(environ),
+        health_port=_number(environ, "HEALTH_PORT", 8080),
+        broker_id=_number(environ, "BROKER_ID", FLEET_BROKER_ID),
+    )
+    stopping = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(number, stopping.set)
+        asyncio.get_running_loop().add_signal_handler(number, stopping.set)
     store = open_aws(
         region=environment.region,
         log_table=environment.log_table,
@@ -106,39 +96,23 @@ async def _serve(environ: Mapping[str, str]) -> None:
         endpoint_url=environment.endpoint_url,
         meter=InvocationMeter(),
     )
-    clock, rng = SystemClock(), SystemRng()
-    broker_id = _number(environ, "BROKER_ID", FLEET_BROKER_ID)
-    engine = Engine(tables=store, objects=store.objects, clock=clock, rng=rng, settings=settings, broker_id=broker_id)
-    gateway = Gateway(engine, listener_from_env(environ), clock=clock, rng=rng)
-    await gateway.start()
-    registry, ready = None, {"bootstrap_servers": gateway.bootstrap_servers}
-    registry_listener = registry_listener_from_env(environ)
-    if registry_listener is not None:
-        api = RegistryApi(Subjects(engine.catalog, clock, rng), engine.acls, settings.cluster_id)
-        registry = await RegistryPort(api, engine.users, registry_listener, clock=clock, rng=rng).start()
-        ready["registry"] = registry.url
-    health_port = _number(environ, "HEALTH_PORT", 8080)
-    health = None
-    if health_port:
-        health = await asyncio.start_server(
-            lambda reader, writer: _answer_health(stopping, reader, writer), "0.0.0.0", health_port
-        )
-    print(json.dumps({**ready, "pid": os.getpid()}), flush=True)
-    waits = [loop.create_task(event.wait()) for event in (stopping, gateway.lost)]
-    await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
-    stopping.set()
-    await gateway.stop()
-    if registry is not None:
-        await registry.stop()
-    if health is not None:
-        health.close()
+    await serve(
+        store,
+        store.objects,
+        ports,
+        settings,
+        clock=SystemClock(),
+        rng=SystemRng(),
+        stopping=stopping,
+        ready=lambda addresses: print(json.dumps({**addresses, "pid": os.getpid()}), flush=True),
+    )
 
 
 def main() -> int:
     """Run until told to stop; 2 where it cannot start, after one line that says why."""
     log_as_json(lambda line: print(line, file=sys.stderr))
     try:
-        asyncio.run(_serve(os.environ))
+        asyncio.run(serve_from_env(os.environ))
     except KafkaError as error:
         print(f"odradek: {error}", file=sys.stderr)
         return 2

@@ -1,0 +1,114 @@
+"""`odradek gateway`: the Kafka port alone, over a store of one's own or a deployment's. No functions, no maintenance.
+
+The container runs the same over the environment of a deployment (`python -m odradek.gateway`).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+
+from odradek.errors import ErrorCode, KafkaError, StoreUnavailable
+from odradek.gateway import Listener
+from odradek.gateway.serve import Ports, serve
+from odradek.settings import Settings
+
+_EMBEDDED = "embedded:"
+
+
+def gateway(
+    store: Annotated[
+        str,
+        typer.Option("--store", help="embedded:DIR, or aws: what ODRADEK_LOG_TABLE, ODRADEK_BUCKET ... name."),
+    ] = "embedded:.odradek",
+    listen: Annotated[
+        str, typer.Option(help="host:port for Kafka clients; port 0 takes a free one.")
+    ] = "127.0.0.1:9092",
+    advertised: Annotated[str | None, typer.Option(help="host:port that clients are told, where it differs.")] = None,
+    registry_listen: Annotated[
+        str | None, typer.Option(help="host:port of the schema registry over HTTP; without it there is none.")
+    ] = None,
+    tls_cert: Annotated[Path | None, typer.Option(help="PEM certificate: the ports speak TLS.")] = None,
+    tls_key: Annotated[Path | None, typer.Option(help="PEM key of that certificate.")] = None,
+    sasl: Annotated[bool, typer.Option("--sasl", help="Clients must log in; see [bold]odradek users[/bold].")] = False,
+    broker_id: Annotated[
+        int, typer.Option(help="A number of its own, from 1: the gateway leads what is written through it.", min=0)
+    ] = 0,
+    health_port: Annotated[int, typer.Option(help="Answers GET while it serves; 0: none.", min=0, max=65_535)] = 0,
+) -> None:
+    """Serve Kafka clients, and nothing else, until Ctrl-C. An embedded store must not be in use by another process.
+
+    Example: [bold]odradek gateway --store embedded:./data --listen 127.0.0.1:9092[/bold]
+    """
+    host, port = _host_and_port("--listen", listen)
+    kafka = Listener(host, port, advertised, tls_cert, tls_key, sasl)
+    registry = None
+    if registry_listen is not None:
+        registry = Listener(*_host_and_port("--registry-listen", registry_listen), None, tls_cert, tls_key, sasl)
+    asyncio.run(_serve(store, Ports(kafka, registry, health_port, broker_id)))
+
+
+async def _serve(store_name: str, ports: Ports) -> None:
+    from odradek.adapters.aws import AwsStore, open_aws
+    from odradek.adapters.embedded import EmbeddedStore, open_embedded
+    from odradek.adapters.system import SystemClock, SystemRng
+    from odradek.functions.environment import Environment
+    from odradek.functions.metering import InvocationMeter
+
+    settings, opened = Settings.from_env(os.environ), None
+    if store_name.startswith(_EMBEDDED):
+        try:
+            opened = open_embedded(Path(store_name.removeprefix(_EMBEDDED)), meter=InvocationMeter())
+        except StoreUnavailable as error:
+            raise KafkaError(ErrorCode.INVALID_CONFIG, str(error)) from None
+        store: EmbeddedStore | AwsStore = opened
+    elif store_name == "aws":
+        where = Environment.from_env(os.environ)
+        store = open_aws(
+            region=where.region,
+            log_table=where.log_table,
+            groups_table=where.groups_table,
+            catalog_table=where.catalog_table,
+            bucket=where.bucket,
+            endpoint_url=where.endpoint_url,
+            meter=InvocationMeter(),
+        )
+    else:
+        raise KafkaError(ErrorCode.INVALID_CONFIG, f"--store is embedded:DIR or aws, not {store_name!r}")
+    stopping = asyncio.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        asyncio.get_running_loop().add_signal_handler(number, stopping.set)
+    try:
+        await serve(
+            store,
+            store.objects,
+            ports,
+            settings,
+            clock=SystemClock(),
+            rng=SystemRng(),
+            stopping=stopping,
+            ready=_show,
+        )
+    finally:
+        if opened is not None:
+            await opened.aclose()
+
+
+def _show(addresses: dict[str, str]) -> None:
+    console = Console(highlight=False, soft_wrap=True)
+    console.print(f"[green]Kafka clients[/green] on {addresses['bootstrap_servers']}")
+    if "registry" in addresses:
+        console.print(f"[green]schema registry[/green] on {addresses['registry']}")
+
+
+def _host_and_port(option: str, text: str) -> tuple[str, int]:
+    host, separator, port = text.rpartition(":")
+    if not separator or not port.isdigit() or int(port) > 65_535:
+        raise KafkaError(ErrorCode.INVALID_CONFIG, f"{option} is host:port, not {text!r}")
+    return host.strip("[]"), int(port)

@@ -1,0 +1,88 @@
+"""The Kafka port alone over an open store, until it is told to stop: what the container and `odradek gateway` run."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from odradek.engine.engine import Engine
+from odradek.gateway.registry_port import RegistryPort
+from odradek.gateway.server import Gateway, Listener
+from odradek.model.cluster import FLEET_BROKER_ID
+from odradek.ports.clock import Clock
+from odradek.ports.object_store import ObjectStore
+from odradek.ports.rng import Rng
+from odradek.ports.tables import Tables
+from odradek.registry.api import RegistryApi
+from odradek.registry.subjects import Subjects
+from odradek.settings import Settings
+
+
+@dataclass(frozen=True, slots=True)
+class Ports:
+    """What is listened to."""
+
+    kafka: Listener
+    registry: Listener | None = None  # the schema registry over plain HTTP
+    health_port: int = 0  # answers GET with 200 while it serves, 503 while it stops; 0: none
+    broker_id: int = FLEET_BROKER_ID  # a number of its own: it leads what is written through it
+
+
+async def serve(
+    tables: Tables,
+    objects: ObjectStore,
+    ports: Ports,
+    settings: Settings,
+    *,
+    clock: Clock,
+    rng: Rng,
+    stopping: asyncio.Event,
+    ready: Callable[[dict[str, str]], None],
+) -> None:
+    """Serve until `stopping` is set or another process takes the broker id; what has been asked is answered first.
+
+    `ready` is called with the addresses once it serves. Raises KafkaError(INVALID_CONFIG) where it cannot listen.
+    """
+    loop = asyncio.get_running_loop()
+    engine = Engine(tables=tables, objects=objects, clock=clock, rng=rng, settings=settings, broker_id=ports.broker_id)
+    gateway = Gateway(engine, ports.kafka, clock=clock, rng=rng)
+    registry: RegistryPort | None = None
+    health: asyncio.Server | None = None
+    try:
+        await gateway.start()
+        addresses = {"bootstrap_servers": gateway.bootstrap_servers}
+        if ports.registry is not None:
+            api = RegistryApi(Subjects(engine.catalog, clock, rng), engine.acls, settings.cluster_id)
+            registry = await RegistryPort(api, engine.users, ports.registry, clock=clock, rng=rng).start()
+            addresses["registry"] = registry.url
+        if ports.health_port:
+            health = await asyncio.start_server(
+                lambda reader, writer: _answer_health(stopping, reader, writer), "0.0.0.0", ports.health_port
+            )
+        ready(addresses)
+        waits = [loop.create_task(event.wait()) for event in (stopping, gateway.lost)]
+        await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
+        for wait in waits:
+            wait.cancel()
+        stopping.set()
+    finally:
+        await gateway.stop()
+        if registry is not None:
+            await registry.stop()
+        if health is not None:
+            health.close()
+
+
+async def _answer_health(stopping: asyncio.Event, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    """One request a connection, whatever it asks."""
+    try:
+        async with asyncio.timeout(5):
+            await reader.readuntil(b"\r\n\r\n")
+        status = "503 Service Unavailable" if stopping.is_set() else "200 OK"
+        writer.write(f"HTTP/1.1 {status}\r\nContent-Length: 0\r\nConnection: close\r\n\r\n".encode())
+        await writer.drain()
+    except (TimeoutError, OSError, asyncio.IncompleteReadError, asyncio.LimitOverrunError):
+        pass
+    finally:
+        writer.close()
