@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import pytest
 from odradek.adapters.embedded import open_embedded
 from odradek.adapters.system import SystemClock, SystemRng
+from odradek.engine.audit_store import audit_store
 from odradek.engine.compaction import Compactor
 from odradek.engine.compaction_state import decode_state, state_key
 from odradek.engine.engine import Engine
@@ -166,8 +167,8 @@ def test_what_is_left_is_what_the_engine_leaves(spark: SparkSession, folder: Pat
     with pytest.raises(KafkaError, match="partitions 0 to 1, not 7"):
         run_job(spark, folder, partitions=("7",))
     using(folder, lambda opened: opened.keep_up())  # removes what nothing refers to, if there were anything
-    findings = using(folder, lambda opened: opened.engine.audit())
-    assert not findings.findings, findings
+    report = using(folder, lambda opened: audit_store(opened.engine, opened.store))
+    assert not report.findings, report
 
 
 class Robbed(SparkCompactor):
