@@ -30,9 +30,17 @@ T = TypeVar("T")
 in_one_worker = pytest.mark.xdist_group("spark")
 
 
-def make_session() -> SparkSession:
+def spark_environment() -> dict[str, str]:
+    """Of a driver that lives for a minute or two: its JVM compiles little, which on two cores is what it waits for."""
     environment = local_environment(Path(tempfile.gettempdir(), "odradek-tests-spark"), os.environ)
+    options = "--driver-java-options '-XX:TieredStopAtLevel=1 -XX:+UseSerialGC' "
+    environment["PYSPARK_SUBMIT_ARGS"] = options + environment["PYSPARK_SUBMIT_ARGS"]
     warm_workers(environment)
+    return environment
+
+
+def make_session() -> SparkSession:
+    environment = spark_environment()
     os.environ.update(environment)
     os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
     import odradek.spark

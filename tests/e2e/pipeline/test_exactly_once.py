@@ -13,7 +13,6 @@ import random
 import signal
 import subprocess
 import sys
-import tempfile
 import time
 from collections import Counter
 from pathlib import Path
@@ -22,9 +21,8 @@ import pyarrow.parquet as pq
 import pytest
 from odradek.format.record_batch import RecordBatchBuilder
 from odradek.model.log import ProducePartition
-from odradek.spark.local import local_environment, warm_workers
 
-from tests.support.spark import in_one_worker
+from tests.support.spark import in_one_worker, spark_environment
 from tests.support.spark_sink import ServedLog
 
 pytestmark = [in_one_worker, pytest.mark.slow]
@@ -179,10 +177,8 @@ def parquet_updates(work: Path) -> Counter[tuple[str, int, int]]:
 
 @pytest.fixture
 def environment() -> dict[str, str]:
-    folder = Path(tempfile.gettempdir(), "odradek-tests-spark")
-    made = local_environment(folder, os.environ)
+    made = spark_environment()
     made["PYSPARK_SUBMIT_ARGS"] = made["PYSPARK_SUBMIT_ARGS"].replace("local[2]", "local[2,4]")  # tasks are retried
-    warm_workers(made)
     return made
 
 
