@@ -162,7 +162,8 @@ def fill_kafka(servers: str, total: int) -> None:
     from kio.static.primitive import Records, i16, i32, i32Timedelta
     from odradek.protocol.frame import decode_response, encode_request
 
-    AdminClient({"bootstrap.servers": servers}).create_topics([NewTopic(TOPIC, PARTITIONS)])[TOPIC].result(60)
+    admin = AdminClient({"bootstrap.servers": servers})
+    admin.create_topics([NewTopic(TOPIC, PARTITIONS, config={"retention.ms": "-1"})])[TOPIC].result(60)
     host, _, port = servers.rpartition(":")
     with socket.create_connection((host, int(port)), 60) as connection:
         for partition, rows in chunks(total):
