@@ -107,6 +107,9 @@ def test_a_role_names_prefixes_of_the_bucket(dev: Deployment) -> None:
         ("Produce", "s3:PutObject"): {"/wal/*"},
         ("Fetch", "s3:GetObject"): log,
         ("Fetch", "s3:ListBucket"): {""},
+        ("Coordinator", "s3:GetObject"): log,  # share groups: records and dead letters
+        ("Coordinator", "s3:PutObject"): {"/wal/*"},
+        ("Coordinator", "s3:ListBucket"): {""},
         ("Maintenance", "s3:DeleteObject"): log,
         ("Maintenance", "s3:GetObject"): log,
         ("Maintenance", "s3:PutObject"): {"/topics/*"},
