@@ -58,6 +58,7 @@ class Stage:
     dead_letters: bool = False  # keep events of maintenance runs that failed three times
     own_key: bool = False  # a KMS key of the deployment's own for bucket and tables: $1 a month and requests
     reserved_concurrency: Mapping[str, int] = field(default_factory=dict)  # by function; others share the account's
+    wal_zone_id: str = ""  # e.g. "use1-az4": the WAL on S3 Express One Zone there; it then lives in that zone alone
     endpoint_vpc_id: str = ""  # a VPC whose clients (gateways, Glue) reach S3 and DynamoDB without the internet
     endpoint_route_table_ids: tuple[str, ...] = ()
     settings: Settings = field(default_factory=Settings)  # what the functions get as ODRADEK_* variables

@@ -93,7 +93,7 @@ def store_environment(store: Store) -> dict[str, str]:
         variables.LOG_TABLE: store.tables[TableName.LOG].table_name,
         variables.GROUPS_TABLE: store.tables[TableName.GROUPS].table_name,
         variables.CATALOG_TABLE: store.tables[TableName.CATALOG].table_name,
-        variables.BUCKET: store.bucket.bucket_name,
+        variables.BUCKET: store.bucket_names,
     }
 
 

@@ -10,9 +10,10 @@ from aws_cdk import aws_dynamodb as dynamodb
 from aws_cdk import aws_iam as iam
 from aws_cdk import aws_kms as kms
 from aws_cdk import aws_s3 as s3
+from aws_cdk import aws_s3express as s3express
 from constructs import Construct
 
-from infra.permissions import ObjectGrant, Permissions, TableGrant, TableName
+from infra.permissions import WAL_PREFIX, ObjectGrant, Permissions, TableGrant, TableName
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,6 +23,13 @@ class Store:
     tables: dict[TableName, dynamodb.Table]
     bucket: s3.Bucket
     key: kms.IKey | None = None  # what both are encrypted with, where it is the deployment's own
+    wal_bucket: s3express.CfnDirectoryBucket | None = None  # where the WAL has a bucket of its own
+
+    @property
+    def bucket_names(self) -> str:
+        """What ODRADEK_BUCKET and the jobs are told (odradek.adapters.aws.wal_bucket)."""
+        wal = self.wal_bucket
+        return self.bucket.bucket_name if wal is None else f"{self.bucket.bucket_name},{wal.ref}"
 
 
 class StoreRole(Construct):
@@ -41,16 +49,32 @@ def _statements(permissions: Permissions, store: Store) -> Iterator[iam.PolicySt
         yield _table_statement(table, store)
     for objects in permissions.objects:
         yield _object_statement(objects, store)
+    if store.wal_bucket is not None:
+        yield from _wal_statements(permissions, store.wal_bucket)
     if permissions.writes_tables:
         yield _catalog_statement(store)
     if permissions.may_list:
         yield iam.PolicyStatement(actions=["s3:ListBucket"], resources=[store.bucket.bucket_arn])
     if store.key is not None:
+        services = ["dynamodb", "s3", *(["s3express"] if store.wal_bucket is not None else [])]
         yield iam.PolicyStatement(
             actions=["kms:Decrypt", "kms:DescribeKey", "kms:Encrypt", "kms:GenerateDataKey"],
             resources=[store.key.key_arn],
-            conditions={"StringLike": {"kms:ViaService": ["dynamodb.*.amazonaws.com", "s3.*.amazonaws.com"]}},
+            conditions={"StringLike": {"kms:ViaService": [f"{service}.*.amazonaws.com" for service in services]}},
         )
+
+
+def _wal_statements(permissions: Permissions, bucket: s3express.CfnDirectoryBucket) -> Iterator[iam.PolicyStatement]:
+    """A directory bucket knows sessions only: of readers, and of writers, who may read and delete as well."""
+    actions = {action for grant in permissions.objects if WAL_PREFIX in grant.prefixes for action in grant.actions}
+    if not actions:
+        return
+    writes = bool(actions & {"s3:PutObject", "s3:DeleteObject"})
+    yield iam.PolicyStatement(
+        actions=["s3express:CreateSession"],
+        resources=[bucket.attr_arn],
+        conditions=None if writes else {"StringEquals": {"s3express:SessionMode": "ReadOnly"}},
+    )
 
 
 def _catalog_statement(store: Store) -> iam.PolicyStatement:

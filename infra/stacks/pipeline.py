@@ -33,7 +33,7 @@ class PipelineStack(Stack):
             arguments = {
                 "log_table": store.tables[TableName.LOG].table_name,
                 "catalog_table": store.tables[TableName.CATALOG].table_name,
-                "bucket": store.bucket.bucket_name,
+                "bucket": store.bucket_names,
                 "region": self.region,
             }
             if name not in WITHOUT_CHECKPOINT:

@@ -10,6 +10,7 @@ from constructs import Construct
 from infra.constructs.log_bucket import LogBucket
 from infra.constructs.store_role import Store
 from infra.constructs.tables import Tables
+from infra.constructs.wal_bucket import WalBucket
 from infra.stages import Stage
 
 
@@ -31,6 +32,9 @@ class StorageStack(Stack):
             tables=Tables(self, "Tables", keeps_data=stage.keeps_data, key=key).by_name,
             bucket=LogBucket(self, "Log", keeps_data=stage.keeps_data, key=key).bucket,
             key=key,
+            wal_bucket=WalBucket(self, "Wal", zone_id=stage.wal_zone_id, keeps_data=stage.keeps_data, key=key).bucket
+            if stage.wal_zone_id
+            else None,
         )
         for service in ("s3", "dynamodb") if stage.endpoint_vpc_id else ():
             ec2.CfnVPCEndpoint(
@@ -42,5 +46,7 @@ class StorageStack(Stack):
                 route_table_ids=list(stage.endpoint_route_table_ids),
             )
         CfnOutput(self, "BucketName", value=self.store.bucket.bucket_name)
+        if self.store.wal_bucket is not None:
+            CfnOutput(self, "WalBucketName", value=self.store.wal_bucket.ref)
         for name, table in self.store.tables.items():
             CfnOutput(self, f"{name.value.capitalize()}TableName", value=table.table_name)

@@ -71,6 +71,7 @@ def optioned(tmp_path_factory: pytest.TempPathFactory) -> Deployment:
         own_key=True,
         alarm_email="on-call@example.com",
         reserved_concurrency={"produce": 50},
+        wal_zone_id="use1-az4",
         endpoint_vpc_id="vpc-0123456789abcdef0",
         endpoint_route_table_ids=("rtb-0123456789abcdef0",),
     )
@@ -91,6 +92,27 @@ def test_a_key_of_ones_own_encrypts_everything_and_every_role_may_use_it(optione
         for policy in optioned.resources(stack, "AWS::IAM::Policy").values():
             statements: list[dict[str, Any]] = policy["Properties"]["PolicyDocument"]["Statement"]
             assert any("kms:Decrypt" in each["Action"] for each in statements), policy
+
+
+def test_the_wal_may_have_a_directory_bucket_of_its_own(optioned: Deployment) -> None:
+    bucket = optioned.only("storage", "AWS::S3Express::DirectoryBucket")
+    assert bucket["DeletionPolicy"] == "Retain"
+    properties = bucket["Properties"]
+    assert (properties["DataRedundancy"], properties["LocationName"]) == ("SingleAvailabilityZone", "use1-az4")
+    sessions = {}
+    for stack in optioned.templates:
+        for key, policy in optioned.resources(stack, "AWS::IAM::Policy").items():
+            for statement in policy["Properties"]["PolicyDocument"]["Statement"]:
+                if statement["Action"] == "s3express:CreateSession":
+                    assert '"*"' not in json.dumps(statement["Resource"])
+                    sessions[key.split("Access")[0]] = statement.get("Condition")
+    read_only = {"StringEquals": {"s3express:SessionMode": "ReadOnly"}}
+    assert sessions["Produce"] is sessions["Maintenance"] is None
+    assert sessions["Fetch"] == read_only
+    assert "Admin" not in sessions
+    for function in optioned.functions().values():
+        told = json.dumps(function["Environment"]["Variables"]["ODRADEK_BUCKET"])
+        assert told.count("Fn::ImportValue") == 2, "both buckets"
 
 
 def test_other_options(optioned: Deployment) -> None:

@@ -85,6 +85,11 @@ def create_tables(endpoint_url: str, names: StoreNames | None = None) -> StoreNa
     return names
 
 
+def create_bucket(endpoint_url: str, name: str) -> None:
+    """Create a bucket more."""
+    _client("s3", endpoint_url).create_bucket(Bucket=name)
+
+
 def open_store(
     endpoint_url: str, names: StoreNames | None = None, *, meter: Meter | None = None, prefix: str = ""
 ) -> AwsStore:

@@ -4,7 +4,7 @@
     ODRADEK_LOG_TABLE        all                name of the log table
     ODRADEK_GROUPS_TABLE     all                name of the groups table
     ODRADEK_CATALOG_TABLE    all                name of the catalog table
-    ODRADEK_BUCKET           all                name of the bucket
+    ODRADEK_BUCKET           all                name of the bucket; "bucket,directory bucket" has the WAL in the second
     ODRADEK_FUNCTION_URLS    coordinator        "produce=https://...,fetch=https://...,admin=https://..."
     ODRADEK_REGISTRY_URL     coordinator        where the schema registry is
     ODRADEK_ENDPOINT_URL     tests              where S3 and DynamoDB are, instead of AWS

@@ -98,7 +98,7 @@ class S3ObjectStore:
             answer = await self._calls.read(self._client.head_object, Bucket=self.bucket, Key=self._prefix + key)
         except Refused:
             return None
-        return ObjectInfo(key, answer["ContentLength"], _ms(answer["LastModified"]))
+        return ObjectInfo(key, answer["ContentLength"], ms_of(answer["LastModified"]))
 
     async def list(self, prefix: str, *, start_after: str = "", limit: int | None = None) -> list[ObjectInfo]:
         check_object_prefix(prefix)
@@ -112,7 +112,7 @@ class S3ObjectStore:
             answer = await self._calls.read(self._client.list_objects_v2, **parameters)
             self._meter.add("ListObjectsV2", Usage(object_put_requests=1))
             found += (
-                ObjectInfo(each["Key"].removeprefix(self._prefix), each["Size"], _ms(each["LastModified"]))
+                ObjectInfo(each["Key"].removeprefix(self._prefix), each["Size"], ms_of(each["LastModified"]))
                 for each in answer.get("Contents", ())
             )
             if not answer["IsTruncated"]:
@@ -151,5 +151,6 @@ class S3ObjectStore:
         return {"Content": answer["Body"].read()}
 
 
-def _ms(time: Any) -> int:
+def ms_of(time: Any) -> int:
+    """Milliseconds since the epoch."""
     return int(time.timestamp() * 1000)

@@ -17,7 +17,9 @@ from odradek.adapters.aws.calls import Calls
 from odradek.adapters.aws.object_store import S3ObjectStore
 from odradek.adapters.aws.table import DynamoTable
 from odradek.adapters.aws.transaction import transact
+from odradek.adapters.aws.wal_bucket import DirectoryBucketStore, WalApart, split_buckets
 from odradek.ports.meter import Meter, NullMeter
+from odradek.ports.object_store import ObjectStore
 from odradek.ports.tables import TableOperation
 
 CONNECTIONS = 32
@@ -50,7 +52,11 @@ class AwsStore:
         self.log = DynamoTable(dynamodb, log_table, meter, calls=self._calls)
         self.groups = DynamoTable(dynamodb, groups_table, meter, calls=self._calls)
         self.catalog = DynamoTable(dynamodb, catalog_table, meter, calls=self._calls)
-        self.objects = S3ObjectStore(s3, bucket, prefix, meter, calls=self._calls)
+        main, wal_bucket = split_buckets(bucket)
+        self.objects: ObjectStore = S3ObjectStore(s3, main, prefix, meter, calls=self._calls)
+        if wal_bucket is not None:
+            wal = DirectoryBucketStore(s3, wal_bucket, prefix, meter, calls=self._calls)
+            self.objects = WalApart(wal, self.objects)
 
     async def transact(self, operations: Sequence[TableOperation]) -> None:
         names = {
@@ -95,7 +101,7 @@ def open_aws(
     Args:
         region: AWS region, or None for that of the environment.
         log_table, groups_table, catalog_table: names of the DynamoDB tables.
-        bucket, prefix: where the objects are.
+        bucket, prefix: where the objects are; "bucket,directory bucket" has the WAL in the second (wal_bucket.py).
         endpoint_url: of an emulator; None for AWS.
         meter: counts what AWS bills.
         connections: calls at once, to each service.

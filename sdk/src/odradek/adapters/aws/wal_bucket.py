@@ -1,0 +1,119 @@
+"""The WAL in a bucket of its own: S3 Express One Zone, whose PUTs are cheaper and take single milliseconds.
+
+    wal/...      written to the directory bucket; read there, then in the main bucket
+    the others   in the main bucket
+
+So the option can be switched on over a log that has uploads in the main bucket. Switched off again, what lies in the
+directory bucket is out of reach: let maintenance merge it first (docs/OPERATIONS.md). Both buckets stand in one
+setting, `<bucket>,<directory bucket>`, so whoever opens a store by name opens both.
+
+A directory bucket lists in no order, from no name on, and only by whole folders: `DirectoryBucketStore` goes folder by
+folder and sorts. WAL folders are hours. Source: S3 user guide, "Directory buckets"; API reference, ListObjectsV2.
+"""
+
+from __future__ import annotations
+
+from collections.abc import MutableSequence, Sequence
+from heapq import merge
+from itertools import islice
+from typing import Any
+
+from odradek.adapters.aws.object_store import S3ObjectStore, ms_of
+from odradek.adapters.object_keys import check_limit, check_object_prefix
+from odradek.errors import ObjectMissing
+from odradek.model.log import Buffer
+from odradek.ports.meter import Usage
+from odradek.ports.object_store import ObjectInfo, ObjectStore
+
+WAL_PREFIX = "wal/"
+
+
+def split_buckets(names: str) -> tuple[str, str | None]:
+    """The main bucket and that of the WAL, where there is one: "log,wal--use1-az4--x-s3"."""
+    bucket, _, wal_bucket = names.partition(",")
+    return bucket, wal_bucket or None
+
+
+class DirectoryBucketStore(S3ObjectStore):
+    """An object store over a directory bucket."""
+
+    async def list(self, prefix: str, *, start_after: str = "", limit: int | None = None) -> list[ObjectInfo]:
+        check_object_prefix(prefix)
+        check_limit(limit)
+        found: list[ObjectInfo] = []
+        await self._collect(prefix[: prefix.rfind("/") + 1], prefix, start_after, limit, found)
+        return found
+
+    async def _collect(
+        self, folder: str, prefix: str, start_after: str, limit: int | None, found: MutableSequence[ObjectInfo]
+    ) -> None:
+        """Add the keys below the folder in order, as many as are wanted."""
+        for name, info in sorted((await self._level(folder)).items()):
+            if limit is not None and len(found) >= limit:
+                return
+            if info is not None:
+                if name.startswith(prefix) and name > start_after:
+                    found.append(info)
+            elif (name.startswith(prefix) or prefix.startswith(name)) and (
+                name > start_after or start_after.startswith(name)
+            ):
+                await self._collect(name, prefix, start_after, limit, found)
+
+    async def _level(self, folder: str) -> dict[str, ObjectInfo | None]:
+        """Objects and folders (None) right below a folder."""
+        level: dict[str, ObjectInfo | None] = {}
+        parameters: dict[str, Any] = {"Bucket": self.bucket, "Prefix": self._prefix + folder, "Delimiter": "/"}
+        while True:
+            answer = await self._calls.read(self._client.list_objects_v2, **parameters)
+            self._meter.add("ListObjectsV2", Usage(object_put_requests=1))
+            for each in answer.get("CommonPrefixes", ()):
+                level[each["Prefix"].removeprefix(self._prefix)] = None
+            for each in answer.get("Contents", ()):
+                key = each["Key"].removeprefix(self._prefix)
+                level[key] = ObjectInfo(key, each["Size"], ms_of(each["LastModified"]))
+            if not answer["IsTruncated"]:
+                return level
+            parameters["ContinuationToken"] = answer["NextContinuationToken"]
+
+
+class WalApart:
+    """ports.object_store.ObjectStore over both buckets."""
+
+    def __init__(self, wal: ObjectStore, main: ObjectStore) -> None:
+        self._wal, self._main = wal, main
+
+    async def put(self, key: str, parts: Sequence[Buffer]) -> None:
+        await (self._wal if key.startswith(WAL_PREFIX) else self._main).put(key, parts)
+
+    async def get(self, key: str) -> bytes:
+        if key.startswith(WAL_PREFIX):
+            try:
+                return await self._wal.get(key)
+            except ObjectMissing:
+                pass  # uploaded before the WAL had a bucket of its own
+        return await self._main.get(key)
+
+    async def get_range(self, key: str, start: int, length: int) -> bytes:
+        if key.startswith(WAL_PREFIX):
+            try:
+                return await self._wal.get_range(key, start, length)
+            except ObjectMissing:
+                pass
+        return await self._main.get_range(key, start, length)
+
+    async def head(self, key: str) -> ObjectInfo | None:
+        found = await self._wal.head(key) if key.startswith(WAL_PREFIX) else None
+        return found or await self._main.head(key)
+
+    async def list(self, prefix: str, *, start_after: str = "", limit: int | None = None) -> list[ObjectInfo]:
+        main = await self._main.list(prefix, start_after=start_after, limit=limit)
+        if not prefix.startswith(WAL_PREFIX) and not WAL_PREFIX.startswith(prefix):
+            return main
+        wal = await self._wal.list(prefix, start_after=start_after, limit=limit)
+        return list(islice(merge(wal, main, key=lambda info: info.key), limit))
+
+    async def delete(self, keys: Sequence[str]) -> None:
+        wal = [key for key in keys if key.startswith(WAL_PREFIX)]
+        if wal:
+            await self._wal.delete(wal)
+        await self._main.delete(keys)
