@@ -306,3 +306,16 @@ async def test_administrators_leave_a_line_each_and_no_secret(world: World, capl
     assert lines[0]["outcome"] == [["new", "TOPIC_AUTHORIZATION_FAILED"]]
     assert "pppp" not in caplog.text
     assert "ssss" not in caplog.text
+
+
+async def test_dead_letters_of_a_share_group_need_the_right_to_write_to_their_topic(world: World) -> None:
+    await add(world.engine, allow(MALLORY, Op.ALL, group="s"))
+
+    async def configure(topic: str) -> int:
+        change = {"name": "errors.deadletterqueue.topic.name", "config_operation": 0, "value": topic}
+        resources = [{"resource_type": 32, "resource_name": "s", "configs": [change]}]
+        answer = await ask_as(world.engine, MALLORY, ApiKey.INCREMENTAL_ALTER_CONFIGS, {"resources": resources})
+        return int(answer.responses[0].error_code)
+
+    assert await configure("secret") == TOPIC
+    assert await configure("") == 0

@@ -18,7 +18,8 @@
     ListGroups         DESCRIBE cluster, else those groups that may be described
     DeleteGroups       DELETE group                            OffsetDelete         DELETE group, READ topic
     DeleteTopics, DeleteRecords      DELETE topic              CreatePartitions     ALTER topic
-    DescribeConfigs    DESCRIBE_CONFIGS topic or cluster       Alter..., Incremental...   ALTER_CONFIGS
+    DescribeConfigs    DESCRIBE_CONFIGS topic, group, cluster  Alter..., Incremental...   ALTER_CONFIGS
+                       (and WRITE of the topic that a group's dead letters are to go to)
     InitProducerId     WRITE transactional id; without one IDEMPOTENT_WRITE cluster, or WRITE of any topic
     AddPartitionsToTxn, EndTxn       WRITE transactional id (and WRITE topic)
     AddOffsetsToTxn    WRITE transactional id, READ group

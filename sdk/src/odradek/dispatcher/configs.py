@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from odradek.dispatcher.context import Answer, Call
+from odradek.engine.share_configs import DEAD_LETTER_TOPIC
 from odradek.errors import ErrorCode, KafkaError
 from odradek.model.acl import CLUSTER, AclOperation, ResourceType
 from odradek.model.topic import ConfigEntry, Topic
@@ -96,6 +97,7 @@ async def handle_alter_configs(call: Call) -> Answer:
     async def alter(topic: Topic | None, resource: Any) -> None:
         values = {config.name: _required(config) for config in resource.configs}
         if topic is None:
+            _require_dead_letters(call, values)
             await call.engine.group_configs.alter(
                 resource.resource_name, set=values, replaces=True, validate_only=call.message.validate_only
             )
@@ -124,6 +126,7 @@ async def handle_incremental_alter_configs(call: Call) -> Answer:
             else:
                 raise KafkaError(ErrorCode.INVALID_REQUEST, f"operation {config.config_operation} is not known")
         if topic is None:
+            _require_dead_letters(call, values)
             await call.engine.group_configs.alter(
                 resource.resource_name, set=values, delete=gone, validate_only=call.message.validate_only
             )
@@ -166,6 +169,13 @@ def _require(call: Call, operation: AclOperation, resource: Any) -> None:
         call.access.require(operation, ResourceType.GROUP, resource.resource_name)
     else:
         call.access.require(operation, *CLUSTER)
+
+
+def _require_dead_letters(call: Call, values: Mapping[str, str]) -> None:
+    """Who lets a group write dead letters may write to their topic: the service writes them in nobody's name."""
+    topic = values.get(DEAD_LETTER_TOPIC)
+    if topic:
+        call.access.require(AclOperation.WRITE, ResourceType.TOPIC, topic)
 
 
 def _required(config: Any) -> str:
