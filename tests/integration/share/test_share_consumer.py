@@ -213,3 +213,30 @@ def test_the_synchronous_face() -> None:
             one.subscribe(["work"])
             assert [next(one).value for _ in range(3)] == [b"0", b"1", b"2"]
             assert set(one.commit_sync().values()) == {None}
+
+
+async def test_an_unreachable_server_is_told_even_to_polls_that_do_not_wait(server: Server) -> None:
+    down = False
+
+    def outage(api: ApiKey, n: int) -> str | None:
+        return "lost" if down and api is ApiKey.SHARE_FETCH else None
+
+    async with consumer(server, outage, default_api_timeout_ms=50) as one:
+        await take(one, 100)
+        down = True
+        with pytest.raises(KafkaError, match="NETWORK_EXCEPTION"):
+            for _ in range(200):
+                await one.poll(0)
+                await asyncio.sleep(0.005)
+        down = False
+        await fill(server, 1)
+        assert [record.value for record in await take(one)] == [b"0"]
+
+
+async def test_a_quiet_consumer_rests(server: Server) -> None:
+    async with consumer(server, fetch_idle_pause_max_ms=100) as one:
+        await take(one, 50)
+        one._quiet_since_s -= 60  # as if nothing had come for a minute
+        before = server.requests.count(ApiKey.SHARE_FETCH)
+        await take(one, 400)
+        assert 1 <= server.requests.count(ApiKey.SHARE_FETCH) - before <= 5, "one call a pause; without it twenty"

@@ -205,6 +205,13 @@ class ProducerConfig(ClientConfig):
         return problems
 
 
+def idle_pause_max_s(chosen_ms: int | None, bootstrap_servers: str | None) -> float:
+    """What was chosen, else a second where waiting in a function is billed."""
+    if chosen_ms is not None:
+        return chosen_ms / 1000
+    return 1.0 if (bootstrap_servers or "").startswith("https:") else 0.0
+
+
 @dataclass(frozen=True, kw_only=True)
 class ConsumerConfig(ClientConfig):
     """Configuration of a consumer."""
@@ -231,9 +238,7 @@ class ConsumerConfig(ClientConfig):
     @property
     def idle_pause_max_s(self) -> float:
         """How long a quiet consumer may rest between its calls."""
-        if self.fetch_idle_pause_max_ms is not None:
-            return self.fetch_idle_pause_max_ms / 1000
-        return 1.0 if (self.bootstrap_servers or "").startswith("https:") else 0.0
+        return idle_pause_max_s(self.fetch_idle_pause_max_ms, self.bootstrap_servers)
 
     def _relations(self) -> list[str]:
         problems = super()._relations()
@@ -255,6 +260,7 @@ class ShareConsumerConfig(ClientConfig):
     share_acquire_mode: str = _setting("batch_optimized", _one_of("batch_optimized", "record_limit"))
     fetch_min_bytes: int = _setting(1, _int(0))
     fetch_max_wait_ms: int = _setting(500, _int(0))
+    fetch_idle_pause_max_ms: int | None = _setting(None, _int(0))  # as a consumer's
     fetch_max_bytes: int = _setting(4 * 1024 * 1024 - 256 * 1024, _int(1, REQUEST_BYTES_MAX))  # less the lists of locks
     max_poll_records: int = _setting(500, _int(1))
     check_crcs: bool = _setting(True, _bool)
@@ -264,6 +270,11 @@ class ShareConsumerConfig(ClientConfig):
     @property
     def is_implicit(self) -> bool:
         return self.share_acknowledgement_mode == "implicit"
+
+    @property
+    def idle_pause_max_s(self) -> float:
+        """How long a quiet consumer may rest between its calls."""
+        return idle_pause_max_s(self.fetch_idle_pause_max_ms, self.bootstrap_servers)
 
     def _relations(self) -> list[str]:
         problems = super()._relations()

@@ -27,6 +27,7 @@ from typing import Any, NamedTuple, Self
 from odradek.client.config import ShareConsumerConfig
 from odradek.client.connection import Connection, error_code, throttle_s
 from odradek.client.consumer_record import ConsumerRecord, RecordDeserializationError
+from odradek.client.fetcher import idle_pause_s
 from odradek.client.share_call import (
     DeliveredPartition,
     ShareAcknowledgeResponse,
@@ -106,6 +107,8 @@ class ShareConsumer:
         self._callback: AcknowledgementCallback | None = None
         self._commits: set[asyncio.Task[Commits]] = set()
         self._throttled_until_s = 0.0
+        self._failing_since_s: float | None = None
+        self._quiet_since_s = self._clock.monotonic()
         self._closed = False
 
     async def start(self) -> Self:
@@ -155,7 +158,6 @@ class ShareConsumer:
         self._settle_last_poll()
         limit = max_records or self.config.max_poll_records
         deadline_s = self._clock.monotonic() + timeout_ms / 1000
-        failing_since_s: float | None = None
         while True:
             records = self._hand_out(limit)
             if records:
@@ -165,15 +167,22 @@ class ShareConsumer:
             self._activity.clear()
             left_s = deadline_s - self._clock.monotonic()
             if self._member.is_in and self._member.partitions:
+                now_s = self._clock.monotonic()
+                rest_s = min(idle_pause_s(now_s - self._quiet_since_s, self.config.idle_pause_max_s), max(left_s, 0.0))
                 try:
                     async with self._lock:
-                        await self._fetch(max(left_s, 0.0), limit)
-                    failing_since_s = None
+                        await self._fetch(0.0 if rest_s else max(left_s, 0.0), limit)
+                    self._failing_since_s = None
+                    if self._held:
+                        self._quiet_since_s = self._clock.monotonic()
+                    elif rest_s:
+                        await self._clock.sleep(rest_s)
                 except KafkaError as error:
-                    now_s = self._clock.monotonic()
-                    failing_since_s = now_s if failing_since_s is None else failing_since_s
+                    if self._failing_since_s is None:
+                        self._failing_since_s = now_s
                     patience_s = self.config.default_api_timeout_ms / 1000
-                    if not error.is_retryable or now_s - failing_since_s > patience_s:
+                    if not error.is_retryable or now_s - self._failing_since_s > patience_s:
+                        self._failing_since_s = None
                         raise
                     await self._clock.sleep(min(self.config.retry_backoff_ms / 1000, max(left_s, 0.0)))
                 if not self._held and deadline_s <= self._clock.monotonic():
