@@ -22,7 +22,7 @@ from odradek.engine.retention import Retention
 from odradek.model.topic_partition import PartitionId
 from odradek.ports.table import Check, Compare, Condition, Exists
 
-from tests.simulation.planted import bug, rewritten_append, settings, without
+from tests.simulation.planted import bug, rewritten_append, without
 from tests.simulation.ports import HOUR_S, Fates
 from tests.simulation.scenario import Scenario, TopicPlan
 
@@ -41,6 +41,17 @@ def _long_tail(scenario: Scenario) -> Scenario:
     """The same without spills, whose floor stops most late appends before the sweep's floor has to."""
     scenario = _stalling(scenario)
     return replace(scenario, settings={**scenario.settings, "head_bytes_max": 100_000, "spill_entries": 200})
+
+
+def _slow_reading(scenario: Scenario) -> Scenario:
+    """Readers that sleep between what they planned and what they read, while small segments become larger ones."""
+    return replace(
+        scenario,
+        fates=replace(scenario.fates, stall=0.3, stalling=frozenset({"get_range"}), stalls_s=(60.0, 300.0)),
+        maintainer_pace_s=60.0,
+        maintainer_turns=20,
+        settings={**scenario.settings, "merge_rows_min": 3, "merge_age_ms": 0, "segment_bytes_max": 2_000},
+    )
 
 
 def _contended(scenario: Scenario) -> Scenario:
@@ -169,7 +180,7 @@ def dead_maintainers_are_not_cleaned_up_after() -> Iterator[None]:
         yield
 
 
-@bug("upkeep", change=settings(merge_rows_min=3, merge_age_ms=0, segment_bytes_max=2_000), seeds=25)
+@bug("upkeep", change=_slow_reading, seeds=25)
 def reader_keeps_rows_that_are_gone() -> Iterator[None]:
     """A missing object does not make a reader look at the index again."""
     with patch.object(LogReader, "forget", lambda self, partition: None):
