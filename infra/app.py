@@ -1,6 +1,7 @@
 """Composition root of the infrastructure: `python -m infra.app` writes the templates of one stage to cdk.out.
 
     -c stage=dev|prod   (cdk)    or    make synth STAGE=prod
+    -c gateway_...               the gateway stack as well (stacks/gateway.py)
 
 It needs neither an account nor a network: the stacks take the account and region of whoever deploys them. The CDK
 command line runs the same module (cdk.json) and passes where to write in CDK_OUTDIR.
@@ -16,6 +17,7 @@ from aws_cdk import App, Tags
 
 from infra.artifacts import ROOT, Artifacts
 from infra.stacks.api import ApiStack
+from infra.stacks.gateway import GatewayOptions, GatewayStack
 from infra.stacks.maintenance import MaintenanceStack
 from infra.stacks.observability import ObservabilityStack
 from infra.stacks.pipeline import PipelineStack
@@ -36,6 +38,9 @@ def add_stacks(app: App, stage: Stage, artifacts: Artifacts) -> None:
         ("observability", ObservabilityStack),
     ):
         stack(app, f"{prefix}-{name}", stage=stage, store=store, artifacts=artifacts)
+    options = GatewayOptions.of(app.node)
+    if options is not None:
+        GatewayStack(app, f"{prefix}-gateway", stage=stage, store=store, artifacts=artifacts, options=options)
     Tags.of(app).add("odradek:stage", stage.name)
 
 

@@ -34,6 +34,13 @@ ACKNOWLEDGED: Mapping[str, str] = {
     "AwsSolutions-IAM5[Resource::*]": (
         "cloudwatch:PutMetricData takes no resource (service authorization reference); a condition names the namespace."
     ),
+    "AwsSolutions-ECS2": (
+        "The gateway's variables are names of tables and settings; its certificate and key come from Secrets Manager."
+    ),
+    "AwsSolutions-ELB2": (
+        "A network load balancer's access log tells of TLS connections that it ends itself; here the gateways end them "
+        "and log who connects and what changes."
+    ),
     "AwsSolutions-GL1": (
         "The job logs offsets, counts and times, no records; log groups are encrypted by CloudWatch's own key. A stage "
         "that needs a key of its own adds a security configuration."

@@ -13,6 +13,7 @@ A role names its tables, its prefixes and its actions; nothing is granted "to be
     registry     schemas and subjects: its own rows of the catalog, and the ACLs
     maintenance  finishes deletions; merges; fences transactions that timed out; retention, sweep: rows of the log,
                  segments, WAL objects and items
+    gateway      the union of the functions' rows, maintenance excepted: it does all that they do
     JOBS         each reads like fetch; uploads like produce and commits that as numbered batches: heads, what they
                  spill, the row of its query; keeps its output and checkpoint under its own prefix; sql_job makes
                  and drops topics too; compact_topic puts segments in the place of others, under the maintenance lease
@@ -26,7 +27,7 @@ a missing object unless the caller may list the bucket, and a reader must tell "
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -53,6 +54,7 @@ CHECK = "dynamodb:ConditionCheckItem"
 
 WAL_PREFIX = "wal/"
 SEGMENT_PREFIX = "topics/"
+GATEWAY = "gateway"
 FLIGHT_DELAYS = "flight_delays"
 EXPORT_TABLE = "export_table"
 SQL_JOB = "sql_job"
@@ -149,7 +151,34 @@ def _job(name: str) -> Permissions:
     )
 
 
-PERMISSIONS: Mapping[str, Permissions] = {
+def union(rows: Iterable[Permissions]) -> Permissions:
+    """What any of the rows allows: an action on the keys that rows name, or on all where a row names none."""
+    keys: dict[tuple[TableName, str], set[str] | None] = {}
+    objects: dict[str, set[str]] = {}
+    may_list = False
+    for row in rows:
+        may_list |= row.may_list
+        for table in row.tables:
+            for action in table.actions:
+                known = keys.setdefault((table.table, action), set())
+                if known is not None and table.partition_keys:
+                    known.update(table.partition_keys)
+                else:
+                    keys[table.table, action] = None
+        for grant in row.objects:
+            for action in grant.actions:
+                objects.setdefault(action, set()).update(grant.prefixes)
+    actions: dict[tuple[TableName, tuple[str, ...]], list[str]] = {}
+    for (name, action), under in keys.items():
+        actions.setdefault((name, tuple(sorted(under or ()))), []).append(action)
+    return Permissions(
+        tuple(TableGrant(name, tuple(found), under) for (name, under), found in actions.items()),
+        tuple(ObjectGrant(tuple(sorted(prefixes)), (action,)) for action, prefixes in objects.items()),
+        may_list=may_list,
+    )
+
+
+_ROWS: dict[str, Permissions] = {
     FunctionName.PRODUCE.value: Permissions(
         (_APPEND_LOG, TableGrant(TableName.CATALOG, (GET,)), _READ_ACLS, _OPEN_TRANSACTIONS), (_UPLOAD_WAL,)
     ),
@@ -202,4 +231,9 @@ PERMISSIONS: Mapping[str, Permissions] = {
         )
     ),
     **{job: _job(job) for job in JOBS},
+}
+
+PERMISSIONS: Mapping[str, Permissions] = {
+    **_ROWS,
+    GATEWAY: union(_ROWS[name] for name in (*(each.value for each in FunctionName), REGISTRY)),
 }

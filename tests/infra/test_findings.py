@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from infra.findings import ACKNOWLEDGED
+from tests.infra.test_gateway import CONTEXT, gateway_app
 
 pytestmark = pytest.mark.xdist_group("infra")
 
@@ -17,12 +18,7 @@ def findings(out: Path) -> set[str]:
     from aws_cdk import Validations  # seconds to import
     from cdk_nag import AwsSolutionsChecks
 
-    from infra.app import add_stacks, new_app
-    from infra.artifacts import Artifacts
-    from infra.stages import STAGES
-
-    app = new_app(str(out))
-    add_stacks(app, STAGES["prod"], Artifacts.find(out / "nothing-built"))
+    app = gateway_app(str(out), CONTEXT)  # with the optional stack
     Validations.of(app).add_plugins(AwsSolutionsChecks(app))
     with suppress(RuntimeError):  # synth fails on any finding; the report says which
         app.synth()

@@ -4,7 +4,7 @@
     those of functions/environment.py     where the store is (ODRADEK_LOG_TABLE ...), and settings
     ODRADEK_GATEWAY_LISTEN                host:port to listen on; 0.0.0.0:9092
     ODRADEK_GATEWAY_ADVERTISED            host:port that clients are told; needed where they reach it by another name
-    ODRADEK_GATEWAY_TLS_CERT, _TLS_KEY    PEM files
+    ODRADEK_GATEWAY_TLS_CERT, _TLS_KEY    PEM files; or _TLS_CERT_PEM, _TLS_KEY_PEM: their text, as secrets come
     ODRADEK_GATEWAY_SASL                  true: clients must log in (`odradek users create`)
     ODRADEK_GATEWAY_BROKER_ID             a number of its own: it leads what is written through it; 0: nothing
     ODRADEK_GATEWAY_REGISTRY_LISTEN       host:port for the schema registry, with the same TLS and logins; none: nowhere
@@ -20,6 +20,7 @@ import json
 import os
 import signal
 import sys
+import tempfile
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -41,15 +42,25 @@ _PREFIX = "ODRADEK_GATEWAY_"
 def listener_from_env(environ: Mapping[str, str]) -> Listener:
     """Where to listen. Raises KafkaError(INVALID_CONFIG) that names the variable."""
     host, port = _host_and_port("LISTEN", environ.get(_PREFIX + "LISTEN", "0.0.0.0:9092"))
-    cert, key = environ.get(_PREFIX + "TLS_CERT"), environ.get(_PREFIX + "TLS_KEY")
+    cert, key = (_file(environ, name) for name in ("TLS_CERT", "TLS_KEY"))
     return Listener(
         host=host,
         port=port,
         advertised=environ.get(_PREFIX + "ADVERTISED") or None,
-        tls_cert=Path(cert) if cert else None,
-        tls_key=Path(key) if key else None,
+        tls_cert=cert,
+        tls_key=key,
         sasl=environ.get(_PREFIX + "SASL", "").lower() in ("true", "1", "yes"),
     )
+
+
+def _file(environ: Mapping[str, str], name: str) -> Path | None:
+    """The file that a variable names, or one with the text that another has, for this process' user alone."""
+    path, text = environ.get(_PREFIX + name), environ.get(f"{_PREFIX}{name}_PEM")
+    if path or not text:
+        return Path(path) if path else None
+    with tempfile.NamedTemporaryFile("w", prefix="odradek-", suffix=".pem", delete=False) as file:
+        file.write(text)
+    return Path(file.name)
 
 
 def registry_listener_from_env(environ: Mapping[str, str]) -> Listener | None:

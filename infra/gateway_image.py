@@ -1,0 +1,47 @@
+"""What the gateway's container image is built of: a Dockerfile, the wheel, and the versions of uv.lock.
+
+CDK's command line builds it with Docker when the stack is deployed; writing the templates needs none. The directory has
+the same content for the same inputs, so the image is built anew only where something changed.
+"""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+import tomllib
+from collections import Counter
+from pathlib import Path
+
+from infra.artifacts import ROOT, Artifacts
+
+_DOCKERFILE = """\
+FROM public.ecr.aws/docker/library/python:3.13-slim
+COPY constraints.txt *.whl /install/
+RUN pip install --no-cache-dir --constraint /install/constraints.txt "$(ls /install/*.whl)[aws]" && rm -r /install
+USER 65534
+EXPOSE 9092 8081 8080
+ENTRYPOINT ["python", "-m", "odradek.gateway"]
+"""
+
+
+def image_directory(artifacts: Artifacts) -> Path:
+    """The build context."""
+    directory = Path(tempfile.gettempdir()) / "odradek-gateway-image"
+    shutil.rmtree(directory, ignore_errors=True)
+    directory.mkdir()
+    (directory / "Dockerfile").write_text(_DOCKERFILE)
+    (directory / "constraints.txt").write_text(constraints())
+    shutil.copyfile(artifacts.wheel, directory / artifacts.wheel.name)
+    return directory
+
+
+def constraints(lock: Path = ROOT / "uv.lock") -> str:
+    """Every version of the lock, for pip; packages that are there twice, by Python version, are left to it."""
+    packages = tomllib.loads(lock.read_text())["package"]
+    counts = Counter(each["name"] for each in packages)
+    lines = [
+        f"{each['name']}=={each['version']}"
+        for each in packages
+        if counts[each["name"]] == 1 and "registry" in each["source"]
+    ]
+    return "\n".join(sorted(lines)) + "\n"
