@@ -34,12 +34,9 @@ def wal_apart() -> Iterator[ObjectStore]:
         asyncio.run(store.aclose())
 
 
-@pytest.mark.parametrize("folder", ["wal/", "topics/"])
 @pytest.mark.parametrize("check", OBJECT_STORE_CHECKS, ids=check_id)
-async def test_object_store_with_the_wal_apart(
-    check: ObjectStoreCheck, folder: str, wal_apart: ObjectStore, pk: str
-) -> None:
-    await check(wal_apart, f"{folder}{pk}/")
+async def test_object_store_with_the_wal_apart(check: ObjectStoreCheck, wal_apart: ObjectStore, pk: str) -> None:
+    await check(wal_apart, f"wal/{pk}/")
 
 
 async def test_uploads_from_before_the_wal_had_a_bucket_of_its_own(wal_apart: WalApart, pk: str) -> None:

@@ -29,7 +29,7 @@ from tests.e2e.load.worker import SETTINGS
 SHARE = 0.05
 PARTITIONS = 16
 GROWTH_MB_MAX = 24.0  # between two thirds of a run of minutes
-OUTAGE_S = 3.0
+OUTAGE_S = 2.0
 CALLS_A_CLIENT_S = 40  # five requests in flight a producer, each tried again after 0.05 to 1 s
 
 
@@ -119,7 +119,7 @@ def audited(data_dir: Path) -> dict[str, dict[str, int]]:
 
 
 async def test_nothing_is_lost_or_doubled_under_faults(tmp_path: Path) -> None:
-    await load(tmp_path, seconds=4, producers=16, members=4, pause_s=0.1)
+    await load(tmp_path, seconds=2, producers=12, members=3, pause_s=0.1)
 
 
 @pytest.mark.slow
