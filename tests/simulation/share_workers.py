@@ -68,7 +68,7 @@ class ShareWorker:
             acknowledgements=sent,
             max_records=world.rng.choice((1, 3, 500)),
             is_strict=world.rng.random() < 0.5,
-            max_wait_ms=world.rng.choice((0, 500)),
+            max_wait_ms=world.rng.choice((0, 0, 30)),  # each look of a wait is a step of the run
         )
         if answer.error is not ErrorCode.NONE:
             return
