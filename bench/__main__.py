@@ -5,7 +5,10 @@ from __future__ import annotations
 import argparse
 import importlib
 
-QUESTIONS = ("throughput", "append", "clients", "kafka_port", "pipeline", "codec", "cold_start", "scale_model")
+QUESTIONS = (
+    *("throughput", "append", "clients", "kafka_port", "pipeline"),
+    *("groups", "codec", "cold_start", "scale_model"),
+)
 
 
 def main(argv: list[str] | None = None) -> int:

@@ -9,7 +9,7 @@ the subnets:
                                                                         must lead to S3, DynamoDB, ECR and CloudWatch
     -c gateway_tls_secret_arn=arn:...      a secret {"certificate": PEM, "key": PEM}: the ports speak TLS
     -c gateway_advertised=kafka.example    the name in that certificate; by default the load balancer's own
-    -c gateway_client_cidr=10.0.0.0/8      who may connect (10.0.0.0/8)
+    -c gateway_client_cidr=192.0.2.0/24    from where clients may connect; health checks come from the VPC itself
     -c gateway_tasks=2                     how many (2); any number serves, none keeps anything
 
 Clients log in (SASL over the users of `odradek users`), always. Every gateway is the fleet's broker: it leads nothing,
@@ -37,6 +37,7 @@ from infra.permissions import GATEWAY, PERMISSIONS
 from infra.stages import Stage
 
 KAFKA_PORT, REGISTRY_PORT, HEALTH_PORT = 9092, 8081, 8080
+_NEEDED = ("vpc_id", "subnet_ids", "tls_secret_arn", "client_cidr")
 
 
 @dataclass(frozen=True)
@@ -46,20 +47,17 @@ class GatewayOptions:
     vpc_id: str
     subnet_ids: tuple[str, ...]
     tls_secret_arn: str
+    client_cidr: str
     advertised: str = ""
-    client_cidr: str = "10.0.0.0/8"
     tasks: int = 2
 
     @classmethod
     def of(cls, node: Node) -> GatewayOptions | None:
         """The options in an app's context; None where there are none. Raises SystemExit for half of them."""
-        known = {
-            name: str(node.try_get_context(f"gateway_{name}") or "")
-            for name in ("vpc_id", "subnet_ids", "tls_secret_arn", "advertised", "client_cidr", "tasks")
-        }
+        known = {name: str(node.try_get_context(f"gateway_{name}") or "") for name in (*_NEEDED, "advertised", "tasks")}
         if not any(known.values()):
             return None
-        missing = [f"gateway_{name}" for name in ("vpc_id", "subnet_ids", "tls_secret_arn") if not known[name]]
+        missing = [f"gateway_{name}" for name in _NEEDED if not known[name]]
         if missing:
             raise SystemExit(f"infra: a gateway needs -c {', -c '.join(missing)}: see infra/stacks/gateway.py")
         if known["tasks"] and not known["tasks"].isdigit():
@@ -68,8 +66,8 @@ class GatewayOptions:
             known["vpc_id"],
             tuple(each.strip() for each in known["subnet_ids"].split(",")),
             known["tls_secret_arn"],
+            known["client_cidr"],
             known["advertised"],
-            known["client_cidr"] or cls.client_cidr,
             int(known["tasks"] or cls.tasks),
         )
 

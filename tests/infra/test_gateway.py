@@ -19,6 +19,7 @@ CONTEXT = {
     "gateway_vpc_id": "vpc-0123456789abcdef0",
     "gateway_subnet_ids": "subnet-0123456789abcdef0,subnet-0123456789abcdef1",
     "gateway_tls_secret_arn": "arn:aws:secretsmanager:eu-west-1:111122223333:secret:kafka-tls-AbCdEf",
+    "gateway_client_cidr": "192.0.2.0/24",
     "gateway_advertised": "kafka.example.com",
 }
 
@@ -65,7 +66,7 @@ def test_clients_come_over_tls_and_log_in(deployment: Deployment) -> None:
     balancer = deployment.only("gateway", "AWS::ElasticLoadBalancingV2::LoadBalancer")["Properties"]
     assert (balancer["Scheme"], balancer["Type"]) == ("internal", "network")
     for rule in deployment.only("gateway", "AWS::EC2::SecurityGroup")["Properties"]["SecurityGroupIngress"]:
-        assert rule["CidrIp"] == "10.0.0.0/8"
+        assert rule["CidrIp"] == "192.0.2.0/24"
 
 
 def test_a_gateway_that_stops_finishes_first(deployment: Deployment) -> None:
