@@ -3,10 +3,13 @@
 It needs `mvn` and Java 17; where one of them or the repository is missing, `kafka_broker` says so and the benches go on
 without the peer. The jars are kept in build/apache-kafka. The broker has its defaults but for what a single node needs
 (replication 1): it acknowledges from the page cache, as Apache Kafka does; ours acknowledges after fsync.
+
+    python -m bench.kafka_broker      one until Enter is pressed, for tries by hand
 """
 
 from __future__ import annotations
 
+import argparse
 import shutil
 import socket
 import subprocess
@@ -125,3 +128,19 @@ def _free_ports(count: int) -> list[int]:
     finally:
         for each in sockets:
             each.close()
+
+
+def main(argv: list[str] | None = None) -> int:
+    """Run a broker until Enter."""
+    argparse.ArgumentParser(description=__doc__).parse_args(argv)
+    try:
+        with kafka_broker() as broker:
+            input(f"Apache Kafka on {broker.servers}; Enter ends it ")
+    except NoBroker as reason:
+        print(reason)
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
