@@ -103,6 +103,8 @@ def test_a_role_names_prefixes_of_the_bucket(dev: Deployment) -> None:
             (title, "s3:DeleteObject"): {own},
             (title, "s3:ListBucket"): {""},
         }
+    jobs["CompactTopic", "s3:PutObject"].add("/topics/*")  # segments in the place of others
+    jobs["CompactTopic", "s3:DeleteObject"].add("/topics/*")
     assert found == jobs | {
         ("Produce", "s3:PutObject"): {"/wal/*"},
         ("Fetch", "s3:GetObject"): log,
