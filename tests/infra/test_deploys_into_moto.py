@@ -44,7 +44,8 @@ def deployable(template: dict[str, Any]) -> str:
             properties = resource["Properties"]
             properties["Code"] = {"ZipFile": "def handler(event, context): ..."}
             properties.pop("Layers")
-            properties["Environment"]["Variables"].pop(environment.FUNCTION_URLS, None)
+            for name in (environment.FUNCTION_URLS, environment.REGISTRY_URL):
+                properties["Environment"]["Variables"].pop(name, None)
     outputs = template.get("Outputs", {}).items()
     template["Outputs"] = {key: each for key, each in outputs if not any(name in json.dumps(each) for name in gone)}
     return json.dumps(template)

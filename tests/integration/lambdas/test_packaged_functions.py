@@ -67,7 +67,7 @@ def functions(
     with ExitStack() as stack:
         yield {
             name: stack.enter_context(running_function(deployment, name, environment, logs / name))
-            for name in (*FunctionName, "maintenance")
+            for name in (*FunctionName, "maintenance", "registry")
         }
 
 
@@ -135,6 +135,14 @@ def test_discovery(functions: dict[str, RunningFunction]) -> None:
     document = json.loads(response["body"])
     assert document["functions"] == {**{k.value: v for k, v in URLS.items()}, "coordinator": "https://c.example/"}
     assert document["region"] == REGION
+
+
+def test_the_registry_registers(functions: dict[str, RunningFunction]) -> None:
+    schema = json.dumps({"schema": '{"type": "string"}'}).encode()
+    event = function_event(schema, path="/subjects/greetings-value/versions", host="r.example")
+    answers = [functions["registry"].invoke(event) for _ in range(2)]
+    assert [answer["statusCode"] for answer in answers] == [200, 200]
+    assert [json.loads(body_of(answer))["id"] for answer in answers] == [1, 1]
 
 
 def test_a_corrupt_batch_leaves_no_trace(functions: dict[str, RunningFunction]) -> None:
