@@ -10,7 +10,6 @@ are installed from the package index when the job starts.
 from __future__ import annotations
 
 import hashlib
-import tomllib
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -22,12 +21,11 @@ from constructs import Construct
 
 from infra.artifacts import ROOT, Artifacts
 from infra.constructs.store_role import Store, StoreRole
+from infra.job_requirements import job_requirements
 from infra.permissions import PERMISSIONS
 
 GLUE_VERSION = "6.0"  # Spark 4.1, Python 3.13, Java 17: the first with Python data sources
 WORKER_TYPE = "G.025X"  # the smallest, for streaming only
-# In the extras, but part of Glue already: installing them over Glue's own would break it.
-PROVIDED_BY_GLUE = ("pyspark", "pandas", "numpy", "pyarrow", "boto3")
 
 
 class GlueStreamingJob(Construct):
@@ -85,25 +83,6 @@ class GlueStreamingJob(Construct):
                 **{f"--{key}": value for key, value in arguments.items()},
             },
         )
-
-
-def job_requirements(sdk_project: Path = ROOT / "sdk" / "pyproject.toml") -> list[str]:
-    """What the jobs' extras ask for (`spark` too) beyond the wheel's dependencies and what Glue brings."""
-    extras: dict[str, list[str]] = tomllib.loads(sdk_project.read_text())["project"]["optional-dependencies"]
-
-    def expand(extra: str) -> list[str]:
-        found: list[str] = []
-        for requirement in extras[extra]:
-            if requirement.startswith("odradek["):
-                for inner in requirement.removeprefix("odradek[").rstrip("]").split(","):
-                    found += expand(inner)
-            else:
-                found.append(requirement)
-        return found
-
-    # Glue splits the list at commas, so of a range only the first bound can be told.
-    wanted = (requirement.split(",")[0] for extra in ("aws", "tables", "avro") for requirement in expand(extra))
-    return [requirement for requirement in wanted if not requirement.startswith(PROVIDED_BY_GLUE)]
 
 
 def _wheel_location(scope: Construct, wheel: Path) -> FileAssetLocation:

@@ -100,3 +100,10 @@ def test_the_command_writes_the_stage_that_it_is_asked_for(tmp_path: Path) -> No
 
 def test_every_stage_is_named_as_it_is_chosen() -> None:
     assert all(name == stage.name for name, stage in STAGES.items())
+
+
+def test_collecting_these_tests_does_not_start_cdk() -> None:
+    # Each process of a test run collects all of them, and aws_cdk costs it half a minute.
+    names = [f"tests.infra.{path.stem}" for path in Path(__file__).parent.glob("test_*.py")]
+    code = f"import sys; {'; '.join(f'import {name}' for name in names)}; sys.exit('aws_cdk' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], cwd=ROOT, check=False).returncode == 0

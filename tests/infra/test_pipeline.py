@@ -5,12 +5,12 @@ from __future__ import annotations
 import importlib
 import json
 from dataclasses import MISSING, fields
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from infra.artifacts import ROOT
-from infra.constructs.glue_job import job_requirements
+from infra.job_requirements import job_requirements
 from infra.permissions import COMPACT_TOPIC, JOBS
 from tests.infra.conftest import Deployment, as_list
 
@@ -74,7 +74,7 @@ def test_the_job_gets_what_the_wheel_needs_and_glue_does_not_bring() -> None:
 
 
 def test_every_job_is_one_of_the_folders(dev: Deployment) -> None:
-    folders = {path.parent.name for path in (ROOT / "glue_jobs").glob("*/job.py")}
+    folders = {path.parent.name for path in (Path(__file__).parents[2] / "glue_jobs").glob("*/job.py")}
     assert set(jobs(dev)) == set(JOBS)
     assert set(JOBS) <= folders
 
