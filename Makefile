@@ -50,10 +50,10 @@ demo: java setup ## Real flights through functions, log and Spark, checked again
 	@$(BIN)/odradek demo $(ARGS)
 
 test: java setup ## Run every test but the slow ones (ARGS="tests/unit -k name", TEST_WORKERS=n)
-	@$(PY) -m pytest -n $(TEST_WORKERS) --dist loadgroup -m "not slow" $(ARGS)
+	@$(PY) -m pytest -n $(TEST_WORKERS) -m "not slow" $(ARGS)
 
 test-slow: java setup ## Run the slow tests: the same questions, asked for minutes; CI runs them too
-	@$(PY) -m pytest -n $(TEST_WORKERS) --dist loadgroup -m slow $(ARGS)
+	@$(PY) -m pytest -n $(TEST_WORKERS) -m slow $(ARGS)
 
 load: setup ## 64 producers and a group of 16 on a store that fails in 5% of its calls, for LOAD_S=120 seconds
 	@ODRADEK_LOAD_S=$(LOAD_S) $(PY) -m pytest -q -s -m slow tests/e2e/load $(ARGS)

@@ -1,17 +1,47 @@
 """For all tests: run in several processes, a file's tests stay in one of them.
 
-`make test` runs with `--dist loadgroup`. Tests of a mark `xdist_group("name")` share a process (infra's templates, a
-Spark session); all others share one with their file, so that what a file's fixtures build is built once.
+What a file's fixtures build is built once that way. Some folders share a process as a whole, since what they build
+together costs most: CDK's templates, a Spark session. They begin first, or the others would wait for them in the end.
 """
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING, Any
+
 import pytest
 
+if TYPE_CHECKING:
+    from xdist.scheduler import LoadScopeScheduling
 
-def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    if not config.pluginmanager.hasplugin("xdist"):
-        return
-    for item in items:
-        if item.get_closest_marker("xdist_group") is None:
-            item.add_marker(pytest.mark.xdist_group(item.path.relative_to(config.rootpath).as_posix()))
+TOGETHER = {
+    "spark": (
+        *("tests/integration/spark/", "tests/integration/sql/", "tests/integration/jobs/"),
+        *("tests/unit/glue_jobs/", "tests/e2e/pipeline/", "tests/e2e/demo/"),
+    ),
+    "cdk": ("tests/infra/",),
+}
+
+
+def scope_of(nodeid: str) -> str:
+    """The tests that share a process with this one: a name of TOGETHER, or its file."""
+    for name, folders in TOGETHER.items():
+        if nodeid.startswith(folders):
+            return name
+    return nodeid.partition("::")[0]
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    items.sort(key=lambda item: scope_of(item.nodeid) not in TOGETHER)
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> LoadScopeScheduling:
+    """Of our own: xdist's loadgroup finds its marks no more in this pytest, and says nothing."""
+    from xdist.scheduler import LoadScopeScheduling
+
+    class Scheduler(LoadScopeScheduling):
+        def _split_scope(self, nodeid: str) -> str:
+            return scope_of(nodeid)
+
+    config.option.loadscopereorder = False  # else those with the most tests go first, and Spark's few last
+    return Scheduler(config, log)

@@ -16,8 +16,6 @@ from infra.node import bundled_node, choose_node
 from infra.stages import STAGES, Stage, stage_of
 from tests.infra.conftest import Deployment
 
-pytestmark = pytest.mark.xdist_group("infra")
-
 STACKS = ("storage", "api", "maintenance", "pipeline", "observability")
 ROOT = Path(__file__).resolve().parents[2]
 

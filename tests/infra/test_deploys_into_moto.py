@@ -17,8 +17,6 @@ from odradek.functions import environment
 
 from tests.infra.conftest import Deployment
 
-pytestmark = pytest.mark.xdist_group("infra")
-
 REGION = "eu-west-1"
 STACKS = ("storage", "api", "maintenance", "pipeline", "observability")  # in the order of their references
 UNSUPPORTED = {

@@ -6,12 +6,8 @@ import json
 from contextlib import suppress
 from pathlib import Path
 
-import pytest
-
 from infra.findings import ACKNOWLEDGED
 from tests.infra.test_gateway import CONTEXT, gateway_app
-
-pytestmark = pytest.mark.xdist_group("infra")
 
 
 def findings(out: Path) -> set[str]:

@@ -15,8 +15,6 @@ from odradek.settings import Settings
 from infra.stages import STAGES
 from tests.infra.conftest import Deployment
 
-pytestmark = pytest.mark.xdist_group("infra")
-
 FUNCTIONS = {"produce", "fetch", "coordinator", "admin", "maintenance", "registry"}
 
 

@@ -13,8 +13,6 @@ from odradek.protocol.api import FunctionName
 from infra.permissions import GATEWAY, PERMISSIONS
 from tests.infra.conftest import Deployment, as_list, read_deployment
 
-pytestmark = pytest.mark.xdist_group("infra")
-
 CONTEXT = {
     "gateway_vpc_id": "vpc-0123456789abcdef0",
     "gateway_subnet_ids": "subnet-0123456789abcdef0,subnet-0123456789abcdef1",

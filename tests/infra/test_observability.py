@@ -13,8 +13,6 @@ import pytest
 from infra.stages import STAGES
 from tests.infra.conftest import Deployment, read_deployment
 
-pytestmark = pytest.mark.xdist_group("infra")
-
 ROOT = Path(__file__).resolve().parents[2]
 
 

@@ -14,8 +14,6 @@ from infra.job_requirements import job_requirements
 from infra.permissions import COMPACT_TOPIC, JOBS
 from tests.infra.conftest import Deployment, as_list
 
-pytestmark = pytest.mark.xdist_group("infra")
-
 
 @pytest.fixture
 def job(dev: Deployment) -> dict[str, Any]:

@@ -6,12 +6,8 @@ import json
 from collections.abc import Iterator
 from typing import Any
 
-import pytest
-
 from infra.permissions import JOBS
 from tests.infra.conftest import Deployment, as_list
-
-pytestmark = pytest.mark.xdist_group("infra")
 
 Statement = dict[str, Any]
 

@@ -4,11 +4,7 @@ from __future__ import annotations
 
 import json
 
-import pytest
-
 from tests.infra.conftest import Deployment
-
-pytestmark = pytest.mark.xdist_group("infra")
 
 
 def test_the_bucket_is_private_and_encrypted_with_s3_keys(dev: Deployment) -> None:

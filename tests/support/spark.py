@@ -26,9 +26,6 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-# Tests that use Spark run in one worker: a session costs seconds and a gigabyte.
-in_one_worker = pytest.mark.xdist_group("spark")
-
 
 def spark_environment() -> dict[str, str]:
     """Of a driver that lives for a minute or two: its JVM compiles little, which on two cores is what it waits for."""

@@ -11,9 +11,7 @@ from odradek.cli.demo import DemoFailed, run_demo
 from odradek.cli.demo.workspace import MARKER
 from rich.console import Console
 
-from tests.support.spark import in_one_worker
-
-pytestmark = [in_one_worker, pytest.mark.slow, pytest.mark.timeout(1800)]
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(1800)]
 
 FLIGHTS = 20_000
 

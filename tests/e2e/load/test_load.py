@@ -118,6 +118,7 @@ def audited(data_dir: Path) -> dict[str, dict[str, int]]:
     return report
 
 
+@pytest.mark.slow
 async def test_nothing_is_lost_or_doubled_under_faults(tmp_path: Path) -> None:
     await load(tmp_path, seconds=2, producers=12, members=3, pause_s=0.1)
 

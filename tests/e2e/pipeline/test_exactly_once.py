@@ -22,10 +22,10 @@ import pytest
 from odradek.format.record_batch import RecordBatchBuilder
 from odradek.model.log import ProducePartition
 
-from tests.support.spark import in_one_worker, spark_environment
+from tests.support.spark import spark_environment
 from tests.support.spark_sink import ServedLog
 
-pytestmark = [in_one_worker, pytest.mark.slow]
+pytestmark = pytest.mark.slow
 
 ROOT = Path(__file__).parents[3]
 PARTITIONS = 2

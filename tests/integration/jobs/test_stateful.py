@@ -20,13 +20,12 @@ import glue_jobs.user_sessions.job
 import glue_jobs.windowed_aggregates.job
 from tests.support.flights import append, dataset, departures, flight_events, latest_values, values_of
 from tests.support.jobs import Job, forget_last_commit, has_run
-from tests.support.spark import in_one_worker
 from tests.support.spark_sink import ServedLog
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-pytestmark = [in_one_worker, pytest.mark.slow]
+pytestmark = pytest.mark.slow
 
 HOUR_MS = 3_600_000
 DAY_MS = 24 * HOUR_MS

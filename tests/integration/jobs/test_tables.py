@@ -19,13 +19,12 @@ import glue_jobs.replay.job
 from glue_jobs.export_table.target import open_catalog
 from tests.support.flights import append, departures, flight_events, values_of
 from tests.support.jobs import Job, forget_last_commit, has_run
-from tests.support.spark import in_one_worker
 from tests.support.spark_sink import ServedLog
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-pytestmark = [in_one_worker, pytest.mark.slow]
+pytestmark = pytest.mark.slow
 
 FIELDS = ["origin", "dest", "carrier", "tailnum", "flight", "dep_delay"]
 

@@ -13,12 +13,11 @@ from odradek.errors import KafkaError
 
 import glue_jobs.compact_topic.job
 from tests.support.compaction_store import PARTITIONS, TOPIC, add, compare, make_store, using
-from tests.support.spark import in_one_worker
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-pytestmark = [in_one_worker, pytest.mark.slow]
+pytestmark = pytest.mark.slow
 
 
 def run_job(spark: SparkSession, folder: Path, **arguments: object) -> dict[str, int]:

@@ -11,13 +11,12 @@ import pytest
 from odradek.client.partitioner import partition_for_key
 from odradek.spark.available_now import process_available
 
-from tests.support.spark import in_one_worker
 from tests.support.spark_sink import ServedLog
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-pytestmark = [in_one_worker, pytest.mark.slow]
+pytestmark = pytest.mark.slow
 
 
 @pytest.fixture

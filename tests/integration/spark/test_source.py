@@ -13,12 +13,11 @@ import pytest
 from odradek.model.record import CompressionType
 from odradek.spark.available_now import latest_offsets, process_available, run_to_end
 
-from tests.support.spark import LiveLog, in_one_worker
+from tests.support.spark import LiveLog
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-pytestmark = in_one_worker
 
 START_MS = 1_700_000_000_000
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)

@@ -14,13 +14,12 @@ import pytest
 from odradek.local.credentials import load_credentials
 from odradek.sql.session import Session, check
 
-from tests.support.spark import in_one_worker
 from tests.support.spark_sink import ServedLog
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-pytestmark = [in_one_worker, pytest.mark.slow]
+pytestmark = pytest.mark.slow
 
 HOUR_MS = 3_600_000
 SOURCES = """

@@ -9,12 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from tests.support.spark import in_one_worker
-
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-pytestmark = in_one_worker
 
 RECORD = "key BINARY, value BINARY, offset LONG, timestamp TIMESTAMP"
 SIX = datetime(2013, 3, 10, 6, 0, tzinfo=UTC)

@@ -24,12 +24,11 @@ from glue_jobs.user_sessions.transform import user_sessions
 from glue_jobs.windowed_aggregates.transform import WindowSpec, parse_aggregate, windowed
 from glue_jobs.windowed_aggregates.transform import as_records as windows_as_records
 from glue_jobs.word_count.transform import count_words
-from tests.support.spark import in_one_worker
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-pytestmark = [in_one_worker, pytest.mark.slow]
+pytestmark = pytest.mark.slow
 
 RECORD = "key BINARY, value BINARY, topic STRING, partition INT, offset LONG, timestamp TIMESTAMP"
 NEW_YORK = "America/New_York"
