@@ -202,6 +202,7 @@ def test_racing_writers_never_make_each_other_retry(stores: list[AwsStore], requ
     assert sent == {upload: WRITERS * APPENDS, "UpdateItem": WRITERS * APPENDS}
 
 
+@pytest.mark.slow
 def test_racing_producers_spill_each_others_entries_and_lose_nothing(
     stores: list[AwsStore], requests: Requests
 ) -> None:

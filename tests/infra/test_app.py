@@ -39,6 +39,7 @@ def test_what_is_not_built_cannot_be_deployed(dev: Deployment) -> None:
         assert "make package" in error
 
 
+@pytest.mark.slow
 def test_what_is_built_can_be_deployed(synthesize: Callable[..., Deployment], tmp_path: Path) -> None:
     deployment = synthesize("dev", built(tmp_path))
     assert deployment.errors == {stack: [] for stack in STACKS}
@@ -81,6 +82,7 @@ def test_node_comes_with_the_environment_unless_one_is_named() -> None:
     assert choose_node({"JSII_NODE": "/opt/node", "PATH": ""}) == "/opt/node"
 
 
+@pytest.mark.slow
 def test_the_command_writes_the_stage_that_it_is_asked_for(tmp_path: Path) -> None:
     environ = {
         "PATH": "/usr/bin:/bin",

@@ -49,11 +49,11 @@ def deployable(template: dict[str, Any]) -> str:
     return json.dumps(template)
 
 
-@pytest.fixture
-def deployed(dev: Deployment, monkeypatch: pytest.MonkeyPatch) -> Any:
-    for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
-        monkeypatch.setenv(name, "testing")
-    with mock_aws():
+@pytest.fixture(scope="module")
+def deployed(dev: Deployment) -> Any:
+    with pytest.MonkeyPatch.context() as environ, mock_aws():
+        for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
+            environ.setenv(name, "testing")
         cloudformation = boto3.client("cloudformation", REGION)
         for stack in STACKS:
             cloudformation.create_stack(

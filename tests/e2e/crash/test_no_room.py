@@ -140,6 +140,7 @@ async def test_a_service_starts_on_a_full_disk_or_says_why_not(tmp_path: Path) -
         assert services.errors == ""
 
 
+@pytest.mark.slow
 async def test_a_limit_on_file_sizes_refuses_and_loses_nothing(tmp_path: Path) -> None:
     """The same without any mount; the kernel says EFBIG where it said ENOSPC."""
     ledger = Ledger([TOPIC])

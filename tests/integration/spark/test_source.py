@@ -102,6 +102,7 @@ def test_a_batch_reads_what_it_is_told(spark: SparkSession, log: LiveLog) -> Non
     assert frame.where("offset = 3").first().value == b"3"
 
 
+@pytest.mark.slow
 def test_filters_reach_the_offsets_and_more_tasks_may_be_asked_for(spark: SparkSession, log: LiveLog) -> None:
     log.create("t", 2)
     for partition in (0, 1):
@@ -118,6 +119,7 @@ def test_filters_reach_the_offsets_and_more_tasks_may_be_asked_for(spark: SparkS
     assert frame.where("partition = 7").count() == 0
 
 
+@pytest.mark.slow
 def test_a_topic_is_a_table_and_its_changes_a_stream(spark: SparkSession, log: LiveLog, tmp_path: Path) -> None:
     log.create("t", 2)
     log.produce("t", 0, [(b"a", b"1"), (b"b", b"1"), (None, b"no row"), (b"a", b"2")])
@@ -200,6 +202,7 @@ def produce(log: LiveLog, count: int, start: int = 0, partitions: int = 2) -> li
     return sorted(places)
 
 
+@pytest.mark.slow
 def test_available_now_takes_what_is_there_in_bounded_batches_and_goes_on_from_there(
     spark: SparkSession, log: LiveLog, query: Query
 ) -> None:
@@ -221,6 +224,7 @@ def test_available_now_takes_what_is_there_in_bounded_batches_and_goes_on_from_t
     assert sorted(row for batch in query.take() for row in batch) == sorted([*second, third])
 
 
+@pytest.mark.slow
 def test_a_batch_that_failed_is_run_again_with_the_same_records(
     spark: SparkSession, log: LiveLog, query: Query
 ) -> None:
@@ -251,6 +255,7 @@ def test_a_batch_that_failed_is_run_again_with_the_same_records(
     assert [len(batch) for batch in seen] == [4, 4, 4]
 
 
+@pytest.mark.slow
 def test_the_first_batch_keeps_its_beginning_over_a_crash(spark: SparkSession, log: LiveLog, query: Query) -> None:
     log.create("t", 1)
     log.produce("t", 0, [(b"k", b"%d" % i) for i in range(5)], timestamp_ms=START_MS)
@@ -266,6 +271,7 @@ def test_the_first_batch_keeps_its_beginning_over_a_crash(spark: SparkSession, l
     assert query.take() == [[(0, 3, "3"), (0, 4, "4")]]
 
 
+@pytest.mark.slow
 def test_a_topic_made_anew_is_data_loss(spark: SparkSession, log: LiveLog, query: Query) -> None:
     log.create("t", 1)
     log.produce("t", 0, [(b"k", b"%d" % i) for i in range(5)])

@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import cramjam
+import pytest
 from odradek.format.compression import decompress
 from odradek.format.crc import crc32c
 from odradek.format.record_batch import encode_batch
@@ -175,6 +176,7 @@ def decode(
     return outcomes
 
 
+@pytest.mark.slow
 def test_bombs_are_refused_by_the_limit(tmp_path: Path) -> None:
     inputs = [batch_around(make(), kind) for kind, make in BOMBS.values()]
     assert max(map(len, inputs)) < DECOMPRESSED_BATCH_BYTES_MAX / 16
