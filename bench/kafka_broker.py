@@ -10,7 +10,7 @@ without the peer. The jars are kept in build/apache-kafka. The broker has its de
 from __future__ import annotations
 
 import argparse
-import shutil
+import os
 import socket
 import subprocess
 import tempfile
@@ -20,11 +20,11 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from bench.maven import NoJars, maven_jars
+
 _POM = Path(__file__).parent / "apache_kafka" / "pom.xml"
-_JARS = Path(__file__).parent.parent / "build" / "apache-kafka"
 _CLUSTER_ID = "4L6g3nShT-eMCtK--X86sw"
 _HEAP = "-Xmx1g"
-_DOWNLOAD_S = 600
 _START_S = 180
 
 
@@ -43,7 +43,7 @@ class Broker:
 @contextmanager
 def kafka_broker() -> Iterator[Broker]:
     """A broker with an empty log; it and its log are gone in the end. Raises NoBroker."""
-    classpath = f"{_jars()}/*"
+    classpath = _classpath()
     with tempfile.TemporaryDirectory() as folder:
         port, controller_port = _free_ports(2)
         properties = Path(folder) / "server.properties"
@@ -60,23 +60,11 @@ def kafka_broker() -> Iterator[Broker]:
                 process.wait()
 
 
-def _jars() -> Path:
-    if any(_JARS.glob("kafka_2.13-*.jar")):
-        return _JARS
-    for program in ("mvn", "java"):
-        if shutil.which(program) is None:
-            raise NoBroker(f"no Apache Kafka to compare with: {program} is not on the PATH")
-    command = ["mvn", "-q", "-B", "-f", str(_POM), "dependency:copy-dependencies", f"-DoutputDirectory={_JARS}"]
+def _classpath() -> str:
     try:
-        run = subprocess.run(
-            [*command, "-DincludeScope=runtime"], capture_output=True, text=True, timeout=_DOWNLOAD_S, check=False
-        )
-    except subprocess.TimeoutExpired:
-        raise NoBroker(f"no Apache Kafka to compare with: no jars from Maven Central in {_DOWNLOAD_S} s") from None
-    if run.returncode:
-        reason = next((line for line in run.stdout.splitlines() if "ERROR" in line), "mvn failed")
-        raise NoBroker(f"no Apache Kafka to compare with: {reason[:200]}")
-    return _JARS
+        return os.pathsep.join(map(str, maven_jars(_POM, "apache-kafka")))
+    except NoJars as reason:
+        raise NoBroker(f"no Apache Kafka to compare with: {reason}") from None
 
 
 def _properties(port: int, controller_port: int, log_dir: Path) -> str:

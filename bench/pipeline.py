@@ -40,6 +40,7 @@ from rich.console import Console
 from rich.table import Table
 
 from bench.kafka_broker import NoBroker, kafka_broker
+from bench.maven import NoJars, maven_jars
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -55,7 +56,7 @@ SPAN_MS = 3_600_000
 MERGES_MAX = 20
 PLACES = (b"EWR", b"JFK", b"LGA")
 TAILS = 256  # different ends of values: a segment compresses about as JSON of machines does
-KAFKA_PACKAGE = "org.apache.spark:spark-sql-kafka-0-10_2.13:{version}"
+KAFKA_POM = Path(__file__).parent / "spark_kafka" / "pom.xml"
 SPARK_S = 3_600
 
 
@@ -86,8 +87,9 @@ def make_rows(first: int, count: int, total: int) -> pa.Table:
 
 def chunks(total: int) -> Iterator[tuple[int, pa.Table]]:
     """Pieces of the data and the partition of each."""
-    for number, first in enumerate(range(0, total, CHUNK)):
-        yield number % PARTITIONS, make_rows(first, min(CHUNK, total - first), total)
+    size = min(CHUNK, -(-total // PARTITIONS))
+    for number, first in enumerate(range(0, total, size)):
+        yield number % PARTITIONS, make_rows(first, min(size, total - first), total)
 
 
 def encode(rows: pa.Table) -> list[bytes]:
@@ -320,20 +322,12 @@ def kafka_port(data_dir: Path) -> Iterator[str]:
 
 def kafka_jars(environment: dict[str, str]) -> str | None:
     """Have Spark load its Kafka source, from now on; why not where it cannot."""
-    import pyspark
-
-    package = KAFKA_PACKAGE.format(version=pyspark.__version__)
-    arguments = f"--packages {package} --conf spark.jars.ivy={ROOT / 'build' / 'ivy'} "
-    environment["PYSPARK_SUBMIT_ARGS"] = arguments + environment["PYSPARK_SUBMIT_ARGS"]
-    probe = "from pyspark.sql import SparkSession as S; S.builder.getOrCreate().stop()"
-    run = subprocess.run(
-        [sys.executable, "-c", probe], env=environment, capture_output=True, text=True, timeout=900, check=False
-    )
-    if run.returncode == 0:
-        return None
-    environment["PYSPARK_SUBMIT_ARGS"] = environment["PYSPARK_SUBMIT_ARGS"].removeprefix(arguments)
-    lines = [line.strip() for line in run.stderr.splitlines() if "unresolved" in line or "not found" in line]
-    return f"no Kafka source for Spark {pyspark.__version__}: {(lines or ['its packages did not come'])[0][:150]}"
+    try:
+        jars = maven_jars(KAFKA_POM, "spark-kafka")
+    except NoJars as reason:
+        return f"no Kafka source for Spark: {reason}"
+    environment["PYSPARK_SUBMIT_ARGS"] = f"--jars {','.join(map(str, jars))} {environment['PYSPARK_SUBMIT_ARGS']}"
+    return None
 
 
 def run(total: int, repeats: int) -> dict[str, Any]:
