@@ -9,8 +9,9 @@ from __future__ import annotations
 from collections import deque
 
 from odradek.client.positions import PartitionState
+from odradek.columnar.rows import ROWS
 from odradek.errors import FormatError, KafkaError
-from odradek.format.record_batch import Row, decode_rows
+from odradek.format.record_batch import Row
 from odradek.model.log import Buffer
 from odradek.model.record import BatchHeader, TimestampType
 
@@ -101,7 +102,7 @@ class Chunk:
         if header.is_control or header.next_offset <= self._after:
             return
         self.timestamp_type = header.timestamp_type
-        self._rows = decode_rows(self._data, at, header, verify_crc=self._check_crcs)
+        self._rows = ROWS.decode(self._data, at, header, verify_crc=self._check_crcs)
         if header.base_offset < self._after:  # an answer may begin in the middle of a batch
             self._at = next((i for i, row in enumerate(self._rows) if row[0] >= self._after), len(self._rows))
 

@@ -16,15 +16,15 @@ default_api_timeout_ms.
 from __future__ import annotations
 
 import asyncio
-from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
 from inspect import isawaitable
 from typing import TYPE_CHECKING, Any
 
 from odradek.client import offset_calls
 from odradek.client.config import ConsumerConfig
 from odradek.client.connection import Connection, throttle_s
-from odradek.client.consumer_record import ConsumerRecord, RecordDeserializationError
+from odradek.client.consumer_record import ConsumerRecord, RecordDeserializationError, make_records
 from odradek.client.fetch_buffer import Chunk, FetchBuffer
 from odradek.client.fetch_call import FetchedPartition, FetchResponse, fetch_request, fetched
 from odradek.client.positions import RESET_TIMESTAMPS, PartitionState, Positions
@@ -43,8 +43,21 @@ if TYPE_CHECKING:
 _ANSWERS_MAX = 2  # one in use, one ahead
 
 Committed = Callable[[list[TopicPartition]], Awaitable[dict[TopicPartition, OffsetAndMetadata]]]
-Held = tuple[ConsumerRecord, PartitionState, int, int]
-"""A record, its partition, the version that it was fetched under, and the position after it."""
+
+
+@dataclass(slots=True)
+class Run:
+    """Records of one partition that follow each other.
+
+    Attributes:
+        version: of the state when they were fetched.
+        after: the position when all have been handed out.
+    """
+
+    state: PartitionState
+    version: int
+    records: list[ConsumerRecord]
+    after: int
 
 
 _QUIET_S = 5.0  # so long a consumer waits as Kafka's do
@@ -115,21 +128,20 @@ class Fetcher:
     async def take(self, limit: int) -> dict[TopicPartition, list[ConsumerRecord]]:
         """Up to `limit` buffered records; the positions move past them. Raises KafkaError."""
         records: dict[TopicPartition, list[ConsumerRecord]] = {}
-        drained = await self._drain_settled(limit)
-        for record, state, _, after in drained:
-            found = records.get(state.partition)
+        for run in await self.hold(limit):
+            found = records.get(run.state.partition)
             if found is None:
-                found = records[state.partition] = []
-            found.append(record)
-            state.position = after
+                records[run.state.partition] = run.records
+            else:
+                found += run.records
+            run.state.position = run.after
         return records
 
-    async def hold(self, limit: int) -> deque[Held]:
-        """Up to `limit` buffered records whose positions the caller moves one by one. Raises KafkaError."""
-        return deque(await self._drain_settled(limit))
+    async def hold(self, limit: int) -> list[Run]:
+        """Up to `limit` buffered records whose positions the caller moves. Raises KafkaError.
 
-    async def _drain_settled(self, limit: int) -> list[Held]:
-        """`_drain`, and what the handlers of poison records had to wait for. After a failure all is read again."""
+        Waits for what the handlers of poison records gave back. After a failure all is read again.
+        """
         before = {state: (state.version, state.position) for state in self._positions}
         try:
             drained = self._drain(limit)
@@ -194,12 +206,13 @@ class Fetcher:
                 piece.state.drop_buffered()
         self.changed()
 
-    def _drain(self, limit: int) -> list[Held]:
-        out: list[Held] = []
+    def _drain(self, limit: int) -> list[Run]:
+        out: list[Run] = []
         self._raise_poison()
-        while len(out) < limit and (chunk := self._buffer.first()) is not None:
+        while limit > 0 and (chunk := self._buffer.first()) is not None:
+            before = len(out)
             try:
-                taken = chunk.take(limit - len(out))
+                taken = chunk.take(limit)
                 if taken is None:
                     self._buffer.finish_first()
                     continue
@@ -211,6 +224,7 @@ class Fetcher:
                 if not out:
                     self._raise_poison()
                 break
+            limit -= sum(len(run.records) for run in out[before:])
         if self._buffer.answers < _ANSWERS_MAX:
             self._room.set()
         return out
@@ -225,32 +239,46 @@ class Fetcher:
                 self.changed()
                 raise error
 
-    def _convert(self, chunk: Chunk, rows: list[Row], after: int, out: list[Held]) -> None:
+    def _convert(self, chunk: Chunk, rows: list[Row], after: int, out: list[Run]) -> None:
+        state = chunk.state
+        if self._key is None and self._value is None:
+            records = make_records(*state.partition, chunk.timestamp_type, rows)
+            out.append(Run(state, state.version, records, after))
+        else:
+            self._deserialize(chunk, rows, after, out)
+
+    def _deserialize(self, chunk: Chunk, rows: list[Row], after: int, out: list[Run]) -> None:
+        """Records whose keys and values are what the deserializers make of them, in runs between poison ones."""
         state = chunk.state
         (topic, partition), version, stamp = state.partition, state.version, chunk.timestamp_type
         key_of, value_of = self._key, self._value
-        last = len(rows) - 1
-        for i, (offset, timestamp_ms, key, value, headers) in enumerate(rows):
-            if key_of is not None or value_of is not None:
-                try:
-                    key = key_of(key) if key_of is not None else key
-                    value = value_of(value) if value_of is not None else value
-                except Exception as error:
-                    if self._handler is None:
-                        raise RecordDeserializationError(state.partition, offset, error) from error
-                    raw = ConsumerRecord(topic, partition, offset, timestamp_ms, stamp, *rows[i][2:4], headers)
-                    self._pending.append(self._handler(raw, error))
-                    self._pass_over(state, after if i == last else offset + 1, out)
-                    continue
-            record = ConsumerRecord(topic, partition, offset, timestamp_ms, stamp, key, value, headers)
-            out.append((record, state, version, after if i == last else offset + 1))
+        records: list[ConsumerRecord] = []
+        for offset, timestamp_ms, key, value, headers in rows:
+            try:
+                new_key = key_of(key) if key_of is not None else key
+                new_value = value_of(value) if value_of is not None else value
+            except Exception as error:
+                if records:
+                    out.append(Run(state, version, records, offset))
+                    records = []
+                if self._handler is None:
+                    raise RecordDeserializationError(state.partition, offset, error) from error
+                raw = ConsumerRecord(topic, partition, offset, timestamp_ms, stamp, key, value, headers)
+                self._pending.append(self._handler(raw, error))
+                self._pass_over(state, offset + 1, out)
+                continue
+            records.append(ConsumerRecord(topic, partition, offset, timestamp_ms, stamp, new_key, new_value, headers))
+        if records:
+            out.append(Run(state, version, records, after))
+        else:
+            self._pass_over(state, after, out)
 
-    def _pass_over(self, state: PartitionState, after: int, out: list[Held]) -> None:
+    def _pass_over(self, state: PartitionState, after: int, out: list[Run]) -> None:
         """A record that is not handed out counts as processed with the one before it."""
-        if out and out[-1][1] is state:
-            record, _, version, _ = out[-1]
-            out[-1] = (record, state, version, after)
-        elif not any(held[1] is state for held in out):
+        last = next((run for run in reversed(out) if run.state is state), None)
+        if last is not None:
+            last.after = after
+        else:
             state.position = after
 
     # --- the background -------------------------------------------------------------------------------------------

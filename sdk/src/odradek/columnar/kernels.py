@@ -308,6 +308,88 @@ def parse_records(
     return OK
 
 
+@_compile(_INT64(_U8R, _INT64, _INT64, _INT64, _INT64, *(_I64W,) * 7, _I64W))
+def place_records(
+    data,  # uint8: the records of one batch, decompressed
+    count,
+    base_offset,
+    base_timestamp,
+    last_offset_delta,
+    offsets,  # int64, one a record
+    timestamps,  # int64, ms
+    key_starts,  # int64: places in `data`
+    key_ends,  # before the start: null
+    value_starts,
+    value_ends,
+    header_starts,  # -1: a record without headers
+    state,  # int64, zeroed: how many keys and values are null, and what the headers hold
+):
+    """Find the fields of a batch's records where they stand; return OK or what is wrong with the bytes."""
+    b32, b64 = np.uint64(32), np.uint64(64)
+    source, end = _address(data), np.int64(data.size)
+    position = np.int64(0)
+    last_delta = np.int64(-1)
+    for row in range(count):
+        length, position = _varint(source, position, end, b32)
+        if position < 0:
+            return BAD_VARINT
+        record_end = position + length
+        if length < 6 or record_end > end:
+            return BAD_LENGTH
+        position += 1  # attributes, unused
+        delta, position = _varint(source, position, record_end, b64)
+        if position < 0:
+            return BAD_VARINT
+        timestamp = base_timestamp + delta
+        if (delta >= 0 and timestamp < base_timestamp) or (delta < 0 and timestamp > base_timestamp):
+            return BAD_TIMESTAMP
+        delta, position = _varint(source, position, record_end, b32)
+        if position < 0:
+            return BAD_VARINT
+        if delta <= last_delta or delta > last_offset_delta:
+            return BAD_OFFSET
+        last_delta = delta
+        offsets[row] = base_offset + delta
+        timestamps[row] = timestamp
+        length, position = _varint(source, position, record_end, b32)
+        if position < 0:
+            return BAD_VARINT
+        if length < -1 or length > record_end - position:
+            return BAD_LENGTH
+        key_starts[row] = position
+        key_ends[row] = position + length
+        if length > 0:
+            position += length
+        elif length < 0:
+            state[KEY_NULLS] += 1
+        length, position = _varint(source, position, record_end, b32)
+        if position < 0:
+            return BAD_VARINT
+        if length < -1 or length > record_end - position:
+            return BAD_LENGTH
+        value_starts[row] = position
+        value_ends[row] = position + length
+        if length > 0:
+            position += length
+        elif length < 0:
+            state[VALUE_NULLS] += 1
+        header_starts[row] = position
+        length, position = _varint(source, position, record_end, b32)
+        if position < 0:
+            return BAD_VARINT
+        if length == 0:
+            header_starts[row] = -1
+        else:
+            code, position = _parse_headers(source, length, position, record_end, state)
+            if code != OK:
+                return code
+        if position != record_end:
+            return LEFT_OVER
+    if position != end:
+        return LEFT_OVER
+    return OK
+
+
 @_compile(_INT64(_U8R, _I64W, _INT64, _INT64, _I32W, _I32W, _U8W, _I32W, _U8W, _U8W, _I64W))
 def fill_headers(
     data,  # the same bytes that `parse_records` saw

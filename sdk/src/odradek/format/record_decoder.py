@@ -166,7 +166,7 @@ def _decode_records(data: bytes, header: BatchHeader, log_append_time_ms: int | 
             raise _invalid("a value reaches beyond its record")
         headers: tuple[Header, ...] = ()
         if data[position]:
-            headers, position = _decode_headers(data, position, record_end)
+            headers, position = decode_headers(data, position, record_end)
         else:
             position += 1
         if position != record_end:
@@ -185,7 +185,8 @@ def _decode_records(data: bytes, header: BatchHeader, log_append_time_ms: int | 
     return rows
 
 
-def _decode_headers(data: bytes, position: int, record_end: int) -> tuple[tuple[Header, ...], int]:
+def decode_headers(data: bytes, position: int, record_end: int) -> tuple[tuple[Header, ...], int]:
+    """The headers of a record, their count first, and the position after them. Raises FormatError(INVALID_RECORD)."""
     count, position = decode_varint(data, position)
     if not 0 <= count <= HEADERS_PER_RECORD_MAX:
         raise _invalid(f"a header count of {count}")

@@ -25,7 +25,7 @@ from odradek.spark.offsets import EARLIEST, LATEST, Offsets, parse_assignment, p
 
 EMBEDDED_PREFIX = "embedded:"
 AWS = "aws"
-RANGE_BYTES = 16 * 1024 * 1024
+RANGE_BYTES = 64 * 1024 * 1024
 
 _SPECIAL = {"earliest": EARLIEST, "latest": LATEST}
 _HINTS = {

@@ -39,6 +39,7 @@ from odradek.errors import ErrorCode, KafkaError
 from odradek.spark.sink_commit import SinkStore
 from odradek.spark.sink_options import SinkOptions
 from odradek.spark.sink_write import upload_rows
+from odradek.spark.worker import settle
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -93,6 +94,7 @@ def _write(options: SinkOptions, batches: Iterator[pa.RecordBatch]) -> Uploaded:
     assert context is not None
     with SinkStore(options.store) as store:
         parts, records = upload_rows(batches, options, store, task=context.partitionId())
+    settle()
     return Uploaded(parts, records, context.getLocalProperty(QUERY_ID), context.getLocalProperty(_BATCH_ID))
 
 

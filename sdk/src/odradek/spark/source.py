@@ -65,6 +65,7 @@ from odradek.spark.pushdown import Narrowing, narrow
 from odradek.spark.read import read
 from odradek.spark.sink_options import parse_sink_options
 from odradek.spark.store import LogView
+from odradek.spark.worker import settle
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -209,6 +210,7 @@ class _Reader:
         assert isinstance(partition, RangePartition)
         with LogView(self._options.store) as view:
             yield from read(partition.wanted, self._columns, view)
+        settle()
 
 
 class BatchReader(_Reader, DataSourceReader):
