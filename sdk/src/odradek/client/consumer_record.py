@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import gc
 from itertools import repeat
 from typing import Any, NamedTuple
 
+from odradek.columnar.rows import Fields
 from odradek.errors import ErrorCode, KafkaError
-from odradek.format.record_batch import Row
 from odradek.model.record import Header, TimestampType
 from odradek.model.topic_partition import TopicPartition
+
+_PAUSE_COLLECTOR_FROM = 700  # records: the collector begins to look after so many new objects
 
 
 class ConsumerRecord(NamedTuple):
@@ -29,14 +31,21 @@ class ConsumerRecord(NamedTuple):
         return TopicPartition(self.topic, self.partition)
 
 
-def make_records(
-    topic: str, partition: int, timestamp_type: TimestampType, rows: Sequence[Row]
-) -> list[ConsumerRecord]:
-    """The records of rows that no deserializer touches."""
-    offsets, timestamps, keys, values, headers = zip(*rows, strict=True)
-    fields = zip(repeat(topic), repeat(partition), offsets, timestamps, repeat(timestamp_type), keys, values, headers)
+def make_records(topic: str, partition: int, timestamp_type: TimestampType, fields: Fields) -> list[ConsumerRecord]:
+    """The records of fields that no deserializer touches."""
+    offsets, timestamps, keys, values, headers = fields
+    rows = zip(repeat(topic), repeat(partition), offsets, timestamps, repeat(timestamp_type), keys, values, headers)
     # The class's own constructor checks and names its arguments, which takes longer than all the rest of a poll.
-    return list(map(tuple.__new__, repeat(ConsumerRecord), fields))
+    made = map(tuple.__new__, repeat(ConsumerRecord), rows)
+    # Nothing of what is made here is garbage yet, and looking for it again and again takes three quarters of a poll.
+    pause = gc.isenabled() and len(offsets) >= _PAUSE_COLLECTOR_FROM
+    if pause:
+        gc.disable()
+    try:
+        return list(made)
+    finally:
+        if pause:
+            gc.enable()
 
 
 class RecordDeserializationError(KafkaError):

@@ -6,12 +6,12 @@ revocation, pause) is dropped when it is met. Nothing is decoded that is not han
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections import deque
 
 from odradek.client.positions import PartitionState
-from odradek.columnar.rows import ROWS
+from odradek.columnar.rows import NO_RECORDS, ROWS, Fields
 from odradek.errors import FormatError, KafkaError
-from odradek.format.record_batch import Row
 from odradek.model.log import Buffer
 from odradek.model.record import BatchHeader, TimestampType
 
@@ -34,8 +34,9 @@ class Chunk:
         self._data = memoryview(data)
         self._check_crcs = check_crcs
         self._batches = batches  # where they are in the data
-        self._next = 0  # the first that is not in `_rows`
-        self._rows: list[Row] = []
+        self._next = 0  # the first that is not in `_fields`
+        self._fields = NO_RECORDS
+        self._count = 0  # of the records in them
         self._at = 0
         self._batch_end = offset
         self._after = offset  # everything before it has been handed out
@@ -44,12 +45,12 @@ class Chunk:
     def is_current(self) -> bool:
         return self._version == self.state.version
 
-    def take(self, limit: int) -> tuple[list[Row], int] | None:
-        """Up to `limit` rows, and the offset after them; None at the end of the chunk.
+    def take(self, limit: int) -> tuple[Fields, int] | None:
+        """Up to `limit` records, and the offset after them; None at the end of the chunk.
 
         Raises KafkaError for bytes that are no record batch.
         """
-        while self._at >= len(self._rows):
+        while self._at >= self._count:
             if self._batch_end > self._after:
                 # Compaction may have removed all records of a batch: the next offset is after it.
                 if self.state.position == self._after:
@@ -63,10 +64,10 @@ class Chunk:
                 self._load(at, header)
             except FormatError as error:
                 raise KafkaError(error.code, f"{self.state.partition} at offset {self._after}: {error}") from error
-        rows = self._rows[self._at : self._at + limit]
-        self._at += len(rows)
-        self._after = self._batch_end if self._at >= len(self._rows) else rows[-1][0] + 1
-        return rows, self._after
+        fields = self._fields.part(self._at, self._at + limit)
+        self._at += len(fields.offsets)
+        self._after = self._batch_end if self._at >= self._count else fields.offsets[-1] + 1
+        return fields, self._after
 
     def take_bytes(self, limit: int) -> tuple[memoryview, int, int] | None:
         """Whole batches that hold up to `limit` rows, from the next row on; None at the end of the chunk.
@@ -74,7 +75,7 @@ class Chunk:
         Returns the bytes, the offset of the first row, and the offset after the last: other rows in these batches are
         not to be handed out. All this is by headers alone.
         """
-        number = self._next - (self._at < len(self._rows))
+        number = self._next - (self._at < self._count)
         if number == len(self._batches):
             return None
         start, first = self._batches[number][0], self._after
@@ -91,20 +92,23 @@ class Chunk:
                 left -= rows_max
             after = max(after, header.next_offset)
             number += 1
-        self._next, self._rows, self._at = number, [], 0
+        self._next = number
+        self._set(NO_RECORDS)
         self._after = self._batch_end = after
         return self._data[start:end], first, after
 
     def _load(self, at: int, header: BatchHeader) -> None:
         self._batch_end = header.next_offset
-        self._rows = []
-        self._at = 0
+        self._set(NO_RECORDS)
         if header.is_control or header.next_offset <= self._after:
             return
         self.timestamp_type = header.timestamp_type
-        self._rows = ROWS.decode(self._data, at, header, verify_crc=self._check_crcs)
+        self._set(ROWS.decode(self._data, at, header, verify_crc=self._check_crcs))
         if header.base_offset < self._after:  # an answer may begin in the middle of a batch
-            self._at = next((i for i, row in enumerate(self._rows) if row[0] >= self._after), len(self._rows))
+            self._at = bisect_left(self._fields.offsets, self._after)
+
+    def _set(self, fields: Fields) -> None:
+        self._fields, self._count, self._at = fields, len(fields.offsets), 0
 
 
 class FetchBuffer:

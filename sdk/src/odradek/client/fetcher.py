@@ -30,8 +30,9 @@ from odradek.client.fetch_call import FetchedPartition, FetchResponse, fetch_req
 from odradek.client.positions import RESET_TIMESTAMPS, PartitionState, Positions
 from odradek.client.retry import UNKNOWN_TOPIC_PATIENCE_MS, RetryAfter, decide
 from odradek.client.system import wait_for
+from odradek.columnar.rows import Fields
 from odradek.errors import ErrorCode, FormatError, KafkaError
-from odradek.format.record_batch import Row, iter_headers
+from odradek.format.record_batch import iter_headers
 from odradek.model.topic_partition import OffsetAndMetadata, TopicPartition
 
 if TYPE_CHECKING:
@@ -239,21 +240,21 @@ class Fetcher:
                 self.changed()
                 raise error
 
-    def _convert(self, chunk: Chunk, rows: list[Row], after: int, out: list[Run]) -> None:
+    def _convert(self, chunk: Chunk, fields: Fields, after: int, out: list[Run]) -> None:
         state = chunk.state
         if self._key is None and self._value is None:
-            records = make_records(*state.partition, chunk.timestamp_type, rows)
+            records = make_records(*state.partition, chunk.timestamp_type, fields)
             out.append(Run(state, state.version, records, after))
         else:
-            self._deserialize(chunk, rows, after, out)
+            self._deserialize(chunk, fields, after, out)
 
-    def _deserialize(self, chunk: Chunk, rows: list[Row], after: int, out: list[Run]) -> None:
+    def _deserialize(self, chunk: Chunk, fields: Fields, after: int, out: list[Run]) -> None:
         """Records whose keys and values are what the deserializers make of them, in runs between poison ones."""
         state = chunk.state
         (topic, partition), version, stamp = state.partition, state.version, chunk.timestamp_type
         key_of, value_of = self._key, self._value
         records: list[ConsumerRecord] = []
-        for offset, timestamp_ms, key, value, headers in rows:
+        for offset, timestamp_ms, key, value, headers in zip(*fields, strict=True):
             try:
                 new_key = key_of(key) if key_of is not None else key
                 new_value = value_of(value) if value_of is not None else value

@@ -1,4 +1,6 @@
-"""Record batches to plain tuples, by the faster of two ways: what record-by-record consumers read with.
+"""Record batches to lists of fields, by the faster of two ways: what record-by-record consumers read with.
+
+Lists of fields, not a tuple a record: whoever makes records makes one object for each, and the collector counts.
 
 The compiled loops take some tenths of a second to load, and seconds to compile where no cache can be written. A process
 that reads a few records should not wait for that, so loading begins, in a thread, when it has read as many as repay it.
@@ -7,18 +9,39 @@ that reads a few records should not wait for that, so loading begins, in a threa
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
+from typing import NamedTuple
 
 from odradek.columnar.engine import has_numba
-from odradek.format.record_decoder import Row, batch_payload, decode_payload
+from odradek.format.record_decoder import batch_payload, decode_payload
 from odradek.model.log import Buffer
-from odradek.model.record import BatchHeader
+from odradek.model.record import BatchHeader, Header
 
 LOAD_AFTER_ROWS = 100_000
 _BATCH_ROWS_MIN = 16  # below, a call of the compiled loop costs more than it saves
 
-_Decode = Callable[[bytes, BatchHeader], list[Row]]
+
+class Fields(NamedTuple):
+    """The fields of records, each list as long as there are records."""
+
+    offsets: Sequence[int]
+    timestamps_ms: Sequence[int]
+    keys: Sequence[bytes | None]
+    values: Sequence[bytes | None]
+    headers: Sequence[tuple[Header, ...]]
+
+    def part(self, start: int, end: int) -> Fields:
+        """The records [start, end)."""
+        offsets, timestamps_ms, keys, values, headers = self
+        return Fields(
+            offsets[start:end], timestamps_ms[start:end], keys[start:end], values[start:end], headers[start:end]
+        )
+
+
+NO_RECORDS = Fields((), (), (), (), ())
+
+_Decode = Callable[[bytes, BatchHeader], Fields]
 
 
 class RowDecoder:
@@ -32,8 +55,8 @@ class RowDecoder:
         self._left = load_after_rows if has_numba() else None
         self._fast: _Decode | None = None
 
-    def decode(self, buf: Buffer, position: int, header: BatchHeader, *, verify_crc: bool = True) -> list[Row]:
-        """The rows of a batch. Raises FormatError as `decode_batch`."""
+    def decode(self, buf: Buffer, position: int, header: BatchHeader, *, verify_crc: bool = True) -> Fields:
+        """The records of a batch. Raises FormatError as `decode_batch`."""
         payload = bytes(batch_payload(buf, position, header, verify_crc=verify_crc))
         if self._fast is not None and header.record_count >= _BATCH_ROWS_MIN:
             return self._fast(payload, header)
@@ -42,17 +65,23 @@ class RowDecoder:
             if self._left <= 0:
                 self._left = None
                 threading.Thread(target=self._try_to_load, name="odradek-row-decoder", daemon=True).start()
-        return decode_payload(payload, header)
+        return decode_plainly(payload, header)
 
     def load(self) -> None:
         """Load the compiled loops now. Raises ImportError without the extra `fast`."""
-        from odradek.columnar.rows_numba import decode_payload as compiled
+        from odradek.columnar.rows_numba import decode_compiled
 
-        self._fast = compiled
+        self._fast = decode_compiled
 
     def _try_to_load(self) -> None:
         with suppress(Exception):  # a numba that does not work here costs speed, not records
             self.load()
+
+
+def decode_plainly(payload: bytes, header: BatchHeader) -> Fields:
+    """The records of a batch, from its decompressed payload. Raises FormatError(INVALID_RECORD)."""
+    rows = decode_payload(payload, header)
+    return Fields(*zip(*rows, strict=True)) if rows else NO_RECORDS
 
 
 ROWS = RowDecoder()

@@ -1,26 +1,25 @@
-"""Record batches to plain tuples, by numba: the loop finds where the fields stand, Python cuts them out.
+"""Record batches to lists of fields, by numba: the loop finds where they stand, Python cuts them out.
 
-Says the same as `decode_payload`, four times as fast, for batches of more than a few records.
+Says the same as `rows.decode_plainly`, several times as fast for batches of more than a few records.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from itertools import repeat
 from typing import Any
 
 import numpy as np
 
 from odradek.columnar import kernels as k
+from odradek.columnar.rows import Fields
 from odradek.errors import ErrorCode, FormatError
-from odradek.format.record_decoder import Row, decode_headers
+from odradek.format.record_decoder import decode_headers
 from odradek.model.record import BatchHeader, Header, TimestampType
 
 _FIELDS = 7  # the arrays of int64 that `place_records` fills
 
 
-def decode_payload(payload: bytes, header: BatchHeader) -> list[Row]:
-    """Decode the records of a batch from its decompressed payload. Raises FormatError(INVALID_RECORD)."""
+def decode_compiled(payload: bytes, header: BatchHeader) -> Fields:
+    """The records of a batch, from its decompressed payload. Raises FormatError(INVALID_RECORD)."""
     count = header.record_count
     fields = np.empty((_FIELDS, count), np.int64)
     state = np.zeros(k.STATE_SLOTS, np.int64)
@@ -36,20 +35,19 @@ def decode_payload(payload: bytes, header: BatchHeader) -> list[Row]:
     if code != k.OK:
         raise FormatError(k.MESSAGES[code], ErrorCode.INVALID_RECORD)
     offsets, timestamps, key_starts, key_ends, value_starts, value_ends, header_starts = fields
-    timestamps_ms: Iterable[int] = timestamps.tolist()
-    if header.timestamp_type is TimestampType.LOG_APPEND_TIME:
-        timestamps_ms = repeat(header.max_timestamp_ms, count)
+    is_fixed = header.timestamp_type is TimestampType.LOG_APPEND_TIME
+    timestamps_ms = [header.max_timestamp_ms] * count if is_fixed else timestamps.tolist()
     keys = _cut(payload, key_starts, key_ends, int(state[k.KEY_NULLS]))
     values = _cut(payload, value_starts, value_ends, int(state[k.VALUE_NULLS]))
-    headers: Iterable[tuple[Header, ...]] = repeat((), count)
+    headers: list[tuple[Header, ...]] = [()] * count
     if state[k.HEADERS]:
         headers = [_headers(payload, start) for start in header_starts.tolist()]
-    return list(zip(offsets.tolist(), timestamps_ms, keys, values, headers, strict=True))
+    return Fields(offsets.tolist(), timestamps_ms, keys, values, headers)
 
 
-def _cut(payload: bytes, starts: Any, ends: Any, nulls: int) -> Iterable[bytes | None]:
+def _cut(payload: bytes, starts: Any, ends: Any, nulls: int) -> list[bytes | None]:
     if nulls == len(starts):
-        return repeat(None, nulls)
+        return [None] * nulls
     places = zip(starts.tolist(), ends.tolist(), strict=True)
     if nulls:
         return [payload[start:end] if end >= start else None for start, end in places]
