@@ -13,12 +13,13 @@ response payloads".
 
 from __future__ import annotations
 
-import base64
 import binascii
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
+
+import pybase64
 
 from odradek.errors import ErrorCode
 from odradek.limits import FUNCTION_BINARY_BYTES_MAX, FUNCTION_PAYLOAD_BYTES_MAX
@@ -100,7 +101,7 @@ def _parse_body(event: Event) -> bytes:
             f"a request may have up to {FUNCTION_BINARY_BYTES_MAX} bytes: lower max_request_size or batch_size",
         )
     try:
-        return base64.b64decode(body, validate=True)
+        return pybase64.b64decode(body, validate=True)
     except (binascii.Error, ValueError):
         raise RequestRejected(
             400, ErrorCode.INVALID_REQUEST, "the body is marked as base64 but does not decode"
@@ -127,7 +128,7 @@ def frame_response(parts: Sequence[Buffer]) -> Response:
     return {
         "statusCode": 200,
         "headers": {"content-type": FRAME_CONTENT_TYPE},
-        "body": base64.b64encode(body).decode("ascii"),
+        "body": pybase64.b64encode_as_string(body),
         "isBase64Encoded": True,
     }
 

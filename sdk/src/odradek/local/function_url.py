@@ -10,13 +10,14 @@ itself refuses (403, 413, 502, 504) have AWS's shape: `{"Message": ...}` and the
 
 from __future__ import annotations
 
-import base64
 import binascii
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
+
+import pybase64
 
 from odradek.limits import FUNCTION_PAYLOAD_BYTES_MAX
 from odradek.local.sigv4 import SignedRequest
@@ -141,7 +142,7 @@ def read_response(response: Any) -> HttpResponse:
             f"Response payload size exceeded maximum allowed payload size ({FUNCTION_PAYLOAD_BYTES_MAX} bytes).",
         )
     try:
-        content = base64.b64decode(body, validate=True) if is_base64 else body.encode()
+        content = pybase64.b64decode(body, validate=True) if is_base64 else body.encode()
     except (binascii.Error, ValueError):
         raise ServiceRefused(502, "InternalServerErrorException", "Internal Server Error") from None
     headers = {str(name).lower(): str(value) for name, value in (response.get("headers") or {}).items()}
@@ -156,7 +157,7 @@ def _encode_body(request: SignedRequest) -> tuple[str, bool]:
             return request.body.decode(), False
         except UnicodeDecodeError:
             pass
-    return base64.b64encode(request.body).decode("ascii"), True
+    return pybase64.b64encode_as_string(request.body), True
 
 
 def _json_characters(body: str, is_base64: bool) -> int:
