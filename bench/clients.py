@@ -2,9 +2,11 @@
 
     through functions   the embedded service: HTTP function URLs with SigV4 and base64, SQLite and files with fsync
     in process          the same engine behind an in-process transport: no HTTP, one interpreter for both sides
-    client alone        no engine: produce requests are acknowledged unseen, fetches answered from memory
+    client alone        no engine: trivial_broker.py acknowledges unseen and answers fetches from memory
 
-The last is what the client by itself can do. CPU seconds a million records are told apart for client and server.
+The last is what the client by itself can do; confluent-kafka meets the same broker behind a socket, in a process of its
+own, and every rate is told as a multiple of what it makes there. CPU seconds a million records are told apart for
+client and server.
 
     python -m bench.clients [--quick]
 """
@@ -18,35 +20,24 @@ import os
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 from rich.console import Console
 from rich.table import Table
 
-from bench.kafka_port import cpu_seconds, service
+from bench.kafka_port import confluent_consume, confluent_produce, cpu_seconds, service
+from bench.trivial_broker import PARTITIONS, Answers, make_table
 
 RESULTS = Path(__file__).parent / "results" / "clients.json"
-PARTITIONS = 4
-CONFLUENT_RECORDS_S = 559_000  # confluent-kafka producing 100 B against a broker that drops them, on such a machine
+CONFLUENT = "confluent-kafka"
 PLACES = ("through functions", "in process", "client alone")
-COUNTS = {"records": 300_000, "tables": 4_000_000}
+COUNTS = {"records": 1_000_000, "tables": 8_000_000, CONFLUENT: 2_000_000}
 
 
 # --- one side, in a process of its own --------------------------------------------------------------------------------
-
-
-def make_table(count: int, size: int) -> Any:
-    """Rows with 8-byte keys and values that do not compress to nothing."""
-    import numpy as np
-    import pyarrow as pa
-
-    data = np.random.default_rng(1).integers(32, 127, count * size, dtype=np.uint8)
-    ends = np.arange(0, (count + 1) * size, size, dtype=np.int64)
-    values = pa.Array.from_buffers(pa.large_binary(), count, [None, pa.py_buffer(ends), pa.py_buffer(data)])
-    keys = pa.array(np.arange(count) % 100_000, pa.int64()).view(pa.binary(8))
-    return pa.table({"key": keys, "value": values})
 
 
 def produce_records(target: dict[str, Any], topic: str, count: int, table: Any) -> None:
@@ -87,7 +78,17 @@ def consume_tables(target: dict[str, Any], topic: str, count: int) -> None:
             seen += consumer.poll_table(1_000).num_rows
 
 
+def produce_confluent(target: str, topic: str, count: int, table: Any) -> None:
+    confluent_produce(target, topic, count, table["value"][0].as_py())
+
+
+def consume_confluent(target: str, topic: str, count: int) -> None:
+    confluent_consume(target, topic, count, PARTITIONS)
+
+
 WORK: dict[tuple[str, str], Callable[..., None]] = {
+    (CONFLUENT, "produce"): produce_confluent,
+    (CONFLUENT, "consume"): consume_confluent,
     ("records", "produce"): produce_records,
     ("tables", "produce"): produce_tables,
     ("records", "consume"): consume_records,
@@ -118,111 +119,43 @@ def in_process(configs: dict[str, Any]) -> tuple[dict[str, Any], Callable[[], fl
     return {"transport": transport, **configs}, lambda: asyncio.run_coroutine_threadsafe(cpu_s(), loop).result()
 
 
-def alone(topic: str, configs: dict[str, Any], table: Any) -> dict[str, Any]:
-    """A client's configuration for a transport that answers everything itself."""
-    from datetime import timedelta
-    from uuid import uuid4
-
-    from kio.schema.errors import ErrorCode
-    from kio.schema.fetch.v12 import response as fetch
-    from kio.schema.init_producer_id.v4.response import InitProducerIdResponse
-    from kio.schema.list_offsets.v7 import response as offsets
-    from kio.schema.metadata.v12 import response as metadata
-    from kio.schema.produce.v9 import response as produce
-    from kio.schema.types import BrokerId, ProducerId, TopicName
-    from kio.static.primitive import Records, i16, i32, i32Timedelta, i64
-    from odradek.columnar import encode_from_arrow
-
-    none, zero = ErrorCode.none, i32Timedelta.parse(timedelta(0))
-    name = TopicName(topic)
-    batch = encode_from_arrow(table.slice(0, 900_000 // (len(table["value"][0].as_py()) + 20)), default_timestamp_ms=0)[
-        0
-    ]
-
-    class Answers:
-        async def connect(self, timeout_s: float) -> None: ...
-
-        async def close(self) -> None: ...
-
-        async def call(
-            self, message: Any, response_type: Any, timeout_s: float, *, client_id: str | None = None
-        ) -> Any:
-            kind = type(message).__name__
-            if kind == "MetadataRequest":
-                parts = tuple(
-                    metadata.MetadataResponsePartition(
-                        error_code=none, partition_index=i32(n), leader_id=BrokerId(1), leader_epoch=i32(0),
-                        replica_nodes=(), isr_nodes=(), offline_replicas=(),
-                    )
-                    for n in range(PARTITIONS)
-                )  # fmt: skip
-                found = metadata.MetadataResponseTopic(
-                    error_code=none, name=name, topic_id=uuid4(), is_internal=False, partitions=parts
-                )
-                return metadata.MetadataResponse(
-                    throttle_time=zero, brokers=(), cluster_id="x", controller_id=BrokerId(1), topics=(found,)
-                )
-            if kind == "InitProducerIdRequest":
-                return InitProducerIdResponse(
-                    throttle_time=zero, error_code=none, producer_id=ProducerId(1), producer_epoch=i16(0)
-                )
-            if kind == "ProduceRequest":
-                done = tuple(
-                    produce.PartitionProduceResponse(
-                        index=part.index, error_code=none, base_offset=i64(0), log_append_time=None,
-                        log_start_offset=i64(0), record_errors=(),
-                    )
-                    for part in message.topic_data[0].partition_data
-                )  # fmt: skip
-                return produce.ProduceResponse(
-                    responses=(produce.TopicProduceResponse(name=name, partition_responses=done),), throttle_time=zero
-                )
-            if kind == "ListOffsetsRequest":
-                at = tuple(
-                    offsets.ListOffsetsPartitionResponse(
-                        partition_index=part.partition_index, error_code=none, offset=i64(0)
-                    )
-                    for part in message.topics[0].partitions
-                )
-                return offsets.ListOffsetsResponse(
-                    throttle_time=zero, topics=(offsets.ListOffsetsTopicResponse(name=name, partitions=at),)
-                )
-            # A fetch: the same batch again and again, its offsets moved.
-            data = []
-            for part in message.topics[0].partitions:
-                start = int(part.fetch_offset)
-                data.append(
-                    fetch.PartitionData(
-                        partition_index=part.partition, error_code=none, high_watermark=i64(2**60),
-                        aborted_transactions=None, records=Records(start.to_bytes(8, "big") + batch[8:]),
-                        last_stable_offset=i64(2**60), log_start_offset=i64(0),
-                    )
-                )  # fmt: skip
-            return fetch.FetchResponse(
-                throttle_time=zero, error_code=none, session_id=i32(0),
-                responses=(fetch.FetchableTopicResponse(topic=name, partitions=tuple(data)),),
-            )  # fmt: skip
-
-    return {"transport": Answers(), **configs}
+@contextmanager
+def trivial_broker(topic: str, size: int) -> Iterator[tuple[int, str]]:
+    """Process id and address of a broker that does nothing."""
+    command = [sys.executable, "-m", "bench.trivial_broker", topic, str(size)]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+    assert process.stdout is not None
+    try:
+        yield process.pid, process.stdout.readline().strip()
+    finally:
+        process.terminate()
+        process.wait()
+        process.stdout.close()
 
 
 def side(task: dict[str, Any]) -> None:
     """Run produce and consume of one kind in one place; print what each took, imports and compilation left out."""
     import odradek
     from odradek.columnar import decode_to_arrow, encode_from_arrow
+    from odradek.columnar.rows import ROWS
 
+    ROWS.load()
     decode_to_arrow(b"", topic="", partition=0)
     table = make_table(task["count"] if task["kind"] == "tables" else 10_000, task["size"])
     encode_from_arrow(table.slice(0, 1), default_timestamp_ms=0)
     other_cpu_s: Callable[[], float] = lambda: 0.0  # noqa: E731
     consume_configs = {"max_partition_fetch_bytes": 4_000_000}
-    if task["place"] == "through functions":
+    produce_target: Any
+    if task["kind"] == CONFLUENT:
+        __import__("confluent_kafka")
+        produce_target = consume_target = task["target"]
+    elif task["place"] == "through functions":
         produce_target, consume_target = task["target"], task["target"] | consume_configs
     elif task["place"] == "in process":
         produce_target, other_cpu_s = in_process({})
         consume_target = produce_target | consume_configs
     else:
-        produce_target = alone(task["topic"], {}, table)
+        produce_target = {"transport": Answers(task["topic"], task["size"])}
         consume_target = produce_target | consume_configs
     if task["place"] != "client alone":
         with odradek.Admin(**produce_target) as admin:
@@ -255,8 +188,6 @@ def side(task: dict[str, Any]) -> None:
 def measure(place: str, kind: str, size: int, quick: bool, target: Any, pid: int | None) -> list[dict[str, Any]]:
     """Both directions of one kind in one place."""
     count = COUNTS[kind] // (10 if quick else 1) // (1 if size == 100 else 8)
-    if place == "client alone" and kind == "tables":
-        count *= 2
     task = {
         "place": place, "kind": kind, "size": size, "count": count, "target": target, "pid": pid,
         "topic": f"bench-{kind}-{size}",
@@ -292,10 +223,10 @@ def measure(place: str, kind: str, size: int, quick: bool, target: Any, pid: int
 def show(rows: list[dict[str, Any]]) -> None:
     table = Table(
         "", "", "bytes", "", "records/s", "MB/s", "client CPU s/M", "server CPU s/M",
-        "client alone would make", "x 559 k/s", box=None,
+        "client alone would make", f"x {CONFLUENT}", box=None,
     )  # fmt: skip
+    peers = {(row["size"], row["what"]): row["records_s"] for row in rows if row["kind"] == CONFLUENT}
     for row in rows:
-        by_cpu = 1e6 / row["client_cpu_s_per_million"]
         table.add_row(
             row["place"],
             row["kind"],
@@ -305,8 +236,8 @@ def show(rows: list[dict[str, Any]]) -> None:
             f"{row['mb_s']:,.1f}",
             f"{row['client_cpu_s_per_million']:.3f}",
             f"{row['server_cpu_s_per_million']:.3f}",
-            f"{by_cpu:,.0f}/s",
-            f"{by_cpu / CONFLUENT_RECORDS_S:.1f}" if row["size"] == 100 else "",
+            f"{1e6 / row['client_cpu_s_per_million']:,.0f}/s",
+            f"{row['records_s'] / peers[row['size'], row['what']]:.1f}",
         )
     Console(width=150).print(table)
 
@@ -329,6 +260,8 @@ def main(argv: list[str] | None = None) -> int:
                         rows += measure(place, kind, size, arguments.quick, config, pid)
                 else:
                     rows += measure(place, kind, size, arguments.quick, None, None)
+        with trivial_broker(f"bench-{CONFLUENT}-{size}", size) as (pid, servers):
+            rows += measure("client alone", CONFLUENT, size, arguments.quick, servers, pid)
     show(rows)
     RESULTS.parent.mkdir(exist_ok=True)
     RESULTS.write_text(json.dumps(rows, indent=1))

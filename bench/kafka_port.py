@@ -71,11 +71,11 @@ def confluent_produce(servers: str, topic: str, count: int, value: bytes) -> Non
     assert not failed, failed[0]
 
 
-def confluent_consume(servers: str, topic: str, count: int) -> None:
+def confluent_consume(servers: str, topic: str, count: int, partitions: int = 1) -> None:
     from confluent_kafka import Consumer, TopicPartition
 
     consumer = Consumer({"bootstrap.servers": servers, "group.id": "bench", "enable.auto.commit": False})
-    consumer.assign([TopicPartition(topic, 0, 0)])
+    consumer.assign([TopicPartition(topic, number, 0) for number in range(partitions)])
     seen = 0
     while seen < count:
         for message in consumer.consume(10_000, 1.0):
