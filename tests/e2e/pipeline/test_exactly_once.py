@@ -33,6 +33,8 @@ KEYS = 7
 PER_ROUND = 240
 START_MS = 1_700_000_000_000
 ROUND_S_MAX = 400.0
+STUCK_MAX = 4  # rounds that one after the other add nothing: then kills prove nothing
+KEPT = {"retention.ms": "-1"}  # the records are of years ago, and a long run meets the maintenance
 FAR_MS = 10 * 24 * 3_600_000  # closes every window
 
 
@@ -42,7 +44,7 @@ class Input:
     def __init__(self, log: ServedLog) -> None:
         self.log = log
         self.partitions: list[list[tuple[str, int, int]]] = [[] for _ in range(PARTITIONS)]  # key, amount, time
-        log.create("in", PARTITIONS)
+        log.create("in", PARTITIONS, **KEPT)
 
     def add(self, count: int, chance: random.Random) -> None:
         for partition, records in enumerate(self.partitions):
@@ -188,16 +190,20 @@ def run_rounds(rounds: int, seed: int, tmp_path: Path, environment: dict[str, st
     work.mkdir()
     kills: Counter[str] = Counter()
     with ServedLog(tmp_path / "store") as log:
-        log.create("out", 3)
-        log.create("closed", 2)
+        log.create("out", 3, **KEPT)
+        log.create("closed", 2, **KEPT)
         source = Input(log)
         driver: Driver | None = None
+        stuck = 0
         try:
             for number in range(rounds):
                 source.add(PER_ROUND, chance)
                 if driver is None or not driver.is_alive:
                     driver = Driver(log, work, environment)
+                before = micro_batches(work)
                 _wait_for_progress(driver, work, chance.randrange(1, 8))
+                stuck = 0 if micro_batches(work) > before else stuck + 1
+                assert stuck < STUCK_MAX, (work / "driver.log").read_text()[-3_000:]
                 time.sleep(chance.random() * 0.7)
                 workers = driver.workers()
                 if number % 2 and workers and driver.is_alive:
