@@ -88,13 +88,13 @@ class Merger:
         rows = _in_order(page)
         if len(rows) < len(page):
             await self._remove_ghosts(held, [row for row in page if row not in rows])
-        if choose_window(rows, policy, self._clock.now_ms()) is None:
+        is_all = _is_all(page)
+        if is_all and choose_window(rows, policy, self._clock.now_ms()) is None:
             return
         head = await self._index.read_head(held.partition)
         if head is None:
             return
-        is_all = len(page) < _ROWS_PER_PAGE or any(row.is_segment for row in rows)
-        if not is_all:  # a backlog: the oldest spilled rows are elsewhere
+        if not is_all:  # a backlog: the oldest spilled rows are elsewhere, and these may be too young
             rows = await self._from_the_oldest(held, head)
         rows = _mergeable(rows, head)
         while (window := choose_window(rows, policy, self._clock.now_ms())) is not None:
@@ -250,6 +250,11 @@ class _Memory:
             self._held -= size
             async with self._freed:
                 self._freed.notify_all()
+
+
+def _is_all(page: Sequence[IndexRow]) -> bool:
+    """Whether the newest rows are all that a merge can take up: they reach back to a segment, or to the beginning."""
+    return len(page) < _ROWS_PER_PAGE or any(row.is_segment for row in page)
 
 
 def _in_order(page: Sequence[IndexRow]) -> list[IndexRow]:
