@@ -34,7 +34,7 @@ from odradek.engine.head import PartitionHead
 from odradek.engine.index_row import IndexRow
 from odradek.engine.leader_epochs import LeaderEpochs
 from odradek.engine.log_reader import Piece, PieceReader, row_pieces
-from odradek.engine.maintenance import HeldPartition
+from odradek.engine.maintenance import HeldPartition, PartitionLook
 from odradek.engine.maintenance_lease import MaintenanceLeases
 from odradek.engine.merge_decisions import MergePolicy, choose_window
 from odradek.engine.partition_index import ROWS_REPLACED_MAX, PartitionIndex, without_ghosts
@@ -80,6 +80,15 @@ class Merger:
         self._rng = rng
         self._settings = settings
         self._memory = _Memory(settings.merge_bytes_max)
+
+    async def is_due(self, look: PartitionLook) -> bool:
+        """See maintenance.Upkeep."""
+        page = list(reversed(await self._index.newest_rows(look.partition, _ROWS_PER_PAGE)))
+        rows = _in_order(page)
+        if len(rows) < len(page) or not _is_all(page):
+            return True
+        policy = MergePolicy.of(look.config, self._settings, ROWS_REPLACED_MAX)
+        return choose_window(_mergeable(rows, look.head), policy, self._clock.now_ms()) is not None
 
     async def run(self, held: HeldPartition) -> None:
         """See maintenance.Upkeep. Raises also OutcomeUnknown: the next pass goes on."""
