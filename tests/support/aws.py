@@ -95,6 +95,12 @@ def create_queue(endpoint_url: str, name: str) -> str:
     return str(_client("sqs", endpoint_url).create_queue(QueueName=name)["QueueUrl"])
 
 
+def receive(endpoint_url: str, queue_url: str) -> list[dict[str, Any]]:
+    """Take the messages that wait in a queue, up to ten."""
+    answer = _client("sqs", endpoint_url).receive_message(QueueUrl=queue_url, MaxNumberOfMessages=10)
+    return list(answer.get("Messages", ()))
+
+
 def open_store(
     endpoint_url: str, names: StoreNames | None = None, *, meter: Meter | None = None, prefix: str = ""
 ) -> AwsStore:

@@ -123,7 +123,7 @@ async def test_a_plan_that_is_cut_short_sends_what_it_has_found(store: Store) ->
     queue = MemoryTaskQueue()
     handler = planner(store, [], queue)
     handler._maintenance.__class__ = Slow
-    report = await handler.handle({}, context(store, 62.05))
+    report = await handler.handle({}, context(store, 2.5))
     assert (report["finished"], report["sent"], len(queue.messages)) == (False, 1, 1)
 
 

@@ -25,7 +25,7 @@ from odradek.ports.clock import Clock
 from odradek.ports.meter import Usage
 from odradek.ports.task_queue import TaskQueue
 
-_SENDING_S = 60.0  # of the time, kept for what a plan that was cut short has found
+_PLANNING = 0.9  # of the time; the rest is for sending what a plan that is cut short has found
 
 
 class MaintenanceHandler(BackgroundHandler):
@@ -78,7 +78,7 @@ class MaintenanceHandler(BackgroundHandler):
     async def _plan(self, queue: TaskQueue, context: LambdaContext) -> dict[str, Any]:
         plan, finished = MaintenancePlan(), True
         try:
-            async with asyncio.timeout(max(0.0, remaining_s(context) - _SENDING_S)):
+            async with asyncio.timeout(_PLANNING * remaining_s(context)):
                 await self._maintenance.plan(plan)
         except TimeoutError:
             finished = False
