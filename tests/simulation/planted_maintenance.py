@@ -194,7 +194,7 @@ def reader_keeps_rows_that_are_gone() -> Iterator[None]:
 def retention_drops_the_active_segment() -> Iterator[None]:
     """The log start rises to the high watermark."""
 
-    async def start(self: Retention, held: Any, head: Any) -> int:
+    async def start(self: Retention, partition: Any, config: Any, head: Any) -> int:
         return head.next_offset  # type: ignore[no-any-return]
 
     with patch.object(Retention, "_start", start):

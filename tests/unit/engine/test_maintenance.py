@@ -124,25 +124,39 @@ async def test_a_plan_names_every_kind_of_work(store: Store) -> None:
     assert (await engine.maintenance.run()).done["log_starts_raised"] == 1
     assert await partitions_of(engine) == []
 
-    store.clock.advance(DAY_S)
-    assert ("t", 0) in await partitions_of(engine), "silent producers"
+
+async def test_silent_producers_are_work(store: Store) -> None:
+    await (await busy(store)).maintenance.run()
+    engine = store.engine(**{**RESTED, "producer_expiry_ms": 7_200_000})
+    assert await partitions_of(engine) == []
+    store.clock.advance(7_200)
+    assert await partitions_of(engine) == [("t", 0)]
     assert (await engine.maintenance.run()).done["producers_expired"] == 1
     assert await partitions_of(engine) == []
 
 
-async def test_compaction_is_named_where_it_pays(store: Store) -> None:
-    configs = {"cleanup.policy": "compact", "min.cleanable.dirty.ratio": "0"}
-    engine = await busy(store)
-    await engine.maintenance.run()
-    await engine.topics.alter_configs("t", set=configs)
-    later = store.engine(**RESTED)
-    for i in range(4):
-        assert not (await produce(later, "t", 0, batch([b"%d" % i] * 2, keys=[b"k", b"k"]))).error
+async def test_what_compaction_may_clean_is_work_once_it_is_old_enough(store: Store) -> None:
+    configs = {"cleanup.policy": "compact", "min.cleanable.dirty.ratio": "0", "min.compaction.lag.ms": "7200000"}
+    engine = store.engine(**RESTED)
+    await engine.topics.create("t", 1, configs)
+    for _ in range(8):
+        records = batch([b"1", b"2"], keys=[b"k", b"k"], timestamp_ms=store.clock.now_ms())
+        assert not (await produce(engine, "t", 0, records)).error
     store.clock.advance(61)
-    report = await later.maintenance.run()
-    assert report.done["segments_compacted"]
-    await later.maintenance.run()  # merges what compaction left small
-    assert await partitions_of(store.engine(**RESTED)) == []
+    assert (await engine.maintenance.run()).done["segments_merged"]
+    assert await partitions_of(engine) == []
+    store.clock.advance(7_200)
+    assert await partitions_of(engine) == [("t", 0)]
+    assert (await engine.maintenance.run()).done["segments_compacted"]
+    assert await partitions_of(engine) == []
+
+
+async def test_what_somebody_is_at_is_not_planned_until_the_claim_is_over(store: Store) -> None:
+    engine = await busy(store)
+    assert await engine.leases.take(await partition_of(engine, "t"))
+    assert await partitions_of(engine) == []
+    store.clock.advance(61)
+    assert await partitions_of(engine) == [("t", 0)]
 
 
 async def test_an_upload_that_came_late_is_found_after_a_day_of_rest(store: Store) -> None:

@@ -42,6 +42,7 @@ from odradek.settings import Settings
 _OBJECTS_AT_ONCE = 1000
 _HEADS_PER_READ = 100
 _LOOKS_AT_ONCE = 32
+_READS_HELD = 8  # of so many reads the heads are kept at a time: a store may have any number of partitions
 
 _FAILURES = (StoreError, FormatError, KafkaError)
 
@@ -165,9 +166,14 @@ class Maintenance:
         """Find what has work now. Raises KafkaError where the topics cannot be listed; other failures are noted."""
         await self._plan_store(plan)
         if self._upkeeps:
-            slots = asyncio.Semaphore(_LOOKS_AT_ONCE)
+            slots, held = asyncio.Semaphore(_LOOKS_AT_ONCE), asyncio.Semaphore(_READS_HELD)
             topics = await self._topics.list()
-            await asyncio.gather(*(self._plan_some(plan, some, slots) for some in _chunks(topics)))
+
+            async def plan_some(some: Sequence[tuple[Topic, int]]) -> None:
+                async with held:
+                    await self._plan_some(plan, some, slots)
+
+            await asyncio.gather(*(plan_some(some) for some in _chunks(topics)))
 
     async def _plan_store(self, plan: MaintenancePlan) -> None:
         """What is not of one partition."""
