@@ -180,6 +180,17 @@ def dead_maintainers_are_not_cleaned_up_after() -> Iterator[None]:
         yield
 
 
+@bug("upkeep", change=_contended)
+def a_plan_overlooks_what_the_dead_left() -> Iterator[None]:
+    """A partition without other work is left as a dead maintainer left it."""
+
+    async def is_due(self: Orphans, look: Any) -> bool:
+        return False
+
+    with patch.object(Orphans, "is_due", is_due):
+        yield
+
+
 @bug("upkeep", change=_slow_reading, seeds=25)
 def reader_keeps_rows_that_are_gone() -> Iterator[None]:
     """A missing object does not make a reader look at the index again."""
