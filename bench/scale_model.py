@@ -6,9 +6,9 @@
     ratio       demand / limit; the largest one above 1 breaks first
 
 How the design uses them (docs/ARCHITECTURE.md): one object a produce request, one update of a head for each partition
-in it, one function invocation each; reads in pieces of an answer's size; maintenance reads and writes each byte again.
-What is late in maintenance is not lost: reads get dearer and nothing is deleted. Nothing of it was run on AWS. The
-requests of an append are those that bench/append.py counts.
+in it, one function invocation each; reads in pieces of an answer's size; maintainers read and write each byte again,
+as many at once as the stage `prod` has. What is late in maintenance is not lost: reads get dearer and nothing is
+deleted. Nothing of it was run on AWS. The requests of an append are those that bench/append.py counts.
 
     python -m bench.scale_model [--quick] [--linger-ms 1000] [--producer-mib-s 10] [--consumers 1] [--concurrency 5000]
 """
@@ -29,7 +29,7 @@ from odradek.prices import GIB, US_EAST_1, cost
 from rich.console import Console
 from rich.table import Table
 
-from infra.stages import FUNCTION_SIZES
+from infra.stages import FUNCTION_SIZES, STAGES
 
 RESULTS = Path(__file__).parent / "results"
 MIB = 1024 * 1024
@@ -55,9 +55,14 @@ class Limits:
     update_s: float = 0.0076
     updates_at_once: int = 16  # of one invocation
     get_s: float = 0.06
-    maintenance_calls: float = 6  # of one partition in one pass that finds nothing
+    plan_calls: float = 4  # of a plan for one partition that has rows
+    plan_calls_at_once: int = 32
+    task_calls: float = 20  # of one partition's task, beside the bytes
+    tasks_at_once: int = 8  # of one maintainer
     rewritten: float = 2.0  # how often maintenance writes each byte: a merge, and a merge of merges
     maintenance_every_s: float = 300
+    maintenance_workers: int = STAGES["prod"].maintenance_workers
+    queue_polls_per_s: float = 5 / 20  # of an idle event source mapping: 5 long polls of 20 s (Lambda's documentation)
     metadata_bytes_per_partition: float = 64
 
 
@@ -127,8 +132,7 @@ def demands(load: Load, limits: Limits) -> list[Demand]:
     fetch_s = limits.get_s + fetch_bytes / MIB / limits.upload_mib_s
     produce_busy = 0.0 if load.gateway else load.requests_per_s * produce_s
     fetch_busy = max(fetches * fetch_s, load.consumers)
-    workers = max(1.0, FUNCTION_SIZES["maintenance"].timeout_s / limits.maintenance_every_s)
-    rewritten_mib = load.bytes_per_s * limits.rewritten * 2 / MIB  # read and written
+    maintainers = busy_maintainers(load, limits)
     return [
         Demand(
             "object PUT/s, one WAL prefix", load.requests_per_s, limits.put_per_prefix, True, "shard wal/ by a digit"
@@ -139,7 +143,9 @@ def demands(load: Load, limits: Limits) -> list[Demand]:
         ),
         Demand("write units/s of the log table", writes, limits.write_units_per_table, False, "quota; sticky batches"),
         Demand("read units/s of the log table", fetches, limits.read_units_per_table, False, "quota"),
-        Demand("functions at once", produce_busy + fetch_busy, limits.concurrency, False, "quota; a gateway"),
+        Demand(
+            "functions at once", produce_busy + fetch_busy + maintainers, limits.concurrency, False, "quota; a gateway"
+        ),
         Demand(
             "requests/s of a function URL",
             0.0 if load.gateway else load.requests_per_s,
@@ -147,13 +153,13 @@ def demands(load: Load, limits: Limits) -> list[Demand]:
             False,
             "quota; longer linger",
         ),
-        Demand("merged MiB/s of maintenance", rewritten_mib, workers * limits.upload_mib_s, True, "more workers; Glue"),
+        Demand("maintainers at once", maintainers, limits.maintenance_workers, False, "maintenance_workers, to 1,000"),
         Demand(
-            "seconds of a maintenance pass",
-            load.partitions * limits.maintenance_calls * limits.update_s / 8,
+            "seconds of a maintenance plan",
+            load.partitions * limits.plan_calls * limits.update_s / limits.plan_calls_at_once,
             float(FUNCTION_SIZES["maintenance"].timeout_s),
             True,
-            "more workers",
+            "plan a part of the topics each",
         ),
         Demand(
             "bytes of all topics' metadata",
@@ -165,13 +171,20 @@ def demands(load: Load, limits: Limits) -> list[Demand]:
     ]
 
 
+def busy_maintainers(load: Load, limits: Limits) -> float:
+    """Maintainers at work at a time: for the bytes that they read and write, and for the calls of each task."""
+    rewritten_mib = load.bytes_per_s * limits.rewritten * 2 / MIB  # read and written
+    calls_s = load.partitions * limits.task_calls * limits.update_s / limits.tasks_at_once / limits.maintenance_every_s
+    return rewritten_mib / limits.upload_mib_s + calls_s
+
+
 def dollars_a_month(load: Load, limits: Limits) -> dict[str, float]:
     """Of us-east-1's list prices, by component; a week is kept. Instances of gateways are not in it."""
     by_name = {each.resource: each.demand for each in demands(load, limits)}
-    busy = by_name["functions at once"]
-    merging = by_name["merged MiB/s of maintenance"] / limits.upload_mib_s
+    merging = by_name["maintainers at once"]
+    busy = by_name["functions at once"] - merging
     memory = FUNCTION_SIZES["produce"].memory_mb / 1024
-    merge_memory = FUNCTION_SIZES["maintenance"].memory_mb / 1024
+    merge_memory = FUNCTION_SIZES["maintainer"].memory_mb / 1024
     requests = 0.0 if load.gateway else load.requests_per_s
     fetches = by_name["object GET/s, one prefix"]
     segments = load.bytes_per_s * limits.rewritten / (64 * MIB) * 2
@@ -182,6 +195,7 @@ def dollars_a_month(load: Load, limits: Limits) -> dict[str, float]:
         table_read_units=by_name["read units/s of the log table"],
         object_put_requests=load.requests_per_s + segments,
         object_get_requests=fetches + load.requests_per_s * limits.rewritten,
+        queue_requests=limits.queue_polls_per_s + 3 * load.partitions / 10 / limits.maintenance_every_s,
     )
     components = {name: each * MONTH_S for name, each in cost(second).components.items()}
     return components | {"storage, 7 days": load.bytes_per_s * 7 * 86_400 / GIB * US_EAST_1.object_gb_month}

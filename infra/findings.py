@@ -14,9 +14,7 @@ ACKNOWLEDGED: Mapping[str, str] = {
         "Server access logs cost a write a request and answer nothing that CloudTrail's data events do not; who wants "
         "them turns those on for the bucket."
     ),
-    "AwsSolutions-SQS3": (
-        "The one queue is where failed events of maintenance end: a queue behind it would hold the same events again."
-    ),
+    "AwsSolutions-SQS3": ("Queues of dead letters: a queue behind one of them would hold the same messages again."),
     "AwsSolutions-L1": (
         "Python 3.13 by choice: the layer's compiled packages and their bytecode are built for it (tools/package.py), "
         "and Glue 6.0 runs it as well."

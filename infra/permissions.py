@@ -11,9 +11,10 @@ A role names its tables, its prefixes and its actions; nothing is granted "to be
                  what they spill, pending items, rows of transactional ids
     admin        topics, and the heads of their partitions (DeleteRecords too); deletes no object: maintenance does
     registry     schemas and subjects: its own rows of the catalog, and the ACLs
-    maintenance  finishes deletions; merges; fences transactions that timed out; retention, sweep: rows of the log,
-                 segments, WAL objects and items
-    gateway      the union of the functions' rows, maintenance excepted: it does all that they do
+    maintenance  plans: reads the tables, and segments where compaction asks for their age; sends to the queue
+    maintainer   does what was planned: finishes deletions; merges; fences transactions that timed out; retention,
+                 sweep: rows of the log, segments, WAL objects and items; takes messages from the queue
+    gateway      the union of the functions' rows, these two excepted: it does all that the others do
     JOBS         each reads like fetch; uploads like produce and commits that as numbered batches: heads, what they
                  spill, the row of its query; keeps its output and checkpoint under its own prefix; sql_job makes
                  and drops topics too; compact_topic puts segments in the place of others, under the maintenance lease
@@ -45,7 +46,7 @@ from odradek.format.item_keys import (
     TRANSACTIONAL_IDS_PK,
     USERS_PK,
 )
-from odradek.functions.environment import MAINTENANCE, REGISTRY
+from odradek.functions.environment import MAINTAINER, MAINTENANCE, REGISTRY
 from odradek.protocol.api import FunctionName
 
 GET, GET_MANY, QUERY = "dynamodb:GetItem", "dynamodb:BatchGetItem", "dynamodb:Query"
@@ -105,12 +106,13 @@ class ObjectGrant:
 
 @dataclass(frozen=True, slots=True)
 class Permissions:
-    """All that one role may do to the store."""
+    """All that one role may do to the store, and to the queue of maintenance tasks."""
 
     tables: tuple[TableGrant, ...]
     objects: tuple[ObjectGrant, ...] = ()
     may_list: bool = False
     writes_tables: bool = False  # of the Glue data catalog, in databases named odradek_*
+    queue: tuple[str, ...] = ()  # actions on the queue
 
 
 _READ_LOG = TableGrant(TableName.LOG, (GET, GET_MANY, QUERY))
@@ -207,7 +209,17 @@ _ROWS: dict[str, Permissions] = {
     ),
     MAINTENANCE: Permissions(
         (
-            TableGrant(TableName.GROUPS, (QUERY, DELETE)),  # the lag of groups; windows of deleted topics
+            TableGrant(TableName.GROUPS, (QUERY,)),  # the lag of groups
+            TableGrant(TableName.CATALOG, (GET, QUERY)),
+            _READ_LOG,
+        ),
+        (ObjectGrant((SEGMENT_PREFIX,), ("s3:GetObject",)),),
+        may_list=True,
+        queue=("sqs:SendMessage", "sqs:GetQueueAttributes"),
+    ),
+    MAINTAINER: Permissions(
+        (
+            TableGrant(TableName.GROUPS, (QUERY, DELETE)),  # windows of deleted topics
             TableGrant(TableName.CATALOG, (GET, QUERY, UPDATE, DELETE)),
             _OPEN_TRANSACTIONS,
             TableGrant(TableName.LOG, (GET, GET_MANY, QUERY, PUT, UPDATE, DELETE, CHECK)),
@@ -218,6 +230,8 @@ _ROWS: dict[str, Permissions] = {
             ObjectGrant((SEGMENT_PREFIX,), ("s3:PutObject",)),
         ),
         may_list=True,
+        # What Lambda's pollers ask of the role (Lambda developer guide, SQS event source).
+        queue=("sqs:ReceiveMessage", "sqs:DeleteMessage", "sqs:GetQueueAttributes"),
     ),
     REGISTRY: Permissions(
         (

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from odradek.functions.environment import MAINTENANCE, REGISTRY
+from odradek.functions.environment import MAINTAINER, MAINTENANCE, REGISTRY
 from odradek.limits import FUNCTION_TIMEOUT_S_MAX
 from odradek.protocol.api import FunctionName
 from odradek.settings import Settings
@@ -28,7 +28,8 @@ FUNCTION_SIZES: dict[str, FunctionSize] = {
     FunctionName.COORDINATOR.value: FunctionSize(memory_mb=512, timeout_s=30),
     FunctionName.ADMIN.value: FunctionSize(memory_mb=512, timeout_s=60),  # a topic of many partitions is many heads
     REGISTRY: FunctionSize(memory_mb=512, timeout_s=30),  # a schema is parsed and compared in milliseconds
-    MAINTENANCE: FunctionSize(memory_mb=1769, timeout_s=FUNCTION_TIMEOUT_S_MAX),
+    MAINTENANCE: FunctionSize(memory_mb=1024, timeout_s=FUNCTION_TIMEOUT_S_MAX),  # plans: reads
+    MAINTAINER: FunctionSize(memory_mb=1769, timeout_s=FUNCTION_TIMEOUT_S_MAX),  # merges, compacts
 }
 
 
@@ -40,6 +41,7 @@ class AlarmLimits:
     produce_p99_ms_max: int = 2_000
     tail_entries_max: int = 2_000  # of one head; at about 6,000 it would not fit its item
     sweep_backlog_s_max: int = 6 * 3600
+    task_age_s_max: int = 3 * 3600  # of the oldest maintenance task; one that failed once is half as old
     group_lag_max: int = 10_000_000  # records
     table_throttles_max: int = 100  # in 5 minutes
 
@@ -53,6 +55,7 @@ class Stage:
     log_retention_days: int
     maintenance_every_minutes: int
     glue_workers: int  # of the smallest streaming size; at least 2, one of them is the driver
+    maintenance_workers: int = 2  # maintainers at once, 2 to 1,000: what Lambda takes for a queue
     alarm_email: str = ""  # who is told by mail; others subscribe to the topic AlarmTopicArn
     alarms: AlarmLimits = field(default_factory=AlarmLimits)
     dead_letters: bool = False  # keep events of maintenance runs that failed three times
@@ -66,8 +69,13 @@ class Stage:
     def __post_init__(self) -> None:
         if self.settings.auto_create_topics:
             raise ValueError("auto_create_topics: the coordinator's role may not create topics (permissions.py)")
+        if not 2 <= self.maintenance_workers <= self.reserved_concurrency.get(MAINTAINER, 1000) <= 1000:
+            raise ValueError(
+                "maintenance_workers: from 2 to 1,000, and within the reserved_concurrency of the maintainer: messages "
+                "that it has no room for would count as failed"
+            )
         for name, size in FUNCTION_SIZES.items():
-            if name != MAINTENANCE and size.timeout_s * 1000 <= self.settings.request_timeout_ms:
+            if name not in (MAINTENANCE, MAINTAINER) and size.timeout_s * 1000 <= self.settings.request_timeout_ms:
                 raise ValueError(
                     f"{name}: the function must outlive its own request_timeout_ms to answer with an error"
                 )
@@ -89,6 +97,7 @@ STAGES: dict[str, Stage] = {
             keeps_data=True,
             log_retention_days=90,
             maintenance_every_minutes=5,
+            maintenance_workers=60,  # some 1 GiB/s written: docs/OPERATIONS.md
             glue_workers=2,
             dead_letters=True,
             settings=Settings(cluster_id="odradek-prod"),

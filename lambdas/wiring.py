@@ -10,7 +10,7 @@ import os
 from collections.abc import Mapping
 from urllib.parse import urlsplit
 
-from odradek.adapters.aws import open_aws
+from odradek.adapters.aws import open_aws, open_queue
 from odradek.adapters.system import SystemClock, SystemRng
 from odradek.engine.engine import Engine
 from odradek.functions.environment import Environment
@@ -18,6 +18,7 @@ from odradek.functions.logs import log_as_json
 from odradek.functions.metering import InvocationMeter
 from odradek.functions.telemetry import write_stdout
 from odradek.model.cluster import FLEET_BROKER_ID, Broker, Cluster
+from odradek.ports.task_queue import TaskQueue
 from odradek.protocol.api import FunctionName
 from odradek.settings import Settings
 from odradek.tracing import TracedTables, Tracing, traced_objects
@@ -54,6 +55,18 @@ class Wiring:
             clock=self.clock,
             rng=SystemRng(),
             settings=self.settings,
+        )
+
+    def open_queue(self) -> TaskQueue | None:
+        """The queue of maintenance tasks; None where the environment names none."""
+        environment = self.environment
+        if environment.queue_url is None:
+            return None
+        return open_queue(
+            environment.queue_url,
+            region=environment.region,
+            endpoint_url=environment.endpoint_url,
+            meter=self.meter,
         )
 
     @property

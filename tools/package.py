@@ -33,7 +33,7 @@ LAMBDA_PLATFORM = "aarch64-manylinux_2_28"
 LAMBDA_PYTHON = "3.13"
 UNZIPPED_BYTES_MAX = 250 * 1024 * 1024  # Lambda: function and layers together
 NOT_IN_FUNCTIONS = ("aiohttp", "typer", "rich")  # the light install has them for clients and people
-SERVICES_CALLED = frozenset({"dynamodb", "s3", "sts"})
+SERVICES_CALLED = frozenset({"dynamodb", "s3", "sqs", "sts"})
 _EPOCH = (1980, 1, 1, 0, 0, 0)  # the earliest time that a zip can hold
 
 

@@ -57,6 +57,7 @@ def _statements(permissions: Permissions, store: Store) -> Iterator[iam.PolicySt
         yield iam.PolicyStatement(actions=["s3:ListBucket"], resources=[store.bucket.bucket_arn])
     if store.key is not None:
         services = ["dynamodb", "s3", *(["s3express"] if store.wal_bucket is not None else [])]
+        services += ["sqs"] if permissions.queue else []
         yield iam.PolicyStatement(
             actions=["kms:Decrypt", "kms:DescribeKey", "kms:Encrypt", "kms:GenerateDataKey"],
             resources=[store.key.key_arn],

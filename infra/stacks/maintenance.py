@@ -1,40 +1,56 @@
-"""The maintenance stack: what no request waits for, by the clock."""
+"""The maintenance stack: what no request waits for.
+
+schedule ──> maintenance, which plans ──> queue ──> maintainers, as many at once as the stage says
+                                            └──> dead letters: what failed again and again
+"""
 
 from __future__ import annotations
 
 from aws_cdk import CfnOutput, Stack
 from constructs import Construct
-from odradek.functions.environment import MAINTENANCE
+from odradek.functions.environment import MAINTAINER, MAINTENANCE, QUEUE_URL
 
 from infra.artifacts import Artifacts
 from infra.constructs.function import OdradekFunction, OdradekLayer
 from infra.constructs.schedule import Schedule
 from infra.constructs.store_role import Store
+from infra.constructs.task_queue import TaskQueue
 from infra.stages import Stage
 
 
 class MaintenanceStack(Stack):
-    """The maintenance function and its schedule."""
+    """The planning function, its schedule, the queue, and the function that does what was planned."""
 
     def __init__(
         self, scope: Construct, construct_id: str, *, stage: Stage, store: Store, artifacts: Artifacts
     ) -> None:
-        super().__init__(scope, construct_id, description="Odradek: scheduled maintenance of the log")
+        super().__init__(scope, construct_id, description="Odradek: maintenance of the log")
         artifacts.require(self)
-        made = OdradekFunction(
+        layer = OdradekLayer(self, "Layer", artifacts=artifacts)
+        tasks = TaskQueue(self, "Queue", stage=stage, key=store.key)
+        plans = OdradekFunction(
             self,
             "Maintenance",
             name=MAINTENANCE,
             stage=stage,
             store=store,
             artifacts=artifacts,
-            layer=OdradekLayer(self, "Layer", artifacts=artifacts),
+            layer=layer,
+            extra_environment={QUEUE_URL: tasks.queue.queue_url},
         )
+        works = OdradekFunction(
+            self, "Maintainer", name=MAINTAINER, stage=stage, store=store, artifacts=artifacts, layer=layer
+        )
+        tasks.allow(MAINTENANCE, plans)
+        tasks.allow(MAINTAINER, works)
+        tasks.call(works.function, workers=stage.maintenance_workers)
         Schedule(
             self,
             "Every",
-            function=made.function,
+            function=plans.function,
             every_minutes=stage.maintenance_every_minutes,
             dead_letters=stage.dead_letters,
         )
-        CfnOutput(self, "MaintenanceFunctionName", value=made.function.function_name)
+        CfnOutput(self, "MaintenanceFunctionName", value=plans.function.function_name)
+        CfnOutput(self, "MaintenanceQueueUrl", value=tasks.queue.queue_url)
+        CfnOutput(self, "MaintenanceDeadLettersUrl", value=tasks.dead_letters.queue_url)

@@ -4,7 +4,7 @@
     AlarmTopicArn       an SNS topic; `alarm_email` of the stage is subscribed to it
 
 The metrics are those that the functions write as log lines (odradek.functions.telemetry) and AWS's own of the
-functions and tables. Names are taken from the code that writes them: a dashboard cannot show what is not there.
+functions, tables and queues. Names are taken from the code that writes them: a dashboard cannot show what is not there.
 """
 
 from __future__ import annotations
@@ -19,16 +19,17 @@ from aws_cdk import aws_sns as sns
 from aws_cdk import aws_sns_subscriptions as subscriptions
 from constructs import Construct
 from odradek.engine.backlog import Backlog
-from odradek.functions.environment import MAINTENANCE, REGISTRY
+from odradek.functions.environment import MAINTAINER, MAINTENANCE, REGISTRY
 from odradek.functions.telemetry import NAMESPACE, REQUEST_METRICS
 from odradek.protocol.api import FunctionName
 
 from infra.artifacts import Artifacts
 from infra.constructs.store_role import Store
+from infra.constructs.task_queue import dead_letters_name, queue_name
 from infra.stages import Stage
 
 _PERIOD = Duration.minutes(5)
-_FUNCTIONS = (*(name.value for name in FunctionName), MAINTENANCE, REGISTRY)
+_FUNCTIONS = (*(name.value for name in FunctionName), MAINTENANCE, MAINTAINER, REGISTRY)
 _BACKLOG = (*Backlog().gauges(), "maintenance_failures")
 
 
@@ -105,6 +106,16 @@ class ObservabilityStack(Stack):
             for name in ("ReadThrottleEvents", "WriteThrottleEvents")
         ]
 
+    def _of_queue(self, name: str, queue: str) -> cloudwatch.Metric:
+        return cloudwatch.Metric(
+            namespace="AWS/SQS",
+            metric_name=name,
+            dimensions_map={"QueueName": queue},
+            statistic="Maximum",
+            period=_PERIOD,
+            label=queue,
+        )
+
     # --- alarms ---------------------------------------------------------------------------------------------------
 
     def _add_alarms(self) -> None:
@@ -122,6 +133,10 @@ class ObservabilityStack(Stack):
         ran = self._of_function("Invocations", MAINTENANCE)
         self._alarm("maintenance-silent", ran, 1, periods=late, below=True, missing_is_bad=True)
         self._alarm("maintenance-failures", self._backlog("maintenance_failures"), 0, periods=late)
+        age = self._of_queue("ApproximateAgeOfOldestMessage", queue_name(stage))
+        self._alarm("maintenance-late", age, stage.alarms.task_age_s_max, periods=3)
+        dead = self._of_queue("ApproximateNumberOfMessagesVisible", dead_letters_name(stage))
+        self._alarm("maintenance-dead-letters", dead, 0, periods=1)
         self._alarm("tail-long", self._backlog("tail_entries_max"), stage.alarms.tail_entries_max, periods=late)
         self._alarm(
             "sweep-behind", self._backlog("sweep_backlog_seconds"), stage.alarms.sweep_backlog_s_max, periods=late
@@ -183,6 +198,18 @@ class ObservabilityStack(Stack):
             _graph("Longest tail (entries)", [self._backlog("tail_entries_max")]),
             _graph("Records not merged", [self._backlog("unmerged_records")]),
             _graph("Sweep behind by (s)", [self._backlog("sweep_backlog_seconds")]),
+        )
+        board.add_widgets(
+            _graph(
+                "Maintenance tasks",
+                [
+                    self._of_queue("ApproximateNumberOfMessagesVisible", queue_name(self._stage)),
+                    self._of_queue("ApproximateNumberOfMessagesNotVisible", queue_name(self._stage)),
+                    self._of_queue("ApproximateNumberOfMessagesVisible", dead_letters_name(self._stage)),
+                ],
+            ),
+            _graph("Oldest task (s)", [self._of_queue("ApproximateAgeOfOldestMessage", queue_name(self._stage))]),
+            _graph("Maintainers at once", [self._of_function("ConcurrentExecutions", MAINTAINER, "Maximum")]),
         )
         board.add_widgets(
             _graph("Largest lag of a group (records)", [self._backlog("group_lag_records_max")]),

@@ -1,4 +1,4 @@
-"""maintenance: called by a schedule, one pass over what no request waits for."""
+"""maintenance: called by a schedule, plans what no request waits for and sends it to the queue."""
 
 from __future__ import annotations
 
@@ -13,5 +13,6 @@ handler = MaintenanceHandler(
     clock=_parts.clock,
     meter=_parts.meter,
     cluster_id=_parts.settings.cluster_id,
+    queue=_parts.open_queue(),
     backlogs=_parts.engine.backlogs,
 )

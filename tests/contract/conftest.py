@@ -10,4 +10,5 @@ pytest.register_assert_rewrite(
     "odradek.testing.contract_table_reads",
     "odradek.testing.contract_tables",
     "odradek.testing.contract_object_store",
+    "odradek.testing.contract_task_queue",
 )

@@ -94,3 +94,16 @@ def test_the_schedule_calls_the_maintenance_function(deployed: dict[str, str]) -
     (rule,) = events.list_rules()["Rules"]
     (target,) = events.list_targets_by_rule(Rule=rule["Name"])["Targets"]
     assert target["Arn"].endswith(f":function:{deployed['MaintenanceFunctionName']}")
+
+
+def test_the_queue_that_maintenance_knows_calls_the_maintainer(deployed: dict[str, str]) -> None:
+    functions, sqs = boto3.client("lambda", REGION), boto3.client("sqs", REGION)
+    told = functions.get_function_configuration(FunctionName=deployed["MaintenanceFunctionName"])
+    queue_url = told["Environment"]["Variables"][environment.QUEUE_URL]
+    assert queue_url == deployed["MaintenanceQueueUrl"]
+    attributes = sqs.get_queue_attributes(QueueUrl=queue_url, AttributeNames=["All"])["Attributes"]
+    (mapping,) = functions.list_event_source_mappings()["EventSourceMappings"]
+    assert mapping["EventSourceArn"] == attributes["QueueArn"]
+    assert mapping["FunctionArn"].split(":function:")[1].split(":")[0] == "odradek-dev-maintainer"
+    dead = sqs.get_queue_attributes(QueueUrl=deployed["MaintenanceDeadLettersUrl"], AttributeNames=["QueueArn"])
+    assert dead["Attributes"]["QueueArn"] == json.loads(attributes["RedrivePolicy"])["deadLetterTargetArn"]

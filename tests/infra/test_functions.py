@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import importlib.util
 import json
+from dataclasses import replace
 
 import pytest
 from odradek.functions import environment
@@ -15,7 +16,7 @@ from odradek.settings import Settings
 from infra.stages import STAGES
 from tests.infra.conftest import Deployment
 
-FUNCTIONS = {"produce", "fetch", "coordinator", "admin", "maintenance", "registry"}
+FUNCTIONS = {"produce", "fetch", "coordinator", "admin", "maintenance", "maintainer", "registry"}
 
 
 def test_every_function_runs_python_3_13_on_arm64_with_the_layer(dev: Deployment) -> None:
@@ -94,7 +95,7 @@ def test_urls_ask_for_a_signature(dev: Deployment) -> None:
 def test_a_function_outlives_its_own_request_timeout(dev: Deployment) -> None:
     for name, properties in dev.functions().items():
         assert properties["Timeout"] <= FUNCTION_TIMEOUT_S_MAX
-        if name != "maintenance":
+        if name not in ("maintenance", "maintainer"):
             assert properties["Timeout"] * 1000 > STAGES["dev"].settings.request_timeout_ms
 
 
@@ -106,7 +107,7 @@ def test_logs_are_kept_for_a_while_and_then_dropped(stage: str, days: int, reque
         for stack in ("api", "maintenance")
         for each in deployment.resources(stack, "AWS::Logs::LogGroup").values()
     ]
-    assert [group["RetentionInDays"] for group in groups] == [days] * 6
+    assert [group["RetentionInDays"] for group in groups] == [days] * 7
     for properties in deployment.functions().values():
         assert "Logs" in properties["LoggingConfig"]["LogGroup"]["Ref"]
 
@@ -120,6 +121,45 @@ def test_maintenance_is_called_by_the_clock(dev: Deployment) -> None:
     permission = dev.only("maintenance", "AWS::Lambda::Permission")["Properties"]
     assert permission["Principal"] == "events.amazonaws.com"
     assert "SourceArn" in permission  # this rule only
+
+
+def test_the_maintainer_is_called_by_the_queue_that_maintenance_sends_to(dev: Deployment, prod: Deployment) -> None:
+    mapping = dev.only("maintenance", "AWS::Lambda::EventSourceMapping")["Properties"]
+    assert "MaintainerFunction" in mapping["FunctionName"]["Ref"]
+    assert mapping["BatchSize"] == 10
+    assert mapping["FunctionResponseTypes"] == ["ReportBatchItemFailures"]
+    assert mapping["ScalingConfig"] == {"MaximumConcurrency": 2}
+    busier = prod.only("maintenance", "AWS::Lambda::EventSourceMapping")["Properties"]
+    assert busier["ScalingConfig"] == {"MaximumConcurrency": 60}
+    queue = mapping["EventSourceArn"]["Fn::GetAtt"][0]
+    for name, properties in dev.functions().items():
+        told = properties["Environment"]["Variables"].get(environment.QUEUE_URL)
+        assert told == ({"Ref": queue} if name == "maintenance" else None)
+
+
+def test_a_task_that_is_not_done_comes_again_and_ends_in_the_dead_letters(dev: Deployment) -> None:
+    queues = dev.resources("maintenance", "AWS::SQS::Queue")
+    [(key, queue)] = [(k, each["Properties"]) for k, each in queues.items() if "RedrivePolicy" in each["Properties"]]
+    dead = queues[queue["RedrivePolicy"]["deadLetterTargetArn"]["Fn::GetAtt"][0]]["Properties"]
+    assert queue["VisibilityTimeout"] == 6 * dev.functions()["maintainer"]["Timeout"]
+    receptions = queue["RedrivePolicy"]["maxReceiveCount"]
+    assert queue["MessageRetentionPeriod"] > receptions * queue["VisibilityTimeout"], "or nothing would get there"
+    assert dead["MessageRetentionPeriod"] == 14 * 86_400
+    assert (queue["SqsManagedSseEnabled"], dead["SqsManagedSseEnabled"]) == (True, True)
+    denied = {
+        each["Properties"]["Queues"][0]["Ref"]: each["Properties"]["PolicyDocument"]["Statement"][0]
+        for each in dev.resources("maintenance", "AWS::SQS::QueuePolicy").values()
+    }
+    assert set(denied) == set(queues) >= {key}
+    for statement in denied.values():
+        assert statement["Effect"] == "Deny"
+        assert statement["Condition"] == {"Bool": {"aws:SecureTransport": "false"}}
+
+
+def test_a_stage_whose_queue_would_ask_for_more_maintainers_than_it_may_have_is_refused() -> None:
+    for change in ({"maintenance_workers": 1}, {"maintenance_workers": 5, "reserved_concurrency": {"maintainer": 4}}):
+        with pytest.raises(ValueError, match="maintenance_workers"):
+            replace(STAGES["dev"], **change)  # type: ignore[arg-type]
 
 
 def test_outputs_name_every_url_and_the_policy_for_clients(dev: Deployment) -> None:

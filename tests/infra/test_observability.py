@@ -23,7 +23,7 @@ def test_every_alarm_is_told_to_somebody_and_explained(prod: Deployment) -> None
     for alarm in alarms:
         assert alarm["AlarmActions"], alarm
         name = alarm["AlarmName"].removeprefix("odradek-prod-")
-        for function in ("produce", "fetch", "coordinator", "admin", "maintenance", "registry"):
+        for function in ("produce", "fetch", "coordinator", "admin", "maintenance", "maintainer", "registry"):
             name = re.sub(f"^{function}-(faults|throttled|errors)$", r"<function>-\1", name)
         assert f"`{name}`" in page, f"OPERATIONS.md does not say what to do about {name}"
 
@@ -50,11 +50,32 @@ def test_the_dashboard_shows_what_the_functions_write(prod: Deployment) -> None:
 
 
 def test_runs_that_failed_are_kept_in_prod(prod: Deployment, dev: Deployment) -> None:
-    assert prod.only("maintenance", "AWS::SQS::Queue")
-    assert not dev.resources("maintenance", "AWS::SQS::Queue")
+    kept = set(prod.resources("maintenance", "AWS::SQS::Queue")) - set(dev.resources("maintenance", "AWS::SQS::Queue"))
+    [queue] = kept
+    assert queue.startswith("EveryDeadLetters")
     config = prod.only("maintenance", "AWS::Lambda::EventInvokeConfig")["Properties"]
     assert config["MaximumRetryAttempts"] == 2
     assert config["DestinationConfig"]["OnFailure"]
+
+
+def test_tasks_that_wait_too_long_or_fail_for_good_are_noticed(prod: Deployment) -> None:
+    names = {
+        each["Properties"]["QueueName"]
+        for each in prod.resources("maintenance", "AWS::SQS::Queue").values()
+        if "QueueName" in each["Properties"]
+    }
+    alarms = {
+        each["Properties"]["AlarmName"].removeprefix("odradek-prod-"): each["Properties"]
+        for each in prod.resources("observability", "AWS::CloudWatch::Alarm").values()
+    }
+    late, dead = alarms["maintenance-late"], alarms["maintenance-dead-letters"]
+    metrics = [each["Metrics"][0]["MetricStat"]["Metric"] for each in (late, dead)]
+    assert [each["MetricName"] for each in metrics] == [
+        "ApproximateAgeOfOldestMessage",
+        "ApproximateNumberOfMessagesVisible",
+    ]
+    assert {each["Dimensions"][0]["Value"] for each in metrics} == names
+    assert (late["Threshold"], dead["Threshold"]) == (3 * 3600, 0)
 
 
 @pytest.fixture(scope="module")
@@ -86,10 +107,15 @@ def test_a_key_of_ones_own_encrypts_everything_and_every_role_may_use_it(optione
     [rule] = rules["ServerSideEncryptionConfiguration"]
     assert rule["ServerSideEncryptionByDefault"]["SSEAlgorithm"] == "aws:kms"
     assert rule["BucketKeyEnabled"] is True
+    for queue in optioned.resources("maintenance", "AWS::SQS::Queue").values():
+        if "QueueName" in queue["Properties"]:  # of tasks; the schedule's events say nothing
+            assert "KmsMasterKeyId" in queue["Properties"]
     for stack in ("api", "maintenance", "pipeline"):
-        for policy in optioned.resources(stack, "AWS::IAM::Policy").values():
+        for key, policy in optioned.resources(stack, "AWS::IAM::Policy").items():
             statements: list[dict[str, Any]] = policy["Properties"]["PolicyDocument"]["Statement"]
-            assert any("kms:Decrypt" in each["Action"] for each in statements), policy
+            [kms] = [each for each in statements if "kms:Decrypt" in each["Action"] and "Condition" in each]
+            services = kms["Condition"]["StringLike"]["kms:ViaService"]
+            assert ("sqs.*.amazonaws.com" in services) == key.startswith(("Maintenance", "Maintainer"))
 
 
 def test_the_wal_may_have_a_directory_bucket_of_its_own(optioned: Deployment) -> None:
@@ -105,9 +131,9 @@ def test_the_wal_may_have_a_directory_bucket_of_its_own(optioned: Deployment) ->
                     assert '"*"' not in json.dumps(statement["Resource"])
                     sessions[key.split("Access")[0]] = statement.get("Condition")
     read_only = {"StringEquals": {"s3express:SessionMode": "ReadOnly"}}
-    assert sessions["Produce"] is sessions["Maintenance"] is None
+    assert sessions["Produce"] is sessions["Maintainer"] is None
     assert sessions["Fetch"] == read_only
-    assert "Admin" not in sessions
+    assert sessions.keys().isdisjoint({"Admin", "Maintenance"})
     for function in optioned.functions().values():
         told = json.dumps(function["Environment"]["Variables"]["ODRADEK_BUCKET"])
         assert told.count("Fn::ImportValue") == 2, "both buckets"

@@ -13,11 +13,12 @@ import pytest
 from odradek.adapters.memory import MemoryObjectStore, MemoryStore
 from odradek.engine.compaction import Compactor
 from odradek.engine.engine import Engine
-from odradek.engine.maintenance import HeldPartition, MaintenanceReport
+from odradek.engine.maintenance import HeldPartition, MaintenancePlan, MaintenanceReport
 from odradek.engine.topic_configs import TopicConfig
 from odradek.errors import ErrorCode
+from odradek.format.maintenance_task import TaskKind
 from odradek.format.object_keys import segment_key
-from odradek.functions.environment import MAINTENANCE, REGISTRY
+from odradek.functions.environment import MAINTAINER, MAINTENANCE, REGISTRY
 from odradek.model.acl import AclBinding, AclFilter, AclOperation, AclPermission, PatternType, ResourceType
 from odradek.model.classic_group import ClassicIdentity, ClassicJoin, ClassicLeave, ClassicSync
 from odradek.model.group import JOIN_EPOCH, LEAVE_EPOCH, GroupHeartbeat
@@ -203,27 +204,55 @@ async def work(world: World) -> None:
     [deleted] = await admin.delete_records([DeleteRecordsPartition("flights", 0, 2)])
     assert deleted.low_watermark == 2
     merged = MaintenanceReport()
-    merging = world.engine(MAINTENANCE, merge_rows_min=1, merge_delay_ms=0).maintenance
+    merging = world.engine(MAINTAINER, merge_rows_min=1, merge_delay_ms=0).maintenance
     await merging.run_partition(await admin.topics.resolve("flights"), 0, merged)
     assert merged.done["segments_merged"], merged
     assert len(await read_all(world.engine("fetch"), "flights", 0, 2)) == 26
     configs = {"cleanup.policy": "compact,delete", "min.cleanable.dirty.ratio": "0"}
     await merging.run_partition(await admin.topics.alter_configs("flights", set=configs), 0, merged)
     assert merged.done["segments_compacted"], merged
+    await plan_compaction(world, admin, producer)
     world.clock.advance(10 * 24 * 3600)
     segment = segment_key(PartitionId(topic.topic_id, 0), 0, bytes(16))
     await world.objects.put(segment, [b"orphan"])
     assert await world.engine("dies").leases.take(PartitionId(topic.topic_id, 0))
     world.clock.advance(24 * 3600)
-    report = await world.engine(MAINTENANCE).maintenance.run()
+    report = await maintain(world)
     for done in ("orphans_removed", "rows_removed", "producers_expired", "uploads_swept", "transactions_expired"):
         assert report.done[done], (done, report)
 
     assert not (await world.engine(MAINTENANCE).backlogs.look()).unread
     await world.objects.put(segment, [b"merged"])
     await admin.topics.delete("flights")
-    report = await world.engine(MAINTENANCE).maintenance.run()
+    report = await maintain(world)
     assert report.done["topics_removed"] == report.done["objects_removed"] == 1
+
+
+async def plan_compaction(world: World, admin: Engine, producer: Engine) -> None:
+    """Whether a segment is overdue is read from its first batch, by the function that plans."""
+    configs = {"cleanup.policy": "compact", "max.compaction.lag.ms": "86400000", "min.cleanable.dirty.ratio": "1"}
+    table = await admin.topics.create("table", 1, configs)
+    for _ in range(4):
+        assert not (await produce(producer, "table", 0, batch([b"v"], keys=[b"k"]))).error
+    merged = MaintenanceReport()
+    merging = world.engine(MAINTAINER, merge_rows_min=1, merge_delay_ms=0).maintenance
+    await merging.run_partition(table, 0, merged)
+    assert merged.done["segments_merged"], merged
+    await world.engine(MAINTENANCE).maintenance.plan(MaintenancePlan())
+    await admin.topics.delete("table")
+
+
+async def maintain(world: World) -> MaintenanceReport:
+    """One function plans, another one does it."""
+    plan, report = MaintenancePlan(), MaintenanceReport()
+    await world.engine(MAINTENANCE).maintenance.plan(plan)
+    assert not plan.failures
+    works = world.engine(MAINTAINER).maintenance
+    for kind in TaskKind:
+        for task in plan.of_kind(kind):
+            await works.do(task, report)
+    assert not report.failures
+    return report
 
 
 async def registry(world: World) -> None:
@@ -280,7 +309,7 @@ async def share_groups(world: World, admin: Engine, coordinator: Engine) -> None
     for size in (10, 20_000, *[10] * 8, 20_000):
         assert not (await produce(producer, "queue", 0, batch([b"x" * size]))).error
     merged = MaintenanceReport()
-    merging = world.engine(MAINTENANCE, merge_rows_min=1, merge_delay_ms=0).maintenance
+    merging = world.engine(MAINTAINER, merge_rows_min=1, merge_delay_ms=0).maintenance
     await merging.run_partition(queue, 0, merged)
     assert merged.done["segments_merged"], merged
     member = ShareMember(coordinator, "m", "queue", group_id="queue")
@@ -341,7 +370,7 @@ def called() -> dict[str, set[Call]]:
     return world.calls
 
 
-FUNCTIONS = ("produce", "fetch", "coordinator", "admin", "maintenance", REGISTRY)
+FUNCTIONS = ("produce", "fetch", "coordinator", "admin", MAINTENANCE, MAINTAINER, REGISTRY)
 
 
 def may(function: str, call: Call) -> bool:

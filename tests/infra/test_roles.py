@@ -25,6 +25,7 @@ TABLES = {
     "Admin": {"TablesLog", "TablesCatalog"},
     "Registry": {"TablesCatalog"},
     "Maintenance": {"TablesLog", "TablesGroups", "TablesCatalog"},  # the lag of groups
+    "Maintainer": {"TablesLog", "TablesGroups", "TablesCatalog"},  # windows of deleted topics
 } | {title: {"TablesLog", "TablesCatalog"} for title in JOB_TITLES}
 
 
@@ -108,11 +109,39 @@ def test_a_role_names_prefixes_of_the_bucket(dev: Deployment) -> None:
         ("Coordinator", "s3:GetObject"): log,  # share groups: records and dead letters
         ("Coordinator", "s3:PutObject"): {"/wal/*"},
         ("Coordinator", "s3:ListBucket"): {""},
-        ("Maintenance", "s3:DeleteObject"): log,
-        ("Maintenance", "s3:GetObject"): log,
-        ("Maintenance", "s3:PutObject"): {"/topics/*"},
+        ("Maintenance", "s3:GetObject"): {"/topics/*"},  # the age of what compaction would clean
         ("Maintenance", "s3:ListBucket"): {""},
+        ("Maintainer", "s3:DeleteObject"): log,
+        ("Maintainer", "s3:GetObject"): log,
+        ("Maintainer", "s3:PutObject"): {"/topics/*"},
+        ("Maintainer", "s3:ListBucket"): {""},
     }
+
+
+def test_one_function_sends_tasks_and_another_takes_them(dev: Deployment) -> None:
+    found = {
+        (role, action): resource
+        for role, statement in statements(dev)
+        for action in as_list(statement["Action"])
+        for resource in as_list(statement["Resource"])
+        if action.startswith("sqs:")
+    }
+    assert set(found) == {
+        ("Maintenance", "sqs:SendMessage"),
+        ("Maintenance", "sqs:GetQueueAttributes"),
+        ("Maintainer", "sqs:ReceiveMessage"),
+        ("Maintainer", "sqs:DeleteMessage"),
+        ("Maintainer", "sqs:GetQueueAttributes"),
+    }
+    [queue] = {json.dumps(resource) for resource in found.values()}
+    assert "QueueTasks" in queue
+
+
+def test_the_function_that_plans_changes_nothing(dev: Deployment) -> None:
+    for role, statement in statements(dev):
+        if role == "Maintenance":
+            for action in as_list(statement["Action"]):
+                assert not action.startswith(("dynamodb:Put", "dynamodb:Update", "dynamodb:Delete", "s3:Put", "s3:Del"))
 
 
 def test_the_coordinator_writes_one_row_of_the_catalog(dev: Deployment) -> None:

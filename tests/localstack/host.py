@@ -33,7 +33,7 @@ PINS = (
     "setuptools",
     "wheel",
 )
-SERVICES = "s3,dynamodb,lambda,iam,sts,cloudformation,logs,events"
+SERVICES = "s3,dynamodb,sqs,lambda,iam,sts,cloudformation,logs,events"
 _READY_S = 120.0
 _GRACE_S = 5.0
 

@@ -15,11 +15,13 @@ from uuid import UUID
 
 from odradek.engine import orphans
 from odradek.engine.audit_store import audit_store
+from odradek.engine.maintenance import MaintenancePlan
+from odradek.format.maintenance_task import TaskKind
 from odradek.format.object_id import object_id_ms
 from odradek.format.object_keys import wal_key
 
 from tests.simulation.maintainers import run_maintenance
-from tests.simulation.world import World
+from tests.simulation.world import Process, World
 
 _HOUR_MS = 3_600_000
 _SLACK_S = 200.0  # clocks that are ahead, leases of the dead
@@ -33,6 +35,7 @@ async def clean_up(world: World) -> list[str]:
         failures = await run_maintenance(janitor)
         failures += await run_maintenance(janitor)  # a merge may part a row where the log starts
     await janitor.engine.sweep.run(Counter())
+    failures += await _still_planned(janitor)
     report = await audit_store(janitor.engine, janitor.tables, fast=True)
     world.work["late_creations_of_deleted_topics"] += len(world.ledger.revived)
     for finding in report.findings:
@@ -40,6 +43,13 @@ async def clean_up(world: World) -> list[str]:
             failures.append(f"the audit finds {finding.kind} {finding.place}: {finding.detail}")
     problems = [f"after maintenance in a calm world: {failure}" for failure in failures]
     return problems + list(_left(world))
+
+
+async def _still_planned(janitor: Process) -> list[str]:
+    """Partitions at rest that a plan names all the same: each would be a task with every plan, for ever."""
+    plan = MaintenancePlan()
+    await janitor.engine.maintenance.plan(plan)
+    return [*plan.failures, *(f"{task} has nothing to do and is planned" for task in plan.of_kind(TaskKind.PARTITION))]
 
 
 def _left(world: World) -> Iterator[str]:

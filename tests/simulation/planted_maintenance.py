@@ -180,6 +180,17 @@ def dead_maintainers_are_not_cleaned_up_after() -> Iterator[None]:
         yield
 
 
+@bug("upkeep", change=_contended)
+def a_plan_overlooks_what_the_dead_left() -> Iterator[None]:
+    """A partition without other work is left as a dead maintainer left it."""
+
+    async def is_due(self: Orphans, look: Any) -> bool:
+        return False
+
+    with patch.object(Orphans, "is_due", is_due):
+        yield
+
+
 @bug("upkeep", change=_slow_reading, seeds=25)
 def reader_keeps_rows_that_are_gone() -> Iterator[None]:
     """A missing object does not make a reader look at the index again."""
@@ -194,7 +205,7 @@ def reader_keeps_rows_that_are_gone() -> Iterator[None]:
 def retention_drops_the_active_segment() -> Iterator[None]:
     """The log start rises to the high watermark."""
 
-    async def start(self: Retention, held: Any, head: Any) -> int:
+    async def start(self: Retention, partition: Any, config: Any, head: Any) -> int:
         return head.next_offset  # type: ignore[no-any-return]
 
     with patch.object(Retention, "_start", start):

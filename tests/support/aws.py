@@ -90,6 +90,17 @@ def create_bucket(endpoint_url: str, name: str) -> None:
     _client("s3", endpoint_url).create_bucket(Bucket=name)
 
 
+def create_queue(endpoint_url: str, name: str) -> str:
+    """Create a queue; its URL."""
+    return str(_client("sqs", endpoint_url).create_queue(QueueName=name)["QueueUrl"])
+
+
+def receive(endpoint_url: str, queue_url: str) -> list[dict[str, Any]]:
+    """Take the messages that wait in a queue, up to ten."""
+    answer = _client("sqs", endpoint_url).receive_message(QueueUrl=queue_url, MaxNumberOfMessages=10)
+    return list(answer.get("Messages", ()))
+
+
 def open_store(
     endpoint_url: str, names: StoreNames | None = None, *, meter: Meter | None = None, prefix: str = ""
 ) -> AwsStore:
@@ -140,7 +151,7 @@ def _with_one_lock_for_dynamodb(application: Application) -> Application:
 def _reset() -> None:
     from moto.backends import get_backend
 
-    for service in ("dynamodb", "s3"):
+    for service in ("dynamodb", "s3", "sqs"):
         backends: Any = get_backend(service)
         for account in backends.values():
             for backend in account.values():

@@ -60,10 +60,12 @@ def test_dollars_by_component() -> None:
         object_get_requests=10_000,
         function_requests=1_000_000,
         function_gb_seconds=1000,
+        queue_requests=2_000_000,
     )
     report = cost(usage)
     assert report.components == pytest.approx(
         {
+            "queue requests": 0.8,
             "table writes": 1.25,
             "table reads": 0.5,
             "object puts": 0.005,
@@ -72,7 +74,7 @@ def test_dollars_by_component() -> None:
             "function time": 0.0133334,
         }
     )
-    assert report.total == pytest.approx(1.9723334)
+    assert report.total == pytest.approx(2.7723334)
     assert report.per_gib(2 * GIB) == pytest.approx(report.total / 2)
     assert report.per_million_records(500_000) == pytest.approx(report.total * 2)
     assert report.per_gib(0) == report.per_million_records(0) == 0

@@ -7,6 +7,8 @@
                  and waits `fetch_max_wait_ms` where there is nothing. So each keeps one function busy all the time
     function     memory (infra/stages.py) times the time that the store takes (published latencies, FUNCTION_MS)
     storage      rate times retention, in the object store; nothing is replicated by us
+    queue        long polls of the maintenance queue, whatever is written: 5 of 20 s each (Lambda's documentation), and
+                 three requests for ten tasks: each partition has one with every plan
     left out     free tiers, support, logs, compression (ours and theirs alike), people
 
 Others: replicas times retention on disks, two thirds of the traffic across zones, as many brokers as the rate asks for,
@@ -29,6 +31,9 @@ FETCH_WAIT_S = 0.5
 MEMORY_MB = {"produce": 1024, "fetch": 1024}
 APPEND_MS = {"item": 14, "object": 90}  # medians: item 2 x 7.6 ms; PUT 60-100 ms and 7.6 ms
 FETCH_MS = 60  # one ranged GET and a head
+QUEUE_POLLS_PER_S = 5 / 20
+QUEUE_REQUESTS_PER_TASK = 3 / 10  # sent, received and deleted, ten at a time
+PLAN_EVERY_S = 300  # infra/stages.py
 _CROSSING = 2 / 3  # of the traffic, with clients and brokers spread over three zones
 _REPLICAS = 3
 
@@ -95,6 +100,8 @@ def own_cost(load: Workload, measured: Measured, prices: PriceList = US_EAST_1) 
     busy = {"produce": appends * append_s, "fetch": load.consumers * MONTH_S}
     gb_seconds = sum(seconds * MEMORY_MB[name] / 1024 for name, seconds in busy.items())
     written = measured.per_append
+    tasks_per_s = min(load.partitions, load.requests_per_s * PLAN_EVERY_S) / PLAN_EVERY_S
+    queue_requests = (QUEUE_POLLS_PER_S + tasks_per_s * QUEUE_REQUESTS_PER_TASK) * MONTH_S
     puts = written.object_put_requests * appends
     gets += written.object_get_requests * appends
     return {
@@ -104,6 +111,7 @@ def own_cost(load: Workload, measured: Measured, prices: PriceList = US_EAST_1) 
         "table reads": reads * prices.per_million_table_read_units / 1e6,
         "function requests": (appends + fetches) * prices.per_million_function_requests / 1e6,
         "function time": gb_seconds * prices.per_function_gb_second,
+        "queue requests": queue_requests * prices.per_million_queue_requests / 1e6,
         "storage": load.kept_gb * prices.object_gb_month,
     }
 

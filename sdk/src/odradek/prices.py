@@ -31,12 +31,13 @@ class PriceList:
     per_function_gb_second: float
     table_gb_month: float
     object_gb_month: float
+    per_million_queue_requests: float  # standard queue; a batch of up to 10 messages (64 KB) is one
 
 
 US_EAST_1: Final = PriceList(
     date="2026-11-20",
     region="us-east-1",
-    source="AWS price pages: DynamoDB on demand (Standard), S3 Standard, Lambda arm64",
+    source="AWS price pages: DynamoDB on demand (Standard), S3 Standard, Lambda arm64, SQS standard queues",
     per_million_table_write_units=0.625,
     per_million_table_read_units=0.125,
     per_thousand_object_put_requests=0.005,
@@ -45,6 +46,7 @@ US_EAST_1: Final = PriceList(
     per_function_gb_second=0.0000133334,
     table_gb_month=0.25,
     object_gb_month=0.023,
+    per_million_queue_requests=0.40,
 )
 
 
@@ -78,6 +80,7 @@ def cost(usage: Usage, prices: PriceList = US_EAST_1) -> CostReport:
             "object gets": usage.object_get_requests * prices.per_thousand_object_get_requests / 1e3,
             "function requests": usage.function_requests * prices.per_million_function_requests / 1e6,
             "function time": usage.function_gb_seconds * prices.per_function_gb_second,
+            "queue requests": usage.queue_requests * prices.per_million_queue_requests / 1e6,
         },
         prices,
     )

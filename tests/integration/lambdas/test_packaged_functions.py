@@ -18,12 +18,13 @@ from odradek.functions.environment import (
     FUNCTION_URLS,
     GROUPS_TABLE,
     LOG_TABLE,
+    QUEUE_URL,
     format_function_urls,
 )
 from odradek.functions.environment import REGION as REGION_VARIABLE
 from odradek.protocol.api import ApiKey, FunctionName
 
-from tests.support.aws import CREDENTIALS, REGION, create_tables, moto_server
+from tests.support.aws import CREDENTIALS, REGION, create_queue, create_tables, moto_server, receive
 from tests.support.engine import batch
 from tests.support.function_calls import body_of, decode, frame, function_event, refusal_of
 from tests.support.packaged_functions import Deployment, RunningFunction, deploy, running_function
@@ -56,6 +57,7 @@ def environment() -> Iterator[dict[str, str]]:
             BUCKET: names.bucket,
             ENDPOINT_URL: endpoint,
             FUNCTION_URLS: format_function_urls(URLS),
+            QUEUE_URL: create_queue(endpoint, "maintenance"),
         }
 
 
@@ -67,7 +69,7 @@ def functions(
     with ExitStack() as stack:
         yield {
             name: stack.enter_context(running_function(deployment, name, environment, logs / name))
-            for name in (*FunctionName, "maintenance", "registry")
+            for name in (*FunctionName, "maintenance", "maintainer", "registry")
         }
 
 
@@ -173,7 +175,9 @@ def test_invocations_are_logged_with_their_billable_units(functions: dict[str, R
     assert last["table_write_units"] > 0  # moto counts halves
 
 
-def test_maintenance_finishes_a_deletion(functions: dict[str, RunningFunction]) -> None:
+def test_maintenance_plans_a_deletion_and_the_maintainer_finishes_it(
+    functions: dict[str, RunningFunction], environment: dict[str, str]
+) -> None:
     create_topic(functions, "doomed")
     produce(functions, "doomed", batch([b"v"]))
     fields = {"topics": [{"name": "doomed"}], "timeout": 10_000}
@@ -181,9 +185,14 @@ def test_maintenance_finishes_a_deletion(functions: dict[str, RunningFunction]) 
     assert int(deleted.error_code) == 0
     scheduled = {"version": "0", "source": "aws.events", "detail-type": "Scheduled Event", "detail": {}}
     report = functions["maintenance"].invoke(scheduled)
-    assert report["finished"] is True
-    assert report["topics_removed"] >= 1
-    assert functions["maintenance"].invoke(scheduled).get("topics_removed", 0) == 0
+    assert (report["finished"], report["failures"]) == (True, [])
+    assert report["planned"]["topic_deletion"] >= 1
+    assert report["sent"] == sum(report["planned"].values())
+    messages = receive(environment[ENDPOINT_URL], environment[QUEUE_URL])
+    assert len(messages) == report["sent"]
+    records = [{"messageId": each["MessageId"], "body": each["Body"]} for each in messages]
+    assert functions["maintainer"].invoke({"Records": records}) == {"batchItemFailures": []}
+    assert functions["maintenance"].invoke(scheduled)["planned"].get("topic_deletion", 0) == 0
 
 
 def test_missing_configuration_is_one_clear_message(deployment: Deployment, tmp_path: Path) -> None:

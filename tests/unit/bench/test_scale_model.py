@@ -36,8 +36,16 @@ def test_what_breaks_first_is_what_fits_no_more() -> None:
 
 def test_a_raised_limit_moves_the_answer() -> None:
     load = Load(GIB, 1_000)
-    more = replace(LIMITS, maintenance_every_s=60, upload_mib_s=1_000)
+    more = replace(LIMITS, maintenance_workers=200)
     assert limits_of(load, more)[1] > limits_of(load, LIMITS)[1]
+
+
+def test_the_maintainers_of_prod_suffice_for_what_the_manual_says() -> None:
+    worst, gib_s = limits_of(Load(GIB, 1_000), LIMITS)
+    assert worst.ratio < 1
+    assert 1 < gib_s < 2
+    beyond, _ = limits_of(Load(10 * GIB, 1_000), LIMITS)
+    assert beyond.resource == "maintainers at once"
 
 
 def test_spreading_by_key_costs_updates() -> None:

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from odradek.cli.configure import read_outputs
 from odradek.cli.cost import parse_rate, parse_time
-from odradek.cli.doctor import check_reach, clock_finding, table_findings
+from odradek.cli.doctor import check_reach, clock_finding, queue_finding, table_findings
 from odradek.client.profiles import Profile, load_profile, save_profile
 from odradek.cost_measure import measure
 from odradek.cost_model import Workload, own_cost, peer_costs, with_linger
@@ -86,6 +86,20 @@ class Tables:
 )
 def test_settings_of_tables(tables: Tables, outcomes: list[str]) -> None:
     assert [finding.outcome for finding in table_findings(tables, "log")] == outcomes
+
+
+@pytest.mark.parametrize(
+    ("queue", "dead", "outcome", "text"),
+    [
+        ({"RedrivePolicy": "{}"}, "0", "ok", "7 tasks wait, none failed"),
+        ({"RedrivePolicy": "{}"}, "3", "warn", "3 tasks failed for good"),
+        ({}, "0", "warn", "no dead letters"),
+    ],
+)
+def test_the_queue_of_maintenance(queue: dict[str, str], dead: str, outcome: str, text: str) -> None:
+    finding = queue_finding({**queue, "ApproximateNumberOfMessages": "7"}, {"ApproximateNumberOfMessages": dead})
+    assert finding.outcome == outcome
+    assert text in finding.text
 
 
 def test_profiles_are_kept_by_name_and_hold_no_credential(tmp_path: Path) -> None:

@@ -8,8 +8,8 @@ import sys
 
 HEAVY = {"aiohttp", "typer", "rich", "boto3", "numpy", "numba", "pyarrow", "pandas", "pyspark", "sqlite3", "msgpack"}
 FUNCTION = (
-    "odradek.functions.handler, odradek.functions.maintenance, odradek.adapters.aws, odradek.adapters.system, "
-    "odradek.engine.engine, odradek.dispatcher"
+    "odradek.functions.handler, odradek.functions.maintenance, odradek.functions.maintainer, odradek.adapters.aws, "
+    "odradek.adapters.system, odradek.engine.engine, odradek.dispatcher"
 )
 
 

@@ -4,7 +4,8 @@
     versions     both sides speak the APIs that the SDK needs     topics    the admin function works
     round trip   a record is produced and fetched, in a topic of its own that is deleted again
     tables       billing mode, point-in-time recovery, protection of the tables; public access of the bucket
-                 (only with a profile, which knows their names, and only if the caller may look)
+    maintenance  its queue: tasks that failed for good, and where they go
+                 (both only with a profile, which knows their names, and only if the caller may look)
 
 Each line says ok, warn or FAIL and what to do. The exit code is 1 where something fails.
 """
@@ -51,7 +52,7 @@ def doctor(bootstrap_servers: Server = DEFAULT_SERVER, data_dir: DataDir = DEFAU
     failed = False
     for finding in examine(client_configs(bootstrap_servers, data_dir)):
         colour = _COLOURS[finding.outcome]
-        console.print(f"[{colour}]{finding.outcome:4}[/{colour}] {finding.check:10} {finding.text}", highlight=False)
+        console.print(f"[{colour}]{finding.outcome:4}[/{colour}] {finding.check:11} {finding.text}", highlight=False)
         failed |= finding.outcome == "FAIL"
     if failed:
         raise typer.Exit(1)
@@ -168,6 +169,30 @@ def check_store() -> Iterator[Finding]:
             yield from table_findings(client, known.outputs[key])
     except (BotoCoreError, ClientError, KeyError) as error:
         yield Finding("warn", "tables", f"cannot be looked at ({error}): you may not describe them")
+    if "MaintenanceQueueUrl" not in known.outputs:
+        return  # of an earlier release
+    try:
+        client = boto3.client("sqs", region_name=known.region)
+        urls = known.outputs["MaintenanceQueueUrl"], known.outputs["MaintenanceDeadLettersUrl"]
+        yield queue_finding(*(_attributes(client, url) for url in urls))
+    except (BotoCoreError, ClientError, KeyError) as error:
+        yield Finding("warn", "maintenance", f"its queue cannot be looked at ({error}): you may not ask for attributes")
+
+
+def queue_finding(queue: dict[str, str], dead_letters: dict[str, str]) -> Finding:
+    """What the attributes of the queue of maintenance tasks, and of its dead letters, say."""
+    if "RedrivePolicy" not in queue:
+        text = "the queue has no dead letters: a task that fails comes again for ever. Deploy again"
+        return Finding("warn", "maintenance", text)
+    if dead := int(dead_letters["ApproximateNumberOfMessages"]):
+        text = f"{dead} tasks failed for good: docs/OPERATIONS.md, maintenance-dead-letters"
+        return Finding("warn", "maintenance", text)
+    return Finding("ok", "maintenance", f"{queue['ApproximateNumberOfMessages']} tasks wait, none failed for good")
+
+
+def _attributes(sqs: Any, queue_url: str) -> dict[str, str]:
+    attributes: dict[str, str] = sqs.get_queue_attributes(QueueUrl=queue_url, AttributeNames=["All"])["Attributes"]
+    return attributes
 
 
 def table_findings(dynamodb: Any, name: str) -> Iterator[Finding]:

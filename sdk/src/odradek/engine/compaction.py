@@ -43,7 +43,7 @@ from odradek.engine.compaction_segments import NewSegment, object_keys, read_str
 from odradek.engine.compaction_state import CompactionState, decode_state, encode_state, state_key
 from odradek.engine.head import PartitionHead
 from odradek.engine.index_row import IndexRow
-from odradek.engine.maintenance import HeldPartition
+from odradek.engine.maintenance import HeldPartition, PartitionLook
 from odradek.engine.maintenance_lease import LeaseLost, MaintenanceLeases
 from odradek.engine.partition_index import ROWS_REPLACED_MAX, PartitionIndex
 from odradek.errors import ObjectExists, OutcomeUnknown, StoreUnavailable, TransactionCanceled
@@ -109,6 +109,14 @@ class Compactor:
         self._settings = settings
         self._turn = asyncio.Semaphore(1)
 
+    async def is_due(self, look: PartitionLook) -> bool:
+        """See maintenance.Upkeep."""
+        if not look.config.is_compacted:
+            return False
+        policy = CompactionPolicy.of(look.topic, self._settings)
+        state = await self._read_state(look.partition)
+        return await self._plan(look.partition, look.head, state, policy) is not None
+
     async def run(self, held: HeldPartition) -> None:
         """Clean the partition where it pays. Raises LeaseLost, StoreError, FormatError."""
         if not held.config.is_compacted:
@@ -121,10 +129,9 @@ class Compactor:
         head = await self._index.read_head(held.partition)
         if head is None:
             return
-        item = await self._log.get(state_key(held.partition))
-        state = CompactionState() if item is None else decode_state(item)
+        state = await self._read_state(held.partition)
         policy = CompactionPolicy.of(held.topic, self._settings)
-        work = await self._plan(held, head, state, policy)
+        work = await self._plan(held.partition, head, state, policy)
         while work is not None:
             state = await self.run_pass(held, work, policy)
             held.report.done["compaction_passes"] += 1
@@ -138,20 +145,24 @@ class Compactor:
                 clean_bytes=0,
             )
 
+    async def _read_state(self, partition: PartitionId) -> CompactionState:
+        item = await self._log.get(state_key(partition))
+        return CompactionState() if item is None else decode_state(item)
+
     # --- 1. plan --------------------------------------------------------------------------------------------------
 
     async def _plan(
-        self, held: HeldPartition, head: PartitionHead, state: CompactionState, policy: CompactionPolicy
+        self, partition: PartitionId, head: PartitionHead, state: CompactionState, policy: CompactionPolicy
     ) -> CompactionPass | None:
         first_dirty = max(state.first_dirty, head.log_start_offset)
-        rows = [row async for row in self.segments_from(held.partition, head, first_dirty)]
+        rows = [row async for row in self.segments_from(partition, head, first_dirty)]
         now_ms = self._clock.now_ms()
         dirty = dirty_part(rows, first_dirty, now_ms, policy)
         if state.is_under_way and first_dirty < state.pass_end <= dirty.end_offset:
             return CompactionPass(
                 head, first_dirty, state.pass_end, dirty.end_offset, state.position, state.clean_bytes
             )
-        overdue = await self._is_overdue(held.partition, rows, dirty, now_ms, policy)
+        overdue = await self._is_overdue(partition, rows, dirty, now_ms, policy)
         if not wants_cleaning(dirty, state.clean_bytes, policy, is_overdue=overdue):
             return None
         return CompactionPass(head, first_dirty, dirty.end_offset, dirty.end_offset, head.log_start_offset, 0)

@@ -19,6 +19,7 @@ former holder its work, never data.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from odradek.engine.fields import attribute, check_version
@@ -58,6 +59,7 @@ class MaintenanceLease:
     Attributes:
         was_clean: False where the holder before may have left objects that no row refers to.
         expires_ms: by the clock of the holder.
+        idle_ms: how long nobody had held it, by the clocks of both holders; 0 for the first.
     """
 
     partition: PartitionId
@@ -65,6 +67,7 @@ class MaintenanceLease:
     epoch: int
     expires_ms: int
     was_clean: bool
+    idle_ms: int = 0
 
     @property
     def held(self) -> Check:
@@ -74,6 +77,23 @@ class MaintenanceLease:
     @property
     def condition(self) -> Condition:
         return all_of(Compare(("e",), "=", self.epoch), Compare(("h",), "=", self.holder))
+
+
+@dataclass(frozen=True, slots=True)
+class LeaseState:
+    """A lease as others see it; the default is that of a partition that was never maintained.
+
+    Attributes:
+        is_held: by somebody whose claim is not over.
+        is_clean: False where the last holder is gone and may have left objects that no row refers to.
+        epoch: of the last taking.
+        idle_ms: how long nobody has held it, at least.
+    """
+
+    is_held: bool = False
+    is_clean: bool = True
+    epoch: int = 0
+    idle_ms: int = 0
 
 
 def lease_key(partition: PartitionId) -> Key:
@@ -111,7 +131,8 @@ class MaintenanceLeases:
             if attribute(item, "h", bytes) != _NOBODY and attribute(item, "x", int) > now_ms:
                 return None
             seen = attribute(item, "e", int)
-            lease = replace(lease, epoch=seen + 1, was_clean=_is_clean(item))
+            idle_ms = max(0, now_ms - attribute(item, "x", int))
+            lease = replace(lease, epoch=seen + 1, was_clean=_is_clean(item), idle_ms=idle_ms)
             # `c` is false while the lease is held: a holder that dies has not said that it left nothing behind.
             await self._log.put(Put(key, _encode(lease), Compare(("e",), "=", seen)))
         except (ConditionFailed, TransactionCanceled, OutcomeUnknown):
@@ -122,6 +143,12 @@ class MaintenanceLeases:
         """Whether nobody holds the lease and its last holder left nothing behind. Raises StoreUnavailable."""
         item = await self._log.get(lease_key(partition))
         return item is None or (attribute(item, "h", bytes) == _NOBODY and _is_clean(item))
+
+    async def look(self, partitions: Sequence[PartitionId]) -> list[LeaseState]:
+        """The leases in the order asked, in batches of a hundred. Raises StoreUnavailable, FormatError."""
+        items = await self._log.get_many([lease_key(partition) for partition in partitions])
+        now_ms = self._clock.now_ms()
+        return [LeaseState() if item is None else _state(item, now_ms) for item in items]
 
     async def renew(self, lease: MaintenanceLease) -> MaintenanceLease:
         """Hold on to it. Raises LeaseLost, StoreUnavailable."""
@@ -160,6 +187,13 @@ class MaintenanceLeases:
 
 def _encode(lease: MaintenanceLease) -> Item:
     return {"v": VERSION, "h": lease.holder, "e": lease.epoch, "x": lease.expires_ms, "c": False}
+
+
+def _state(item: Item, now_ms: int) -> LeaseState:
+    check_version(item, VERSION, "a maintenance lease")
+    over_ms = attribute(item, "x", int)
+    is_held = attribute(item, "h", bytes) != _NOBODY and over_ms > now_ms
+    return LeaseState(is_held, is_held or _is_clean(item), attribute(item, "e", int), max(0, now_ms - over_ms))
 
 
 def _is_clean(item: Item) -> bool:

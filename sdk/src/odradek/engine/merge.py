@@ -34,7 +34,7 @@ from odradek.engine.head import PartitionHead
 from odradek.engine.index_row import IndexRow
 from odradek.engine.leader_epochs import LeaderEpochs
 from odradek.engine.log_reader import Piece, PieceReader, row_pieces
-from odradek.engine.maintenance import HeldPartition
+from odradek.engine.maintenance import HeldPartition, PartitionLook
 from odradek.engine.maintenance_lease import MaintenanceLeases
 from odradek.engine.merge_decisions import MergePolicy, choose_window
 from odradek.engine.partition_index import ROWS_REPLACED_MAX, PartitionIndex, without_ghosts
@@ -81,6 +81,15 @@ class Merger:
         self._settings = settings
         self._memory = _Memory(settings.merge_bytes_max)
 
+    async def is_due(self, look: PartitionLook) -> bool:
+        """See maintenance.Upkeep."""
+        page = list(reversed(await self._index.newest_rows(look.partition, _ROWS_PER_PAGE)))
+        rows = _in_order(page)
+        if len(rows) < len(page) or not _is_all(page):
+            return True
+        policy = MergePolicy.of(look.config, self._settings, ROWS_REPLACED_MAX)
+        return choose_window(_mergeable(rows, look.head), policy, self._clock.now_ms()) is not None
+
     async def run(self, held: HeldPartition) -> None:
         """See maintenance.Upkeep. Raises also OutcomeUnknown: the next pass goes on."""
         policy = MergePolicy.of(held.config, self._settings, ROWS_REPLACED_MAX)
@@ -88,13 +97,13 @@ class Merger:
         rows = _in_order(page)
         if len(rows) < len(page):
             await self._remove_ghosts(held, [row for row in page if row not in rows])
-        if choose_window(rows, policy, self._clock.now_ms()) is None:
+        is_all = _is_all(page)
+        if is_all and choose_window(rows, policy, self._clock.now_ms()) is None:
             return
         head = await self._index.read_head(held.partition)
         if head is None:
             return
-        is_all = len(page) < _ROWS_PER_PAGE or any(row.is_segment for row in rows)
-        if not is_all:  # a backlog: the oldest spilled rows are elsewhere
+        if not is_all:  # a backlog: the oldest spilled rows are elsewhere, and these may be too young
             rows = await self._from_the_oldest(held, head)
         rows = _mergeable(rows, head)
         while (window := choose_window(rows, policy, self._clock.now_ms())) is not None:
@@ -250,6 +259,11 @@ class _Memory:
             self._held -= size
             async with self._freed:
                 self._freed.notify_all()
+
+
+def _is_all(page: Sequence[IndexRow]) -> bool:
+    """Whether the newest rows are all that a merge can take up: they reach back to a segment, or to the beginning."""
+    return len(page) < _ROWS_PER_PAGE or any(row.is_segment for row in page)
 
 
 def _in_order(page: Sequence[IndexRow]) -> list[IndexRow]:

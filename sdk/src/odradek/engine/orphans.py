@@ -11,8 +11,9 @@ holder of our epoch or of an earlier one. Transactions of earlier epochs are ref
 epoch this runs before anything is uploaded; later epochs upload under names of their own. So what no row refers to in
 step 3 no row ever will, however long we sleep before step 4.
 
-It runs only where the last holder did not leave the partition clean, and now and then all the same: the upload of a
-maintainer that slept while others came and went arrives in a partition that was left clean.
+It runs only where the last holder did not leave the partition clean, and now and then all the same (after many
+takings of the lease, or a day of rest): the upload of a maintainer that slept while others came and went arrives in a
+partition that was left clean.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from odradek.engine.maintenance import HeldPartition
+from odradek.engine.maintenance import HeldPartition, PartitionLook
 from odradek.engine.maintenance_lease import MaintenanceLeases
 from odradek.engine.partition_index import PartitionIndex
 from odradek.format.object_keys import partition_prefix
@@ -30,6 +31,7 @@ from odradek.ports.object_store import ObjectInfo, ObjectStore
 _OBJECTS_PER_PAGE = 1000
 _ROWS_PER_QUERY = 256
 _SCAN_EVERY_EPOCHS = 256
+_SCAN_AFTER_IDLE_MS = 86_400_000
 _SEGMENT_NAME = re.compile(r"(\d{20})-([0-9a-f]{32})\.(log|index)")
 
 
@@ -50,9 +52,15 @@ class Orphans:
         self._objects = objects
         self._leases = leases
 
+    async def is_due(self, look: PartitionLook) -> bool:
+        """See maintenance.Upkeep."""
+        lease = look.lease
+        return _wants_scan(is_clean=lease.is_clean, epoch=lease.epoch + 1, idle_ms=lease.idle_ms)
+
     async def run(self, held: HeldPartition) -> None:
         """See maintenance.Upkeep."""
-        if not held.lease.was_clean or held.lease.epoch % _SCAN_EVERY_EPOCHS == 0:
+        lease = held.lease
+        if _wants_scan(is_clean=lease.was_clean, epoch=lease.epoch, idle_ms=lease.idle_ms):
             await self.collect(held)
 
     async def collect(self, held: HeldPartition) -> None:
@@ -67,6 +75,10 @@ class Orphans:
             if orphans:
                 await self._objects.delete([each.info.key for each in orphans])
                 held.report.done["orphans_removed"] += len(orphans)
+
+
+def _wants_scan(*, is_clean: bool, epoch: int, idle_ms: int) -> bool:
+    return not is_clean or epoch % _SCAN_EVERY_EPOCHS == 0 or idle_ms > _SCAN_AFTER_IDLE_MS
 
 
 async def find_orphans(index: PartitionIndex, partition: PartitionId, page: list[ObjectInfo]) -> list[SegmentObject]:

@@ -18,9 +18,12 @@ eviction that sleeps for longer than the expiry could bring an older state back,
 
 from __future__ import annotations
 
-from odradek.engine.maintenance import HeldPartition
+from collections.abc import AsyncIterator
+
+from odradek.engine.maintenance import HeldPartition, PartitionLook
 from odradek.errors import ConditionFailed
 from odradek.format.item_keys import PRODUCER_END, PRODUCER_PREFIX, partition_pk
+from odradek.model.topic_partition import PartitionId
 from odradek.ports.clock import Clock
 from odradek.ports.table import Compare, Delete, Row, Table, all_of
 from odradek.settings import Settings
@@ -36,17 +39,28 @@ class ProducerExpiry:
         self._clock = clock
         self._settings = settings
 
+    async def is_due(self, look: PartitionLook) -> bool:
+        """See maintenance.Upkeep."""
+        async for _ in self._silent(look.partition):
+            return True
+        return False
+
     async def run(self, held: HeldPartition) -> None:
         """See maintenance.Upkeep."""
+        async for row in self._silent(held.partition):
+            held.report.done["producers_expired"] += await self._forget(row)
+
+    async def _silent(self, partition: PartitionId) -> AsyncIterator[Row]:
+        """The rows of producers that have been silent for too long."""
         oldest_kept_ms = self._clock.now_ms() - self._settings.producer_expiry_ms
         sk_from = PRODUCER_PREFIX
         while True:
             rows = await self._log.query(
-                partition_pk(held.partition), sk_from=sk_from, sk_to=PRODUCER_END, limit=_ROWS_PER_QUERY
+                partition_pk(partition), sk_from=sk_from, sk_to=PRODUCER_END, limit=_ROWS_PER_QUERY
             )
             for row in rows:
                 if is_silent_since(row, oldest_kept_ms):
-                    held.report.done["producers_expired"] += await self._forget(row)
+                    yield row
             if len(rows) < _ROWS_PER_QUERY:
                 return
             sk_from = rows[-1].key.sk + "\0"

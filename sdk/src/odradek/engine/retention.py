@@ -22,9 +22,10 @@ from collections.abc import Sequence
 
 from odradek.engine.head import PartitionHead
 from odradek.engine.index_row import IndexRow
-from odradek.engine.maintenance import HeldPartition
+from odradek.engine.maintenance import HeldPartition, PartitionLook
 from odradek.engine.maintenance_lease import MaintenanceLeases
 from odradek.engine.partition_index import ROWS_REPLACED_MAX, PartitionIndex
+from odradek.engine.topic_configs import TopicConfig
 from odradek.format.object_keys import index_key, segment_key
 from odradek.model.topic_partition import PartitionId
 from odradek.ports.clock import Clock
@@ -42,12 +43,20 @@ class Retention:
         self._leases = leases
         self._clock = clock
 
+    async def is_due(self, look: PartitionLook) -> bool:
+        """See maintenance.Upkeep."""
+        below = min(look.head.log_start_offset, look.head.tail_base_offset)
+        rows = await self._index.rows_between(look.partition, 0, below, ROWS_REPLACED_MAX) if below else []
+        if any(row.end_offset <= below for row in rows):
+            return True
+        return await self._start(look.partition, look.config, look.head) > look.head.log_start_offset
+
     async def run(self, held: HeldPartition) -> None:
         """See maintenance.Upkeep. Raises also OutcomeUnknown: the next pass goes on."""
         head = await self._index.read_head(held.partition)
         if head is None:
             return
-        start = await self._start(held, head)
+        start = await self._start(held.partition, held.config, head)
         if start > head.log_start_offset:
             head = await self._index.advance_log_start(held.partition, start)
             if head is None:
@@ -57,15 +66,15 @@ class Retention:
 
     # --- 1. what goes ---------------------------------------------------------------------------------------------
 
-    async def _start(self, held: HeldPartition, head: PartitionHead) -> int:
+    async def _start(self, partition: PartitionId, config: TopicConfig, head: PartitionHead) -> int:
         """The log start offset that the policy asks for; not above it where nothing is to be dropped."""
         start = head.log_start_offset
-        if not held.config.is_deleting or start >= head.tail_base_offset:
+        if not config.is_deleting or start >= head.tail_base_offset:
             return start
-        if held.config.retention_ms >= 0:
-            start = max(start, await self._start_by_time(held.partition, head, held.config.retention_ms))
-        if 0 <= held.config.retention_bytes < head.appended_bytes:
-            start = max(start, await self._start_by_size(held.partition, head, held.config.retention_bytes))
+        if config.retention_ms >= 0:
+            start = max(start, await self._start_by_time(partition, head, config.retention_ms))
+        if 0 <= config.retention_bytes < head.appended_bytes:
+            start = max(start, await self._start_by_size(partition, head, config.retention_bytes))
         return start
 
     async def _start_by_time(self, partition: PartitionId, head: PartitionHead, retention_ms: int) -> int:

@@ -70,10 +70,14 @@ class Sweep:
         self._clock = clock
         self._settings = settings
 
-    async def run_if_due(self, done: Counter[str]) -> None:
-        """Sweep, unless the last one ended less than `sweep_interval_ms` ago. Raises as `run`."""
+    async def is_due(self) -> bool:
+        """Whether the last sweep ended `sweep_interval_ms` ago, or more. Raises StoreUnavailable, FormatError."""
         state = await read_sweep_state(self._catalog)
-        if not 0 <= self._clock.now_ms() - state.swept_ms < self._settings.sweep_interval_ms:
+        return not 0 <= self._clock.now_ms() - state.swept_ms < self._settings.sweep_interval_ms
+
+    async def run_if_due(self, done: Counter[str]) -> None:
+        """Sweep, unless the last one is too young. Raises as `run`."""
+        if await self.is_due():
             await self.run(done)
 
     async def run(self, done: Counter[str]) -> None:

@@ -187,9 +187,17 @@ class TransactionStore:
             gone += sum(not isinstance(result, BaseException) for result in results)
         return gone
 
+    async def has_ended(self, row: TransactionRow) -> bool:
+        """Whether ended transactions of the id left anything behind. Raises StoreUnavailable."""
+        pk, _, end = pending_range(row.transactional_id, _last_ended(row))
+        return bool(await self._tables.log.query(pk, sk_to=end, limit=1))
+
     async def delete_ended(self, row: TransactionRow) -> int:
         """Delete what ended transactions of the id left behind; returns how many items. Raises StoreUnavailable."""
-        last_ended = row.number - 1 if row.is_ongoing else row.number
-        pk, _, end = pending_range(row.transactional_id, last_ended)
+        pk, _, end = pending_range(row.transactional_id, _last_ended(row))
         rows = await self._tables.log.query(pk, sk_to=end)
         return await self.delete([found.key for found in rows])
+
+
+def _last_ended(row: TransactionRow) -> int:
+    return row.number - 1 if row.is_ongoing else row.number

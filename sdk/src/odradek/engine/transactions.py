@@ -406,6 +406,16 @@ class Transactions:
         except StoreUnavailable:
             raise UNAVAILABLE from None
 
+    async def wants_expiry(self) -> bool:
+        """Whether `expire_transactions` has anything to do.
+
+        Raises KafkaError(COORDINATOR_NOT_AVAILABLE), StoreUnavailable.
+        """
+        for row in await self.list():
+            if row.has_timed_out(self._clock.now_ms()) or await self.store.has_ended(row):
+                return True
+        return False
+
     async def expire_transactions(self) -> dict[str, int]:
         """Fence producers whose transaction timed out, and delete what ended transactions left. May be repeated.
 

@@ -7,7 +7,8 @@
     ODRADEK_BUCKET           all                name of the bucket; "bucket,directory bucket" has the WAL in the second
     ODRADEK_FUNCTION_URLS    coordinator        "produce=https://...,fetch=https://...,admin=https://..."
     ODRADEK_REGISTRY_URL     coordinator        where the schema registry is
-    ODRADEK_ENDPOINT_URL     tests              where S3 and DynamoDB are, instead of AWS
+    ODRADEK_QUEUE_URL        maintenance        the queue whose messages call the maintainer
+    ODRADEK_ENDPOINT_URL     tests              where S3, DynamoDB and SQS are, instead of AWS
     AWS_REGION               all                set by Lambda itself
     ODRADEK_<SETTING>        all                settings.Settings.from_env
 
@@ -29,18 +30,21 @@ CATALOG_TABLE = "ODRADEK_CATALOG_TABLE"
 BUCKET = "ODRADEK_BUCKET"
 FUNCTION_URLS = "ODRADEK_FUNCTION_URLS"
 REGISTRY_URL = "ODRADEK_REGISTRY_URL"
+QUEUE_URL = "ODRADEK_QUEUE_URL"
 ENDPOINT_URL = "ODRADEK_ENDPOINT_URL"
 REGION = "AWS_REGION"
 
 REQUIRED = (LOG_TABLE, GROUPS_TABLE, CATALOG_TABLE, BUCKET, REGION)
 
-MAINTENANCE = "maintenance"
+MAINTENANCE = "maintenance"  # plans, by the clock
+MAINTAINER = "maintainer"  # does what was planned, by the queue
 REGISTRY = "registry"  # the schema registry: no function of Kafka's APIs
 
 # Handler strings as Lambda takes them, by function.
 HANDLERS: dict[str, str] = {
     **{name.value: f"lambdas.{name.value}.handler.handler" for name in FunctionName},
     MAINTENANCE: f"lambdas.{MAINTENANCE}.handler.handler",
+    MAINTAINER: f"lambdas.{MAINTAINER}.handler.handler",
     REGISTRY: f"lambdas.{REGISTRY}.handler.handler",
 }
 
@@ -57,6 +61,7 @@ class Environment:
     endpoint_url: str | None  # None: AWS
     function_urls: Mapping[FunctionName, str]  # empty except in the coordinator
     registry_url: str | None = None  # known to the coordinator
+    queue_url: str | None = None  # known to maintenance; None: it does its tasks itself
 
     @classmethod
     def from_env(cls, environ: Mapping[str, str]) -> Environment:
@@ -76,6 +81,7 @@ class Environment:
             endpoint_url=environ.get(ENDPOINT_URL) or None,
             function_urls=parse_function_urls(environ.get(FUNCTION_URLS, "")),
             registry_url=environ.get(REGISTRY_URL) or None,
+            queue_url=environ.get(QUEUE_URL) or None,
         )
 
 

@@ -1,48 +1,41 @@
-"""The function that a schedule calls: one pass of engine.maintenance, as far as the time allows.
+"""The function that a schedule calls: it plans maintenance and sends the tasks to the queue, or does them itself.
 
-Every step of a pass may be repeated, so a pass that ends early (time, a failed call) is taken up by the next one. A
-failure is logged and raised: the invocation counts as failed, which is what an alarm looks at.
+On AWS there is a queue, and workers take the tasks from it (functions/maintainer.py); where there is none (the embedded
+service), one pass does them all here, as far as the time allows. Whatever is cut short or fails is found again by the
+next plan.
 """
 
 from __future__ import annotations
 
 import asyncio
-import traceback
+from collections import Counter
 from collections.abc import Callable
 from typing import Any
 
 from odradek.engine.backlog import Backlogs
-from odradek.engine.maintenance import Maintenance
+from odradek.engine.maintenance import Maintenance, MaintenancePlan
+from odradek.engine.maintenance_queue import enqueue
+from odradek.functions.background import BackgroundHandler, remaining_s
 from odradek.functions.context import LambdaContext
 from odradek.functions.environment import MAINTENANCE
 from odradek.functions.event import Event
 from odradek.functions.metering import InvocationMeter
-from odradek.functions.telemetry import (
-    Invocation,
-    WriteLine,
-    backlog_line,
-    event_line,
-    fault_line,
-    invocation_line,
-    write_stdout,
-)
+from odradek.functions.telemetry import Invocation, WriteLine, backlog_line, event_line, write_stdout
 from odradek.ports.clock import Clock
 from odradek.ports.meter import Usage
+from odradek.ports.task_queue import TaskQueue
 
-_DEADLINE_MARGIN_MS = 2_000
+_PLANNING = 0.9  # of the time; the rest is for sending what a plan that is cut short has found
 
 
-class MaintenanceHandler:
+class MaintenanceHandler(BackgroundHandler):
     """The handler of scheduled events.
 
     Args:
-        maintenance: what is run.
-        clock: for the duration and the log's timestamps.
-        meter: the meter that the engine's adapters count into.
-        cluster_id: dimension of the metrics.
-        write_line: where the log goes.
-        backlogs: looked at after each pass; None: never.
-        observe: is told of every invocation as well (functions/metrics.py).
+        maintenance: what plans, and what is run.
+        queue: where the tasks go; None: they are done here.
+        backlogs: looked at after each pass or plan; None: never.
+        clock, meter, cluster_id, write_line, observe: see BackgroundHandler.
     """
 
     def __init__(
@@ -53,53 +46,47 @@ class MaintenanceHandler:
         meter: InvocationMeter,
         cluster_id: str = "odradek",
         write_line: WriteLine = write_stdout,
+        queue: TaskQueue | None = None,
         backlogs: Backlogs | None = None,
         observe: Callable[[Invocation, Usage], None] | None = None,
     ) -> None:
-        self._backlogs = backlogs
-        self._observe = observe
+        super().__init__(
+            MAINTENANCE, clock=clock, meter=meter, cluster_id=cluster_id, write_line=write_line, observe=observe
+        )
         self._maintenance = maintenance
-        self._clock = clock
-        self._meter = meter
-        self._cluster_id = cluster_id
-        self._write_line = write_line
-        self._runner: asyncio.Runner | None = None
+        self._queue = queue
+        self._backlogs = backlogs
 
-    def __call__(self, event: Event, context: LambdaContext) -> dict[str, Any]:
-        """What Lambda calls."""
-        if self._runner is None:
-            self._runner = asyncio.Runner()
-        return self._runner.run(self.handle(event, context))
+    async def work(self, event: Event, context: LambdaContext) -> dict[str, Any]:
+        """One pass: `{"finished": bool, ...what it did}`; or one plan: `{"finished", "planned", "sent", ...}`.
 
-    async def handle(self, event: Event, context: LambdaContext) -> dict[str, Any]:
-        """One pass. Returns `{"finished": bool, ...what it did}`; raises what the store raises."""
-        started = self._clock.monotonic()
-        invocation = Invocation(self._cluster_id, MAINTENANCE, context.aws_request_id)
-        with self._meter.invocation() as tally:
-            try:
-                return await self._run(context)
-            except Exception as error:
-                invocation.faults, invocation.error, invocation.status = 1, type(error).__name__, 500
-                self._write_line(fault_line(context.aws_request_id, MAINTENANCE, traceback.format_exc()))
-                raise
-            finally:
-                invocation.duration_ms = (self._clock.monotonic() - started) * 1000
-                self._write_line(invocation_line(invocation, tally.usage, self._clock.now_ms()))
-                if self._observe is not None:
-                    self._observe(invocation, tally.usage)
-
-    async def _run(self, context: LambdaContext) -> dict[str, Any]:
-        remaining_ms = context.get_remaining_time_in_millis() - _DEADLINE_MARGIN_MS
+        Raises what the store raises where nothing could be done at all.
+        """
         try:
-            async with asyncio.timeout(max(0.0, remaining_ms / 1000)):
-                report = await self._maintenance.run()
-                done = {"finished": True, **report.done, "failures": report.failures}
-                if self._backlogs is not None:
-                    backlog = await self._backlogs.look()
-                    self._write_line(
-                        backlog_line(self._cluster_id, backlog, len(report.failures), self._clock.now_ms())
-                    )
+            async with asyncio.timeout(remaining_s(context)):
+                if self._queue is None:
+                    report = await self._maintenance.run()
+                    done: dict[str, Any] = {"finished": True, **report.done, "failures": report.failures}
+                else:
+                    done = await self._plan(self._queue, context)
+                await self._look(len(done["failures"]))
         except TimeoutError:
             done = {"finished": False}
         self._write_line(event_line("maintenance", {"request_id": context.aws_request_id, **done}))
         return done
+
+    async def _plan(self, queue: TaskQueue, context: LambdaContext) -> dict[str, Any]:
+        plan, finished = MaintenancePlan(), True
+        try:
+            async with asyncio.timeout(_PLANNING * remaining_s(context)):
+                await self._maintenance.plan(plan)
+        except TimeoutError:
+            finished = False
+        sent = await enqueue(plan, queue, self._clock)
+        planned = Counter(task.kind.value for task in plan.tasks)
+        return {"finished": finished, "planned": dict(planned), "sent": sent, "failures": plan.failures}
+
+    async def _look(self, failures: int) -> None:
+        if self._backlogs is not None:
+            backlog = await self._backlogs.look()
+            self._write_line(backlog_line(self._cluster_id, backlog, failures, self._clock.now_ms()))

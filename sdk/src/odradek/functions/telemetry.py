@@ -116,6 +116,20 @@ def backlog_line(cluster_id: str, backlog: Backlog, maintenance_failures: int, n
     return json.dumps(record, separators=(",", ":"))
 
 
+def failures_line(cluster_id: str, maintenance_failures: int, now_ms: int) -> str:
+    """The line of what a worker of maintenance could not do: the same metric as that of a look at the backlog."""
+    metrics = [{"Name": "maintenance_failures", "Unit": "Count"}]
+    directive = {"Namespace": NAMESPACE, "Dimensions": [["cluster_id"]], "Metrics": metrics}
+    record = {
+        "_aws": {"Timestamp": now_ms, "CloudWatchMetrics": [directive]},
+        "level": "WARN" if maintenance_failures else "INFO",
+        "message": "maintainer failures",
+        "cluster_id": cluster_id,
+        "maintenance_failures": maintenance_failures,
+    }
+    return json.dumps(record, separators=(",", ":"))
+
+
 def _billable(usage: Usage) -> dict[str, float]:
     return {field.name: getattr(usage, field.name) for field in fields(usage) if not field.name.startswith("payload_")}
 

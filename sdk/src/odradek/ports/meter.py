@@ -25,6 +25,7 @@ class Usage:
     function_gb_seconds: float = 0.0
     payload_bytes_in: int = 0
     payload_bytes_out: int = 0
+    queue_requests: int = 0
 
     def __add__(self, other: Usage) -> Usage:
         return Usage(*(getattr(self, f.name) + getattr(other, f.name) for f in fields(Usage)))

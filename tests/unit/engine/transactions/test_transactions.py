@@ -401,9 +401,13 @@ async def test_maintenance_fences_and_removes_what_is_left(store: Store, engine:
     await producer.abort()
     await producer.send("a", 0, b"y")
     await producer.send_offset("group", "a", 0, 1)
+    assert await engine.transactions.wants_expiry()
     assert await engine.transactions.expire_transactions() == {"transactions_expired": 0, "pending_items_removed": 1}
+    assert not await engine.transactions.wants_expiry()
     store.clock.advance(2)
+    assert await engine.transactions.wants_expiry()
     assert await engine.transactions.expire_transactions() == {"transactions_expired": 1, "pending_items_removed": 2}
+    assert not await engine.transactions.wants_expiry()
     assert await engine.transactions.expire_transactions() == {"transactions_expired": 0, "pending_items_removed": 0}
     assert await store.log.query(pending_range("tx", 0)[0]) == []
     assert await refused(producer.commit()) is ErrorCode.PRODUCER_FENCED

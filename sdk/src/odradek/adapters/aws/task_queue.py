@@ -1,0 +1,87 @@
+"""A task queue in SQS, a standard one. AWS takes some messages of a batch and refuses others: those are given back."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from odradek.adapters.aws.calls import Calls, Refused
+from odradek.adapters.aws.store import CONNECT_TIMEOUT_S
+from odradek.errors import StoreUnavailable
+from odradek.ports.meter import Meter, NullMeter, Usage
+from odradek.ports.task_queue import MESSAGES_PER_SEND_MAX
+
+TIMEOUT_S = 10.0
+CONNECTIONS = 8
+
+
+class SqsTaskQueue:
+    """ports.task_queue.TaskQueue over a queue.
+
+    Args:
+        client: botocore's SQS client, made for one attempt a call.
+        queue_url: the queue.
+        calls: the threads to call in; a pool of its own by default.
+    """
+
+    def __init__(self, client: Any, queue_url: str, meter: Meter | None = None, *, calls: Calls | None = None) -> None:
+        self._client = client
+        self._queue_url = queue_url
+        self._meter = meter or NullMeter()
+        self._calls = calls or Calls.for_client(client)
+
+    async def send(self, messages: Sequence[str]) -> list[str]:
+        if not 1 <= len(messages) <= MESSAGES_PER_SEND_MAX:
+            raise ValueError(f"1 to {MESSAGES_PER_SEND_MAX} messages are sent at once, not {len(messages)}")
+        self._meter.add("SendMessageBatch", Usage(queue_requests=1))
+        try:
+            answer = await self._calls.write(
+                self._client.send_message_batch,
+                QueueUrl=self._queue_url,
+                Entries=[{"Id": str(number), "MessageBody": message} for number, message in enumerate(messages)],
+            )
+        except Refused as refused:
+            raise StoreUnavailable(str(refused)) from refused
+        failed = answer.get("Failed", ())
+        if faulty := [each for each in failed if each.get("SenderFault")]:
+            raise ValueError(f"SQS refuses a message: {faulty[0].get('Code')} {faulty[0].get('Message', '')}")
+        return [messages[int(each["Id"])] for each in failed]
+
+    async def waiting(self) -> int:
+        self._meter.add("GetQueueAttributes", Usage(queue_requests=1))
+        name = "ApproximateNumberOfMessages"
+        try:
+            answer = await self._calls.read(
+                self._client.get_queue_attributes, QueueUrl=self._queue_url, AttributeNames=[name]
+            )
+        except Refused as refused:
+            raise StoreUnavailable(str(refused)) from refused
+        return int(answer["Attributes"][name])
+
+
+def open_queue(
+    queue_url: str, *, region: str | None, endpoint_url: str | None = None, meter: Meter | None = None
+) -> SqsTaskQueue:
+    """Make the client and the queue; nothing is called yet.
+
+    Args:
+        queue_url: as CloudFormation names it.
+        region: AWS region, or None for that of the environment.
+        endpoint_url: of an emulator; None for AWS.
+        meter: counts what AWS bills.
+    """
+    import botocore.session
+    from botocore.config import Config
+
+    client = botocore.session.get_session().create_client(
+        "sqs",
+        region_name=region,
+        endpoint_url=endpoint_url,
+        config=Config(
+            connect_timeout=CONNECT_TIMEOUT_S,
+            read_timeout=TIMEOUT_S,
+            retries={"total_max_attempts": 1},
+            max_pool_connections=CONNECTIONS,
+        ),
+    )
+    return SqsTaskQueue(client, queue_url, meter)

@@ -1,0 +1,31 @@
+"""A task queue in a list, for tests and the simulation: who takes messages decides what is doubled, late or lost."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from odradek.ports.meter import Meter, NullMeter, Usage
+from odradek.ports.task_queue import MESSAGES_PER_SEND_MAX
+
+
+class MemoryTaskQueue:
+    """ports.task_queue.TaskQueue in this process's memory.
+
+    Attributes:
+        messages: those that wait, in the order of their sending.
+    """
+
+    def __init__(self, meter: Meter | None = None) -> None:
+        self._meter = meter or NullMeter()
+        self.messages: list[str] = []
+
+    async def send(self, messages: Sequence[str]) -> list[str]:
+        if not 1 <= len(messages) <= MESSAGES_PER_SEND_MAX:
+            raise ValueError(f"1 to {MESSAGES_PER_SEND_MAX} messages are sent at once, not {len(messages)}")
+        self._meter.add("SendMessageBatch", Usage(queue_requests=1))
+        self.messages.extend(messages)
+        return []
+
+    async def waiting(self) -> int:
+        self._meter.add("GetQueueAttributes", Usage(queue_requests=1))
+        return len(self.messages)
