@@ -67,8 +67,8 @@ def dead_letters_without_a_number() -> Iterator[None]:
     """A lot is written again by whoever did not see that it had been."""
     original, numbers = NumberedBatches.commit, iter(range(10**6))
 
-    async def commit(self: NumberedBatches, key: str, batch_id: int, uploaded: Any) -> bool:
-        return await original(self, f"{key}/{next(numbers)}", batch_id, uploaded)
+    async def commit(self: NumberedBatches, key: str, batch_id: int, uploaded: Any, **named: Any) -> bool:
+        return await original(self, f"{key}/{next(numbers)}", batch_id, uploaded, **named)
 
     with patch.object(NumberedBatches, "commit", commit):
         yield
