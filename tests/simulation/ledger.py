@@ -26,7 +26,7 @@ from odradek.engine.group_rows import LEASE_PREFIX, decode_lease
 from odradek.engine.index_row import IndexRow, decode_index_row
 from odradek.engine.log_reader import Piece, entry_piece
 from odradek.engine.share_rows import SHARE_PREFIX
-from odradek.format.item_keys import HEAD_SK, INDEX_PREFIX, TOPICS_PK, index_base_offset
+from odradek.format.item_keys import HEAD_SK, INDEX_PREFIX, TOPICS_PK, index_base_offset, partition_pk
 from odradek.format.object_keys import index_key, segment_key
 from odradek.format.tail_entry import decode_tail_entry
 from odradek.model.topic_partition import PartitionId
@@ -127,7 +127,7 @@ class Ledger:
         self.topic_names: dict[UUID, str] = {}
         self.configs: dict[UUID, list[tuple[int, dict[str, str]]]] = defaultdict(list)
         self.commits: dict[Key, list[Commit]] = defaultdict(list)
-        self.shares = ShareBook(self.problem, clock)
+        self.shares = ShareBook(self.problem, clock, self)
         self.log_rows: Callable[[str], Mapping[str, Any]] = lambda pk: {}
         self.has_object: Callable[[str], bool] = lambda key: True
         self._call = 0
@@ -140,6 +140,18 @@ class Ledger:
         line = f"{text} (by {self.caller})"
         if line not in self.problems and len(self.problems) < _PROBLEMS_MAX:
             self.problems.append(line)
+
+    def log_start(self, partition: PartitionId) -> int:
+        """Where the partition's log starts now; 0 where there is none."""
+        return self.heads.get(partition_pk(partition), {}).get("ls", 0)  # type: ignore[return-value]
+
+    def is_live(self, topic_id: UUID) -> bool:
+        """Whether the topic is in the catalog."""
+        return topic_id in self.live_topics
+
+    def was_compacted(self, topic_id: UUID) -> bool:
+        """Whether its cleanup policy was ever `compact`."""
+        return any("compact" in config.get("cleanup.policy", "") for _, config in self.configs[topic_id])
 
     # --- what the witness tells ------------------------------------------------------------------------------------
 

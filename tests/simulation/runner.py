@@ -93,7 +93,7 @@ async def _simulate(seed: int, rng: random.Random, scenario: Scenario) -> Outcom
     if scenario.group_members:
         problems += await _group_at_rest(world, {plan.name for plan in scenario.topics})
     if scenario.share_workers:
-        problems += await queue_at_rest(world, _queued(scenario))
+        problems += await queue_at_rest(world, [*_queued(scenario), *scenario.churn])
     world.stop.set()
     await asyncio.gather(*readers)
     problems += await audit(world, world.process("auditor", 0))
@@ -179,7 +179,8 @@ def _readers(world: World, scenario: Scenario) -> list[Coroutine[Any, Any, None]
         )
         readers.append(lives(world, f"member{i}", member.program, _READER_RESTARTS))
     for i in range(scenario.share_workers):
-        worker = ShareWorker(world, QUEUE, _queued(scenario), turns=scenario.share_turns, pace_s=scenario.pace_s * 2)
+        topics = [*_queued(scenario), *scenario.churn]
+        worker = ShareWorker(world, QUEUE, topics, turns=scenario.share_turns, pace_s=scenario.pace_s * 2)
         readers.append(lives(world, f"worker{i}", worker.program, _READER_RESTARTS))
     for i in range(scenario.maintainers):
         maintainer = Maintainer(world, scenario.maintainer_turns, scenario.maintainer_pace_s)
