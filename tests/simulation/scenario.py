@@ -43,6 +43,7 @@ class Scenario:
     consumers: int = 1  # a topic
     group_members: int = 0
     group_turns: int = 40
+    classic_members: int = 0  # of a group of the classic protocol
     share_workers: int = 0
     share_turns: int = 30
     share_configs: Mapping[str, str] = field(default_factory=dict)
@@ -118,6 +119,28 @@ def _groups(rng: Random) -> Scenario:
         group_turns=rng.randrange(8, 24),
         pace_s=1.0,
         settings=_group_settings(rng),
+    )
+
+
+def _classic(rng: Random) -> Scenario:
+    """Members of the classic protocol: rounds that some of them miss, leaders that die, sessions that end."""
+    return Scenario(
+        "classic",
+        (TopicPlan("alpha", rng.choice((2, 3))),),
+        producers=2,
+        records_of=25,
+        consumers=0,
+        classic_members=rng.choice((2, 3, 4)),
+        group_turns=rng.randrange(8, 30),
+        pace_s=1.0,
+        settings={
+            **_group_settings(rng),
+            "group_session_timeout_ms_min": 1_000,
+            "group_initial_rebalance_delay_ms": rng.choice((0, 500)),
+            # Each look of a member that waits is a step of the run.
+            "poll_interval_ms": 100,
+            "poll_interval_ms_max": 500,
+        },
     )
 
 
@@ -306,6 +329,7 @@ PROFILES: dict[str, Draw] = {
     "topics": _topics,
     "groups": _groups,
     "upkeep": _upkeep,
+    "classic": _classic,
     "compaction": _compaction,
     "leaders": _leaders,
     "share": _share,
