@@ -12,7 +12,7 @@ from odradek.engine.numbered_batches import NumberedBatches
 from odradek.engine.share_decisions import RecordState, SharePartition
 from odradek.ports.table import Exists
 
-from tests.simulation.planted import bug
+from tests.simulation.planted import bug, settings
 from tests.simulation.ports import Fates
 from tests.simulation.scenario import Scenario
 
@@ -43,6 +43,14 @@ def _deleted(scenario: Scenario) -> Scenario:
 def _compacted(scenario: Scenario) -> Scenario:
     """The queue is a compacted topic."""
     return _on(scenario, {"cleanup.policy": "compact", "min.cleanable.dirty.ratio": "0.0"})
+
+
+def _few_in_flight(scenario: Scenario) -> Scenario:
+    """The queue is compacted while a small window is full of what workers forgot."""
+    small = settings(share_partition_max_record_locks=4)(_compacted(scenario))
+    queue, *others = small.topics
+    changed = replace(small, topics=(replace(queue, keys=2), *others), fates=Fates(stalls_s=(2.0, 60.0)))
+    return replace(changed, share_workers=4, share_turns=40, maintainers=3, maintainer_pace_s=2.0, maintainer_turns=40)
 
 
 def _on(scenario: Scenario, configs: dict[str, str]) -> Scenario:
@@ -160,6 +168,19 @@ def a_record_taken_for_a_gap() -> Iterator[None]:
             state.runs, first.first_offset - 1, first.first_offset, RecordState.ACQUIRED, share_decisions._done
         )
         return share_decisions._whole(state, runs), (first, *acquired[1:])
+
+    with patch.object(share_fetch, "acquire", acquire):
+        yield
+
+
+@bug("share", change=_few_in_flight, seeds=20)
+def gaps_are_looked_for_again() -> Iterator[None]:
+    """What compaction took stays in the window where the batches after it have nothing to give."""
+    original = share_fetch.acquire
+
+    def acquire(state: SharePartition, *args: Any, **named: Any) -> Any:
+        after, acquired = original(state, *args, **named)
+        return (after if acquired else state), acquired
 
     with patch.object(share_fetch, "acquire", acquire):
         yield

@@ -99,7 +99,7 @@ async def _simulate(seed: int, rng: random.Random, scenario: Scenario) -> Outcom
         longest_s = max(scenario.fates.stalls_s)
         problems += await classic_group_at_rest(world, CLASSIC_GROUP, names, scenario.classic_members, longest_s)
     if scenario.share_workers:
-        problems += await queue_at_rest(world, [*_queued(scenario), *scenario.churn])
+        problems += await queue_at_rest(world, [*_queued(scenario), *scenario.churn], max(scenario.fates.stalls_s))
     world.stop.set()
     await asyncio.gather(*readers)
     problems += await audit(world, world.process("auditor", 0))

@@ -12,12 +12,11 @@ from odradek.model.topic_partition import PartitionId
 from tests.simulation.actors import pause
 from tests.simulation.history import identity
 from tests.simulation.ledger import partition_of
-from tests.simulation.ports import HOUR_S
 from tests.simulation.truth import true_logs
 from tests.simulation.world import Process, World
 from tests.support.share import ACCEPT, GAP, REJECT, RELEASE, Acks, ShareMember, ack, delivered, missing
 
-_PATIENCE_S = 3 * HOUR_S  # longer than the longest stall and the lock after it
+_PATIENCE_S = 1_800.0  # beside the longest stall: longer than any lock
 
 
 class ShareWorker:
@@ -107,9 +106,9 @@ class ShareWorker:
         self._world.history.accepted[self._group_id, partition] |= accepted
 
 
-async def queue_at_rest(world: World, topic_names: list[str]) -> list[str]:
+async def queue_at_rest(world: World, topic_names: list[str], longest_stall_s: float) -> list[str]:
     """Once nothing fails any more, and where nothing is wrong, a share group gets to the end of its topics."""
-    give_up = asyncio.get_running_loop().time() + _PATIENCE_S
+    give_up = asyncio.get_running_loop().time() + longest_stall_s + _PATIENCE_S
     while not world.ledger.problems and (left := _lagging(world, topic_names)):
         if asyncio.get_running_loop().time() > give_up:
             return [f"the share group is stuck before the end of {', '.join(left)}"]

@@ -363,9 +363,9 @@ class ShareFetcher:
                 max_records=left,
                 is_strict=request.is_strict,
             )
-            # What merely time has done is written with the next thing that is worth a write. What retention has done
-            # is one: nobody else says that there is nothing left to do before the log's start.
-            is_news = acquired or after.lot != state.lot or settled.start_offset > state.start_offset
+            # What merely time has done is written with the next thing that is worth a write. What retention and
+            # compaction have done is one: else the next fetch looks for the same records.
+            is_news = after != settled or after.lot != state.lot or settled.start_offset > state.start_offset
             return (after, acquired) if is_news else (state, ())
 
         return decide
