@@ -6,7 +6,8 @@ A role names its tables, its prefixes and its actions; nothing is granted "to be
                  transactions: pending items, the row of a transactional id
     fetch        reads only
                  (these two and the next two read the ACLs as well)
-    coordinator  share groups: reads records for them, writes their dead letters as numbered batches
+    coordinator  share groups: reads records for them, writes their dead letters as numbered batches, and deletes the
+                 numbers with the group
                  groups; hands out producer ids (one row of the catalog); reads topics; commits transactions: heads and
                  what they spill, pending items, rows of transactional ids
     admin        topics, and the heads of their partitions (DeleteRecords too); deletes no object: maintenance does
@@ -195,6 +196,7 @@ _ROWS: dict[str, Permissions] = {
             _OPEN_TRANSACTIONS,
             _COMMIT_TRANSACTIONS,
             _NUMBER_BATCHES,  # dead letters of share groups
+            TableGrant(TableName.CATALOG, (DELETE,), partition_keys=(BATCHES_PK,)),  # with the group
             TableGrant(TableName.CATALOG, (CHECK,), partition_keys=(TOPIC_IDS_PK,)),
         ),
         (_READ_OBJECTS, _UPLOAD_WAL),  # share groups read records, and write dead letters

@@ -10,7 +10,7 @@ import os
 from collections.abc import Mapping
 from urllib.parse import urlsplit
 
-from odradek.adapters.aws import open_aws, open_queue
+from odradek.adapters.aws import open_queue
 from odradek.adapters.system import SystemClock, SystemRng
 from odradek.engine.engine import Engine
 from odradek.functions.environment import Environment
@@ -39,15 +39,7 @@ class Wiring:
         self.clock = SystemClock()
         self.meter = InvocationMeter()
         log_as_json(write_stdout)
-        store = open_aws(
-            region=self.environment.region,
-            log_table=self.environment.log_table,
-            groups_table=self.environment.groups_table,
-            catalog_table=self.environment.catalog_table,
-            bucket=self.environment.bucket,
-            endpoint_url=self.environment.endpoint_url,
-            meter=self.meter,
-        )
+        store = self.environment.open_store(self.meter)
         self.tracing = Tracing() if self.settings.tracing else None
         self.engine = Engine(
             tables=store if self.tracing is None else TracedTables(store, self.tracing),

@@ -206,7 +206,10 @@ def test_racing_writers_never_make_each_other_retry(stores: list[AwsStore], requ
 def test_racing_producers_spill_each_others_entries_and_lose_nothing(
     stores: list[AwsStore], requests: Requests
 ) -> None:
-    """Sixteen idempotent producers over a head that holds two: most appends meet a spill of another writer."""
+    """Sixteen idempotent producers over a head that holds two: most appends meet a spill of another writer.
+
+    Slow: so they are repeated many times, and moto takes one call at a time.
+    """
     small = {"head_bytes_max": 600, "spill_entries": 2, "producers_in_head_max": 2, "append_attempts_max": 200}
     sent = race(stores, requests, "race-spill", ITEM, idempotent=True, **small)
     assert sent["PutItem"] > WRITERS * APPENDS, "index rows have been written"

@@ -1,7 +1,7 @@
 """What a release stores, kept for the releases after it: `python -m tests.golden.release`.
 
     tests/golden/releases/<version>/store.json      every item and object (stored.py)
-    tests/golden/releases/<version>/expected.json   what its users knew: records, offsets, ids, epochs
+    tests/golden/releases/<version>/expected.json   what its users knew: records, offsets, ids, epochs, schemas
 
 Run it once, with the code that is being released, and commit both; they are never made again by later code. A release
 is not made twice: --again overwrites the files of one that is not out yet.
@@ -25,12 +25,16 @@ from odradek.model.group import JOIN_EPOCH, GroupHeartbeat
 from odradek.model.log import ProducePartition
 from odradek.model.record import CompressionType
 from odradek.model.topic_partition import OffsetAndMetadata, PartitionId, TopicPartition
+from odradek.registry.compatibility import Level
+from odradek.registry.schemas import Reference, Schema
+from odradek.registry.subjects import Registered, Subjects
 from odradek.settings import Settings
 from odradek.testing.manual_clock import ManualClock
 from odradek.testing.seeded_rng import SeededRng
 
 from tests.golden.stored import dump
 from tests.support.engine import batch, produce, read_all
+from tests.support.share import ACCEPT, REJECT, RELEASE, ShareMember, ack
 from tests.support.transactions import Transactor
 
 RELEASES = Path(__file__).parent / "releases"
@@ -46,7 +50,7 @@ SETTINGS: dict[str, Any] = {
     "acl_cache_ms": 0,
 }
 GATEWAY_ID = 7
-LOGS = [("plain", 0), ("plain", 1), ("compacted", 0), ("led", 0), ("numbered", 0)]
+LOGS = [("plain", 0), ("plain", 1), ("compacted", 0), ("led", 0), ("numbered", 0), ("work", 0), ("letters", 0)]
 
 
 @dataclass
@@ -119,6 +123,8 @@ async def write(world: World) -> None:
     await engine.topics.create("deleted", 1)
     await produce(engine, "deleted", 0, batch([b"x" * 900]))
     await engine.topics.delete("deleted")
+    await share_group(world)
+    await schemas(world)
 
     expected["partitions"] = {topic: [str((await engine.topics.resolve(topic)).topic_id)] for topic, _ in LOGS}
     expected["records"] = [
@@ -181,6 +187,74 @@ async def transactions(world: World) -> None:
     await left.send("plain", 1, b"pending " + b"." * 900)
     await left.send_offset("simple", "plain", 1, 1)
     world.expected["open"] = ["open", left.producer_id, left.epoch]
+
+
+async def share_group(world: World) -> None:
+    """A queue in which records are done, held, given back and dying, with a dead letter written and one that waits."""
+    engine = world.engine(6)
+    await engine.topics.create("work", 1)
+    await engine.topics.create("letters", 1)
+    for number in range(8):
+        assert not (await produce(engine, "work", 0, batch([b"job %d" % number]))).error
+    letters = "errors.deadletterqueue.topic.name"
+    await engine.group_configs.alter("queue", set={"share.auto.offset.reset": "earliest", letters: "letters"})
+    holder, other = (ShareMember(engine, name, "work", group_id="queue") for name in ("holder", "other"))
+    for member in (holder, other):
+        assert not (await member.beat()).error
+    [place] = holder.assignment
+    assert [offset for offset, _, _ in await holder.fetch(max_records=5, is_strict=True)] == [0, 1, 2, 3, 4]
+    acks = {place: [ack(0, 3, ACCEPT, REJECT, RELEASE, ACCEPT)]}  # 1 becomes a letter
+    assert await holder.acknowledge(acks) == {place: 0}
+    await engine.group_configs.alter("queue", set={letters: "later-letters"})  # which is not there yet
+    assert [offset for offset, _, _ in await other.fetch(max_records=2, is_strict=True)] == [2, 5]
+    assert await other.acknowledge({place: [ack(2, 2, REJECT), ack(5, 5, RELEASE)]}) == {place: 0}
+    world.expected["queue"] = {each.member_id: [each.epoch, each.session_epoch] for each in (holder, other)}
+
+
+async def schemas(world: World) -> None:
+    """Subjects of every language with versions, references, choices of their own; some deleted, some for good."""
+    registry = Subjects(world.store.catalog, world.clock, SeededRng(7))
+
+    def record(name: str, *fields: dict[str, Any]) -> str:
+        return json.dumps({"type": "record", "name": name, "fields": list(fields)})
+
+    unit = Schema("AVRO", record("Unit", {"name": "name", "type": "string"}))
+    narrow = Schema("AVRO", record("R", {"name": "a", "type": "int"}))
+    wide = Schema("AVRO", record("R", {"name": "a", "type": "int"}, {"name": "b", "type": "int", "default": 0}))
+    referring = Schema("AVRO", record("Q", {"name": "unit", "type": "Unit"}), (Reference("Unit", "unit", 1),))
+    proto = Schema("PROTOBUF", 'syntax = "proto3";\nmessage P {\n  int32 a = 1;\n}\n')
+    await registry.set_config(None, level=Level.FULL)
+    await registry.set_config("open-value", level=Level.NONE, normalize=True)
+    for subject, schema in (
+        ("unit", unit),
+        ("plain-value", narrow),
+        ("plain-value", wide),
+        ("other-value", wide),  # one id under two subjects
+        ("quantity", referring),
+        ("open-value", Schema("JSON", '{"type": "string"}')),
+        ("open-value", proto),
+        ("hidden", Schema("AVRO", '"long"')),
+        ("gone", Schema("AVRO", '"double"')),
+    ):
+        await registry.register(subject, schema)
+    gone = (await registry.version("gone", 1)).stored.schema_id
+    await registry.delete_version("plain-value", 1)
+    for subject in ("hidden", "gone"):
+        await registry.delete_subject(subject)
+    await registry.delete_subject("gone", permanent=True)
+    await registry.set_mode("unit", "READONLY")
+    world.expected["schemas"] = {
+        "live": [registered(each) for each in await registry.schemas()],
+        "all": [registered(each) for each in await registry.schemas(deleted=True)],
+        "gone": [gone, '"double"'],
+    }
+
+
+def registered(each: Registered) -> list[Any]:
+    """A version of a subject as the files have it."""
+    schema = each.stored.schema
+    references = [[reference.name, reference.subject, reference.version] for reference in schema.references]
+    return [each.subject, each.version, each.stored.schema_id, schema.kind, schema.text, references]
 
 
 def _text(value: bytes | None) -> str | None:

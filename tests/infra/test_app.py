@@ -41,6 +41,7 @@ def test_what_is_not_built_cannot_be_deployed(dev: Deployment) -> None:
 
 @pytest.mark.slow
 def test_what_is_built_can_be_deployed(synthesize: Callable[..., Deployment], tmp_path: Path) -> None:
+    """Slow: CDK makes all stacks once more, with assets."""
     deployment = synthesize("dev", built(tmp_path))
     assert deployment.errors == {stack: [] for stack in STACKS}
     paths = [file["source"]["path"] for file in deployment.assets["api"].values()]
@@ -84,6 +85,7 @@ def test_node_comes_with_the_environment_unless_one_is_named() -> None:
 
 @pytest.mark.slow
 def test_the_command_writes_the_stage_that_it_is_asked_for(tmp_path: Path) -> None:
+    """Slow: CDK starts in a process of its own."""
     environ = {
         "PATH": "/usr/bin:/bin",
         "CDK_OUTDIR": str(tmp_path),

@@ -323,6 +323,11 @@ async def share_groups(world: World, admin: Engine, coordinator: Engine) -> None
     await member.close()
     await member.leave()
     await coordinator.share_offsets.alter("queue", {TopicPartition("queue", 0): 1})
+    passing = ShareMember(coordinator, "m", "queue", group_id="passing")
+    await passing.beat()
+    await passing.fetch()
+    await passing.leave()
+    assert await coordinator.groups.delete(["passing"]) == [("passing", ErrorCode.NONE)]
     await admin.topics.delete("queue")
 
 

@@ -2,8 +2,9 @@
 
 * a delivery (offset, count) was told to the one member that the window named, and to nobody else
 * what was accepted is done and was never delivered again; share_book.py sees to it that done stays done
-* every record of the queue was accepted or is a dead letter; the duplicate check of audit_history.py sees to it that
-  a dead letter is there once
+* every record of the queue that is in the log still was accepted or is a dead letter; the duplicate check of
+  audit_history.py sees to it that a dead letter is there once
+* what was done before anybody had it, compaction had taken
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from odradek.engine.share_decisions import RecordState
-from odradek.engine.share_rows import share_key
+from odradek.engine.share_rows import share_key, share_partition
 from odradek.model.topic_partition import PartitionId
 
 from tests.simulation.history import History
@@ -32,7 +33,9 @@ def audit_shares(ledger: Ledger, history: History, logs: Mapping[PartitionId, Tr
         key = share_key(group_id, partition)
         written, window = ledger.shares.deliveries[key], ledger.shares.windows.get(key)
         told: dict[tuple[int, int], str] = {}
-        for offset, count, member_id, _ in deliveries:
+        for offset, count, member_id, name in deliveries:
+            if place[1] in logs and logs[partition].records[offset].identity != name:
+                yield f"{member_id} was given {name!r} as {offset} of {partition}, which is another record"
             if member_id not in written[offset, count]:
                 yield f"{member_id} was given {offset} of {partition} (delivery {count}), which was not written for it"
             other = told.setdefault((offset, count), member_id)
@@ -49,6 +52,14 @@ def audit_shares(ledger: Ledger, history: History, logs: Mapping[PartitionId, Tr
             yield f"{sorted(accepted - done)[:5]} of {partition} were accepted and are not done"
         given = {offset for offset, _, _, _ in deliveries}
         for record in log.records:
-            if record.offset in done and record.offset not in given and record.identity not in letters:
+            if record.offset not in done or not log.must_survive(record):
+                continue
+            if record.offset not in given and record.identity not in letters:
                 yield f"{record.offset} of {partition} is done; nobody was given it and it is no dead letter"
+                break
+    for key, offsets in ledger.shares.undelivered.items():
+        log = logs.get(share_partition(key.sk))
+        for offset in sorted(offsets):
+            if log is not None and not log.may_be_compacted(log.records[offset]):
+                yield f"{offset} of {key.sk} was done before anybody had it"
                 break

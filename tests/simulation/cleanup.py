@@ -16,6 +16,8 @@ from uuid import UUID
 from odradek.engine import orphans
 from odradek.engine.audit_store import audit_store
 from odradek.engine.maintenance import MaintenancePlan
+from odradek.engine.share_rows import letters_writer, share_partition
+from odradek.format.item_keys import BATCHES_PK
 from odradek.format.maintenance_task import TaskKind
 from odradek.format.object_id import object_id_ms
 from odradek.format.object_keys import wal_key
@@ -53,8 +55,15 @@ async def _still_planned(janitor: Process) -> list[str]:
 
 
 def _left(world: World) -> Iterator[str]:
-    """Uploads and segments that nothing refers to."""
+    """Uploads and segments that nothing refers to; windows of share groups, and what numbers their dead letters."""
     ledger = world.ledger
+    for key in ledger.shares.windows:
+        if share_partition(key.sk).topic_id not in ledger.live_topics:
+            yield f"orphan: {key.sk} of a share group, whose topic has been deleted"
+    known = {letters_writer(incarnation) for incarnation in ledger.shares.incarnations.values()}
+    for writer in world.tables.catalog._partitions.get(BATCHES_PK, {}):
+        if writer.startswith("share/") and writer not in known:
+            yield f"orphan: nothing refers to {writer}, which numbers dead letters"
     objects, items = ledger.referenced()
     for key in world.objects.keys():  # noqa: SIM118
         if key in objects:

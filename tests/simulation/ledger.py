@@ -10,7 +10,7 @@ Checked at once, at every write:
 * the index is dense from the log start to the tail base, without overlaps: a reader sees all of it at every moment
 * what enters under a gateway's leadership is sent by the one process that took that epoch
 * nothing that a live row or tail refers to is deleted
-* a commit is made by the partition's owner, and does not go back
+* a commit is made by the partition's owner, or a classic group's member, and does not go back
 """
 
 from __future__ import annotations
@@ -22,17 +22,18 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 from uuid import UUID
 
-from odradek.engine.group_rows import LEASE_PREFIX, decode_lease
+from odradek.engine.group_rows import GROUP_SK, LEASE_PREFIX, decode_lease, group_pk
 from odradek.engine.index_row import IndexRow, decode_index_row
 from odradek.engine.log_reader import Piece, entry_piece
 from odradek.engine.share_rows import SHARE_PREFIX
-from odradek.format.item_keys import HEAD_SK, INDEX_PREFIX, TOPICS_PK, index_base_offset
+from odradek.format.item_keys import HEAD_SK, INDEX_PREFIX, TOPICS_PK, index_base_offset, partition_pk
 from odradek.format.object_keys import index_key, segment_key
 from odradek.format.tail_entry import decode_tail_entry
 from odradek.model.topic_partition import PartitionId
 from odradek.ports.clock import Clock
 from odradek.ports.table import Item, Key
 
+from tests.simulation.classic_book import ClassicBook, is_signed
 from tests.simulation.share_book import ShareBook
 
 _COUNT = struct.Struct(">I")
@@ -108,6 +109,7 @@ class Ledger:
         topic_names, configs: of every topic id that there ever was; configurations with the time of their change, ms.
         commits: per lease, in the order of their application.
         shares: windows of share groups.
+        classic: groups of the classic protocol.
     """
 
     def __init__(self, clock: Clock) -> None:
@@ -127,7 +129,8 @@ class Ledger:
         self.topic_names: dict[UUID, str] = {}
         self.configs: dict[UUID, list[tuple[int, dict[str, str]]]] = defaultdict(list)
         self.commits: dict[Key, list[Commit]] = defaultdict(list)
-        self.shares = ShareBook(self.problem, clock)
+        self.shares = ShareBook(self.problem, clock, self)
+        self.classic = ClassicBook(self.problem)
         self.log_rows: Callable[[str], Mapping[str, Any]] = lambda pk: {}
         self.has_object: Callable[[str], bool] = lambda key: True
         self._call = 0
@@ -140,6 +143,18 @@ class Ledger:
         line = f"{text} (by {self.caller})"
         if line not in self.problems and len(self.problems) < _PROBLEMS_MAX:
             self.problems.append(line)
+
+    def log_start(self, partition: PartitionId) -> int:
+        """Where the partition's log starts now; 0 where there is none."""
+        return self.heads.get(partition_pk(partition), {}).get("ls", 0)  # type: ignore[return-value]
+
+    def is_live(self, topic_id: UUID) -> bool:
+        """Whether the topic is in the catalog."""
+        return topic_id in self.live_topics
+
+    def was_compacted(self, topic_id: UUID) -> bool:
+        """Whether its cleanup policy was ever `compact`."""
+        return any("compact" in config.get("cleanup.policy", "") for _, config in self.configs[topic_id])
 
     # --- what the witness tells ------------------------------------------------------------------------------------
 
@@ -158,6 +173,8 @@ class Ledger:
             self._topic_stored(key.sk, old, new)
         elif table == "groups" and key.sk.startswith(SHARE_PREFIX):
             self.shares.stored(key, old, new, self.caller)
+        elif table == "groups" and key.sk == GROUP_SK:
+            self.classic.stored(key, new)
         elif table == "groups" and key.sk.startswith(LEASE_PREFIX):
             if new is None:
                 self.commits.pop(key, None)  # the group was deleted
@@ -345,8 +362,11 @@ class Ledger:
         commit = Commit(lease.committed.metadata, lease.owner, lease.epoch, lease.committed.offset, self._call)
         before = self.commits[key]
         where = f"{key.pk} {key.sk}"
-        # Actors sign their commits by metadata: a member with its id, a simple consumer with "".
-        if commit.committer != (commit.owner or ""):
+        # Actors sign their commits by metadata: a member with its id, a simple consumer with "", a classic one for its
+        # generation: such a group's leases have no owner.
+        if is_signed(commit.committer) and commit.owner is None:
+            self.classic.committed(key.pk.removeprefix(group_pk("")), commit.committer)
+        elif commit.committer != (commit.owner or ""):
             self.problem(f"{where}: {commit.committer!r} committed what {commit.owner!r} owns")
         if before and commit.offset < before[-1].offset:
             self.problem(f"{where}: the commit went back from {before[-1].offset} to {commit.offset}")

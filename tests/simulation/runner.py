@@ -16,6 +16,7 @@ from odradek.format import item_keys
 from tests.simulation.actors import lives
 from tests.simulation.audit_groups import lagging
 from tests.simulation.auditor import audit
+from tests.simulation.classic_members import ClassicGroupMember, classic_group_at_rest
 from tests.simulation.cleanup import clean_up
 from tests.simulation.consumers import Consumer
 from tests.simulation.gateways import Gateway
@@ -31,6 +32,7 @@ from tests.simulation.transactors import Transactor
 from tests.simulation.world import World
 
 GROUP = "g"
+CLASSIC_GROUP = "c"
 QUEUE = "q"
 _SHARDS = 3
 _READER_RESTARTS = 1000
@@ -92,8 +94,12 @@ async def _simulate(seed: int, rng: random.Random, scenario: Scenario) -> Outcom
     problems = []
     if scenario.group_members:
         problems += await _group_at_rest(world, {plan.name for plan in scenario.topics})
+    if scenario.classic_members:
+        names = {plan.name for plan in scenario.topics}
+        longest_s = max(scenario.fates.stalls_s)
+        problems += await classic_group_at_rest(world, CLASSIC_GROUP, names, scenario.classic_members, longest_s)
     if scenario.share_workers:
-        problems += await queue_at_rest(world, _queued(scenario))
+        problems += await queue_at_rest(world, [*_queued(scenario), *scenario.churn], max(scenario.fates.stalls_s))
     world.stop.set()
     await asyncio.gather(*readers)
     problems += await audit(world, world.process("auditor", 0))
@@ -178,8 +184,19 @@ def _readers(world: World, scenario: Scenario) -> list[Coroutine[Any, Any, None]
             pace_s=scenario.pace_s * 4,
         )
         readers.append(lives(world, f"member{i}", member.program, _READER_RESTARTS))
+    for i in range(scenario.classic_members):
+        classic = ClassicGroupMember(
+            world,
+            f"k{i}",
+            CLASSIC_GROUP,
+            [plan.name for plan in scenario.topics],
+            turns=scenario.group_turns,
+            pace_s=scenario.pace_s * 4,
+        )
+        readers.append(lives(world, f"classic{i}", classic.program, _READER_RESTARTS))
     for i in range(scenario.share_workers):
-        worker = ShareWorker(world, QUEUE, _queued(scenario), turns=scenario.share_turns, pace_s=scenario.pace_s * 2)
+        topics = [*_queued(scenario), *scenario.churn]
+        worker = ShareWorker(world, QUEUE, topics, turns=scenario.share_turns, pace_s=scenario.pace_s * 2)
         readers.append(lives(world, f"worker{i}", worker.program, _READER_RESTARTS))
     for i in range(scenario.maintainers):
         maintainer = Maintainer(world, scenario.maintainer_turns, scenario.maintainer_pace_s)

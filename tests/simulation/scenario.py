@@ -43,6 +43,7 @@ class Scenario:
     consumers: int = 1  # a topic
     group_members: int = 0
     group_turns: int = 40
+    classic_members: int = 0  # of a group of the classic protocol
     share_workers: int = 0
     share_turns: int = 30
     share_configs: Mapping[str, str] = field(default_factory=dict)
@@ -118,6 +119,28 @@ def _groups(rng: Random) -> Scenario:
         group_turns=rng.randrange(8, 24),
         pace_s=1.0,
         settings=_group_settings(rng),
+    )
+
+
+def _classic(rng: Random) -> Scenario:
+    """Members of the classic protocol: rounds that some of them miss, leaders that die, sessions that end."""
+    return Scenario(
+        "classic",
+        (TopicPlan("alpha", rng.choice((2, 3))),),
+        producers=2,
+        records_of=25,
+        consumers=0,
+        classic_members=rng.choice((2, 3, 4)),
+        group_turns=rng.randrange(8, 30),
+        pace_s=1.0,
+        settings={
+            **_group_settings(rng),
+            "group_session_timeout_ms_min": 1_000,
+            "group_initial_rebalance_delay_ms": rng.choice((0, 500)),
+            # Each look of a member that waits is a step of the run.
+            "poll_interval_ms": 100,
+            "poll_interval_ms_max": 500,
+        },
     )
 
 
@@ -227,11 +250,31 @@ def _leaders(rng: Random) -> Scenario:
 
 
 def _share(rng: Random) -> Scenario:
-    """Workers take records off a queue, crash, stall, release, reject and forget; the rest goes to dead letters."""
+    """Workers take records off a queue, crash, stall, release, reject and forget; the rest goes to dead letters.
+
+    Under them retention, DeleteRecords or compaction take records away, and a topic that is read comes and goes.
+    """
+    compacted = {
+        "cleanup.policy": "compact",
+        "min.cleanable.dirty.ratio": "0.0",
+        "delete.retention.ms": rng.choice(("0", "86400000")),
+    }
+    configs = rng.choice(({}, {"retention.ms": "20000"}, {"retention.bytes": "600"}, compacted))
+    churn = rng.choice(((), ("gamma",)))
+    deleters = 0 if configs is compacted else rng.choice((0, 1))
     return Scenario(
         "share",
-        (TopicPlan("alpha", rng.choice((1, 2))), TopicPlan("dead-letters", 1)),
-        producers=1,  # to alpha: the first topic
+        (
+            TopicPlan("alpha", rng.choice((1, 2)), configs, keys=4 if configs is compacted else 0),
+            TopicPlan("dead-letters", 1),
+        ),
+        producers=1 + len(churn),
+        admins=len(churn),
+        admin_turns=6,
+        churn=churn,
+        deleters=deleters,
+        maintainers=2 if configs or churn or deleters else 0,
+        maintainer_pace_s=rng.choice((5.0, 30.0)),
         records_of=25,
         consumers=1,
         share_workers=rng.choice((2, 3, 4)),
@@ -243,7 +286,12 @@ def _share(rng: Random) -> Scenario:
             "errors.deadletterqueue.topic.name": "dead-letters",
         },
         pace_s=rng.choice((0.2, 1.0)),
-        settings={**_group_settings(rng), "share_partition_max_record_locks": rng.choice((4, 20, 2_000))},
+        settings={
+            **_group_settings(rng),
+            **_sweep_settings(rng),
+            **_merge_settings(rng),
+            "share_partition_max_record_locks": rng.choice((4, 20, 2_000)),
+        },
     )
 
 
@@ -281,6 +329,7 @@ PROFILES: dict[str, Draw] = {
     "topics": _topics,
     "groups": _groups,
     "upkeep": _upkeep,
+    "classic": _classic,
     "compaction": _compaction,
     "leaders": _leaders,
     "share": _share,

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
-from odradek.engine.group_rows import group_pk
-from odradek.engine.share_rows import share_key
+from odradek.engine.share_rows import share_partition
 from odradek.errors import ErrorCode, FormatError
 from odradek.model.share import AcknowledgementBatch
 from odradek.model.topic_partition import PartitionId
@@ -13,11 +12,11 @@ from odradek.model.topic_partition import PartitionId
 from tests.simulation.actors import pause
 from tests.simulation.history import identity
 from tests.simulation.ledger import partition_of
-from tests.simulation.ports import HOUR_S
+from tests.simulation.truth import true_logs
 from tests.simulation.world import Process, World
-from tests.support.share import ACCEPT, REJECT, RELEASE, Acks, ShareMember, ack, delivered
+from tests.support.share import ACCEPT, GAP, REJECT, RELEASE, Acks, ShareMember, ack, delivered, missing
 
-_PATIENCE_S = 3 * HOUR_S  # longer than the longest stall and the lock after it
+_PATIENCE_S = 1_800.0  # beside the longest stall: longer than any lock
 
 
 class ShareWorker:
@@ -34,6 +33,7 @@ class ShareWorker:
         self._turns = turns
         self._pace_s = pace_s
         self._lives = 0
+        self._reads: frozenset[PartitionId] = frozenset()  # of the session
 
     async def program(self, process: Process) -> None:
         world = self._world
@@ -62,10 +62,15 @@ class ShareWorker:
             return
         if member.session_epoch == 0:
             pending.clear()  # what was not acknowledged by now comes back
+            self._reads = frozenset()
         sent = dict(pending)
         pending.clear()
+        added, gone = member.assignment - self._reads, self._reads - member.assignment
+        self._reads = member.assignment
         answer = await member.request(
             acknowledgements=sent,
+            partitions=added,
+            forgotten=gone,
             max_records=world.rng.choice((1, 3, 500)),
             is_strict=world.rng.random() < 0.5,
             max_wait_ms=world.rng.choice((0, 0, 30)),  # each look of a wait is a step of the run
@@ -86,6 +91,8 @@ class ShareWorker:
                 kind = self._verdict()
                 if kind is not None:
                     pending.setdefault(result.partition, []).append(ack(record.offset, record.offset, kind))
+            for offset in missing(result):
+                pending.setdefault(result.partition, []).append(ack(offset, offset, GAP))
 
     def _verdict(self) -> int | None:
         """What becomes of a record; None forgets it."""
@@ -99,10 +106,10 @@ class ShareWorker:
         self._world.history.accepted[self._group_id, partition] |= accepted
 
 
-async def queue_at_rest(world: World, topic_names: list[str]) -> list[str]:
-    """Once nothing fails any more, a share group gets to the end of its topics."""
-    give_up = asyncio.get_running_loop().time() + _PATIENCE_S
-    while left := _lagging(world, topic_names):
+async def queue_at_rest(world: World, topic_names: list[str], longest_stall_s: float) -> list[str]:
+    """Once nothing fails any more, and where nothing is wrong, a share group gets to the end of its topics."""
+    give_up = asyncio.get_running_loop().time() + longest_stall_s + _PATIENCE_S
+    while not world.ledger.problems and (left := _lagging(world, topic_names)):
         if asyncio.get_running_loop().time() > give_up:
             return [f"the share group is stuck before the end of {', '.join(left)}"]
         await asyncio.sleep(5)
@@ -110,19 +117,23 @@ async def queue_at_rest(world: World, topic_names: list[str]) -> list[str]:
 
 
 def _lagging(world: World, topic_names: list[str]) -> list[str]:
-    lagging = []
-    for pk, head in world.ledger.heads.items():
-        partition = partition_of(pk)
-        if world.ledger.topic_names.get(partition.topic_id) not in topic_names or not head["no"]:
-            continue
-        window = next(
-            (
-                state
-                for key, state in world.ledger.shares.windows.items()
-                if key == share_key(key.pk.removeprefix(group_pk("")), partition)
-            ),
-            None,
-        )
-        if window is None or window.start_offset != head["no"]:
-            lagging.append(pk)
-    return lagging
+    ledger = world.ledger
+    return [
+        pk
+        for pk, head in ledger.heads.items()
+        if (topic_id := partition_of(pk).topic_id) in ledger.live_topics
+        and ledger.topic_names[topic_id] in topic_names
+        and head["no"]
+        and _is_behind(world, pk)
+    ]
+
+
+def _is_behind(world: World, pk: str) -> bool:
+    """Whether the window's start is before a record that is there."""
+    ledger, partition = world.ledger, partition_of(pk)
+    windows = ledger.shares.windows
+    start = next((state.start_offset for key, state in windows.items() if share_partition(key.sk) == partition), 0)
+    if start == ledger.heads[pk]["no"]:
+        return False
+    logs, _ = true_logs(ledger, world.clock.now_ms())
+    return not logs[partition].was_compacted or any(map(logs[partition].must_survive, logs[partition].records[start:]))

@@ -51,13 +51,15 @@ class TrueLog:
 
     def must_survive(self, record: TrueRecord) -> bool:
         """Whether the record has to be in the log still, at or above the log start."""
-        if record.offset < self.log_start:
-            return False
+        return record.offset >= self.log_start and not self.may_be_compacted(record)
+
+    def may_be_compacted(self, record: TrueRecord) -> bool:
+        """Whether compaction may have taken the record by now."""
         if not self.was_compacted or record.timestamp_ms >= self.young_ms:
-            return True
-        if self.last_of_key[record.key] != record.offset:
             return False
-        return not record.is_tombstone or record.timestamp_ms >= self.tombstones_kept_ms
+        if self.last_of_key[record.key] != record.offset:
+            return True
+        return record.is_tombstone and record.timestamp_ms < self.tombstones_kept_ms
 
 
 def true_logs(ledger: Ledger, now_ms: int) -> tuple[dict[PartitionId, TrueLog], list[str]]:
@@ -80,7 +82,7 @@ def true_logs(ledger: Ledger, now_ms: int) -> tuple[dict[PartitionId, TrueLog], 
         logs[partition] = TrueLog(
             partition,
             records,
-            was_compacted=any("compact" in config.get("cleanup.policy", "") for config in configs),
+            was_compacted=ledger.was_compacted(partition.topic_id),
             is_gone=head is None or partition.topic_id not in ledger.live_topics,
             log_start=0 if head is None else int(head["ls"]),  # type: ignore[arg-type]
             young_ms=earliest_ms - min((int(c.get("min.compaction.lag.ms", 0)) for c in configs), default=0),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import random
 from collections.abc import Awaitable, Callable, Iterable
+from dataclasses import dataclass
 from typing import Any
 
 from odradek.adapters.memory import MemoryTable
@@ -113,6 +114,13 @@ class SkewedClock:
         await self._clock.sleep(seconds)
 
 
+@dataclass
+class GroupsAlone:
+    """Tables of which only the groups' is there: no share group is deleted."""
+
+    groups: Any
+
+
 class World:
     """One store, one catalog, and any number of function instances over them."""
 
@@ -125,7 +133,7 @@ class World:
         self.rng = SeededRng(7)
         # The catalog answers at once, so its clock may run by itself.
         self.topics = Topics(self.catalog, PartitionIndex(MemoryTable(), settings), self.clock, self.rng, settings)
-        self.groups = Groups(self.table, self.topics, self.clock, self.rng, settings)
+        self.groups = Groups(GroupsAlone(self.table), self.topics, self.clock, self.rng, settings)  # type: ignore[arg-type]
         self.offsets = GroupOffsets(self.table, self.topics, self.clock, settings)
 
     async def create(self, name: str, partition_count: int) -> None:

@@ -20,6 +20,7 @@ from odradek.model.share import (
 from odradek.model.topic_partition import PartitionId
 
 ACCEPT, RELEASE, REJECT = AcknowledgeType.ACCEPT, AcknowledgeType.RELEASE, AcknowledgeType.REJECT
+GAP = AcknowledgeType.GAP
 Acks = dict[PartitionId, list[AcknowledgementBatch]]
 
 
@@ -92,13 +93,22 @@ class ShareMember:
 
 def delivered(result: ShareFetchResult) -> list[tuple[Record, int]]:
     """The records of a partition that were acquired, with their delivery counts."""
-    counts = {
+    counts = _counts(result)
+    records = decode_batches(b"".join(result.records), allow_truncated=False)
+    return [(record, counts[record.offset]) for record in records if record.offset in counts]
+
+
+def missing(result: ShareFetchResult) -> list[int]:
+    """The offsets that were acquired and have no record any more: a client acknowledges them as gaps."""
+    return sorted(_counts(result).keys() - {record.offset for record, _ in delivered(result)})
+
+
+def _counts(result: ShareFetchResult) -> dict[int, int]:
+    return {
         offset: each.delivery_count
         for each in result.acquired
         for offset in range(each.first_offset, each.last_offset + 1)
     }
-    records = decode_batches(b"".join(result.records), allow_truncated=False)
-    return [(record, counts[record.offset]) for record in records if record.offset in counts]
 
 
 def ack(first: int, last: int, *types: int) -> AcknowledgementBatch:

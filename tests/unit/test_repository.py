@@ -140,6 +140,23 @@ def test_every_bench_can_be_run_by_itself() -> None:
     assert [name for name in benches if not re.search(r"^def main\(", text(name), re.MULTILINE)] == []
 
 
+def slow_without_a_reason(name: str) -> Iterator[str]:
+    """What is marked slow in a module and whose docstring does not say why: "Slow: ..." """
+    tree = ast.parse(text(name))
+    for node in tree.body:
+        is_function = isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+        marks = node.decorator_list if is_function else [node] if isinstance(node, ast.Assign) else []
+        if any(re.search(r"\bmark\.slow\b", ast.unparse(mark)) for mark in marks):
+            said = ast.get_docstring(node if is_function else tree) or ""
+            if not re.search(r"\b[Ss]low: \w|\bslow because\b", said):
+                yield f"{name}:{node.lineno}"
+
+
+def test_slow_tests_say_why() -> None:
+    names = [name for name in MODULES if name.startswith("tests/")]
+    assert [found for name in names for found in slow_without_a_reason(name)] == []
+
+
 def targets() -> dict[str, str]:
     """The Makefile's targets and what its help says of them."""
     phony = re.search(r"^\.PHONY: (.*)$", text("Makefile"), re.MULTILINE)

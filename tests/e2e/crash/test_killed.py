@@ -192,6 +192,7 @@ async def test_twenty_kills_lose_and_double_nothing(tmp_path: Path) -> None:
 @pytest.mark.slow
 @pytest.mark.timeout(900)
 async def test_eighty_more_kills_under_full_durability(tmp_path: Path) -> None:
+    """Slow: four times as many as above, and every commit waits for the disk."""
     await rounds(tmp_path, 80, seed=2, synchronous="FULL")
 
 

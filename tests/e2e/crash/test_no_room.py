@@ -142,7 +142,10 @@ async def test_a_service_starts_on_a_full_disk_or_says_why_not(tmp_path: Path) -
 
 @pytest.mark.slow
 async def test_a_limit_on_file_sizes_refuses_and_loses_nothing(tmp_path: Path) -> None:
-    """The same without any mount; the kernel says EFBIG where it said ENOSPC."""
+    """The same without any mount; the kernel says EFBIG where it said ENOSPC.
+
+    Slow: the client tries for seconds before it gives up, and the service starts three times.
+    """
     ledger = Ledger([TOPIC])
     async with Services(tmp_path) as services:
         assert await services.start() is None

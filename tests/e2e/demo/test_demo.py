@@ -1,4 +1,7 @@
-"""`odradek demo` on a part of the data: with the service killed in mid-stream, and again on what it left."""
+"""`odradek demo` on a part of the data: with the service killed in mid-stream, and again on what it left.
+
+Slow: a service, a JVM and 20,000 flights through it, twice.
+"""
 
 from __future__ import annotations
 

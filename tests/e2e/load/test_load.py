@@ -120,6 +120,7 @@ def audited(data_dir: Path) -> dict[str, dict[str, int]]:
 
 @pytest.mark.slow
 async def test_nothing_is_lost_or_doubled_under_faults(tmp_path: Path) -> None:
+    """Slow: who was refused backs off, and a group settles, in real seconds."""
     await load(tmp_path, seconds=2, producers=12, members=3, pause_s=0.1)
 
 

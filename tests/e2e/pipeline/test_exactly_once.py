@@ -3,6 +3,8 @@
 What the topic must hold is computed from the checkpoint and the input alone: the offset log says which records each
 micro-batch had, so each update that should be there is known, and it must be there once, in the topic and in Parquet.
 The closed windows in the other topic must be the batch answer. Rounds: ODRADEK_KILL_ROUNDS, seed: ODRADEK_KILL_SEED.
+
+Slow: every round starts a driver with its JVM and kills it.
 """
 
 from __future__ import annotations

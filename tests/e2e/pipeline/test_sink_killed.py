@@ -25,6 +25,7 @@ ROUND_S_MAX = 120.0
 
 @pytest.mark.slow
 def test_killed_writers_leave_every_batch_once(tmp_path: Path) -> None:
+    """Slow: every round starts a process, gives it time to commit and kills it."""
     rounds, seed = int(os.environ.get("ODRADEK_KILL_ROUNDS", "4")), int(os.environ.get("ODRADEK_KILL_SEED", "1"))
     chance = random.Random(seed)
     checkpoint = tmp_path / "last"

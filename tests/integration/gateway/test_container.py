@@ -92,5 +92,6 @@ def test_where_it_listens() -> None:
     given = {"LISTEN": "[::]:9", "ADVERTISED": "kafka.example:19092", "SASL": "true"}
     listener = listener_from_env({f"ODRADEK_GATEWAY_{name}": value for name, value in given.items()})
     assert listener == Listener("::", 9, "kafka.example:19092", sasl=True)
-    with pytest.raises(KafkaError, match="ODRADEK_GATEWAY_LISTEN"):
-        listener_from_env({"ODRADEK_GATEWAY_LISTEN": "here"})
+    for text in ("here", "here:x", "0.0.0.0:70000"):
+        with pytest.raises(KafkaError, match=f"ODRADEK_GATEWAY_LISTEN is host:port, not '{text}'"):
+            listener_from_env({"ODRADEK_GATEWAY_LISTEN": text})

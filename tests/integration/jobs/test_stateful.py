@@ -2,6 +2,8 @@
 
 Each runs as a scheduled one does, to the end of what is there, several times on one checkpoint. A micro-batch that runs
 again, because the driver died before Spark noted it, adds nothing.
+
+Slow: each job runs several times on one checkpoint, and a stateful micro-batch costs Spark seconds.
 """
 
 from __future__ import annotations

@@ -1,4 +1,7 @@
-"""Topics to tables and back, and to another installation: each record once, also when a micro-batch runs again."""
+"""Topics to tables and back, and to another installation: each record once, also when a micro-batch runs again.
+
+Slow: each job runs several times on one checkpoint, and a micro-batch costs Spark a second or more.
+"""
 
 from __future__ import annotations
 

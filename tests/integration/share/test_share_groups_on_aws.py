@@ -1,7 +1,4 @@
-"""A share group's life over the aws adapters: DynamoDB takes its items and conditions as memory does.
-
-Slow: moto takes seconds to start; the contract suites check each kind of operation by itself.
-"""
+"""A share group's life over the aws adapters: DynamoDB takes its items and conditions as memory does."""
 
 from __future__ import annotations
 
@@ -66,4 +63,5 @@ async def work(endpoint: str) -> None:
 
 @pytest.mark.slow
 def test_a_share_group_on_dynamodb(endpoint: str) -> None:
+    """Slow: moto takes seconds to start; the contract suites check each kind of operation by itself."""
     asyncio.run(work(endpoint))

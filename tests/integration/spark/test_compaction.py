@@ -1,4 +1,7 @@
-"""compact_topic on a real Spark leaves what the engine's own compactor leaves (tests/unit/spark has the rules)."""
+"""compact_topic on a real Spark leaves what the engine's own compactor leaves (tests/unit/spark has the rules).
+
+Slow: a Spark job that shuffles, several times.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""The sink in a real Spark, over an embedded service: what is written is there, once."""
+"""The sink in a real Spark, over an embedded service: what is written is there, once.
+
+Slow: a JVM, and streaming queries that start, end and start again; options are checked without (tests/unit/spark).
+"""
 
 from __future__ import annotations
 

@@ -104,6 +104,7 @@ def test_a_batch_reads_what_it_is_told(spark: SparkSession, log: LiveLog) -> Non
 
 @pytest.mark.slow
 def test_filters_reach_the_offsets_and_more_tasks_may_be_asked_for(spark: SparkSession, log: LiveLog) -> None:
+    """Slow: a dozen Spark jobs; how filters become offsets is checked without Spark (tests/unit/spark)."""
     log.create("t", 2)
     for partition in (0, 1):
         for i in range(20):
@@ -121,6 +122,7 @@ def test_filters_reach_the_offsets_and_more_tasks_may_be_asked_for(spark: SparkS
 
 @pytest.mark.slow
 def test_a_topic_is_a_table_and_its_changes_a_stream(spark: SparkSession, log: LiveLog, tmp_path: Path) -> None:
+    """Slow: a streaming query takes Spark seconds to start and to end."""
     log.create("t", 2)
     log.produce("t", 0, [(b"a", b"1"), (b"b", b"1"), (None, b"no row"), (b"a", b"2")])
     log.produce("t", 1, [(b"c", b"1"), (b"c", None), (b"d", b"1")])
@@ -206,6 +208,7 @@ def produce(log: LiveLog, count: int, start: int = 0, partitions: int = 2) -> li
 def test_available_now_takes_what_is_there_in_bounded_batches_and_goes_on_from_there(
     spark: SparkSession, log: LiveLog, query: Query
 ) -> None:
+    """Slow: a streaming query takes Spark seconds to start and to end."""
     log.create("t", 2)
     first = produce(log, 20)
     options = {**log.options, "subscribe": "t", "startingOffsets": "earliest", "maxOffsetsPerTrigger": "8"}
@@ -228,6 +231,7 @@ def test_available_now_takes_what_is_there_in_bounded_batches_and_goes_on_from_t
 def test_a_batch_that_failed_is_run_again_with_the_same_records(
     spark: SparkSession, log: LiveLog, query: Query
 ) -> None:
+    """Slow: a streaming query takes Spark seconds to start and to end."""
     log.create("t", 2)
     produce(log, 4)
     # "latest" is where the stream began, not where it is when it runs again.
@@ -257,6 +261,7 @@ def test_a_batch_that_failed_is_run_again_with_the_same_records(
 
 @pytest.mark.slow
 def test_the_first_batch_keeps_its_beginning_over_a_crash(spark: SparkSession, log: LiveLog, query: Query) -> None:
+    """Slow: a streaming query takes Spark seconds to start and to end."""
     log.create("t", 1)
     log.produce("t", 0, [(b"k", b"%d" % i) for i in range(5)], timestamp_ms=START_MS)
     options = {**log.options, "subscribe": "t", "startingTimestamp": str(START_MS + 3)}
@@ -273,6 +278,7 @@ def test_the_first_batch_keeps_its_beginning_over_a_crash(spark: SparkSession, l
 
 @pytest.mark.slow
 def test_a_topic_made_anew_is_data_loss(spark: SparkSession, log: LiveLog, query: Query) -> None:
+    """Slow: a streaming query takes Spark seconds to start and to end."""
     log.create("t", 1)
     log.produce("t", 0, [(b"k", b"%d" % i) for i in range(5)])
     options = {**log.options, "subscribe": "t", "startingOffsets": "earliest"}

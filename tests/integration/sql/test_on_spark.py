@@ -1,4 +1,8 @@
-"""Scripts on a real Spark over an embedded service, against pandas on the same flights."""
+"""Scripts on a real Spark over an embedded service, against pandas on the same flights.
+
+Slow: a dozen streaming queries, each of which Spark takes seconds to start and to end; the grammar and the Spark SQL
+that is made of it are checked without Spark (tests/unit/sql).
+"""
 
 from __future__ import annotations
 

@@ -1,6 +1,7 @@
 """This code reads what each release stored and goes on with it; what a newer release stored, it refuses untouched.
 
-The stores are files of tests/golden/releases, made by the release itself (tests/golden/release.py).
+The stores are files of tests/golden/releases, made by the release itself (tests/golden/release.py). What is asked of
+share groups and schemas is in test_releases_share_and_schemas.py.
 """
 
 from __future__ import annotations
@@ -8,11 +9,9 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
 from typing import Any
 
 import pytest
-from odradek.adapters.memory import MemoryObjectStore, MemoryStore
 from odradek.engine.audit_store import audit_store
 from odradek.engine.engine import Engine
 from odradek.errors import ErrorCode, KafkaError, UnknownVersion
@@ -23,42 +22,16 @@ from odradek.model.log import DeleteRecordsPartition, EpochEndPartition, FetchPa
 from odradek.model.record import Record
 from odradek.model.topic_partition import OffsetAndMetadata, PartitionId, TopicPartition
 from odradek.model.user import SaslMechanism
-from odradek.settings import Settings
-from odradek.testing.manual_clock import ManualClock
-from odradek.testing.seeded_rng import SeededRng
+from odradek.registry.compatibility import Level
+from odradek.registry.schemas import Schema
 
-from tests.golden.release import RELEASES, SETTINGS
-from tests.golden.stored import dump, load
+from tests.golden.release import RELEASES
 from tests.support.engine import batch, produce, read_all
+from tests.support.releases import ALL, Stored, open_release
+from tests.support.share import ShareMember
 from tests.support.transactions import Transactor, committed
 
-ALL = sorted(path.name for path in RELEASES.iterdir())
 PLACE = TopicPartition("plain", 0)
-
-
-@dataclass
-class Stored:
-    """A release's store, and what its users knew."""
-
-    store: MemoryStore
-    objects: MemoryObjectStore
-    clock: ManualClock
-    expected: dict[str, Any]
-
-    def engine(self, seed: int = 1000, **more: Any) -> Engine:
-        settings = Settings(**{**SETTINGS, **more})
-        return Engine(tables=self.store, objects=self.objects, clock=self.clock, rng=SeededRng(seed), settings=settings)
-
-    def dump(self) -> dict[str, Any]:
-        return dump(self.store, self.objects, 0)
-
-
-async def open_release(release: str, change: Callable[[dict[str, Any]], None] | None = None) -> Stored:
-    folder = RELEASES / release
-    documents = {name: json.loads((folder / f"{name}.json").read_text()) for name in ("store", "expected")}
-    if change is not None:
-        change(documents["store"])
-    return Stored(*await load(documents["store"]), documents["expected"])
 
 
 def shown(record: Record) -> list[Any]:
@@ -252,6 +225,37 @@ async def _user(stored: Stored, engine: Engine) -> Any:
     await engine.users.create("ada", "another")
 
 
+async def _share_join(stored: Stored, engine: Engine) -> Any:
+    return await ShareMember(engine, "new", "work", group_id="queue").beat()
+
+
+async def _share_fetch(stored: Stored, engine: Engine) -> Any:
+    holder = ShareMember(engine, "holder", "work", group_id="queue")
+    _, holder.session_epoch = stored.expected["queue"]["holder"]
+    answer = await holder.request()
+    return next((each for each in answer.results if each.error), answer)
+
+
+async def _share_describe(stored: Stored, engine: Engine) -> Any:
+    await engine.share_offsets.describe("queue", None)
+
+
+async def _configure_group(stored: Stored, engine: Engine) -> Any:
+    await engine.group_configs.alter("queue", set={"share.auto.offset.reset": "latest"})
+
+
+async def _register(stored: Stored, engine: Engine) -> Any:
+    await stored.schemas.register("plain-value", Schema("AVRO", '"string"'))
+
+
+async def _configure_schemas(stored: Stored, engine: Engine) -> Any:
+    await stored.schemas.set_config("open-value", level=Level.FULL)
+
+
+async def _delete_schemas(stored: Stored, engine: Engine) -> Any:
+    await stored.schemas.delete_subject("other-value")
+
+
 async def _maintain(stored: Stored, engine: Engine) -> Any:
     report = await engine.maintenance.run()
     failures = [each for each in report.failures if "upgrade" in each]
@@ -276,6 +280,19 @@ CASES: list[tuple[str, str, str, Work]] = [
     ("groups", "g#simple", "o#.*", _commit_simple),
     ("groups", "g#classic", "group", _join_classic),
     ("groups", "g#classic", "gs#.*", _join_classic),
+    ("groups", "g#queue", "group", _share_join),
+    ("groups", "g#queue", "m#.*", _share_join),
+    ("groups", "g#queue", "s#.*", _share_fetch),
+    ("groups", "g#queue", "s#.*", _share_describe),
+    ("groups", "g#queue", "t#.*", _share_fetch),
+    ("catalog", "group-configs", ".*", _share_join),
+    ("catalog", "group-configs", ".*", _share_fetch),
+    ("catalog", "group-configs", ".*", _configure_group),
+    ("catalog", "registry", "config", _register),
+    ("catalog", "registry-subjects", ".*", _register),
+    ("catalog", "registry-subjects", ".*", _delete_schemas),
+    ("catalog", "registry-schemas", ".*", _register),
+    ("catalog", "registry-configs", ".*", _configure_schemas),
     ("catalog", "topics", ".*", _configure),
     ("catalog", "topics", ".*", _produce),
     ("catalog", "txn-ids", ".*", _init),
@@ -322,15 +339,20 @@ def test_every_format_of_the_store_is_in_the_last_release() -> None:
     } | {f"catalog {pk}" for pk, _, _ in document["tables"]["catalog"]}
     assert kinds >= {
         *(f"log <partition> {each}" for each in ("head", "i#", "p#", "e#", "lease", "clean")),
-        *(f"groups g {each}" for each in ("group", "m#", "o#", "gs#")),
+        *(f"groups g {each}" for each in ("group", "m#", "o#", "gs#", "s#", "t#")),
         *(
             f"catalog {each}"
             for each in ("topics", "topic-ids", "deleted-topics", "sweep", "acls", "users", "counters")
         ),
-        *(f"catalog {each}" for each in ("brokers", "txn-ids", "batches")),
+        *(f"catalog {each}" for each in ("brokers", "txn-ids", "batches", "group-configs", "registry")),
+        *(f"catalog registry-{each}" for each in ("configs", "subjects", "schemas", "guids")),
     }
     assert any(key.endswith(".index") for key, _, _ in document["objects"])
     without_version = {
-        pk.split("#")[0] for rows in document["tables"].values() for pk, _, item in rows if "v" not in item
+        f"{pk.split('#')[0]} {sk}" if pk == "registry" else pk.split("#")[0]
+        for rows in document["tables"].values()
+        for pk, sk, item in rows
+        if "v" not in item
     }
-    assert without_version == {"w", "topic-ids", "deleted-topics", "counters"}, "docs/formats/item_keys.md says why"
+    known = {"w", "topic-ids", "deleted-topics", "counters", "registry counter", "registry-guids"}
+    assert without_version == known, "docs/formats/item_keys.md says why"

@@ -178,6 +178,7 @@ def decode(
 
 @pytest.mark.slow
 def test_bombs_are_refused_by_the_limit(tmp_path: Path) -> None:
+    """Slow: the bombs are decompressed up to the real limit, by each reader."""
     inputs = [batch_around(make(), kind) for kind, make in BOMBS.values()]
     assert max(map(len, inputs)) < DECOMPRESSED_BATCH_BYTES_MAX / 16
     outcomes = decode(tmp_path, inputs, REAL_MIB, ("validate", "batch", "numba"))

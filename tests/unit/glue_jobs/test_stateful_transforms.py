@@ -1,4 +1,7 @@
-"""What the stateful jobs compute, held against pandas on real flights. The transforms are the same in a stream."""
+"""What the stateful jobs compute, held against pandas on real flights. The transforms are the same in a stream.
+
+Slow: months of flights through joins and windows of Spark on two cores.
+"""
 
 from __future__ import annotations
 

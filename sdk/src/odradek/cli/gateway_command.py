@@ -17,6 +17,7 @@ from rich.console import Console
 from odradek.errors import ErrorCode, KafkaError, StoreUnavailable
 from odradek.gateway import Listener
 from odradek.gateway.serve import Ports, serve
+from odradek.gateway.server import host_and_port
 from odradek.settings import Settings
 
 _EMBEDDED = "embedded:"
@@ -46,16 +47,16 @@ def gateway(
 
     Example: [bold]odradek gateway --store embedded:./data --listen 127.0.0.1:9092[/bold]
     """
-    host, port = _host_and_port("--listen", listen)
+    host, port = host_and_port("--listen", listen)
     kafka = Listener(host, port, advertised, tls_cert, tls_key, sasl)
     registry = None
     if registry_listen is not None:
-        registry = Listener(*_host_and_port("--registry-listen", registry_listen), None, tls_cert, tls_key, sasl)
+        registry = Listener(*host_and_port("--registry-listen", registry_listen), None, tls_cert, tls_key, sasl)
     asyncio.run(_serve(store, Ports(kafka, registry, health_port, broker_id)))
 
 
 async def _serve(store_name: str, ports: Ports) -> None:
-    from odradek.adapters.aws import AwsStore, open_aws
+    from odradek.adapters.aws import AwsStore
     from odradek.adapters.embedded import EmbeddedStore, open_embedded
     from odradek.adapters.system import SystemClock, SystemRng
     from odradek.functions.environment import Environment
@@ -69,16 +70,7 @@ async def _serve(store_name: str, ports: Ports) -> None:
             raise KafkaError(ErrorCode.INVALID_CONFIG, str(error)) from None
         store: EmbeddedStore | AwsStore = opened
     elif store_name == "aws":
-        where = Environment.from_env(os.environ)
-        store = open_aws(
-            region=where.region,
-            log_table=where.log_table,
-            groups_table=where.groups_table,
-            catalog_table=where.catalog_table,
-            bucket=where.bucket,
-            endpoint_url=where.endpoint_url,
-            meter=InvocationMeter(),
-        )
+        store = Environment.from_env(os.environ).open_store(InvocationMeter())
     else:
         raise KafkaError(ErrorCode.INVALID_CONFIG, f"--store is embedded:DIR or aws, not {store_name!r}")
     stopping = asyncio.Event()
@@ -105,10 +97,3 @@ def _show(addresses: dict[str, str]) -> None:
     console.print(f"[green]Kafka clients[/green] on {addresses['bootstrap_servers']}")
     if "registry" in addresses:
         console.print(f"[green]schema registry[/green] on {addresses['registry']}")
-
-
-def _host_and_port(option: str, text: str) -> tuple[str, int]:
-    host, separator, port = text.rpartition(":")
-    if not separator or not port.isdigit() or int(port) > 65_535:
-        raise KafkaError(ErrorCode.INVALID_CONFIG, f"{option} is host:port, not {text!r}")
-    return host.strip("[]"), int(port)

@@ -112,7 +112,7 @@ class Engine:
         self.wal = Wal(tables.log, objects, clock, self.settings)
         self.topics = Topics(tables.catalog, self.index, clock, rng, self.settings)
         self.producer_ids = ProducerIds(tables.catalog, clock, self.settings)
-        self.groups = Groups(tables.groups, self.topics, clock, rng, self.settings)
+        self.groups = Groups(tables, self.topics, clock, rng, self.settings)
         self.classic_groups = ClassicGroups(tables.groups, clock, rng, self.settings)
         self.users = Users(tables.catalog, clock, rng)
         self.acls = Acls(tables.catalog, clock, self.settings)
@@ -135,9 +135,9 @@ class Engine:
         lookups = TimestampLookup(self.index, self.segments, self.pieces)
         self._lister = OffsetLister(self.index, lookups, self.topics)
         self.group_configs = GroupConfigs(tables.catalog, clock, self.settings)
-        self.share_groups = ShareGroups(tables.groups, self.topics, self.group_configs, clock, rng, self.settings)
+        self.share_groups = ShareGroups(tables, self.topics, self.group_configs, clock, rng, self.settings)
         self.share_windows = SharePartitions(tables, self._lister, clock, rng, self.settings)
-        self.share_offsets = ShareOffsets(tables.groups, self.share_windows, self.topics, self._lister, clock, rng)
+        self.share_offsets = ShareOffsets(tables, self.share_windows, self.topics, self._lister, clock, rng)
         self.share = ShareFetcher(
             self._fetcher,
             self.share_windows,
@@ -174,7 +174,7 @@ class Engine:
             upkeeps,
             self.sweep,
             self.transactions,
-            tables.groups,
+            tables,
         )
 
     async def produce(

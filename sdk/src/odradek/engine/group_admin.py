@@ -28,7 +28,8 @@ from odradek.engine.group_sessions import alive
 from odradek.engine.group_state import NO_PARTITIONS, GroupState, GroupView, MemberState
 from odradek.engine.group_store import GroupStore
 from odradek.engine.share_group_decisions import decide_share_expiry
-from odradek.engine.share_rows import SESSION_END, SHARE_PREFIX
+from odradek.engine.share_partitions import forget_windows
+from odradek.engine.share_rows import SESSION_END, SESSION_PREFIX, SHARE_END, SHARE_PREFIX
 from odradek.errors import (
     ConditionFailed,
     ErrorCode,
@@ -41,6 +42,7 @@ from odradek.model.classic_group import ClassicState
 from odradek.model.group import GroupDescription, GroupListing, MemberDescription
 from odradek.ports.clock import Clock
 from odradek.ports.table import Absent, Compare, Condition, Delete, Operation, Row, all_of
+from odradek.ports.tables import Tables
 from odradek.settings import Settings
 
 _PARALLEL_READS = 16
@@ -83,12 +85,13 @@ async def describe_groups(store: GroupStore, now_ms: int, group_ids: Sequence[st
     return [_described(view, now_ms) for view in await _read_all(store, group_ids)]
 
 
-async def delete_group(store: GroupStore, clock: Clock, settings: Settings, group_id: str) -> ErrorCode:
+async def delete_group(tables: Tables, clock: Clock, settings: Settings, group_id: str) -> ErrorCode:
     """Delete a group that has no living members, with its leases and offsets; see `Groups.delete` for the codes.
 
     Leases go first and the group last: a crash in between leaves a group that can be deleted again. A lease that got
     an owner or a commit meanwhile stays, and so does then the group.
     """
+    store = GroupStore(tables.groups)
     try:
         check_group_id(group_id)
     except KafkaError as error:
@@ -105,7 +108,7 @@ async def delete_group(store: GroupStore, clock: Clock, settings: Settings, grou
                 continue
             leases = await store.table.query(group_pk(group_id), sk_from=LEASE_PREFIX, sk_to=LEASES_END)
             if view.group.is_share:
-                await _delete_share_items(store, group_id)
+                await _delete_share_items(tables, group_id)
             for member_id in sorted(view.sessions):
                 await store.table.delete(Delete(session_key(group_id, member_id)))
             while len(leases) > LEASES_PER_STEP:
@@ -126,11 +129,13 @@ async def delete_group(store: GroupStore, clock: Clock, settings: Settings, grou
     return ErrorCode.COORDINATOR_NOT_AVAILABLE
 
 
-async def _delete_share_items(store: GroupStore, group_id: str) -> None:
+async def _delete_share_items(tables: Tables, group_id: str) -> None:
     """Delete the windows of a share group without members: only a member's session lets one be made."""
-    rows = await store.table.query(group_pk(group_id), sk_from=SHARE_PREFIX, sk_to=SESSION_END)
+    groups, pk = tables.groups, group_pk(group_id)
+    await forget_windows(tables, await groups.query(pk, sk_from=SHARE_PREFIX, sk_to=SHARE_END))
+    rows = await groups.query(pk, sk_from=SESSION_PREFIX, sk_to=SESSION_END)
     for start in range(0, len(rows), LEASES_PER_STEP):
-        await store.table.transact([Delete(row.key) for row in rows[start : start + LEASES_PER_STEP]])
+        await groups.transact([Delete(row.key) for row in rows[start : start + LEASES_PER_STEP]])
 
 
 def has_living_members(view: GroupView, now_ms: int) -> bool:

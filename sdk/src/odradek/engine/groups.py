@@ -38,7 +38,7 @@ from odradek.errors import (
 from odradek.model.group import GroupDescription, GroupHeartbeat, GroupHeartbeatResult, GroupListing
 from odradek.ports.clock import Clock
 from odradek.ports.rng import Rng
-from odradek.ports.table import Table
+from odradek.ports.tables import Tables
 from odradek.settings import Settings
 
 # A method is named `list`, so inside the class the type needs another name.
@@ -54,10 +54,11 @@ _MEMBER_ID_BYTES = 16
 
 
 class Groups:
-    """KIP-848's group coordinator over a table."""
+    """KIP-848's group coordinator over the groups table; a share group takes more with it when it is deleted."""
 
-    def __init__(self, groups: Table, topics: Topics, clock: Clock, rng: Rng, settings: Settings) -> None:
-        self._store = GroupStore(groups)
+    def __init__(self, tables: Tables, topics: Topics, clock: Clock, rng: Rng, settings: Settings) -> None:
+        self._tables = tables
+        self._store = GroupStore(tables.groups)
         self._topics = SubscribedTopics(topics, clock, settings)
         self._clock = clock
         self._rng = rng
@@ -97,7 +98,7 @@ class Groups:
         Codes: NONE, INVALID_GROUP_ID, GROUP_ID_NOT_FOUND, NON_EMPTY_GROUP, COORDINATOR_NOT_AVAILABLE (try again).
         """
         return [
-            (group_id, await group_admin.delete_group(self._store, self._clock, self._settings, group_id))
+            (group_id, await group_admin.delete_group(self._tables, self._clock, self._settings, group_id))
             for group_id in group_ids
         ]
 

@@ -24,7 +24,7 @@ from odradek.engine.fields import attribute
 from odradek.engine.head import PartitionHead
 from odradek.engine.maintenance_lease import LeaseLost, LeaseState, MaintenanceLease, MaintenanceLeases
 from odradek.engine.partition_index import PartitionIndex
-from odradek.engine.share_partitions import delete_windows
+from odradek.engine.share_partitions import forget_topic
 from odradek.engine.sweep import Sweep
 from odradek.engine.topic_configs import TopicConfig
 from odradek.engine.topics import Topics
@@ -37,6 +37,7 @@ from odradek.model.topic import Topic
 from odradek.model.topic_partition import PartitionId
 from odradek.ports.object_store import ObjectStore
 from odradek.ports.table import Delete, Key, Row, Table
+from odradek.ports.tables import Tables
 from odradek.settings import Settings
 
 _OBJECTS_AT_ONCE = 1000
@@ -131,7 +132,7 @@ class Maintenance:
         upkeeps: Sequence[Upkeep] = (),
         sweep: Sweep | None = None,
         transactions: Transactions | None = None,
-        groups: Table | None = None,
+        tables: Tables | None = None,
     ) -> None:
         self._catalog = catalog
         self._index = index
@@ -142,7 +143,7 @@ class Maintenance:
         self._upkeeps = upkeeps
         self._sweep = sweep
         self._transactions = transactions
-        self._groups = groups
+        self._tables = tables
 
     async def run(self) -> MaintenanceReport:
         """A plan and all its tasks, in this process. Raises KafkaError where there is no plan: run it again."""
@@ -295,8 +296,8 @@ class Maintenance:
         for number in range(attribute(row.item, "n", int)):
             report.done["items_removed"] += await self._index.delete_items(PartitionId(topic_id, number))
         report.done["objects_removed"] += await self.delete_prefix(topic_prefix(PartitionId(topic_id, 0)))
-        if self._groups is not None:
-            report.done["windows_removed"] += await delete_windows(self._groups, topic_id)
+        if self._tables is not None:
+            report.done["windows_removed"] += await forget_topic(self._tables, topic_id)
         await self._catalog.delete(Delete(row.key))
         report.done["topics_removed"] += 1
 

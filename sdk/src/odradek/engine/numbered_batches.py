@@ -172,7 +172,14 @@ class NumberedBatches:
         """
         return decode_writer(await self._tables.catalog.get(batch_key(key))).batch_id
 
-    async def commit(self, key: str, batch_id: int, uploaded: Sequence[PendingBatches]) -> bool:
+    async def commit(
+        self,
+        key: str,
+        batch_id: int,
+        uploaded: Sequence[PendingBatches],
+        *,
+        checks: Sequence[TableOperation] = (),
+    ) -> bool:
         """Append uploaded batches of many partitions, once for each batch id of the key.
 
         In one atomic step for up to TRANSACTION_PLACES_MAX partitions; more of them group by group.
@@ -181,6 +188,7 @@ class NumberedBatches:
             key: of the writer.
             batch_id: at least 0, above those that it committed before.
             uploaded: in the order to append.
+            checks: what must hold besides, in the step that commits.
 
         Returns:
             Whether this call added some of them; False where this batch id, or a later one, had been committed before.
@@ -211,7 +219,7 @@ class NumberedBatches:
             if failed is not None:  # and what stands in its way now stands in the way of its late attempts, too
                 raise KafkaError(ErrorCode.TRANSACTION_ABORTABLE, f"batch {batch_id} of {key!r}: {failed.message}")
             deciding = Put(batch_key(key), encode_writer(step.row), _is_as_read(item, row))
-            commit = AtomicCommit(self._tables, self._index, self._clock, CommitWork(step.batches))
+            commit = AtomicCommit(self._tables, self._index, self._clock, CommitWork(step.batches, checks=checks))
             outcome = await commit.attempt(TableOperation("catalog", deciding))
             if outcome == "applied":
                 await commit.spill()

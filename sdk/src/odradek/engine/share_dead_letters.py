@@ -5,7 +5,7 @@
 The records of a lot are fixed while it has its number (share_decisions.py), and the topic takes a number of a window
 once (numbered_batches.py). So any function that meets a lot may write it, several at once too: each record that still
 is in the log arrives exactly once, and is done only after it has. Where the topic is missing or the store does not
-answer, the lot stays, and the next request of the group tries again.
+answer, the lot stays, and the next request of the group tries again. Where the window has gone, nothing is written.
 
 Each record carries headers that say where it stood and why it is there; it goes to the partition of the same number,
 modulo the partitions of the topic.
@@ -18,7 +18,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from odradek.engine.numbered_batches import NumberedBatches
 from odradek.engine.share_configs import ShareConfig
 from odradek.engine.share_decisions import Run
-from odradek.engine.share_rows import ShareItem
+from odradek.engine.share_rows import ShareItem, letters_writer, share_key
 from odradek.engine.topics import Topics
 from odradek.errors import ErrorCode, KafkaError
 from odradek.format.record_decoder import decode_batches
@@ -28,6 +28,8 @@ from odradek.model.record import Header, Record
 from odradek.model.topic import Topic
 from odradek.model.topic_partition import PartitionId
 from odradek.ports.clock import Clock
+from odradek.ports.table import Check, Compare
+from odradek.ports.tables import TableOperation
 
 PREFIX = "__dlq.errors."
 REJECTED = "a consumer rejected the record"
@@ -68,7 +70,13 @@ class DeadLetters:
                 if error.code is not ErrorCode.MESSAGE_TOO_LARGE or not chosen:
                     raise
                 continue
-            await self._batches.commit(f"share/{item.incarnation.hex()}", item.state.lot_number, uploaded)
+            is_there = Check(share_key(group_id, partition), Compare(("i",), "=", item.incarnation))
+            await self._batches.commit(
+                letters_writer(item.incarnation),
+                item.state.lot_number,
+                uploaded,
+                checks=[TableOperation("groups", is_there)],
+            )
             return
 
     async def _read(self, topic: Topic, partition: PartitionId, run: Run) -> list[Record]:

@@ -169,7 +169,8 @@ def acquire(
         max_records: how many; where `is_strict` is False a batch is given whole all the same.
 
     Returns:
-        The state, and what was acquired, in order. The state is the given one where nothing was.
+        The state, and what was acquired, in order. The state is the given one where nothing was and no gap was found: a
+        record that compaction has taken is done, also where nothing after it is to be had.
     """
     holders = {run.member_id for run in state.runs if run.state is RecordState.ACQUIRED}
     if not batches or max_records < 1 or (member_id not in holders and len(holders) >= SHARE_HOLDERS_MAX):
@@ -204,7 +205,8 @@ def acquire(
                 left -= end - piece.start
         at = batch.end
     if not acquired:
-        return state, ()
+        settled = _whole(state, runs)
+        return (state if settled == state else settled), ()
     given = tuple(AcquiredRecords(run.start, run.end - 1, run.delivery_count) for run in _merged(acquired))
     return _whole(state, runs), given
 

@@ -330,7 +330,7 @@ class ShareFetcher:
             for at, header in iter_headers(data)
         ]
         stretches = [stretch for stretch, _ in stored if stretch.end > read_from]
-        if not stretches:
+        if not stretches and result.log_start_offset <= item.state.start_offset:
             return 0
         decide = self._taking(work, result.log_start_offset, read_from, stretches, left)
         try:
@@ -363,8 +363,10 @@ class ShareFetcher:
                 max_records=left,
                 is_strict=request.is_strict,
             )
-            # What merely time has done is written with the next thing that is worth a write.
-            return (after, acquired) if acquired or after.lot != state.lot else (state, ())
+            # What merely time has done is written with the next thing that is worth a write. What retention and
+            # compaction have done is one: else the next fetch looks for the same records.
+            is_news = after != settled or after.lot != state.lot or settled.start_offset > state.start_offset
+            return (after, acquired) if is_news else (state, ())
 
         return decide
 

@@ -19,12 +19,12 @@ from odradek.limits import TOPICS_PER_REQUEST_MAX
 from odradek.model.group import JOIN_EPOCH, LEAVE_EPOCH, GroupHeartbeat, GroupHeartbeatResult
 from odradek.ports.clock import Clock
 from odradek.ports.rng import Rng
-from odradek.ports.table import Table
+from odradek.ports.tables import Tables
 from odradek.settings import Settings
 
 
 class ShareGroups(Groups):
-    """KIP-932's group coordinator over a table.
+    """KIP-932's group coordinator over the groups table.
 
     `heartbeat` takes what ShareGroupHeartbeat says as a GroupHeartbeat. Errors: INVALID_GROUP_ID, INVALID_REQUEST,
     GROUP_ID_NOT_FOUND (it is a group of another kind), GROUP_MAX_SIZE_REACHED, UNKNOWN_MEMBER_ID, FENCED_MEMBER_EPOCH
@@ -32,9 +32,9 @@ class ShareGroups(Groups):
     """
 
     def __init__(
-        self, groups: Table, topics: Topics, configs: GroupConfigs, clock: Clock, rng: Rng, settings: Settings
+        self, tables: Tables, topics: Topics, configs: GroupConfigs, clock: Clock, rng: Rng, settings: Settings
     ) -> None:
-        super().__init__(groups, topics, clock, rng, settings)
+        super().__init__(tables, topics, clock, rng, settings)
         self._configs = configs
 
     def _check(self, request: GroupHeartbeat) -> None:

@@ -16,7 +16,7 @@ from odradek.engine.group_rows import SHARE_KIND, group_key, group_pk
 from odradek.engine.group_store import GroupStore
 from odradek.engine.list_offsets import OffsetLister
 from odradek.engine.share_decisions import SharePartition, reset_to
-from odradek.engine.share_partitions import SharePartitions
+from odradek.engine.share_partitions import SharePartitions, forget_windows, windows_of_topic
 from odradek.engine.share_rows import (
     NONCE_BYTES,
     SHARE_END,
@@ -26,11 +26,9 @@ from odradek.engine.share_rows import (
     encode_share,
     share_key,
     share_partition,
-    share_prefix,
 )
 from odradek.engine.topics import Topics
 from odradek.errors import (
-    ConditionFailed,
     ErrorCode,
     KafkaError,
     OutcomeUnknown,
@@ -42,7 +40,8 @@ from odradek.model.share import ShareOffset
 from odradek.model.topic_partition import PartitionId, TopicPartition
 from odradek.ports.clock import Clock
 from odradek.ports.rng import Rng
-from odradek.ports.table import Absent, Add, Compare, Delete, Put, Table, Update
+from odradek.ports.table import Absent, Add, Compare, Put, Update
+from odradek.ports.tables import Tables
 
 _ATTEMPTS = 8
 _BACKOFF_S = 0.02
@@ -54,14 +53,15 @@ class ShareOffsets:
 
     def __init__(
         self,
-        groups: Table,
+        tables: Tables,
         windows: SharePartitions,
         topics: Topics,
         lister: OffsetLister,
         clock: Clock,
         rng: Rng,
     ) -> None:
-        self._store = GroupStore(groups)
+        self._tables = tables
+        self._store = GroupStore(tables.groups)
         self._windows = windows
         self._topics = topics
         self._lister = lister
@@ -102,13 +102,12 @@ class ShareOffsets:
         for name in topic_names:
             try:
                 topic = await self._topics.resolve(name)
-                prefix = share_prefix(PartitionId(topic.topic_id, 0))
-                for row in await self._store.table.query(group_pk(group_id), sk_from=prefix, sk_to=prefix[:-1] + "$"):
-                    await self._store.table.delete(Delete(row.key))
+                rows = await windows_of_topic(self._tables.groups, group_id, topic.topic_id)
+                await forget_windows(self._tables, rows)
                 results.append(ShareOffset(name, topic.topic_id, -1))
             except KafkaError as error:
                 results.append(ShareOffset(name, None, -1, error=error.code, message=error.message))
-            except (StoreUnavailable, OutcomeUnknown, ConditionFailed):  # deleting twice is deleting
+            except (StoreUnavailable, OutcomeUnknown, TransactionCanceled):  # deleting twice is deleting
                 results.append(ShareOffset(name, None, -1, error=_UNAVAILABLE.code, message=_UNAVAILABLE.message))
         return results
 

@@ -6,6 +6,9 @@ again; should sixteen others come in between, the outcome stays unknown, and is 
 
     make    at a member's first fetch: where the group begins (share.auto.offset.reset), in one transaction that checks
             that the member has a session and that the topic is not deleted; so nothing is made for what has gone
+    forget  with the group, the topic, or by an administrator: together with the row that numbers its dead letters. A
+            lot is committed on condition that its window is there, so none is written after that, and the row of
+            none is made again
 """
 
 from __future__ import annotations
@@ -15,6 +18,7 @@ from dataclasses import replace
 from typing import TypeVar
 from uuid import UUID
 
+from odradek.engine.fields import attribute, check_version
 from odradek.engine.group_rows import LISTING_PK, group_pk
 from odradek.engine.list_offsets import OffsetLister
 from odradek.engine.share_configs import BY_DURATION, EARLIEST, ShareConfig, duration_ms
@@ -22,13 +26,16 @@ from odradek.engine.share_decisions import SharePartition
 from odradek.engine.share_rows import (
     NONCE_BYTES,
     NONCES_KEPT,
+    VERSION,
     ShareItem,
     decode_share,
     encode_share,
+    letters_writer,
     share_key,
     share_prefix,
     share_session_key,
 )
+from odradek.engine.transaction_rows import batch_key
 from odradek.errors import (
     ConditionFailed,
     ErrorCode,
@@ -38,12 +45,13 @@ from odradek.errors import (
     TransactionCanceled,
 )
 from odradek.format.item_keys import TOPIC_IDS_PK, topic_id_sk
+from odradek.limits import TABLE_TRANSACTION_ITEMS_MAX
 from odradek.model.log import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP, ListOffsetsPartition
 from odradek.model.topic import Topic
 from odradek.model.topic_partition import PartitionId
 from odradek.ports.clock import Clock
 from odradek.ports.rng import Rng
-from odradek.ports.table import Absent, Check, Compare, Condition, Delete, Exists, Key, Put, Table, all_of
+from odradek.ports.table import Absent, Check, Compare, Condition, Delete, Exists, Key, Put, Row, Table, all_of
 from odradek.ports.tables import TableOperation, Tables
 from odradek.settings import Settings
 
@@ -196,14 +204,31 @@ class SharePartitions:
         await self._clock.sleep(longest_s * (0.5 + self._rng.random() / 2))
 
 
-async def delete_windows(groups: Table, topic_id: UUID) -> int:
-    """Delete every group's windows of a topic that has been deleted; how many. Raises StoreError: call it again."""
-    count = 0
+async def windows_of_topic(groups: Table, group_id: str, topic_id: UUID) -> list[Row]:
+    """A group's windows of a topic. Raises StoreUnavailable."""
     prefix = share_prefix(PartitionId(topic_id, 0))
-    for listing in await groups.query(LISTING_PK):
-        rows = await groups.query(group_pk(listing.key.sk), sk_from=prefix, sk_to=prefix[:-1] + "$")
-        for row in rows:
-            await groups.delete(Delete(row.key))
+    return await groups.query(group_pk(group_id), sk_from=prefix, sk_to=prefix[:-1] + "$")
+
+
+async def forget_windows(tables: Tables, rows: Sequence[Row]) -> None:
+    """Delete windows as they were read. Raises StoreError: read what is left, and call it again; FormatError."""
+    operations: list[TableOperation] = []
+    for row in rows:
+        check_version(row.item, VERSION, "a share-partition")
+        incarnation = attribute(row.item, "i", bytes)
+        operations.append(TableOperation("groups", Delete(row.key, Compare(("i",), "=", incarnation))))
+        operations.append(TableOperation("catalog", Delete(batch_key(letters_writer(incarnation)))))
+    step = TABLE_TRANSACTION_ITEMS_MAX // 2 * 2  # a window and its row go together
+    for start in range(0, len(operations), step):
+        await tables.transact(operations[start : start + step])
+
+
+async def forget_topic(tables: Tables, topic_id: UUID) -> int:
+    """Delete every group's windows of a topic that has been deleted; how many. Raises as `forget_windows`."""
+    count = 0
+    for listing in await tables.groups.query(LISTING_PK):
+        rows = await windows_of_topic(tables.groups, listing.key.sk, topic_id)
+        await forget_windows(tables, rows)
         count += len(rows)
     return count
 

@@ -91,6 +91,11 @@ def share_session_key(group_id: str, member_id: str) -> Key:
     return Key(group_pk(group_id), f"{SESSION_PREFIX}{member_id}")
 
 
+def letters_writer(incarnation: bytes) -> str:
+    """The writer of numbered batches (numbered_batches.py) whose batches are the lots of a window."""
+    return f"share/{incarnation.hex()}"
+
+
 def encode_share(item: ShareItem) -> Item:
     """The share-partition's item, without its key."""
     state = item.state

@@ -57,11 +57,13 @@ class CommitWork:
     Attributes:
         batches: by partition, in order.
         aborted_sequences: where aborted transactions of the producer's epoch left the sequence of a partition.
+        checks: what must hold besides; where it does not the commit has failed.
     """
 
     batches: Mapping[PartitionId, Sequence[TailEntry]]
     offsets: Sequence[PendingOffset] = ()
     aborted_sequences: Mapping[PartitionId, int] | None = None
+    checks: Sequence[TableOperation] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,7 +119,7 @@ class AtomicCommit:
         try:
             await self._tables.transact([deciding, *operations])
         except TransactionCanceled as canceled:
-            return self._refused(canceled, first_offset=len(operations) - len(self._work.offsets) + 1)
+            return self._refused(canceled)
         except StoreUnavailable:
             return "again"
         except OutcomeUnknown:
@@ -127,7 +129,7 @@ class AtomicCommit:
         return "applied"
 
     async def _operations(self) -> list[TableOperation] | Failed:
-        """Heads, fences of classic groups, then leases in the order of the offsets."""
+        """Heads, fences of classic groups, then leases in the order of the offsets, then checks."""
         batches = self._work.batches
         if sum(map(len, batches.values())) > TRANSACTION_BATCHES_MAX:
             return Failed(f"a transaction holds at most {TRANSACTION_BATCHES_MAX} batches: commit more often")
@@ -150,7 +152,7 @@ class AtomicCommit:
         fences = await self._fences()
         if isinstance(fences, Failed):
             return fences
-        return operations + fences + [self._lease(offset) for offset in self._work.offsets]
+        return [*operations, *fences, *(self._lease(offset) for offset in self._work.offsets), *self._work.checks]
 
     async def _fences(self) -> list[TableOperation] | Failed:
         """For members of classic groups, who own no leases, the check of member and generation (classic_offsets.py)."""
@@ -214,9 +216,13 @@ class AtomicCommit:
         )
         return TableOperation("groups", update)
 
-    def _refused(self, canceled: TransactionCanceled, *, first_offset: int) -> Attempted:
+    def _refused(self, canceled: TransactionCanceled) -> Attempted:
         """A head or the row moved: the next attempt reads them. A lease says what it wants in its refusal."""
-        for pending, failure in zip(self._work.offsets, canceled.failures[first_offset:], strict=True):
+        first_check = len(canceled.failures) - len(self._work.checks)
+        if any(failure is not None for failure in canceled.failures[first_check:]):
+            return Failed("what it was made for is there no more")
+        first_offset = first_check - len(self._work.offsets)
+        for pending, failure in zip(self._work.offsets, canceled.failures[first_offset:first_check], strict=True):
             if failure is None:
                 continue
             refusal = decide_refusal(failure.current, self._committer(pending))

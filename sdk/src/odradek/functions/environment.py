@@ -20,9 +20,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from odradek.errors import ErrorCode, KafkaError
+from odradek.ports.meter import Meter
 from odradek.protocol.api import FunctionName
+
+if TYPE_CHECKING:
+    from odradek.adapters.aws import AwsStore
 
 LOG_TABLE = "ODRADEK_LOG_TABLE"
 GROUPS_TABLE = "ODRADEK_GROUPS_TABLE"
@@ -82,6 +87,21 @@ class Environment:
             function_urls=parse_function_urls(environ.get(FUNCTION_URLS, "")),
             registry_url=environ.get(REGISTRY_URL) or None,
             queue_url=environ.get(QUEUE_URL) or None,
+        )
+
+    def open_store(self, meter: Meter) -> AwsStore:
+        """The store on AWS that the environment names; nothing is called yet."""
+        # Here, since infra and the embedded service take nothing but names from this module.
+        from odradek.adapters.aws import open_aws
+
+        return open_aws(
+            region=self.region,
+            log_table=self.log_table,
+            groups_table=self.groups_table,
+            catalog_table=self.catalog_table,
+            bucket=self.bucket,
+            endpoint_url=self.endpoint_url,
+            meter=meter,
         )
 
 

@@ -25,14 +25,13 @@ from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 
-from odradek.adapters.aws import open_aws
 from odradek.adapters.system import SystemClock, SystemRng
 from odradek.errors import ErrorCode, KafkaError
 from odradek.functions.environment import Environment
 from odradek.functions.logs import log_as_json
 from odradek.functions.metering import InvocationMeter
 from odradek.gateway.serve import Ports, serve
-from odradek.gateway.server import Listener
+from odradek.gateway.server import Listener, host_and_port
 from odradek.model.cluster import FLEET_BROKER_ID
 from odradek.settings import Settings
 
@@ -41,7 +40,7 @@ _PREFIX = "ODRADEK_GATEWAY_"
 
 def listener_from_env(environ: Mapping[str, str]) -> Listener:
     """Where to listen. Raises KafkaError(INVALID_CONFIG) that names the variable."""
-    host, port = _host_and_port("LISTEN", environ.get(_PREFIX + "LISTEN", "0.0.0.0:9092"))
+    host, port = host_and_port(_PREFIX + "LISTEN", environ.get(_PREFIX + "LISTEN", "0.0.0.0:9092"))
     cert, key = (_file(environ, name) for name in ("TLS_CERT", "TLS_KEY"))
     return Listener(
         host=host,
@@ -68,15 +67,8 @@ def registry_listener_from_env(environ: Mapping[str, str]) -> Listener | None:
     text = environ.get(_PREFIX + "REGISTRY_LISTEN")
     if not text:
         return None
-    host, port = _host_and_port("REGISTRY_LISTEN", text)
+    host, port = host_and_port(_PREFIX + "REGISTRY_LISTEN", text)
     return replace(listener_from_env(environ), host=host, port=port, advertised=None)
-
-
-def _host_and_port(name: str, text: str) -> tuple[str, int]:
-    host, separator, port = text.rpartition(":")
-    if not separator or not port.isdigit():
-        raise KafkaError(ErrorCode.INVALID_CONFIG, f"{_PREFIX}{name} is host:port")
-    return host.strip("[]"), int(port)
 
 
 def _number(environ: Mapping[str, str], name: str, default: int) -> int:
@@ -98,15 +90,7 @@ async def serve_from_env(environ: Mapping[str, str]) -> None:
     stopping = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(number, stopping.set)
-    store = open_aws(
-        region=environment.region,
-        log_table=environment.log_table,
-        groups_table=environment.groups_table,
-        catalog_table=environment.catalog_table,
-        bucket=environment.bucket,
-        endpoint_url=environment.endpoint_url,
-        meter=InvocationMeter(),
-    )
+    store = environment.open_store(InvocationMeter())
     await serve(
         store,
         store.objects,

@@ -243,10 +243,20 @@ def listening_socket(host: str, port: int) -> socket.socket:
 def _advertised(listener: Listener, port: int) -> tuple[str, int]:
     if listener.advertised is None:
         return ("127.0.0.1" if listener.host in ("", "0.0.0.0") else listener.host), port
-    host, separator, text = listener.advertised.rpartition(":")
-    if not separator or not host or not text.isdigit() or not 0 < int(text) < 65536:
-        raise KafkaError(ErrorCode.INVALID_CONFIG, f"the advertised address is host:port, not {listener.advertised!r}")
-    return host.strip("[]"), int(text)
+    advertised = host_and_port("the advertised address", listener.advertised)
+    if not all(advertised):
+        raise KafkaError(
+            ErrorCode.INVALID_CONFIG, f"nobody can connect to the advertised address {listener.advertised!r}"
+        )
+    return advertised
+
+
+def host_and_port(name: str, text: str) -> tuple[str, int]:
+    """The parts of "host:port"; an IPv6 address is in brackets. Raises KafkaError(INVALID_CONFIG) that says `name`."""
+    host, separator, port = text.rpartition(":")
+    if not separator or not port.isdecimal() or int(port) > 65_535:
+        raise KafkaError(ErrorCode.INVALID_CONFIG, f"{name} is host:port, not {text!r}")
+    return host.strip("[]"), int(port)
 
 
 def tls_context(listener: Listener) -> ssl.SSLContext | None:

@@ -295,6 +295,16 @@ async def test_deleted_records_leave_the_window(store: Store) -> None:
     assert (await window(engine, one.of(0))).start_offset == 4
 
 
+async def test_a_group_is_at_the_end_where_all_that_it_had_not_read_was_deleted(store: Store) -> None:
+    engine = await queue(store, 6)
+    one = await member(engine, "one")
+    await one.fetch(max_records=2, is_strict=True)
+    await engine.delete_records([DeleteRecordsPartition("work", 0, -1)])
+    assert await one.fetch() == []
+    [stands] = await engine.share_offsets.describe("q", [TopicPartition("work", 0)])
+    assert (stands.start_offset, stands.lag) == (6, 0)
+
+
 async def test_a_group_is_listed_described_and_deleted_with_all_its_items(store: Store) -> None:
     engine = await queue(store, 3)
     one = await member(engine, "one")

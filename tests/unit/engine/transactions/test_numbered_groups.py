@@ -14,6 +14,8 @@ from odradek.errors import ErrorCode, KafkaError
 from odradek.limits import NUMBERED_GROUP_PARTITIONS, TRANSACTION_PLACES_MAX
 from odradek.model.log import ProducePartition
 from odradek.model.topic_partition import PartitionId
+from odradek.ports.table import Check, Exists, Key, Put
+from odradek.ports.tables import TableOperation
 from odradek.testing.faults import Fault
 
 from tests.support.engine import batch, memory_store
@@ -81,6 +83,22 @@ async def test_too_many_batches_for_a_partition_say_what_to_do() -> None:
     with pytest.raises(KafkaError, match="fewer tasks") as refused:
         await engine.numbered_batches.commit("q", 0, [one] * 1_001)
     assert refused.value.code is ErrorCode.TRANSACTION_ABORTABLE
+
+
+async def test_what_must_hold_besides_is_a_condition_of_the_commit() -> None:
+    store = memory_store()
+    engine = store.engine()
+    await engine.topics.create("many", 1)
+    there = TableOperation("groups", Check(Key("here", "now"), Exists(("v",))))
+    batches = await uploaded(engine, b"0", 1)
+    before = store.clock.now_ms()
+    with pytest.raises(KafkaError, match="there no more") as refused:
+        await engine.numbered_batches.commit("q", 0, batches, checks=[there])
+    assert refused.value.code is ErrorCode.TRANSACTION_ABORTABLE
+    assert store.clock.now_ms() - before < 1_000, "said at once"
+    await store.groups.put(Put(Key("here", "now"), {"v": 1}))
+    assert await engine.numbered_batches.commit("q", 0, batches, checks=[there]) is True
+    assert await values(engine, "many", 0) == [b"0"]
 
 
 @settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])

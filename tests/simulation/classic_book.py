@@ -1,0 +1,85 @@
+"""Groups of the classic protocol: at every write of a group and every commit, and what members are told.
+
+* a generation never goes back; within one there is one leader, one set of members who were told of it, one assignment
+* a partition is assigned to one member in a generation
+* a commit is one of a member of the group, in the group's generation, and not between a round and its sync
+
+A member signs its commits by their metadata (`signature`), so that the table tells whose they are.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable
+
+from odradek.engine.classic_rows import decode_classic, is_classic
+from odradek.engine.group_rows import group_pk
+from odradek.model.classic_group import ClassicGroup, ClassicState
+from odradek.model.topic_partition import PartitionId
+from odradek.ports.table import Item, Key
+
+_SIGNED = "classic"
+
+
+def signature(member_id: str, generation: int) -> str:
+    """What a member writes into the metadata of its commits."""
+    return f"{_SIGNED} {generation} {member_id}"
+
+
+def is_signed(metadata: str) -> bool:
+    """Whether a commit is a classic member's."""
+    return metadata.startswith(f"{_SIGNED} ")
+
+
+class ClassicBook:
+    """Attributes:
+    groups: as they stand, by id.
+    leaders: by group and generation, whom members were told to be the leader.
+    owners: by group and generation, the member that each partition was told to.
+    """
+
+    def __init__(self, problem: Callable[[str], None]) -> None:
+        self._problem = problem
+        self.groups: dict[str, ClassicGroup] = {}
+        self.leaders: dict[tuple[str, int], str] = {}
+        self.owners: dict[tuple[str, int], dict[PartitionId, str]] = defaultdict(dict)
+        self._told: dict[tuple[str, int, str], frozenset[PartitionId]] = {}
+
+    def stored(self, key: Key, new: Item | None) -> None:
+        """A group's item was written (new None: deleted)."""
+        group_id = key.pk.removeprefix(group_pk(""))
+        before = self.groups.pop(group_id, None)
+        if new is None or not is_classic(new):
+            return
+        group = self.groups[group_id] = decode_classic(new)
+        if before is not None and group.generation < before.generation:
+            self._problem(f"the generation of {group_id} goes back from {before.generation} to {group.generation}")
+
+    def committed(self, group_id: str, metadata: str) -> None:
+        """A commit that a classic member signed was applied."""
+        _, generation, member_id = metadata.split(" ", 2)
+        group = self.groups.get(group_id, ClassicGroup())
+        what = f"{member_id} of generation {generation} committed to {group_id}"
+        if group.generation != int(generation):
+            self._problem(f"{what}, whose generation is {group.generation}")
+        elif group.member(member_id) is None:
+            self._problem(f"{what}, which it is no member of")
+        elif group.state is ClassicState.COMPLETING_REBALANCE:
+            self._problem(f"{what} before it could know its partitions")
+
+    def joined(self, group_id: str, generation: int, member_id: str, leader: str) -> None:
+        """A member was told of a round that is complete."""
+        known = self.leaders.setdefault((group_id, generation), leader)
+        if known != leader:
+            self._problem(f"{member_id} was told that {leader} leads generation {generation}, others that {known} does")
+
+    def assigned(self, group_id: str, generation: int, member_id: str, partitions: frozenset[PartitionId]) -> None:
+        """A member was told its partitions."""
+        before = self._told.setdefault((group_id, generation, member_id), partitions)
+        if before != partitions:
+            self._problem(f"{member_id} was told two assignments in generation {generation} of {group_id}")
+        owners = self.owners[group_id, generation]
+        for partition in partitions:
+            other = owners.setdefault(partition, member_id)
+            if other != member_id:
+                self._problem(f"{partition} is {other}'s and {member_id}'s in generation {generation} of {group_id}")
