@@ -1,7 +1,7 @@
 """A real Apache Kafka beside us: one node in KRaft mode on loopback, from Maven Central's jars.
 
 It needs `mvn` and Java 17; where one of them or the repository is missing, `kafka_broker` says so and the benches go on
-without the peer. The jars are kept in build/apache-kafka. The broker has its defaults but for what a single node needs
+without the peer. The broker has its defaults but for what a single node needs
 (replication 1): it acknowledges from the page cache, as Apache Kafka does; ours acknowledges after fsync.
 
     python -m bench.kafka_broker      one until Enter is pressed, for tries by hand
@@ -20,9 +20,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from bench.maven import NoJars, maven_jars
+from bench.maven import APACHE_KAFKA, NoJars, maven_jars
 
-_POM = Path(__file__).parent / "apache_kafka" / "pom.xml"
 _CLUSTER_ID = "4L6g3nShT-eMCtK--X86sw"
 _HEAP = "-Xmx1g"
 _START_S = 180
@@ -62,7 +61,7 @@ def kafka_broker() -> Iterator[Broker]:
 
 def _classpath() -> str:
     try:
-        return os.pathsep.join(map(str, maven_jars(_POM, "apache-kafka")))
+        return os.pathsep.join(map(str, maven_jars(APACHE_KAFKA)))
     except NoJars as reason:
         raise NoBroker(f"no Apache Kafka to compare with: {reason}") from None
 

@@ -1,7 +1,11 @@
-"""Jars of the peers that benches measure us against, from Maven Central."""
+"""Jars of the peers that benches measure us against, from Maven Central; kept in build/.
+
+python -m bench.maven      fetch them all beforehand
+"""
 
 from __future__ import annotations
 
+import argparse
 import shutil
 import subprocess
 from pathlib import Path
@@ -10,13 +14,17 @@ _BUILD = Path(__file__).parent.parent / "build"
 _DOWNLOAD_S = 600
 
 
+APACHE_KAFKA = "apache_kafka"
+SPARK_KAFKA = "spark_kafka"
+
+
 class NoJars(Exception):
     """The jars cannot be had here; says why."""
 
 
-def maven_jars(pom: Path, folder: str) -> list[Path]:
-    """The runtime jars that a pom names; kept in build/`folder`. Raises NoJars."""
-    jars = _BUILD / folder
+def maven_jars(peer: str) -> list[Path]:
+    """The runtime jars that the pom of a peer, in the folder of its name, names. Raises NoJars."""
+    pom, jars = Path(__file__).parent / peer / "pom.xml", _BUILD / peer
     done = jars / ".complete"
     if not done.exists():
         for program in ("mvn", "java"):
@@ -33,3 +41,19 @@ def maven_jars(pom: Path, folder: str) -> list[Path]:
             raise NoJars(reason[:200])
         done.touch()
     return sorted(jars.glob("*.jar"))
+
+
+def main(argv: list[str] | None = None) -> int:
+    """Fetch all jars."""
+    argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter).parse_args(argv)
+    try:
+        for peer in (APACHE_KAFKA, SPARK_KAFKA):
+            print(f"{peer}: {len(maven_jars(peer))} jars")
+    except NoJars as reason:
+        print(reason)
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

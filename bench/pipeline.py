@@ -40,7 +40,7 @@ from rich.console import Console
 from rich.table import Table
 
 from bench.kafka_broker import NoBroker, kafka_broker
-from bench.maven import NoJars, maven_jars
+from bench.maven import SPARK_KAFKA, NoJars, maven_jars
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -56,7 +56,6 @@ SPAN_MS = 3_600_000
 MERGES_MAX = 20
 PLACES = (b"EWR", b"JFK", b"LGA")
 TAILS = 256  # different ends of values: a segment compresses about as JSON of machines does
-KAFKA_POM = Path(__file__).parent / "spark_kafka" / "pom.xml"
 SPARK_S = 3_600
 
 
@@ -323,7 +322,7 @@ def kafka_port(data_dir: Path) -> Iterator[str]:
 def kafka_jars(environment: dict[str, str]) -> str | None:
     """Have Spark load its Kafka source, from now on; why not where it cannot."""
     try:
-        jars = maven_jars(KAFKA_POM, "spark-kafka")
+        jars = maven_jars(SPARK_KAFKA)
     except NoJars as reason:
         return f"no Kafka source for Spark: {reason}"
     environment["PYSPARK_SUBMIT_ARGS"] = f"--jars {','.join(map(str, jars))} {environment['PYSPARK_SUBMIT_ARGS']}"

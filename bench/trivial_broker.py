@@ -8,9 +8,9 @@ it as its transport, in its own process and without a wire. Kafka's clients meet
 
 from __future__ import annotations
 
+import argparse
 import asyncio
 import struct
-import sys
 from datetime import timedelta
 from typing import Any
 from uuid import uuid4
@@ -164,5 +164,15 @@ async def serve(topic: str, size: int) -> None:
     await server.serve_forever()
 
 
+def main(argv: list[str] | None = None) -> int:
+    """Serve until terminated."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    parser.add_argument("topic")
+    parser.add_argument("bytes", type=int, help="of the value of a record that is fetched")
+    arguments = parser.parse_args(argv)
+    asyncio.run(serve(arguments.topic, arguments.bytes))
+    return 0
+
+
 if __name__ == "__main__":
-    asyncio.run(serve(sys.argv[1], int(sys.argv[2])))
+    raise SystemExit(main())

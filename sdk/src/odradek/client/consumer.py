@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections import deque
 from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
@@ -23,7 +22,8 @@ from odradek.client.admin_types import OffsetAndTimestamp
 from odradek.client.config import ConsumerConfig
 from odradek.client.connection import Connection
 from odradek.client.consumer_record import ConsumerRecord
-from odradek.client.fetcher import Fetcher, Run
+from odradek.client.fetcher import Fetcher
+from odradek.client.held_records import HeldRecords
 from odradek.client.membership import GroupMember, Polling
 from odradek.client.offset_calls import SIMPLE, ConsumerGroupMetadata
 from odradek.client.positions import Positions
@@ -72,8 +72,7 @@ class Consumer:
         self._pattern: str | None = None
         self._topic_ids: dict[TopicPartition, UUID] = {}
         self._assigned_by_hand = False
-        self._held: deque[Run] = deque()  # what iteration has taken out
-        self._held_at = 0  # in the first of them
+        self._held = HeldRecords()  # what iteration has taken out
         self._tasks: list[asyncio.Task[None]] = []
         self._commits: set[asyncio.Task[None]] = set()
         self._commit_lock = asyncio.Lock()  # a commit must not be overtaken by an older one
@@ -178,27 +177,11 @@ class Consumer:
         if not self._held:
             async with Polling(self._member):
                 await self._wait_for_records(timeout_ms)
-                self._held.extend(await self._fetcher.hold(self.config.max_poll_records))
+                self._held.add(await self._fetcher.hold(self.config.max_poll_records))
 
     def next_held(self) -> ConsumerRecord | None:
         """The next held record, which counts as processed when the application comes back."""
-        while self._held:
-            run, at = self._held[0], self._held_at
-            if run.state.version == run.version:
-                record = run.records[at]
-                if at + 1 < len(run.records):
-                    self._held_at = at + 1
-                    run.state.position = record.offset + 1
-                else:
-                    self._next_run()
-                    run.state.position = run.after
-                return record
-            self._next_run()
-        return None
-
-    def _next_run(self) -> None:
-        self._held.popleft()
-        self._held_at = 0
+        return self._held.next()
 
     def __aiter__(self) -> AsyncIterator[ConsumerRecord]:
         return self
@@ -253,16 +236,8 @@ class Consumer:
 
     def _drop_held(self) -> None:
         """What iteration holds is read again: it is decoded to records already."""
-        for run in self._held:
-            if run.state.version == run.version:
-                run.state.drop_buffered()
-        if self._held:
-            self._clear_held()
+        if self._held.give_back():
             self._fetcher.changed()
-
-    def _clear_held(self) -> None:
-        self._held.clear()
-        self._held_at = 0
 
     async def _wait_for_records(self, timeout_ms: float) -> None:
         """Return when something is buffered, or after the time; rebalance and commit on the way."""
@@ -346,7 +321,7 @@ class Consumer:
         if not self._assigned_by_hand:
             lost = self._member is not None and self._member.is_lost
             await self._tell("on_partitions_lost" if lost else "on_partitions_revoked", owned)
-        self._clear_held()
+        self._held.clear()
         self._forget(owned)
         self._topic_ids = {}
         if self._member is not None and not self._assigned_by_hand:

@@ -17,7 +17,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass
 from inspect import isawaitable
 from typing import TYPE_CHECKING, Any
 
@@ -27,6 +26,7 @@ from odradek.client.connection import Connection, throttle_s
 from odradek.client.consumer_record import ConsumerRecord, RecordDeserializationError, make_records
 from odradek.client.fetch_buffer import Chunk, FetchBuffer
 from odradek.client.fetch_call import FetchedPartition, FetchResponse, fetch_request, fetched
+from odradek.client.held_records import Run
 from odradek.client.positions import RESET_TIMESTAMPS, PartitionState, Positions
 from odradek.client.retry import UNKNOWN_TOPIC_PATIENCE_MS, RetryAfter, decide
 from odradek.client.system import wait_for
@@ -44,21 +44,6 @@ if TYPE_CHECKING:
 _ANSWERS_MAX = 2  # one in use, one ahead
 
 Committed = Callable[[list[TopicPartition]], Awaitable[dict[TopicPartition, OffsetAndMetadata]]]
-
-
-@dataclass(slots=True)
-class Run:
-    """Records of one partition that follow each other.
-
-    Attributes:
-        version: of the state when they were fetched.
-        after: the position when all have been handed out.
-    """
-
-    state: PartitionState
-    version: int
-    records: list[ConsumerRecord]
-    after: int
 
 
 _QUIET_S = 5.0  # so long a consumer waits as Kafka's do
