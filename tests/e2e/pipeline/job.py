@@ -85,7 +85,7 @@ def is_done(query: Any, goal: dict[str, Any]) -> bool:
     last = query.lastProgress
     if last is None or last["numInputRows"]:
         return False
-    end = last["sources"][0]["endOffset"]
+    end = json.loads(last.json)["sources"][0]["endOffset"]  # in the object itself it is Python's text of a dict
     offsets = (json.loads(end) if isinstance(end, str) else end)["offsets"]
     return bool(offsets == goal) and not query.status["isTriggerActive"]
 
