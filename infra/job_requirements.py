@@ -28,5 +28,7 @@ def job_requirements(sdk_project: Path = _SDK_PROJECT) -> list[str]:
         return found
 
     # Glue splits the list at commas, so of a range only the first bound can be told.
-    wanted = (requirement.split(",")[0] for extra in ("aws", "tables", "avro") for requirement in expand(extra))
+    wanted = (
+        requirement.split(",")[0] for extra in ("aws", "tables", "avro", "protobuf") for requirement in expand(extra)
+    )
     return [requirement for requirement in wanted if not requirement.startswith(PROVIDED_BY_GLUE)]

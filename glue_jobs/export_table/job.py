@@ -1,13 +1,14 @@
-"""export_table: a topic as Parquet files or as an Apache Iceberg table, exactly once.
+"""export_table: JSON, Avro or Protobuf values of a topic as Parquet files or an Apache Iceberg table, exactly once.
 
     Parquet   python -m glue_jobs.export_table.job --store embedded:.odradek --bootstrap-servers URL --once \\
                   --checkpoint-location DIR --input-topic flights --output DIR
     Iceberg   the same with --table demo.flights: the table is in the catalog of --output (SQLite here, Glue on AWS)
 
 Without --value-schema the columns follow the JSON of the values, and grow with it (--evolve none: they stay as they
-are). With --format avro and --registry URL values are Avro records in Confluent's wire format (avro.py). A record that
-is none, or does not fit a column, goes to --dead-letter-topic as it was, with headers that say why; without such a
-topic to <output>/dead_letters/ as Parquet. Each of the outputs holds each record once: target.py.
+are). With --format avro or protobuf, and --registry URL, values are Avro records or Protobuf messages in Confluent's
+wire format (registry_values.py). A record that is none, or does not fit a column, goes to --dead-letter-topic as it
+was, with headers that say why; without such a topic to <output>/dead_letters/ as Parquet. Each of the outputs holds
+each record once: target.py.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ from odradek.spark.jobs.values import PLACED, dead_letters, read_schema
 from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
-from glue_jobs.export_table.avro import ORIGINAL, RegistryAddress, address_of, avro_as_json
+from glue_jobs.export_table.registry_values import OBJECTS, ORIGINAL, RegistryAddress, address_of, values_as_json
 from glue_jobs.export_table.schema import grown
 from glue_jobs.export_table.target import IcebergTarget, ParquetTarget, Target
 from glue_jobs.export_table.transform import seen_schema, split_records
@@ -35,7 +36,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 NAME = "export_table"
-_OBJECTS = {"json": "JSON object", "avro": "Avro record"}
+_OBJECTS = {"json": "JSON object", **OBJECTS}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,8 +47,8 @@ class Arguments(StreamArguments):
     output: str  # folder or bucket; of an Iceberg table, the warehouse
     table: str = ""  # <namespace>.<name>: Iceberg; empty: Parquet
     catalog: str = ""  # glue or sql; empty: sql for an embedded store, else glue
-    format: str = "json"  # or avro
-    registry: str = ""  # of Avro: the URL of a schema registry
+    format: str = "json"  # or avro, protobuf
+    registry: str = ""  # of Avro and Protobuf: the URL of a schema registry
     registry_user: str = ""
     registry_password: str = ""
     value_schema: str = ""  # as DDL; empty: what the values look like
@@ -66,11 +67,13 @@ class Arguments(StreamArguments):
 
 def run(spark: SparkSession, arguments: Arguments, stop: Stop) -> dict[str, Any]:
     """Export what there is, or until a stop; returns a summary with the count of dead letters of this run."""
-    if arguments.format not in {"json", "avro"}:
-        raise _refused(f"--format must be json or avro, not {arguments.format!r}")
+    if arguments.format not in _OBJECTS:
+        raise _refused(f"--format must be json, avro or protobuf, not {arguments.format!r}")
     registry: RegistryAddress | None = None
-    if arguments.format == "avro":
-        registry = address_of(arguments.registry, arguments.registry_user, arguments.registry_password)
+    if arguments.format in OBJECTS:
+        registry = address_of(
+            arguments.format, arguments.registry, arguments.registry_user, arguments.registry_password
+        )
     if arguments.evolve not in {"add", "none"}:
         raise _refused(f"--evolve must be add or none, not {arguments.evolve!r}")
     if arguments.evolve == "none" and not arguments.value_schema:
@@ -80,7 +83,7 @@ def run(spark: SparkSession, arguments: Arguments, stop: Stop) -> dict[str, Any]
     dead = _Dead()
 
     def write(records: DataFrame, batch_id: int) -> None:
-        records = (records if registry is None else avro_as_json(records, registry)).persist()
+        records = (records if registry is None else values_as_json(records, registry)).persist()
         try:
             if records.isEmpty():
                 return

@@ -9,8 +9,10 @@ import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import odradek
 import pandas as pd
 import pytest
+from odradek.client.serializers import AvroSerializer, HttpRegistry, Schema
 from odradek.model.topic_partition import OffsetAndMetadata, TopicPartition
 from odradek.spark.jobs.slices import load_slices, save_slices
 from odradek.spark.writer import open_admin
@@ -22,6 +24,7 @@ import glue_jobs.replay.job
 from glue_jobs.export_table.target import open_catalog
 from tests.support.flights import append, departures, flight_events, values_of
 from tests.support.jobs import Job, forget_last_commit, has_run
+from tests.support.protobuf import framed, messages_of
 from tests.support.spark_sink import ServedLog
 
 if TYPE_CHECKING:
@@ -93,6 +96,52 @@ def test_a_topic_becomes_a_table_that_grows_and_holds_each_record_once(
     assert len(served.values(dead)) == 2
     assert letters[b"j"][0] == b"no JSON"
     assert letters[b"w"][1]["odradek.offset"] == str(len(more)).encode()
+
+
+ORDERS = {
+    "avro": [
+        """{"type": "record", "name": "Order", "fields": [{"name": "id", "type": "long"}]}""",
+        """{"type": "record", "name": "Order", "fields": [{"name": "id", "type": "long"},
+            {"name": "lines", "type": {"type": "array", "items": "string"}, "default": []}]}""",
+    ],
+    "protobuf": [
+        """syntax = "proto3"; message Other { } message Order { int64 id = 1; }""",
+        """syntax = "proto3"; message Other { } message Order { int64 id = 1; repeated string lines = 2; }""",
+    ],
+}
+
+
+@pytest.mark.parametrize("value_format", ["avro", "protobuf"])
+def test_values_of_a_registry_become_the_columns_of_their_schemas(
+    spark: SparkSession, served: ServedLog, tmp_path: Path, value_format: str
+) -> None:
+    topic, dead, output = f"export-{value_format}", f"dead-{value_format}", tmp_path / "table"
+    served.create(topic)
+    served.create(dead)
+    with odradek.local(registry_port=0) as service:
+        registry = HttpRegistry(service.registry_url)
+
+        def write(text: str, value: dict[str, Any]) -> bytes | None:
+            if value_format == "avro":
+                return AvroSerializer(registry, text, f"{topic}-value")(value)
+            schema_id = registry.register(f"{topic}-value", Schema(text, "PROTOBUF"))
+            return framed(schema_id, [1], messages_of(text)("Order")(**value))
+
+        old, new = ORDERS[value_format]
+        big = 2**53 + 1  # more than a JSON reader of doubles would keep
+        good = [write(old, {"id": big}), write(new, {"id": 2, "lines": ["a", "b"]})]
+        cut = (good[1] or b"")[:-1]
+        append(served, topic, [(f"k{i}", value, i) for i, value in enumerate([*good, cut, b"no id", None])])
+        job = Job(
+            spark, served, glue_jobs.export_table.job, tmp_path, input_topic=topic, output=str(output),
+            dead_letter_topic=dead, format=value_format, registry=service.registry_url,
+        )  # fmt: skip
+        assert job.run()["dead_letters"] == 2
+    rows = sorted((row["record_offset"], row["id"], row["lines"]) for row in read_parquet(output))
+    assert rows == [(0, big, None), (1, 2, ["a", "b"])]
+    letters = {record.value: dict(map(tuple, record.headers)) for record in served.records(dead)[0]}
+    assert set(letters) == {cut, b"no id"}
+    assert value_format in str(letters[cut]["odradek.error"]).lower()
 
 
 def test_files_become_records_once_each(

@@ -19,8 +19,11 @@ from google.protobuf import duration_pb2
 from google.rpc import error_details_pb2
 from google.rpc.context import attribute_context_pb2
 from odradek.client import serializers as ours
-from odradek.errors import KafkaError
+from odradek.errors import ErrorCode, KafkaError
 from odradek.local import ThreadedService
+from odradek.registry.schemas import is_serialized
+
+from glue_jobs.export_table.dynamic_protobuf import DynamicProtobufDeserializer
 
 ORDER = json.dumps(
     {
@@ -123,6 +126,32 @@ def test_protobuf_both_ways(client: SchemaRegistryClient, registry: ours.HttpReg
     assert theirs == mine
     assert ProtobufDeserializer(kind, {}, client)(mine, value_of("proto")) == link
     assert ours.ProtobufDeserializer(kind)(theirs) == link
+
+
+def test_a_table_gets_confluents_messages_by_the_registry_alone(
+    client: SchemaRegistryClient, registry: ours.HttpRegistry
+) -> None:
+    read = DynamicProtobufDeserializer(registry)
+    link = error_details_pb2.Help.Link(description="read this", url="https://example.com")
+    written = ProtobufSerializer(type(link), client)(link, value_of("columns"))
+    assert read(written) == {"description": "read this", "url": "https://example.com"}
+    context = attribute_context_pb2.AttributeContext()
+    context.api.service = "flights"
+    context.request.time.seconds = 1
+    written = ProtobufSerializer(type(context), client)(context, value_of("context"))
+    found = read(written)
+    assert found["api"]["service"] == "flights"
+    assert found["request"]["time"] == "1970-01-01T00:00:01Z"
+    text = 'syntax = "proto3"; message A { map<string, B> b = 1; message B { int64 c = 1; } }'  # as Java clients write
+    schema_id = client.register_schema("text", Schema(text, "PROTOBUF"))
+    assert registry.schema(schema_id).text == registry.at("text", 1)[1].text == text
+    descriptor = registry.schema(schema_id, serialized=True)
+    assert registry.at("text", 1, serialized=True) == (schema_id, descriptor)
+    assert is_serialized(descriptor.text)
+    assert read(b"\x00" + schema_id.to_bytes(4) + b"\x04\x00\x00" + b"\x08\x07") == {"c": 7}
+    with pytest.raises(KafkaError, match="refused /schemas/ids/9999") as caught:
+        read(b"\x00\x00\x00\x27\x0f\x00")
+    assert caught.value.code is ErrorCode.INVALID_RECORD
 
 
 def test_a_proto_file_in_text_is_the_one_in_a_descriptor(client: SchemaRegistryClient) -> None:

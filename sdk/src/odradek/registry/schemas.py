@@ -108,17 +108,20 @@ def normalized(schema: Schema, references: Sequence[ReferencedText]) -> Schema:
 
 def parse_proto(text: str) -> File:
     """A .proto file from its text or its descriptor in base64. Raises SchemaInvalid."""
+    return protobuf_wire.parse_descriptor(text) if is_serialized(text) else parse_text(text)
+
+
+def is_serialized(text: str) -> bool:
+    """Whether a .proto file is here as its descriptor in base64, not as text."""
     stripped = text.strip()
-    if stripped and not any(sign in stripped for sign in ' ;{}"'):
-        return protobuf_wire.parse_descriptor(stripped)
-    return parse_text(text)
+    return bool(stripped) and not any(sign in stripped for sign in ' ;{}"')
 
 
 def serialized(parsed: Parsed, name: str = "") -> str:
     """The text for `format=serialized`: of a .proto file its descriptor, of others the text itself."""
     if not isinstance(parsed.tree, tuple):
         return parsed.schema.text
-    if not any(sign in parsed.schema.text for sign in ' ;{}"'):
+    if is_serialized(parsed.schema.text):
         return parsed.schema.text
     file, types = parsed.tree
     return protobuf_wire.encode_descriptor(file, types, name)

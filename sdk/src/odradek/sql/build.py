@@ -394,7 +394,7 @@ class Build(Transformer[Token, Any]):
             raise SqlError("columns and AS SELECT do not go together: the query says what the columns are", name.at)
         if query is None and columns is None:
             raise SqlError(
-                "columns are needed: there is no schema registry to take them from. CREATE STREAM name (a INT, ...)",
+                "columns are needed: they are not taken from a schema registry. CREATE STREAM name (a INT, ...)",
                 name.at,
             )
         return Create(

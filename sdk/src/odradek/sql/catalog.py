@@ -15,10 +15,10 @@ from odradek.sql.types import SqlType
 
 FORMATS = ("JSON", "DELIMITED", "KAFKA", "RAW", "NONE")
 _MISSING_FORMATS = {
-    "AVRO": "AVRO needs a schema registry, which Odradek does not have: use JSON",
-    "PROTOBUF": "PROTOBUF needs a schema registry, which Odradek does not have: use JSON",
+    "AVRO": "AVRO is not supported: use JSON",
+    "PROTOBUF": "PROTOBUF is not supported: use JSON",
     "PROTOBUF_NOSR": "PROTOBUF_NOSR is not supported: use JSON",
-    "JSON_SR": "JSON_SR needs a schema registry, which Odradek does not have: use JSON",
+    "JSON_SR": "JSON_SR is not supported: use JSON",
 }
 _PROPERTIES = (
     "KAFKA_TOPIC", "FORMAT", "KEY_FORMAT", "VALUE_FORMAT", "KEY", "TIMESTAMP", "TIMESTAMP_FORMAT", "PARTITIONS",
@@ -26,9 +26,9 @@ _PROPERTIES = (
 )  # fmt: skip
 _ALIASES = {"TOPIC": "KAFKA_TOPIC", "DELIMITER": "VALUE_DELIMITER"}
 _NO_PROPERTIES = {
-    "VALUE_SCHEMA_ID": "there is no schema registry: write the columns",
-    "KEY_SCHEMA_ID": "there is no schema registry: write the columns",
-    "VALUE_AVRO_SCHEMA_FULL_NAME": "there is no schema registry: use JSON",
+    "VALUE_SCHEMA_ID": "columns are not taken from a schema registry: write them",
+    "KEY_SCHEMA_ID": "columns are not taken from a schema registry: write them",
+    "VALUE_AVRO_SCHEMA_FULL_NAME": "AVRO is not supported: use JSON",
     "WRAP_SINGLE_VALUE": "WRAP_SINGLE_VALUE is not supported: a JSON value is an object, KAFKA and RAW are one value",
     "VALUE_PROTOBUF_NULLABLE_REPRESENTATION": "PROTOBUF is not supported: use JSON",
 }

@@ -22,6 +22,7 @@ from odradek.errors import ErrorCode, KafkaError
 
 _CONTENT_TYPE = "application/vnd.schemaregistry.v1+json"
 _DISCOVERY = "/.well-known/odradek"
+_SERIALIZED = "?format=serialized"
 _ATTEMPTS = 4
 _BACKOFF_S = 0.1
 
@@ -55,16 +56,20 @@ class Registry(Protocol):
         """The id of a schema that is registered under a subject. Raises KafkaError(INVALID_RECORD) if it is not."""
         ...
 
-    def schema(self, schema_id: int) -> Schema:
-        """The schema of an id. Raises KafkaError(INVALID_RECORD) where there is none."""
+    def schema(self, schema_id: int, *, serialized: bool = False) -> Schema:
+        """The schema of an id. Raises KafkaError(INVALID_RECORD) where there is none.
+
+        Args:
+            serialized: of Protobuf its descriptor in base64, where the registry can; else what was registered.
+        """
         ...
 
     def version_of(self, subject: str, schema: Schema) -> int:
         """The version that a registered schema has under a subject. Raises as `lookup`."""
         ...
 
-    def at(self, subject: str, version: int | None) -> tuple[int, Schema]:
-        """Id and schema of a subject's version; None is the latest. Raises KafkaError(INVALID_RECORD)."""
+    def at(self, subject: str, version: int | None, *, serialized: bool = False) -> tuple[int, Schema]:
+        """Id and schema of a subject's version; None is the latest. Takes and raises what `schema` does."""
         ...
 
 
@@ -87,8 +92,8 @@ class MemoryRegistry:
         self.version_of(subject, schema)
         return self._ids[schema]
 
-    def schema(self, schema_id: int) -> Schema:
-        """See Registry.schema."""
+    def schema(self, schema_id: int, *, serialized: bool = False) -> Schema:
+        """See Registry.schema; always what was registered."""
         for schema, number in self._ids.items():
             if number == schema_id:
                 return schema
@@ -100,8 +105,8 @@ class MemoryRegistry:
             raise KafkaError(ErrorCode.INVALID_RECORD, f"the schema is not registered under {subject!r}")
         return self._subjects[subject].index(schema) + 1
 
-    def at(self, subject: str, version: int | None) -> tuple[int, Schema]:
-        """See Registry.at."""
+    def at(self, subject: str, version: int | None, *, serialized: bool = False) -> tuple[int, Schema]:
+        """See Registry.at; always what was registered."""
         versions = self._subjects.get(subject, [])
         number = len(versions) if version is None else version
         if not 0 < number <= len(versions):
@@ -146,8 +151,8 @@ class HttpRegistry:
             self._signer = Signer(aws_access_key_id, aws_secret_access_key, aws_session_token)
         self._lock = threading.Lock()
         self._ids: dict[tuple[str, Schema], int] = {}
-        self._schemas: dict[int, Schema] = {}
-        self._versions: dict[tuple[str, int | None], tuple[int, Schema]] = {}
+        self._schemas: dict[tuple[int, bool], Schema] = {}
+        self._versions: dict[tuple[str, int | None, bool], tuple[int, Schema]] = {}
 
     @classmethod
     def discover(
@@ -180,28 +185,29 @@ class HttpRegistry:
         """See Registry.lookup."""
         return self._id(subject, schema, f"/subjects/{quote(subject, safe='')}")
 
-    def schema(self, schema_id: int) -> Schema:
+    def schema(self, schema_id: int, *, serialized: bool = False) -> Schema:
         """See Registry.schema."""
-        found = self._schemas.get(schema_id)
+        found = self._schemas.get((schema_id, serialized))
         if found is None:
-            found = _read(self._call("GET", f"/schemas/ids/{schema_id}", None))
+            found = _read(self._call("GET", f"/schemas/ids/{schema_id}{_SERIALIZED if serialized else ''}", None))
             with self._lock:
-                self._schemas[schema_id] = found
+                self._schemas[schema_id, serialized] = found
         return found
 
     def version_of(self, subject: str, schema: Schema) -> int:
         """See Registry.version_of."""
         return int(self._call("POST", f"/subjects/{quote(subject, safe='')}", _body(schema))["version"])
 
-    def at(self, subject: str, version: int | None) -> tuple[int, Schema]:
+    def at(self, subject: str, version: int | None, *, serialized: bool = False) -> tuple[int, Schema]:
         """See Registry.at. The latest is asked for once a process."""
-        found = self._versions.get((subject, version))
+        found = self._versions.get((subject, version, serialized))
         if found is None:
             number = "latest" if version is None else str(version)
-            answer = self._call("GET", f"/subjects/{quote(subject, safe='')}/versions/{number}", None)
+            path = f"/subjects/{quote(subject, safe='')}/versions/{number}{_SERIALIZED if serialized else ''}"
+            answer = self._call("GET", path, None)
             found = int(answer["id"]), _read(answer)
             with self._lock:
-                self._versions[subject, version] = found
+                self._versions[subject, version, serialized] = found
         return found
 
     def _id(self, subject: str, schema: Schema, path: str) -> int:

@@ -1,8 +1,9 @@
-"""Avro values on their way into a table: as JSON by their schema, or as they were where they are not of it."""
+"""Values of a registry on their way into a table: as JSON by their schema, or as they were where they are not of it."""
 
 from __future__ import annotations
 
 import json
+import sys
 from datetime import UTC, datetime
 from decimal import Decimal
 from typing import Any
@@ -13,7 +14,7 @@ import pytest
 from odradek.client.serializers import AvroDeserializer, AvroSerializer, MemoryRegistry
 from odradek.errors import ErrorCode, KafkaError
 
-from glue_jobs.export_table.avro import address_of, decode_batch
+from glue_jobs.export_table.registry_values import address_of, decode_batch
 
 FLIGHT = json.dumps(
     {
@@ -73,8 +74,15 @@ def test_a_registry_that_does_not_answer_makes_no_dead_letters() -> None:
         decode_batch(records([b"\x00\x00\x00\x00\x01x"]), away)
 
 
-def test_avro_needs_a_registry() -> None:
-    with pytest.raises(KafkaError, match="--format avro needs --registry"):
-        address_of("", "", "")
+@pytest.mark.parametrize("value_format", ["avro", "protobuf"])
+def test_the_format_needs_a_registry(value_format: str) -> None:
+    with pytest.raises(KafkaError, match=f"--format {value_format} needs --registry"):
+        address_of(value_format, "", "", "")
     with pytest.raises(KafkaError, match="begins with http"):
-        address_of("registry.example", "", "")
+        address_of(value_format, "registry.example", "", "")
+
+
+def test_protobuf_that_is_missing_is_told_before_anything_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "google.protobuf.json_format", None)
+    with pytest.raises(KafkaError, match=r"pip install .odradek\[protobuf\]"):
+        address_of("protobuf", "http://registry.example", "", "")

@@ -1,10 +1,11 @@
-"""Avro values as JSON values, by the registry's schemas: what the rest of the export goes on with.
+"""Values by a registry's schemas as JSON values: what the rest of the export goes on with.
 
     value      the record's fields as a JSON object; empty, which is no JSON, where the bytes are not of their schema
     original   the value as it was: what a dead letter holds
 
-Times become ISO 8601 in UTC, bytes Base64, decimals and UUIDs text. A schema is asked for once a task. A registry that
-does not answer fails the micro-batch, which is run again: it makes no dead letters.
+Avro: times become ISO 8601 in UTC, bytes Base64, decimals and UUIDs text. Protobuf: dynamic_protobuf.py. A schema is
+asked for once a task. A registry that does not answer fails the micro-batch, which is run again: it makes no dead
+letters.
 """
 
 from __future__ import annotations
@@ -27,25 +28,32 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 ORIGINAL = "original"
+OBJECTS = {"avro": "Avro record", "protobuf": "Protobuf message"}
+"""What a value is called, by the format of those that need a registry."""
+
 _NO_JSON = b""
 
 
 @dataclass(frozen=True, slots=True)
 class RegistryAddress:
-    """Where the registry is: plain data that executors get."""
+    """Where the registry is, and the format of the values: plain data that executors get."""
 
+    format: str  # one of OBJECTS
     url: str
     user: str = ""
     password: str = ""
 
     def deserializer(self) -> Callable[[bytes | None], Any]:
-        """Raises KafkaError(INVALID_CONFIG)."""
+        """Raises KafkaError(INVALID_CONFIG): a wrong URL, or a package that is missing."""
         from odradek.client.serializers import AvroDeserializer, HttpRegistry
 
-        return AvroDeserializer(HttpRegistry(self.url, user=self.user or None, password=self.password))
+        from glue_jobs.export_table.dynamic_protobuf import DynamicProtobufDeserializer
+
+        registry = HttpRegistry(self.url, user=self.user or None, password=self.password)
+        return AvroDeserializer(registry) if self.format == "avro" else DynamicProtobufDeserializer(registry)
 
 
-def avro_as_json(records: DataFrame, address: RegistryAddress) -> DataFrame:
+def values_as_json(records: DataFrame, address: RegistryAddress) -> DataFrame:
     """The records with their values as JSON, and the column `original`."""
     schema = StructType.fromJson(records.schema.jsonValue()).add(ORIGINAL, BinaryType())
 
@@ -83,7 +91,7 @@ def _as_json(data: bytes | None, deserialize: Callable[[bytes | None], Any]) -> 
 
 
 def plain(value: Any) -> Any:
-    """A value of Avro as one that JSON has."""
+    """A deserialized value as one that JSON has."""
     if isinstance(value, Mapping):
         return {str(name): plain(each) for name, each in value.items()}
     if isinstance(value, list | tuple):
@@ -102,10 +110,10 @@ def plain(value: Any) -> Any:
     return value
 
 
-def address_of(url: str, user: str, password: str) -> RegistryAddress:
+def address_of(value_format: str, url: str, user: str, password: str) -> RegistryAddress:
     """Raises KafkaError(INVALID_CONFIG) where there is none."""
     if not url:
-        raise KafkaError(ErrorCode.INVALID_CONFIG, "--format avro needs --registry, the registry's URL")
-    address = RegistryAddress(url, user, password)
+        raise KafkaError(ErrorCode.INVALID_CONFIG, f"--format {value_format} needs --registry, the registry's URL")
+    address = RegistryAddress(value_format, url, user, password)
     address.deserializer()  # a wrong URL, or a missing package, is said before anything is read
     return address

@@ -1,0 +1,206 @@
+"""Protobuf messages in Confluent's wire format as values, by the registry's schemas: no class of protoc is at hand.
+
+    magic, schema_id                      client/serializers/wire.py
+    schema_id -> file descriptor          the registry's, as it serializes it; of one that answers text, made here
+    its references, Google's own files    in a descriptor pool of the schema's own, so that versions do not meet
+    indexes -> message type               in the file, then in each enclosing type
+
+Values follow Protobuf's JSON mapping, fields under their names in the .proto file: enums by name (a number without
+one as text), well-known types as their JSON. Apart from it 64-bit integers stay numbers, and bytes bytes. A field that
+knows whether it was set is left out where it was not; any other has its default, a repeated one is empty.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import struct
+from collections.abc import MutableMapping, MutableSequence
+from importlib import import_module
+from typing import Any
+
+from odradek.client.serializers import Registry, Schema
+from odradek.client.serializers.wire import decode_indexes, decode_prefix
+from odradek.errors import ErrorCode, KafkaError, OdradekError
+from odradek.registry import protobuf_file, protobuf_wire
+from odradek.registry.schemas import is_serialized, parse_proto
+
+_MODULES = ("descriptor_pb2", "descriptor_pool", "json_format", "message", "message_factory")
+_WELL_KNOWN = "google.protobuf."
+_HAVE_JSON = {f"{_WELL_KNOWN}{name}" for name in ("Timestamp", "Duration", "FieldMask", "Struct", "Value", "ListValue")}
+_WRAPPERS = {
+    f"{_WELL_KNOWN}{name}Value"
+    for name in ("Double", "Float", "Int64", "UInt64", "Int32", "UInt32", "Bool", "String", "Bytes")
+}
+_EMPTY = 'syntax = "proto3";'
+_FLOAT32 = struct.Struct("<f")
+
+
+class DynamicProtobufDeserializer:
+    """Protobuf to a value: a dict of fields, but of a well-known type its JSON.
+
+    Raises KafkaError, when called: INVALID_RECORD for bytes that are not of their schema, an id that the registry does
+    not know, a path to no type, a schema that is none; what the registry raises where it does not answer.
+    """
+
+    def __init__(self, registry: Registry) -> None:
+        """Raises KafkaError(INVALID_CONFIG) without protobuf."""
+        try:
+            self._google = {name: import_module(f"google.protobuf.{name}") for name in _MODULES}
+        except ImportError as error:
+            raise KafkaError(
+                ErrorCode.INVALID_CONFIG, "Protobuf needs protobuf: pip install 'odradek[protobuf]'"
+            ) from error
+        self._registry = registry
+        self._files: dict[int, Any] = {}
+        self._types: dict[tuple[int, ...], Any] = {}
+
+    def __call__(self, data: bytes | None) -> Any:
+        if data is None:
+            return None
+        schema_id, rest = decode_prefix(data)
+        indexes, payload = decode_indexes(rest)
+        try:
+            message_type = self._types.get((schema_id, *indexes))
+            if message_type is None:
+                message_type = self._type_at(schema_id, indexes)
+                self._types[schema_id, *indexes] = message_type
+            return self._value_of(message_type.FromString(payload))
+        except OdradekError:
+            raise
+        except Exception as error:  # protobuf's DecodeError; ValueError and others of values that JSON has no form for
+            raise KafkaError(
+                ErrorCode.INVALID_RECORD, f"the bytes are not of schema {schema_id}: {type(error).__name__} {error}"
+            ) from error
+
+    # --- types --------------------------------------------------------------------------------------------------------
+
+    def _type_at(self, schema_id: int, indexes: list[int]) -> Any:
+        """The class of the messages that the path leads to."""
+        file = self._files.get(schema_id)
+        if file is None:
+            file = self._files[schema_id] = self._file_of(schema_id)
+        types, found = list(file.message_types_by_name.values()), None
+        for index in indexes:
+            if index >= len(types):
+                raise KafkaError(ErrorCode.INVALID_RECORD, f"schema {schema_id} has no message type at {indexes}")
+            found = types[index]
+            types = list(found.nested_types)
+        return self._google["message_factory"].GetMessageClass(found)
+
+    def _file_of(self, schema_id: int) -> Any:
+        schema = self._registry.schema(schema_id, serialized=True)
+        if schema.kind != "PROTOBUF":
+            raise KafkaError(ErrorCode.INVALID_RECORD, f"schema {schema_id} is {schema.kind}, not PROTOBUF")
+        texts: dict[str, str] = {}
+        self._gather(schema, texts)
+        name = f"schema-{schema_id}.proto"  # a descriptor may have none, and the pool wants one
+        pool = self._google["descriptor_pool"].DescriptorPool()
+        self._add(pool, name, schema.text, texts, set())
+        return pool.FindFileByName(name)
+
+    def _gather(self, schema: Schema, texts: dict[str, str]) -> None:
+        """The files that a schema refers to, directly or not, by the path that imports name."""
+        for each in schema.references:
+            if each.name not in texts:
+                _, referenced = self._registry.at(each.subject, each.version, serialized=True)
+                texts[each.name] = referenced.text
+                self._gather(referenced, texts)
+
+    def _add(self, pool: Any, name: str, text: str, texts: dict[str, str], added: set[str]) -> None:
+        """A file into the pool, after what it imports."""
+        added.add(name)
+        descriptor = base64.b64decode(text if is_serialized(text) else _serialized(text, texts))
+        file = self._google["descriptor_pb2"].FileDescriptorProto.FromString(descriptor)
+        file.name = name
+        for path in file.dependency:
+            if path not in added:
+                self._add(pool, path, texts.get(path) or _unregistered(path), texts, added)
+        pool.AddSerializedFile(file.SerializeToString())
+
+    # --- values -------------------------------------------------------------------------------------------------------
+
+    def _value_of(self, message: Any) -> Any:
+        name = message.DESCRIPTOR.full_name
+        if name in _HAVE_JSON:
+            return self._google["json_format"].MessageToDict(message)
+        if name in _WRAPPERS:
+            return self._single(message.value, message.DESCRIPTOR.fields_by_name["value"])
+        if name == f"{_WELL_KNOWN}Any":
+            return self._any(message)
+        return {
+            field.name: self._field(getattr(message, field.name), field)
+            for field in message.DESCRIPTOR.fields
+            if not field.has_presence or message.HasField(field.name)
+        }
+
+    def _any(self, message: Any) -> dict[str, Any]:
+        """What is packed, with its type beside; its bytes where the schema does not hold that type."""
+        if not message.type_url:
+            return {}
+        told = {"@type": message.type_url}
+        try:
+            found = message.DESCRIPTOR.file.pool.FindMessageTypeByName(message.type_url.rpartition("/")[2])
+        except KeyError:
+            return {**told, "value": message.value}
+        inner = self._value_of(self._google["message_factory"].GetMessageClass(found).FromString(message.value))
+        is_plain = found.full_name not in {*_HAVE_JSON, *_WRAPPERS, f"{_WELL_KNOWN}Any"}
+        return {**told, **inner} if is_plain else {**told, "value": inner}
+
+    def _field(self, value: Any, field: Any) -> Any:
+        # Asked first: google.protobuf.Struct is a mapping too, and ListValue a sequence.
+        if isinstance(value, self._google["message"].Message):
+            return self._value_of(value)
+        if isinstance(value, MutableMapping):
+            kind = field.message_type.fields_by_name["value"]
+            return {_key(key): self._single(value[key], kind) for key in value}
+        if isinstance(value, MutableSequence):
+            return [self._single(each, field) for each in value]
+        return self._single(value, field)
+
+    def _single(self, value: Any, field: Any) -> Any:
+        if isinstance(value, self._google["message"].Message):
+            return self._value_of(value)
+        if field.enum_type is not None:
+            known = field.enum_type.values_by_number.get(value)
+            return str(value) if known is None else known.name
+        return _shortest(value) if field.type == field.TYPE_FLOAT else value
+
+
+def _key(key: Any) -> str:
+    """A map's key in JSON."""
+    return key if isinstance(key, str) else json.dumps(key)
+
+
+def _shortest(value: float) -> float:
+    """The shortest decimal that is this 32-bit number: 0.1, not 0.10000000149011612."""
+    for digits in range(6, 9):
+        short = float(f"{value:.{digits}g}")
+        if _FLOAT32.unpack(_FLOAT32.pack(short))[0] == value:
+            return short
+    return value
+
+
+def _serialized(text: str, texts: dict[str, str]) -> str:
+    """The descriptor, in base64, of a file that a registry gave as text. Raises SchemaInvalid."""
+    file = parse_proto(text)
+    references = {path: parse_proto(each) for path, each in texts.items()}
+    imported = {path for each in (file, *references.values()) for path, _ in each.imports}
+    for path in imported - references.keys():
+        if not path.startswith(protobuf_file.GOOGLE):  # which it knows
+            references[path] = parse_proto(_unregistered(path))
+    return protobuf_wire.encode_descriptor(*protobuf_file.resolve(file, references))
+
+
+def _unregistered(path: str) -> str:
+    """A file that clients do not register, such as google/protobuf/duration.proto or google/type/date.proto.
+
+    One that is not installed is empty: it may be imported for its options alone, and a type that is missed is told.
+    """
+    if path.startswith("google/"):
+        try:
+            module = import_module(path.removesuffix(".proto").replace("/", ".") + "_pb2")
+            return base64.b64encode(module.DESCRIPTOR.serialized_pb).decode()
+        except ImportError:
+            pass
+    return _EMPTY
