@@ -52,7 +52,7 @@ demo: java setup ## Real flights through functions, log and Spark, checked again
 test: java setup ## Run every test but the slow ones (ARGS="tests/unit -k name", TEST_WORKERS=n)
 	@$(PY) -m pytest -n $(TEST_WORKERS) -m "not slow" $(ARGS)
 
-test-slow: java setup ## Run the slow tests: the same questions, asked for longer; CI runs those that .ci/run names
+test-slow: java setup ## Run the slow tests: the same questions, asked for longer; CI runs them, but for the minutes of load
 	@$(PY) -m pytest -n $(TEST_WORKERS) -m slow $(ARGS)
 
 load: setup ## 64 producers and a group of 16 on a store that fails in 5% of its calls, for LOAD_S=120 seconds

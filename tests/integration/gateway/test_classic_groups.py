@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import queue
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future
 from typing import Any
 
 import odradek
@@ -44,6 +46,7 @@ class Member:
         self.assigned: set[int] = set()
         self.values: list[tuple[int, bytes]] = []
         self._stopping = threading.Event()
+        self._asked: queue.SimpleQueue[tuple[Callable[[Any], Any], Future[Any]]] = queue.SimpleQueue()
         self._consumer.subscribe([TOPIC], on_assign=self._on_assign, on_revoke=self._on_revoke)
         self._thread = threading.Thread(target=self._run)
         self._thread.start()
@@ -56,10 +59,19 @@ class Member:
 
     def _run(self) -> None:
         while not self._stopping.is_set():
+            while not self._asked.empty():
+                question, answer = self._asked.get()
+                answer.set_result(question(self._consumer))
             message = self._consumer.poll(0.1)
             if message is not None and message.error() is None:
                 self.values.append((message.partition(), message.value()))
         self._consumer.close()
+
+    def ask(self, question: Callable[[Any], Any]) -> Any:
+        """Between two polls: a call from another thread waits for a gap that a thread which polls may never leave."""
+        answer: Future[Any] = Future()
+        self._asked.put((question, answer))
+        return answer.result(30)
 
     def close(self) -> None:
         self._stopping.set()
@@ -196,7 +208,8 @@ def test_a_group_is_of_one_protocol_while_it_has_members(service: ThreadedServic
     member = Member(servers, "mixed")
     try:
         until(lambda: settled(member), what="the older protocol takes over")
-        member_offsets = member._consumer.committed([TopicPartition(TOPIC, p) for p in range(PARTITIONS)], timeout=10)
+        places = [TopicPartition(TOPIC, p) for p in range(PARTITIONS)]
+        member_offsets = member.ask(lambda consumer: consumer.committed(places, timeout=10))
         assert [each.offset for each in member_offsets] == [25] * PARTITIONS
         with odradek.Admin(**service.client_config) as admin:
             [listing] = [group for group in admin.list_consumer_groups() if group.group_id == "mixed"]
