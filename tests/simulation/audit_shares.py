@@ -60,6 +60,11 @@ def audit_shares(ledger: Ledger, history: History, logs: Mapping[PartitionId, Tr
     for key, offsets in ledger.shares.undelivered.items():
         log = logs.get(share_partition(key.sk))
         for offset in sorted(offsets):
-            if log is not None and not log.may_be_compacted(log.records[offset]):
+            if log is None:
+                break
+            if offset >= len(log.records):
+                yield f"{offset} of {key.sk} is done, and the log ends before it"
+                break
+            if not log.may_be_compacted(log.records[offset]):
                 yield f"{offset} of {key.sk} was done before anybody had it"
                 break
