@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 
 import pytest
-from odradek.errors import ErrorCode
+from odradek.engine.log_reader import Piece
+from odradek.errors import ErrorCode, ObjectMissing
 from odradek.format.record_batch import decode_batches, parse_header
 from odradek.model.log import FetchPartition, FetchResult
 from odradek.testing.faults import Fault
@@ -171,6 +173,33 @@ async def test_a_missing_object_fails_its_partition_alone(store: Store) -> None:
     lost, fine = await fetch(store, (0, 0), (1, 0))
     assert lost.error is ErrorCode.KAFKA_STORAGE_ERROR
     assert values(fine) == [BIG]
+
+
+async def test_partitions_that_are_planned_again_keep_to_what_is_left(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """They were small when the limit was shared out. A merge takes what was planned, and they have grown meanwhile."""
+    for partition in range(3):
+        await produce(store.engine(), "t", partition, batch([b"small"]))
+    engine = store.engine(2)
+    read, asked = engine.pieces.read, iter(range(100))
+
+    async def read_too_late(pieces: Sequence[Piece]) -> list[memoryview]:
+        number = next(asked)
+        if number == 0:
+            for partition in range(3):
+                for _ in range(3):
+                    await produce(store.engine(3), "t", partition, batch([BIG]))
+        if number in (0, 1, 3, 5):  # all of them at once, then each by itself
+            raise ObjectMissing("merged")
+        return await read(pieces)
+
+    monkeypatch.setattr(engine.pieces, "read", read_too_late)
+    wanted = [FetchPartition("t", partition, 0, max_bytes=50_000) for partition in range(3)]
+    results = await engine.fetch(wanted, max_bytes=60_000)
+    assert [result.error for result in results] == [ErrorCode.NONE] * 3
+    assert all(values(result)[0] == b"small" for result in results)
+    assert sum(result.size_bytes for result in results) <= 60_000
 
 
 async def test_reading_everything_gives_everything(store: Store) -> None:

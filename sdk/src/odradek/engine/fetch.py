@@ -57,6 +57,12 @@ class _Planned:
     limit: int  # bytes to answer at most
     is_first: bool  # the first batch is answered however large
 
+    @property
+    def bytes_max(self) -> int:
+        """What its answer can take up: a segment's stretch is cut to the limit when it is read."""
+        size = sum(piece.length for piece in self.pieces)
+        return size if self.is_first else min(size, self.limit)
+
     def epoch_of(self, piece: Piece) -> int:
         """The leader epoch under which the piece's batch was written; a batch is never of two."""
         if self.history is None or piece.base_offset >= self.head.epoch_start:
@@ -147,8 +153,7 @@ class Fetcher:
                 continue
             planned.append(plan)
             if plan.pieces:
-                size = sum(piece.length for piece in plan.pieces)
-                left -= size if is_first else min(size, plan.limit)  # a segment's stretches are cut to the limit
+                left -= plan.bytes_max
                 is_first = False
         return planned, failed
 
@@ -229,7 +234,8 @@ class Fetcher:
             except FormatError as damage:
                 return want, _failed(want.request, _as_kafka(damage), plan.head)
             data = None
-            again, failed = await self._plan([want], plan.limit, is_first=plan.is_first)
+            # No more than before: the others have been promised the rest, and the log may have grown since.
+            again, failed = await self._plan([want], plan.bytes_max, is_first=plan.is_first)
             if failed:
                 return failed[0]
             plan = again[0]
