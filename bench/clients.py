@@ -34,7 +34,7 @@ from bench.trivial_broker import PARTITIONS, Answers, make_table
 RESULTS = Path(__file__).parent / "results" / "clients.json"
 CONFLUENT = "confluent-kafka"
 PLACES = ("through functions", "in process", "client alone")
-COUNTS = {"records": 1_000_000, "tables": 8_000_000, CONFLUENT: 2_000_000}
+COUNTS = {"records": 1_000_000, "tables": 4_000_000, CONFLUENT: 2_000_000}
 
 
 # --- one side, in a process of its own --------------------------------------------------------------------------------
