@@ -4,6 +4,8 @@
     parquet      the same columns and rows in Parquet files, lz4 as the segments
     kafka        Spark's source for Kafka on a real Apache Kafka (kafka_broker.py), the same record batches
     kafka port   the same source on our own Kafka port
+    no reading   a source in Python that makes the offsets or timestamps of the same rows from nothing: what PySpark's
+                 Python data sources can do at most, however fast one reads
 
 Records are 100 bytes with an 8-byte key, an hour of event time in 4 partitions. Questions:
 
@@ -57,6 +59,7 @@ MERGES_MAX = 20
 PLACES = (b"EWR", b"JFK", b"LGA")
 TAILS = 256  # different ends of values: a segment compresses about as JSON of machines does
 SPARK_S = 3_600
+_NOT_LEADER, _LEADER_TRIES = 6, 100
 
 
 # --- the data ---------------------------------------------------------------------------------------------------------
@@ -84,9 +87,14 @@ def make_rows(first: int, count: int, total: int) -> pa.Table:
     return pa.table({"key": key, "value": value, "timestamp": timestamp})
 
 
+def chunk_rows(total: int) -> int:
+    """Rows of a piece."""
+    return min(CHUNK, -(-total // PARTITIONS))
+
+
 def chunks(total: int) -> Iterator[tuple[int, pa.Table]]:
     """Pieces of the data and the partition of each."""
-    size = min(CHUNK, -(-total // PARTITIONS))
+    size = chunk_rows(total)
     for number, first in enumerate(range(0, total, size)):
         yield number % PARTITIONS, make_rows(first, min(size, total - first), total)
 
@@ -163,7 +171,7 @@ def fill_kafka(servers: str, total: int) -> None:
     from kio.static.primitive import Records, i16, i32, i32Timedelta
     from odradek.protocol.frame import decode_response, encode_request
 
-    admin = AdminClient({"bootstrap.servers": servers})
+    admin = AdminClient({"bootstrap.servers": servers, "log_level": 0})
     admin.create_topics([NewTopic(TOPIC, PARTITIONS, config={"retention.ms": "-1"})])[TOPIC].result(60)
     host, _, port = servers.rpartition(":")
     with socket.create_connection((host, int(port)), 60) as connection:
@@ -175,10 +183,14 @@ def fill_kafka(servers: str, total: int) -> None:
                     topic_data=(produce.TopicProduceData(name=TopicName(TOPIC), partition_data=(data,)),),
                 )  # fmt: skip
                 frame = encode_request(message, correlation_id=1, client_id="bench")
-                connection.sendall(struct.pack(">i", len(frame)) + frame)
-                (size,) = struct.unpack(">i", _receive(connection, 4))
-                answer: Any = decode_response(_receive(connection, size), ProduceResponse, correlation_id=1)
-                code = answer.responses[0].partition_responses[0].error_code
+                for _ in range(_LEADER_TRIES):
+                    connection.sendall(struct.pack(">i", len(frame)) + frame)
+                    (size,) = struct.unpack(">i", _receive(connection, 4))
+                    answer: Any = decode_response(_receive(connection, size), ProduceResponse, correlation_id=1)
+                    code = answer.responses[0].partition_responses[0].error_code
+                    if int(code) != _NOT_LEADER:
+                        break
+                    time.sleep(0.1)  # the topic is new
                 assert not int(code), code
 
 
@@ -200,6 +212,43 @@ def _receive(connection: Any, size: int) -> bytes:
 # --- Spark, in a process of its own -----------------------------------------------------------------------------------
 
 
+def no_reading(total: int) -> type[Any]:
+    """A data source of the same rows, less key and value, that reads nothing."""
+    import numpy as np
+    import pyarrow as pa
+    from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
+
+    class Reader(DataSourceReader):
+        def __init__(self, column: str) -> None:
+            self._column = column
+
+        def partitions(self) -> list[InputPartition]:
+            return [InputPartition(number) for number in range(PARTITIONS)]
+
+        def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+            size = chunk_rows(total)
+            for first in range(partition.value * size, total, PARTITIONS * size):
+                numbers = np.arange(first, min(first + size, total), dtype=np.int64)
+                if self._column == "timestamp":
+                    times = pa.array((START_MS + numbers * SPAN_MS // total) * 1_000)
+                    yield pa.record_batch({"timestamp": times.view(pa.timestamp("us", tz="UTC"))})
+                else:
+                    yield pa.record_batch({"offset": pa.array(numbers)})
+
+    class NoReading(DataSource):
+        @classmethod
+        def name(cls) -> str:
+            return "no reading"
+
+        def schema(self) -> str:
+            return "timestamp timestamp" if self.options["column"] == "timestamp" else "offset bigint"
+
+        def reader(self, schema: Any) -> DataSourceReader:
+            return Reader(self.options["column"])
+
+    return NoReading
+
+
 def side(task: dict[str, Any]) -> None:
     """Ask every source every question; print the answers as JSON, a line each."""
     import odradek.spark
@@ -214,11 +263,14 @@ def side(task: dict[str, Any]) -> None:
     )
     spark.sparkContext.setLogLevel("ERROR")
     odradek.spark.register(spark)
+    spark.dataSource.register(no_reading(task["total"]))
     try:
         answers: dict[str, Any] = {}
         for repeat in range(task["repeats"] + 1):  # the first warms up: imports, compiled kernels, the JVM's own
             for question in QUESTIONS:
                 for source in task["sources"]:
+                    if source == "no reading" and question not in ("count", "window"):
+                        continue
                     frame = _frame(spark, source, task, question, bounded=repeat == 0)
                     started_s = time.perf_counter()
                     answer = sorted(map(tuple, _ask(frame, question).collect()), key=str)
@@ -248,6 +300,8 @@ _WARM_BATCHES = 8
 def _frame(spark: Any, source: str, task: dict[str, Any], question: str, *, bounded: bool) -> Any:
     if source == "parquet":
         return spark.read.parquet(task["parquet"])
+    if source == "no reading":
+        return spark.read.format(source).option("column", _COLUMNS[question]).load()
     options = dict(_options(source, task), startingOffsets="earliest")
     if bounded:
         few = {TOPIC: {str(partition): 1_000 for partition in range(PARTITIONS)}}
@@ -342,7 +396,7 @@ def run(total: int, repeats: int) -> dict[str, Any]:
         console.print(f"{total:,} records of {VALUE_BYTES} bytes ...")
         stored = asyncio.run(fill_store(folder / "store", total))
         fill_parquet(folder / "parquet", total)
-        sources = ["odradek", "parquet"]
+        sources = ["odradek", "no reading", "parquet"]
         task: dict[str, Any] = {"store": f"embedded:{folder / 'store'}", "parquet": str(folder / "parquet")}
         reason = kafka_jars(environment)
         if reason is None:
@@ -357,7 +411,7 @@ def run(total: int, repeats: int) -> dict[str, Any]:
         else:
             missing.append(reason)
         warm_workers(environment)
-        task |= {"sources": sources, "repeats": repeats}
+        task |= {"sources": sources, "repeats": repeats, "total": total}
         command = [sys.executable, "-m", "bench.pipeline", "--side", json.dumps(task)]
         spark = subprocess.run(
             command, env=environment, cwd=ROOT, capture_output=True, text=True, timeout=SPARK_S, check=False
@@ -388,14 +442,15 @@ def summary(lines: list[dict[str, Any]], total: int) -> dict[str, Any]:
 
 
 def show(result: dict[str, Any]) -> None:
-    console = Console(width=120)
+    console = Console(width=150)
     sources = list(next(iter(result["records_s"].values())))
-    table = Table("records/s", *sources, "of parquet", "x kafka", box=None)
+    table = Table("records/s", *sources, "of no reading", "of parquet", "x kafka", box=None)
     for question, rates in result["records_s"].items():
         ours = rates["odradek"]
         table.add_row(
             question,
-            *(f"{rates[source]:,.0f}" for source in sources),
+            *(f"{rates[source]:,.0f}" if source in rates else "" for source in sources),
+            f"{ours / rates['no reading']:.2f}" if "no reading" in rates else "",
             f"{ours / rates['parquet']:.2f}",
             f"{ours / rates['kafka']:.1f}" if "kafka" in rates else "",
         )
@@ -418,6 +473,8 @@ def main(argv: list[str] | None = None) -> int:
         side(json.loads(arguments.side))
         return 0
     total = arguments.records // (10 if arguments.quick else 1)
+    if total <= (_BATCHES + 1) * _BATCH_RECORDS:
+        parser.error(f"too few records for {_BATCHES} micro-batches of {_BATCH_RECORDS:,}: at least 30,000")
     result = run(total, 1 if arguments.quick else 3)
     show(result)
     RESULTS.parent.mkdir(exist_ok=True)
