@@ -23,12 +23,16 @@ class Ledger:
 
     partitions: list[TopicPartition]
     acknowledged: dict[tuple[int, int], bytes] = field(default_factory=dict)  # (partition, offset) -> value
+    unplaced: dict[bytes, int] = field(default_factory=dict)  # value -> partition: the offset was not told
     log: dict[int, list[bytes]] = field(default_factory=lambda: defaultdict(list))
     _places: dict[bytes, tuple[int, int]] = field(default_factory=dict)
     _reread_from: dict[int, int] = field(default_factory=dict)
 
     def acknowledge(self, partition: int, offset: int, value: bytes) -> None:
-        """A producer was told that the value lies there."""
+        """A producer was told that the value lies there; with offset -1, that it is a duplicate of long ago."""
+        if offset < 0:
+            self.unplaced[value] = partition
+            return
         other = self.acknowledged.setdefault((partition, offset), value)
         assert other == value, f"offset {offset} of partition {partition} was promised twice: {other!r}, {value!r}"
 
@@ -38,7 +42,7 @@ class Ledger:
         Reads from where the log ended at the check before the last one (all that was written since then, and some of
         what was read before), or the whole log.
         """
-        acknowledged = dict(self.acknowledged)  # as it is before the reading
+        acknowledged, unplaced = dict(self.acknowledged), dict(self.unplaced)  # as they are before the reading
         ends = await consumer.end_offsets(self.partitions)
         positions = {p: 0 if whole else self._reread_from.get(p.partition, 0) for p in self.partitions}
         for partition, offset in positions.items():
@@ -58,6 +62,12 @@ class Ledger:
             if offset >= first[partition]:
                 assert offset < len(self.log[partition]), f"acknowledged, and lost: {value[:20]!r} at {offset}"
                 assert self.log[partition][offset] == value
+        for value, partition in unplaced.items():
+            place = self._places.get(value)
+            assert place is not None, f"acknowledged, and lost: {value[:20]!r}"
+            assert place[0] == partition, f"{value[:20]!r} is in another partition than {partition}: {place}"
+            del self.unplaced[value]
+            self.acknowledge(*place, value)
         return count
 
     def _see(self, partition: int, offset: int, value: bytes) -> None:
