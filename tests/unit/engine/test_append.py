@@ -231,6 +231,20 @@ async def test_an_evicted_producer_is_remembered(store: Store) -> None:
     assert fresh.base_offset == before + 1
 
 
+async def test_reading_an_evicted_producer_backs_off(store: Store) -> None:
+    """While the store answers nothing each try waits longer than the one before it, as those of the update do."""
+    engine = store.engine(head_bytes_max=300, spill_entries=1, producers_in_head_max=1)
+    for producer_id in range(6):
+        await produce(engine, "t", 0, batch([b"x"], producer=(producer_id, 0, 0)))
+    store.log.calls.clear()
+    store.log.script = {("get", number): Fault.UNAVAILABLE for number in range(1, 200)}
+    started = store.clock.monotonic()
+    result = await produce(engine, "t", 0, batch([b"y"], producer=(0, 0, 1)))
+    assert result.error.is_retryable
+    assert store.log.count("get") > 5, "it is the row that could not be read"
+    assert store.clock.monotonic() - started > 0.25 * store.log.count("get")
+
+
 async def test_a_gap_is_out_of_order_after_a_bounded_wait(store: Store) -> None:
     engine = store.engine(sequence_wait_ms=200)
     await produce(engine, "t", 0, batch([b"a"], producer=(5, 0, 0)))

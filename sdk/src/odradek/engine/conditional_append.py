@@ -189,11 +189,11 @@ class ConditionalAppend:
                     await self._reread_head()
                 case NotLeader():
                     attempt += 1
-                    verdict = await self._claim_anew(verdict)
+                    verdict = await self._claim_anew(verdict, attempt)
                     continue
                 case ReadProducerRow(producer_id):
                     attempt += 1
-                    await self._read_producer_row(producer_id)
+                    await self._read_producer_row(producer_id, attempt)
                 case SearchRows(floor_ms):
                     attempt += 1
                     found = await self._search_rows(floor_ms)
@@ -213,7 +213,7 @@ class ConditionalAppend:
             return NotLeader(not_leader(head))
         return after_refusal(self._entries, self._expected_offset, head, self._known, self._claim)
 
-    async def _claim_anew(self, verdict: NotLeader) -> Verdict:
+    async def _claim_anew(self, verdict: NotLeader, attempt: int) -> Verdict:
         """Take the partition where that is allowed, and decide again by the new claim.
 
         A gateway's late attempts went by an epoch that is over. The fleet's may still be applied once it leads again:
@@ -224,7 +224,7 @@ class ConditionalAppend:
         except KafkaError as error:
             return Reject(error.code, error.message)
         except StoreError:
-            await self._back_off(1)
+            await self._back_off(attempt)
             return verdict
         if self.head is None:
             self.partition_is_gone = True
@@ -311,12 +311,12 @@ class ConditionalAppend:
         self.partition_is_gone = head is None
         self.head = head
 
-    async def _read_producer_row(self, producer_id: int) -> None:
+    async def _read_producer_row(self, producer_id: int, attempt: int) -> None:
         assert self.head is not None
         try:
             row = await self._tools.index.read_producer_row(self._partition, producer_id)
         except StoreUnavailable:
-            await self._back_off(1)
+            await self._back_off(attempt)
             return
         rows = self._known.rows if self._known.evictions == self.head.evictions else {}
         self._known = KnownRows(self.head.evictions, {**rows, producer_id: row})
