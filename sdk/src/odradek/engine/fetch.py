@@ -32,6 +32,7 @@ from odradek.settings import Settings
 
 _STORE_BUSY = KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, "the store did not answer: fetch again")
 _DAMAGED = "the stored log could not be read: run an audit"
+_BACKOFF_S = 0.02
 _REPLANS = 3
 
 
@@ -218,7 +219,7 @@ class Fetcher:
         """Read one partition, planning again where a merge replaced what was planned, or after a gap."""
         want = plan.wanted
         error = _STORE_BUSY
-        for _ in range(_REPLANS):
+        for attempt in range(_REPLANS):
             try:
                 data = await self._pieces.read(plan.pieces) if data is None else data
                 if not _is_gap(plan, data):
@@ -230,6 +231,7 @@ class Fetcher:
                 error = KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, _DAMAGED)
             except StoreUnavailable:
                 error = _STORE_BUSY
+                await self._clock.sleep(_BACKOFF_S * 2**attempt)
                 continue
             except FormatError as damage:
                 return want, _failed(want.request, _as_kafka(damage), plan.head)

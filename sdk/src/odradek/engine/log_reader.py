@@ -21,7 +21,8 @@ from __future__ import annotations
 import asyncio
 from bisect import bisect_left, bisect_right
 from collections import OrderedDict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Coroutine, Iterable, Iterator, Sequence
+from typing import Any
 
 from odradek.engine.head import PartitionHead
 from odradek.engine.index_row import IndexRow
@@ -197,7 +198,7 @@ class PieceReader:
         if len(reads) == 1:
             await reads[0]
         else:
-            await asyncio.gather(*reads)
+            await _all_or_none(reads)
         return [data for data in found if data is not None]
 
     def _ranges(self, pieces: Sequence[Piece]) -> list[tuple[str, list[int]]]:
@@ -217,6 +218,16 @@ class PieceReader:
                     ranges.append((key, [i]))
                 stop = max(stop, pieces[i].position + pieces[i].length)
         return ranges
+
+
+async def _all_or_none(reads: Iterable[Coroutine[Any, Any, None]]) -> None:
+    """Run them together; where one fails, those that have not begun are not: a store that is away is not asked on."""
+    try:
+        async with asyncio.TaskGroup() as group:
+            for read in reads:
+                group.create_task(read)
+    except ExceptionGroup as failures:
+        raise failures.exceptions[0] from None
 
 
 def patched(piece: Piece, data: memoryview, leader_epoch: int) -> list[Buffer]:
