@@ -226,7 +226,7 @@ async def _all_or_none(reads: Iterable[Coroutine[Any, Any, None]]) -> None:
         async with asyncio.TaskGroup() as group:
             for read in reads:
                 group.create_task(read)
-    except ExceptionGroup as failures:
+    except BaseExceptionGroup as failures:
         raise failures.exceptions[0] from None
 
 
