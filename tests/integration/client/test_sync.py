@@ -169,7 +169,7 @@ def test_an_error_in_the_constructor_leaves_no_thread() -> None:
 
 
 def test_waiting_for_a_future_inside_its_own_callback_is_refused(transport: InProcessTransport) -> None:
-    with Producer(transport=transport, linger_ms=0) as producer:
+    with Producer(transport=transport, linger_ms=500) as producer:  # the callback is there before the answer
         outcome: list[BaseException] = []
         asked = threading.Event()
 
