@@ -9,6 +9,8 @@
 A client's mistake becomes a `RequestRejected`, answered as 4xx with `{"error": <Kafka error name>, "message": <what to
 do>}`; it never becomes an exception of the function. Source: AWS Lambda developer guide, "Function URL request and
 response payloads".
+
+pybase64, not base64: of a large frame the standard library's took half of a function's time.
 """
 
 from __future__ import annotations
