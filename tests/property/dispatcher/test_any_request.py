@@ -32,7 +32,7 @@ def quiet() -> None:
     logging.getLogger("odradek.dispatcher").setLevel(logging.CRITICAL)
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=400)
 @given(data=st.data(), failure=failures)
 def test_every_request_is_answered_in_its_own_shape(data: st.DataObject, failure: Exception | None) -> None:
     api_key, version = data.draw(st.sampled_from(ALL_REQUESTS))
@@ -46,7 +46,7 @@ def test_every_request_is_answered_in_its_own_shape(data: st.DataObject, failure
     decode_response(b"".join(parts), response_schema(api_key, version), correlation_id=5)
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(api=st.sampled_from(ALL_REQUESTS), body=st.binary(max_size=60))
 def test_any_bytes_are_answered_or_refused_as_the_callers_fault(api: tuple[int, int], body: bytes) -> None:
     try:

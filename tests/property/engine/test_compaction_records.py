@@ -19,7 +19,7 @@ RECORD = st.tuples(
     st.none() | LENGTHS,
     st.lists(st.tuples(st.text(max_size=3), st.none() | st.binary(max_size=5)), max_size=2),
 )
-QUICK = settings(deadline=None, max_examples=150)
+QUICK = settings(max_examples=150)
 
 
 def batch_of(shapes: list[tuple[int, int, int | None, int | None, list[tuple[str, bytes | None]]]]) -> bytes:

@@ -118,7 +118,7 @@ async def check_times(state: Run) -> None:
     assert (found.offset, found.timestamp_ms) == ((largest.offset, largest.timestamp_ms) if largest else (-1, -1))
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=20)
 @given(steps, knobs, st.booleans())
 def test_nobody_sees_a_difference(
     taken: list[Append | str | float], chosen: dict[str, int], is_log_append_time: bool

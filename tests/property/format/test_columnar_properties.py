@@ -7,7 +7,7 @@ import struct
 
 import pyarrow as pa
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from odradek.columnar import COLUMNS, decode_to_arrow, encode_from_arrow
 from odradek.errors import FormatError
@@ -33,7 +33,7 @@ HEADERS_TYPE = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]
     offsets=st.tuples(BOUND, BOUND),
     times=st.tuples(st.one_of(st.none(), TIMESTAMPS), st.one_of(st.none(), TIMESTAMPS)),
 )
-@settings(max_examples=200, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=200)
 def test_both_engines_read_the_same(batches: list, columns: list[str], offsets: tuple, times: tuple) -> None:
     data, base = b"", 0
     expected = []
@@ -77,7 +77,7 @@ def test_both_engines_read_the_same(batches: list, columns: list[str], offsets: 
 
 
 @given(rows=ROWS, compression=COMPRESSIONS, max_batch_bytes=st.integers(0, 3_000), first=st.integers(0, 19))
-@settings(max_examples=200, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=200)
 def test_both_engines_write_the_same(
     rows: list, compression: CompressionType, max_batch_bytes: int, first: int
 ) -> None:

@@ -6,7 +6,7 @@ import struct
 from collections.abc import Callable
 
 import pytest
-from hypothesis import HealthCheck, example, given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from odradek.errors import FormatError
 from odradek.format.compression import compress, decompress
@@ -124,7 +124,7 @@ CHANGES = st.lists(st.tuples(st.integers(0, 10_000), st.integers(0, 255)), min_s
 
 
 @given(rows=ROWS, compression=COMPRESSIONS, changes=CHANGES, cut=st.integers(0, 300), fix_crc=st.booleans())
-@settings(max_examples=500, suppress_health_check=[HealthCheck.too_slow], deadline=None)
+@settings(max_examples=500)
 def test_no_change_of_a_batch_raises_anything_but_format_error(
     rows: list, compression: CompressionType, changes: list[tuple[int, int]], cut: int, fix_crc: bool
 ) -> None:
@@ -177,7 +177,7 @@ def test_any_bytes_decompress_within_the_limit_or_are_refused(
     interval=st.integers(1, 3000),
     trailing=st.integers(0, 5),
 )
-@settings(max_examples=60, suppress_health_check=[HealthCheck.too_slow], deadline=None)
+@settings(max_examples=60)
 def test_an_index_is_what_its_segment_says(batches: list, base: int, interval: int, trailing: int) -> None:
     builder = SegmentBuilder(base, interval_bytes=interval)
     epoch = 0

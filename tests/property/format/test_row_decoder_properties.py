@@ -8,7 +8,7 @@ import struct
 import threading
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from odradek.columnar.rows import Fields, RowDecoder, decode_plainly
 from odradek.columnar.rows_numba import decode_compiled
@@ -30,7 +30,7 @@ ROWS = st.lists(st.tuples(TIMESTAMPS, BYTES, BYTES, HEADERS), min_size=1, max_si
     dropped=st.sets(st.integers(1, 39)),
     base=st.integers(0, 2**40),
 )
-@settings(max_examples=200, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=200)
 def test_both_ways_read_the_same(rows: list, compression, log_append_time, dropped: set[int], base: int) -> None:  # type: ignore[no-untyped-def]
     records = [Record(base + n, *row) for n, row in enumerate(rows) if n not in dropped]
     batch = encode_batch(records, compression_type=compression, base_offset=base, last_offset=base + len(rows) - 1)

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from odradek.engine.assignors import ASSIGNORS, AssignorMember, assign_range, assign_uniform
 from odradek.model.topic_partition import PartitionId
 
-QUICK = settings(deadline=None, max_examples=60)
+QUICK = settings(max_examples=60)
 
 TOPIC_IDS = [UUID(int=number) for number in range(1, 6)]
 NAMES = st.lists(st.text("abcdef", min_size=1, max_size=4), unique=True, min_size=1, max_size=9)

@@ -22,7 +22,7 @@ from odradek.errors import FormatError
 from odradek.limits import PARTITIONS_PER_TOPIC_MAX, TABLE_ITEM_BYTES_MAX
 from odradek.model.topic_partition import PartitionId
 
-QUICK = settings(deadline=None, max_examples=60)
+QUICK = settings(max_examples=60)
 
 TEXT = st.text(max_size=20)
 COUNT = st.integers(0, 2**40)

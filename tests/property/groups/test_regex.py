@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from odradek.engine.group_regex import TopicPattern
 from odradek.errors import ErrorCode, KafkaError
 
-QUICK = settings(deadline=None, max_examples=60)
+QUICK = settings(max_examples=60)
 
 ATOM = st.sampled_from(["a", "b", ".", "[ab]", "[^a]", r"\d", r"\.", r"\w", "[a-c_]", "^", "$"])
 PATTERN = st.recursive(

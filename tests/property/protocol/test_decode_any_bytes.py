@@ -8,11 +8,12 @@ import typing
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from kio.serial import entity_reader as kio_reader
 from odradek.dispatcher.answer import build
 from odradek.errors import FormatError
+from odradek.protocol.api import ApiKey
 from odradek.protocol.decode import ELEMENTS_MAX, Cursor, read_message
 from odradek.protocol.encode import unsigned_varint
 from odradek.protocol.frame import (
@@ -44,7 +45,7 @@ def decode(data: bytes, schema: type[Any]) -> tuple[Any, int]:
     return read_message(cursor, schema), cursor.at
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(st.data())
 def test_what_kio_writes_is_read_as_kio_reads_it(data: st.DataObject) -> None:
     schema = data.draw(any_schema)
@@ -55,7 +56,7 @@ def test_what_kio_writes_is_read_as_kio_reads_it(data: st.DataObject) -> None:
     assert ours == kio_reader(schema)(encoded, 0)
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(st.data())
 def test_unknown_tagged_fields_are_ignored_wherever_they_stand(data: st.DataObject) -> None:
     schema = data.draw(any_schema)
@@ -92,7 +93,7 @@ def _filled(schema: type[Any]) -> dict[str, Any]:
     return values
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(api=any_api, body=st.binary(max_size=200))
 def test_arbitrary_bodies_decode_or_are_malformed(api: tuple[int, int], body: bytes) -> None:
     frame = request_frame(*api, body)
@@ -103,7 +104,7 @@ def test_arbitrary_bodies_decode_or_are_malformed(api: tuple[int, int], body: by
     assert encode_message(request.message) is not None
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(st.binary(max_size=100))
 def test_arbitrary_frames_parse_or_are_malformed(frame: bytes) -> None:
     for read in (parse_request_header, decode_request):
@@ -113,7 +114,7 @@ def test_arbitrary_frames_parse_or_are_malformed(frame: bytes) -> None:
             pass
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(st.data())
 def test_mutated_frames_decode_or_are_malformed(data: st.DataObject) -> None:
     api_key, version = data.draw(any_api)
@@ -142,7 +143,7 @@ def test_mutated_frames_decode_or_are_malformed(data: st.DataObject) -> None:
         pass
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(st.data())
 def test_every_truncation_is_malformed(data: st.DataObject) -> None:
     api_key, version = data.draw(any_api)
@@ -153,14 +154,17 @@ def test_every_truncation_is_malformed(data: st.DataObject) -> None:
         decode_request(frame[:cut])
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(st.data())
 def test_trailing_bytes_are_malformed(data: st.DataObject) -> None:
     api_key, version = data.draw(any_api)
     message = data.draw(messages(request_schema(api_key, version)))
+    trailing = data.draw(st.binary(min_size=1, max_size=2))
+    # What librdkafka adds to a list of users is let through: test_frame.py.
+    assume(not (api_key == ApiKey.ALTER_USER_SCRAM_CREDENTIALS and trailing == b"\0"))
     frame = encode_request(message, correlation_id=1, client_id="c")
     with pytest.raises(FormatError, match="after the end"):
-        decode_request(frame + data.draw(st.binary(min_size=1, max_size=2)))
+        decode_request(frame + trailing)
 
 
 @pytest.mark.parametrize("count", [b"\xff\xff\xff\xff\x0f", b"\xff\xff\xff\xff\x07", b"\x80\x80\x80\x80\x01"])

@@ -78,7 +78,7 @@ def leader_fields(result: ProduceResult | FetchResult) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("version", versions(ApiKey.PRODUCE))
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=20)
 @given(
     correlation_id=int32,
     asked=topics(produce_results),
@@ -123,7 +123,7 @@ def test_produce(
 
 
 @pytest.mark.parametrize("version", versions(ApiKey.FETCH))
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=20)
 @given(
     correlation_id=int32,
     asked=topics(fetch_results),

@@ -102,7 +102,7 @@ def check(state: SharePartition, model: Model, policy: SharePolicy, letters: set
     assert decode_share(encode_share(item)) == item
 
 
-@settings(deadline=None, max_examples=150)
+@settings(max_examples=150)
 @given(data=st.data(), has_dead_letters=st.booleans(), limit=st.integers(1, 3), window=st.integers(4, 30))
 def test_runs_agree_with_a_model_of_single_records(
     data: st.DataObject, has_dead_letters: bool, limit: int, window: int
@@ -207,7 +207,7 @@ def _acknowledge(
     return after
 
 
-@settings(deadline=None, max_examples=150)
+@settings(max_examples=150)
 @given(data=st.binary(max_size=40), start=st.integers(0, 2**62))
 def test_any_bytes_are_runs_or_a_format_error(data: bytes, start: int) -> None:
     item = encode_share(ShareItem(SharePartition(start), b"12345678", 1))

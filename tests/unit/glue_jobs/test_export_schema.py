@@ -6,7 +6,7 @@ import json
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from odradek.errors import KafkaError
 from pyspark.sql.types import StructType
@@ -35,7 +35,7 @@ def test_what_is_no_json_object_says_nothing() -> None:
     assert schema_of([None, b"", b"junk", b"[1]", b"\xff", b"[" * 100_000]).simpleString() == "struct<>"
 
 
-@settings(suppress_health_check=[HealthCheck.too_slow], deadline=None, max_examples=40)
+@settings(max_examples=40)
 @given(st.lists(st.dictionaries(st.sampled_from("ab"), JSON), max_size=4))
 def test_the_order_in_which_values_are_seen_does_not_matter(values: list[Any]) -> None:
     whole = schema_of([json.dumps(value).encode() for value in values])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from odradek.errors import KafkaError
 
@@ -36,7 +36,7 @@ def test_someone_elses_records_in_the_target_are_found() -> None:
         with_sync([OffsetSync(0, 5, 0, 5)], OffsetSync(5, 9, 6, 10), place="t-0")
 
 
-@settings(suppress_health_check=[HealthCheck.too_slow], deadline=None, max_examples=40)
+@settings(max_examples=40)
 @given(st.lists(st.tuples(st.integers(0, 3), st.integers(1, 6), st.integers(0, 5)), min_size=1), st.integers(0, 80))
 def test_no_unread_record_is_skipped(stretches: list[tuple[int, int, int]], committed: int) -> None:
     """Against the records themselves: of every stretch, a gap, then some records over some more offsets."""

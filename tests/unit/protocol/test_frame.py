@@ -25,6 +25,7 @@ from odradek.protocol.frame import (
     encode_response,
     parse_request_header,
     preload,
+    request_schema,
     response_schema,
 )
 from odradek.protocol.versions import SUPPORTED_VERSIONS
@@ -105,6 +106,15 @@ def test_librdkafkas_request_for_all_topics_is_understood() -> None:
     for other in (frame + b"\0", frame[:-1]):
         with pytest.raises(FormatError, match="after the end"):
             decode_request(other)
+
+
+def test_librdkafkas_empty_tags_after_a_list_of_users_are_let_through_and_nothing_else() -> None:
+    body = build(request_schema(ApiKey.ALTER_USER_SCRAM_CREDENTIALS, 0), {"deletions": [], "upsertions": []})
+    frame = encode_request(body, correlation_id=1, client_id="rdkafka")
+    assert decode_request(frame + b"\0").message == decode_request(frame).message == body
+    for added in (b"\1", b"\0\0"):
+        with pytest.raises(FormatError, match="after the end"):
+            decode_request(frame + added)
 
 
 def test_a_response_reads_back_and_must_answer_this_request() -> None:

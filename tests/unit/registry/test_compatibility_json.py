@@ -142,7 +142,7 @@ _SCHEMAS = st.recursive(
 )
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(_SCHEMAS, st.data())
 def test_what_is_called_readable_takes_every_document(writer: Any, data: st.DataObject) -> None:
     """No document that the writer's schema takes is refused by the reader's."""
@@ -166,7 +166,7 @@ def _changed(schema: Any) -> st.SearchStrategy[Any]:
     )
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(_SCHEMAS)
 def test_a_schema_reads_itself_unless_it_cannot_be_judged(schema: Any) -> None:
     found = unreadable(Document(load(json.dumps(schema))), Document(load(json.dumps(schema))))

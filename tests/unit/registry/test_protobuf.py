@@ -166,7 +166,7 @@ def test_what_is_no_file_is_told(text: str, why: str) -> None:
         resolve(parse_proto(text), {})
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(st.binary(max_size=60))
 def test_any_bytes_give_a_file_or_a_reason(data: bytes) -> None:
     try:
@@ -194,7 +194,7 @@ _WORDS = st.sampled_from(
 )
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(st.lists(_WORDS, max_size=25))
 def test_any_words_give_a_file_or_a_reason(words: list[str]) -> None:
     try:

@@ -6,7 +6,7 @@ import json
 from uuid import UUID
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from odradek.errors import ErrorCode, KafkaError
 from odradek.model.topic_partition import TopicPartition
@@ -29,10 +29,6 @@ offsets = st.dictionaries(
 )
 
 
-unhurried = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
-
-
-@unhurried
 @given(offsets, st.none() | offsets)
 def test_a_position_survives_the_checkpoint(
     position: dict[TopicPartition, int], initial: dict[TopicPartition, int] | None
@@ -58,7 +54,6 @@ def test_a_checkpoint_of_another_source_is_refused() -> None:
         decode_position({"a": {"0": 5}})
 
 
-@unhurried
 @given(offsets, offsets, st.integers(1, 10**6))
 def test_a_limited_batch_moves_on_and_stays_in_bounds(
     start: dict[TopicPartition, int], more: dict[TopicPartition, int], offsets_max: int

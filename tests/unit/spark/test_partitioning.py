@@ -6,16 +6,13 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from odradek.client.partitioner import murmur2, partition_for_key
 from odradek.errors import ErrorCode, KafkaError
 from odradek.spark.partitioning import murmur2_column, split_by_partition
 
-unhurried = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
 
-
-@unhurried
 @given(st.lists(st.binary(max_size=300)), st.integers(0, 3))
 def test_the_hash_of_a_column_is_that_of_each_key(keys: list[bytes], first: int) -> None:
     column = pa.array(keys, pa.binary())[first:]
@@ -31,7 +28,6 @@ def split(sticky: int = 0, default: str = "t", **columns: Any) -> dict[Any, Any]
     }
 
 
-@unhurried
 @given(st.lists(st.none() | st.binary(max_size=6), min_size=1, max_size=50), st.integers(0, 100))
 def test_keys_choose_and_rows_keep_their_order(keys: list[bytes | None], sticky: int) -> None:
     wanted: dict[tuple[str, int], list[int]] = {}

@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from odradek.model.topic_partition import TopicPartition
 from odradek.spark.plan import range_bytes_of
@@ -37,7 +37,6 @@ comparisons = st.tuples(
 )
 
 
-@settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(st.lists(comparisons, max_size=5))
 def test_what_all_filters_keep_is_read(asked: list[tuple[str, Callable[..., Filter], int]]) -> None:
     narrowing = narrow([kind((column,), value) for column, kind, value in asked])

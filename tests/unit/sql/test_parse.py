@@ -45,13 +45,13 @@ def check(text: str) -> None:
 @example("/*")
 @example("\r\n;\r\n")
 @example(";;;")
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=80)
 def test_any_text(text: str) -> None:
     check(text)
 
 
 @given(st.lists(st.sampled_from(WORDS), max_size=40).map(" ".join))
-@settings(max_examples=120, deadline=None)
+@settings(max_examples=120)
 def test_any_words(text: str) -> None:
     check(text)
 
@@ -76,7 +76,7 @@ EXPRESSIONS = st.recursive(
 
 
 @given(EXPRESSIONS, EXPRESSIONS, st.sampled_from(["", "GROUP BY b", "WINDOW SESSION (1 HOUR) GROUP BY b"]))
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 def test_any_query_is_planned_or_refused(item: str, where: str, group: str) -> None:
     text = f"{COLUMNS}\nSELECT b, {item} AS x FROM s"
     window, _, rest = group.partition("GROUP")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from uuid import UUID
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from odradek.engine.engine import Engine
 from odradek.engine.numbered_batches import WriterRow, decide_step, decode_writer, encode_writer
@@ -101,7 +101,6 @@ async def test_what_must_hold_besides_is_a_condition_of_the_commit() -> None:
     assert await values(engine, "many", 0) == [b"0"]
 
 
-@settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(partitions, st.lists(partitions, max_size=4))
 def test_whatever_repetitions_hold_no_partition_is_added_twice(
     first: set[PartitionId], repetitions: list[set[PartitionId]]
