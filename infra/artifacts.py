@@ -2,7 +2,8 @@
 
     dist/layer.zip       the wheel and what it needs, for Lambda's Python 3.13 on arm64
     dist/functions.zip   lambdas/
-    dist/odradek-*.whl   for Glue
+    dist/odradek-*.whl   for Glue, as is
+    dist/jobs.zip        glue_jobs/
 
 The templates can be written on a fresh clone, without a network: a missing artifact is replaced by a stand-in, and the
 stacks that use it carry an error. `cdk deploy` and `cdk synth` refuse a stack with an error and print it; `make synth`
@@ -28,6 +29,7 @@ class Artifacts:
 
     layer: Path  # zip, or a stand-in directory
     functions: Path  # zip, or a stand-in directory
+    jobs: Path  # zip, or a stand-in directory
     wheel: Path  # file name is a wheel's, stand-in or not: pip on Glue goes by the name
     missing: tuple[str, ...] = ()
 
@@ -35,17 +37,18 @@ class Artifacts:
     def find(cls, root: Path = ROOT) -> Artifacts:
         """Look into dist/; make stand-ins in a temporary directory for what is not there."""
         dist = root / "dist"
-        layer, functions = dist / "layer.zip", dist / "functions.zip"
+        layer, functions, jobs = (dist / f"{name}.zip" for name in ("layer", "functions", "jobs"))
         wheels = sorted(dist.glob("odradek-*.whl"), key=lambda wheel: wheel.stat().st_mtime)
-        missing = [str(path.relative_to(root)) for path in (layer, functions) if not path.is_file()]
+        missing = [str(path.relative_to(root)) for path in (layer, functions, jobs) if not path.is_file()]
         if not wheels:
             missing.append("dist/odradek-*.whl")
         if not missing:
-            return cls(layer, functions, wheels[-1])
+            return cls(layer, functions, jobs, wheels[-1])
         stand_in = _stand_in_directory()
         return cls(
             layer=layer if layer.is_file() else stand_in,
             functions=functions if functions.is_file() else stand_in,
+            jobs=jobs if jobs.is_file() else stand_in,
             wheel=wheels[-1] if wheels else stand_in / "odradek-0-py3-none-any.whl",
             missing=tuple(missing),
         )

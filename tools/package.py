@@ -1,6 +1,7 @@
-"""Build what is uploaded: the wheel (Glue), the layer (wheel and dependencies) and the functions' code. `make package`.
+"""Build what is uploaded: for the functions their code and a layer, for Glue the wheel and the jobs. `make package`.
 
-    dist/odradek-<version>-py3-none-any.whl
+    dist/odradek-<version>-py3-none-any.whl         Glue: --additional-python-modules
+    dist/jobs.zip        glue_jobs/... the jobs; Glue: --extra-py-files
     dist/layer.zip       python/...    odradek, kio, crc32c, cramjam, botocore, their dependencies, bytecode of it all
     dist/functions.zip   lambdas/...   the handlers
 
@@ -34,6 +35,7 @@ LAMBDA_PYTHON = "3.13"
 UNZIPPED_BYTES_MAX = 250 * 1024 * 1024  # Lambda: function and layers together
 NOT_IN_FUNCTIONS = ("aiohttp", "typer", "rich")  # the light install has them for clients and people
 SERVICES_CALLED = frozenset({"dynamodb", "s3", "sqs", "sts"})
+_IN_LAMBDA = ("layer.zip", "functions.zip")
 _EPOCH = (1980, 1, 1, 0, 0, 0)  # the earliest time that a zip can hold
 
 
@@ -64,27 +66,40 @@ class Artifact:
 
 
 def build(out: Path, target: Target) -> list[Artifact]:
-    """Build all three into `out`. Raises PackagingFailed."""
-    out.mkdir(parents=True, exist_ok=True)
+    """Build all of them into `out`. Raises PackagingFailed."""
+    wheel, jobs = build_for_glue(out)
     with tempfile.TemporaryDirectory(prefix="odradek-package-") as scratch_name:
         scratch = Path(scratch_name)
-        wheel = build_wheel(out)
         layer, functions = scratch / "layer", scratch / "functions"
         install_layer(layer / "python", wheel, target, scratch)
-        shutil.copytree(ROOT / "lambdas", functions / "lambdas", ignore=shutil.ignore_patterns("__pycache__"))
+        copy_modules("lambdas", functions)
         compile_bytecode(layer / "python", "/opt/python", target)
         compile_bytecode(functions, "/var/task", target)
-        artifacts = [
-            describe(wheel),
-            write_zip(out / "layer.zip", layer),
-            write_zip(out / "functions.zip", functions),
-        ]
-    deployed = sum(artifact.unzipped_bytes for artifact in artifacts[1:])
+        in_lambda = [write_zip(out / "layer.zip", layer), write_zip(out / "functions.zip", functions)]
+    deployed = deployed_bytes(in_lambda)
     if deployed > UNZIPPED_BYTES_MAX:
         raise PackagingFailed(
             f"function and layer have {deployed} bytes unzipped, Lambda takes {UNZIPPED_BYTES_MAX}: leave something out"
         )
-    return artifacts
+    return [describe(wheel), describe(jobs), *in_lambda]
+
+
+def build_for_glue(out: Path) -> tuple[Path, Path]:
+    """Build the wheel and the zip of the jobs into `out`. Raises PackagingFailed."""
+    out.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(prefix="odradek-package-") as jobs:
+        copy_modules("glue_jobs", Path(jobs))
+        return build_wheel(out), write_zip(out / "jobs.zip", Path(jobs)).path
+
+
+def copy_modules(package: str, target: Path) -> None:
+    """The sources of a package of this repository, under its own name."""
+    shutil.copytree(ROOT / package, target / package, ignore=shutil.ignore_patterns("__pycache__"))
+
+
+def deployed_bytes(artifacts: Iterable[Artifact]) -> int:
+    """What a function has on its disk."""
+    return sum(artifact.unzipped_bytes for artifact in artifacts if artifact.path.name in _IN_LAMBDA)
 
 
 def build_wheel(out: Path) -> Path:
@@ -228,7 +243,7 @@ def table(artifacts: Iterable[Artifact]) -> str:
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description="Build the wheel, the layer and the functions' code.")
+    parser = argparse.ArgumentParser(description="Build the wheel, the jobs, the layer and the functions' code.")
     parser.add_argument("--out", type=Path, default=ROOT / "dist", help="where to (dist)")
     parser.add_argument("--platform", default=LAMBDA_PLATFORM, help=f"uv's name of the platform ({LAMBDA_PLATFORM})")
     parser.add_argument("--python-version", default=LAMBDA_PYTHON, help=f"minor version ({LAMBDA_PYTHON})")
@@ -241,8 +256,7 @@ def main() -> int:
         print(f"package: {failed}", file=sys.stderr)
         return 1
     print(table(artifacts))
-    deployed = sum(artifact.unzipped_bytes for artifact in artifacts[1:])
-    print(f"function and layer unzipped: {deployed / 1e6:.1f} of {UNZIPPED_BYTES_MAX / 1e6:.1f} MB")
+    print(f"function and layer unzipped: {deployed_bytes(artifacts) / 1e6:.1f} of {UNZIPPED_BYTES_MAX / 1e6:.1f} MB")
     return 0
 
 

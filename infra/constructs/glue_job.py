@@ -13,7 +13,7 @@ import hashlib
 from collections.abc import Mapping
 from pathlib import Path
 
-from aws_cdk import ArnFormat, FileAssetLocation, FileAssetPackaging, Fn, IgnoreMode, Stack
+from aws_cdk import ArnFormat, FileAssetLocation, FileAssetPackaging, Fn, Stack
 from aws_cdk import aws_glue as glue
 from aws_cdk import aws_iam as iam
 from aws_cdk import aws_s3_assets as assets
@@ -50,14 +50,8 @@ class GlueStreamingJob(Construct):
         for statement in _observability(self):
             self.role.add_to_policy(statement)
         script = assets.Asset(self, "Script", path=str(ROOT / "glue_jobs" / name / "job.py"))
-        # Everything under glue_jobs/, with that folder in the zip: job.py imports its transform as glue_jobs.<name>.
-        modules = assets.Asset(
-            self,
-            "Modules",
-            path=str(ROOT),
-            exclude=["/*", "!/glue_jobs", "__pycache__", "*.pyc"],
-            ignore_mode=IgnoreMode.GIT,
-        )
+        # Of all jobs, with the folder glue_jobs/ in the zip: job.py imports its transform as glue_jobs.<name>.
+        modules = assets.Asset(self, "Modules", path=str(artifacts.jobs))
         wheel = _wheel_location(self, artifacts.wheel)
         self.role.add_to_policy(_read_assets(self, script, modules, wheel))
         self.job = glue.CfnJob(
