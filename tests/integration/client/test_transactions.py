@@ -122,11 +122,11 @@ async def test_a_zombie_that_sends_is_told_by_its_commit(server: Server) -> None
 
 
 async def test_a_timed_out_transaction_is_aborted_and_the_producer_goes_on(server: Server) -> None:
-    async with producer_of(server, transaction_timeout_ms=30) as producer:
+    async with producer_of(server, transaction_timeout_ms=1_000) as producer:
         await producer.init_transactions()
         await producer.begin_transaction()
         await producer.send_and_wait("out", b"late", partition=0)
-        await asyncio.sleep(0.06)
+        await asyncio.sleep(1.1)
         with pytest.raises(KafkaError, match="PRODUCER_FENCED"):
             await producer.commit_transaction()
         await producer.abort_transaction()
