@@ -46,9 +46,7 @@ def serve(name: FunctionName) -> FunctionHandler:
     return FunctionHandler(
         name,
         Dispatcher(parts.engine, parts.cluster),
-        clock=parts.clock,
-        meter=parts.meter,
+        parts.instruments,
         discovery=discovery,
-        cluster_id=parts.settings.cluster_id,
         tracing=parts.tracing,
     )

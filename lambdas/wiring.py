@@ -14,6 +14,7 @@ from odradek.adapters.aws import open_queue
 from odradek.adapters.system import SystemClock, SystemRng
 from odradek.engine.engine import Engine
 from odradek.functions.environment import Environment
+from odradek.functions.invoked import Instruments
 from odradek.functions.logs import log_as_json
 from odradek.functions.metering import InvocationMeter
 from odradek.functions.telemetry import write_stdout
@@ -36,15 +37,16 @@ class Wiring:
     def __init__(self, environ: Mapping[str, str]) -> None:
         self.environment = Environment.from_env(environ)
         self.settings = Settings.from_env(environ)
-        self.clock = SystemClock()
+        clock = SystemClock()
         self.meter = InvocationMeter()
+        self.instruments = Instruments(clock=clock, meter=self.meter, cluster_id=self.settings.cluster_id)
         log_as_json(write_stdout)
         store = self.environment.open_store(self.meter)
         self.tracing = Tracing() if self.settings.tracing else None
         self.engine = Engine(
             tables=store if self.tracing is None else TracedTables(store, self.tracing),
             objects=store.objects if self.tracing is None else traced_objects(store.objects, self.tracing),
-            clock=self.clock,
+            clock=clock,
             rng=SystemRng(),
             settings=self.settings,
         )

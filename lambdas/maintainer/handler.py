@@ -10,8 +10,6 @@ _parts = wire()
 
 handler = MaintainerHandler(
     _parts.engine.maintenance,
+    _parts.instruments,
     tasks_at_once=_parts.settings.maintenance_parallelism,
-    clock=_parts.clock,
-    meter=_parts.meter,
-    cluster_id=_parts.settings.cluster_id,
 )

@@ -10,9 +10,7 @@ _parts = wire()
 
 handler = MaintenanceHandler(
     _parts.engine.maintenance,
-    clock=_parts.clock,
-    meter=_parts.meter,
-    cluster_id=_parts.settings.cluster_id,
+    _parts.instruments,
     queue=_parts.open_queue(),
     backlogs=_parts.engine.backlogs,
 )

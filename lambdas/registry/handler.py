@@ -13,7 +13,5 @@ _engine = _parts.engine
 
 handler = RegistryHandler(
     RegistryApi(Subjects(_engine.catalog, _engine.clock, _engine.rng), _engine.acls, _parts.settings.cluster_id),
-    clock=_parts.clock,
-    meter=_parts.meter,
-    cluster_id=_parts.settings.cluster_id,
+    _parts.instruments,
 )

@@ -14,6 +14,7 @@ from odradek.dispatcher import Dispatcher, RequestContext
 from odradek.engine.engine import Engine
 from odradek.functions.discovery import Discovery
 from odradek.functions.handler import FunctionHandler
+from odradek.functions.invoked import Instruments
 from odradek.functions.metering import InvocationMeter
 from odradek.limits import FUNCTION_BINARY_BYTES_MAX, FUNCTION_PAYLOAD_BYTES_MAX
 from odradek.model.log import Buffer
@@ -46,14 +47,12 @@ class FakeDispatcher:
 def handler(name: FunctionName, answers: Any = None, **options: Any) -> tuple[FunctionHandler, list[dict[str, Any]]]:
     """A function and the log lines that it writes."""
     lines: list[dict[str, Any]] = []
-    made = FunctionHandler(
-        name,
-        answers or dispatcher(memory_store().engine()),
+    instruments = Instruments(
         clock=options.pop("clock", None) or ManualClock(),
         meter=options.pop("meter", None) or InvocationMeter(),
         write_line=lambda line: lines.append(json.loads(line)),
-        **options,
     )
+    made = FunctionHandler(name, answers or dispatcher(memory_store().engine()), instruments, **options)
     return made, lines
 
 

@@ -11,6 +11,7 @@ from odradek.adapters.memory import MemoryTaskQueue
 from odradek.engine.maintenance import Maintenance, MaintenancePlan, MaintenanceReport
 from odradek.errors import KafkaError
 from odradek.format.maintenance_task import MaintenanceTask, TaskKind, decode_task, encode_task
+from odradek.functions.invoked import Instruments
 from odradek.functions.maintainer import MaintainerHandler
 from odradek.functions.maintenance import MaintenanceHandler
 from odradek.functions.metering import InvocationMeter
@@ -46,23 +47,18 @@ def context(store: Store, seconds: float = 900) -> LocalContext:
     )
 
 
+def instruments(store: Store, lines: list[str]) -> Instruments:
+    return Instruments(clock=store.clock, meter=InvocationMeter(), write_line=lines.append)
+
+
 def planner(store: Store, lines: list[str], queue: MemoryTaskQueue | None) -> MaintenanceHandler:
     engine = store.engine(1, **SPILLING)
-    return MaintenanceHandler(
-        engine.maintenance,
-        clock=store.clock,
-        meter=InvocationMeter(),
-        write_line=lines.append,
-        queue=queue,
-        backlogs=engine.backlogs,
-    )
+    return MaintenanceHandler(engine.maintenance, instruments(store, lines), queue=queue, backlogs=engine.backlogs)
 
 
 def maintainer(store: Store, lines: list[str], maintenance: Maintenance | None = None) -> MaintainerHandler:
     maintenance = maintenance or store.engine(2, **SPILLING).maintenance
-    return MaintainerHandler(
-        maintenance, tasks_at_once=2, clock=store.clock, meter=InvocationMeter(), write_line=lines.append
-    )
+    return MaintainerHandler(maintenance, instruments(store, lines), tasks_at_once=2)
 
 
 def event(messages: list[str]) -> dict[str, Any]:
@@ -112,6 +108,19 @@ async def test_a_plan_that_cannot_be_made_is_a_failed_invocation(store: Store) -
         await planner(store, lines, MemoryTaskQueue()).handle({}, context(store))
     assert said(lines, "invocation")["faults"] == 1
     assert "Traceback" in said(lines, "unexpected exception")["stack"]
+
+
+async def test_an_invocation_is_metered_as_a_clients_is_and_says_that_it_was_the_first(store: Store) -> None:
+    lines: list[str] = []
+    handler = planner(store, lines, None)
+    await handler.handle({}, context(store))
+    first = said(lines, "invocation")
+    assert (first["function_requests"], first["cold_start"]) == (1, True)
+    billed_s = first["duration_ms"] / 1000
+    assert billed_s <= first["function_gb_seconds"] < billed_s + 0.001  # 1024 MB, rounded up to a millisecond
+    lines.clear()
+    await handler.handle({}, context(store))
+    assert said(lines, "invocation")["cold_start"] is False
 
 
 async def test_a_plan_that_is_cut_short_sends_what_it_has_found(store: Store) -> None:

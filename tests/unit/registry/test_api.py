@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from odradek.adapters.memory import MemoryStore
 from odradek.engine.acls import Acls
+from odradek.functions.invoked import Instruments
 from odradek.functions.metering import InvocationMeter
 from odradek.functions.registry import RegistryHandler
 from odradek.model.acl import CLUSTER_NAME, AclBinding, AclOperation, AclPermission, PatternType, ResourceType
@@ -150,7 +151,8 @@ def test_the_function_takes_text_and_base64_and_answers_whatever_comes(world: Wo
     import base64
 
     lines: list[str] = []
-    handler = RegistryHandler(world.api, clock=world.clock, meter=InvocationMeter(), write_line=lines.append)
+    instruments = Instruments(clock=world.clock, meter=InvocationMeter(), write_line=lines.append)
+    handler = RegistryHandler(world.api, instruments)
     http = {"method": "POST", "path": "/subjects/s/versions", "sourceIp": "192.0.2.1"}
     context = {"http": http, "authorizer": {"iam": {"userArn": "arn:aws:iam::1:user/ann"}}}
     event = {"rawPath": "/subjects/s/versions", "rawQueryString": "", "requestContext": context}

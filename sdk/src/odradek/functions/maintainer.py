@@ -10,63 +10,48 @@ from __future__ import annotations
 
 import asyncio
 import traceback
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from odradek.engine.maintenance import Maintenance, MaintenanceReport
 from odradek.errors import FormatError
 from odradek.format.maintenance_task import decode_task
-from odradek.functions.background import BackgroundHandler, remaining_s
 from odradek.functions.context import LambdaContext
 from odradek.functions.environment import MAINTAINER
 from odradek.functions.event import Event
-from odradek.functions.metering import InvocationMeter
-from odradek.functions.telemetry import Invocation, WriteLine, event_line, failures_line, fault_line, write_stdout
-from odradek.ports.clock import Clock
-from odradek.ports.meter import Usage
+from odradek.functions.invoked import WORK_MARGIN_MS, Instruments, InvokedFunction, remaining_s
+from odradek.functions.telemetry import Invocation, event_line, failures_line, fault_line
 
 
-class MaintainerHandler(BackgroundHandler):
+class MaintainerHandler(InvokedFunction):
     """The handler of SQS events.
 
     Args:
         maintenance: what does the tasks.
+        instruments: of its invocations.
         tasks_at_once: how many of a batch; the others wait.
-        clock, meter, cluster_id, write_line, observe: see BackgroundHandler.
     """
 
-    def __init__(
-        self,
-        maintenance: Maintenance,
-        *,
-        tasks_at_once: int,
-        clock: Clock,
-        meter: InvocationMeter,
-        cluster_id: str = "odradek",
-        write_line: WriteLine = write_stdout,
-        observe: Callable[[Invocation, Usage], None] | None = None,
-    ) -> None:
-        super().__init__(
-            MAINTAINER, clock=clock, meter=meter, cluster_id=cluster_id, write_line=write_line, observe=observe
-        )
+    def __init__(self, maintenance: Maintenance, instruments: Instruments, *, tasks_at_once: int) -> None:
+        super().__init__(MAINTAINER, instruments)
         self._maintenance = maintenance
         self._tasks_at_once = tasks_at_once
 
-    async def work(self, event: Event, context: LambdaContext) -> dict[str, Any]:
+    async def work(self, event: Event, context: LambdaContext, invocation: Invocation) -> dict[str, Any]:
         """Do the tasks; returns `{"batchItemFailures": [{"itemIdentifier": message id}, ...]}`."""
         records = event.get("Records", ())
         report = MaintenanceReport()
         left = {str(record["messageId"]) for record in records}
         slots = asyncio.Semaphore(self._tasks_at_once)
         try:
-            async with asyncio.timeout(remaining_s(context)):
+            async with asyncio.timeout(remaining_s(context, WORK_MARGIN_MS)):
                 await asyncio.gather(*(self._do(record, report, left, slots) for record in records))
         except TimeoutError:
             pass  # what is left comes again
-        now_ms = self._clock.now_ms()
+        now_ms = self._instruments.clock.now_ms()
         properties = {"tasks": len(records), "left": len(left), **report.done, "failures": report.failures}
-        self._write_line(event_line("maintainer", {"request_id": context.aws_request_id, **properties}))
-        self._write_line(failures_line(self._cluster_id, len(report.failures), now_ms))
+        self._instruments.write_line(event_line("maintainer", {"request_id": context.aws_request_id, **properties}))
+        self._instruments.write_line(failures_line(self._instruments.cluster_id, len(report.failures), now_ms))
         return {"batchItemFailures": [{"itemIdentifier": message_id} for message_id in sorted(left)]}
 
     async def _do(
@@ -81,7 +66,7 @@ class MaintainerHandler(BackgroundHandler):
                 done.failures.append(f"message {record['messageId']}: {error}")
             except Exception as error:  # the other messages are not to be done again because of this one
                 done.failures.append(f"message {record['messageId']}: {type(error).__name__}: {error}")
-                self._write_line(fault_line(str(record["messageId"]), MAINTAINER, traceback.format_exc()))
+                self._instruments.write_line(fault_line(str(record["messageId"]), MAINTAINER, traceback.format_exc()))
             report.done.update(done.done)
             report.failures += done.failures
             if not done.failures:

@@ -9,61 +9,51 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Callable
 from typing import Any
 
 from odradek.engine.backlog import Backlogs
 from odradek.engine.maintenance import Maintenance, MaintenancePlan
 from odradek.engine.maintenance_queue import enqueue
-from odradek.functions.background import BackgroundHandler, remaining_s
 from odradek.functions.context import LambdaContext
 from odradek.functions.environment import MAINTENANCE
 from odradek.functions.event import Event
-from odradek.functions.metering import InvocationMeter
-from odradek.functions.telemetry import Invocation, WriteLine, backlog_line, event_line, write_stdout
-from odradek.ports.clock import Clock
-from odradek.ports.meter import Usage
+from odradek.functions.invoked import WORK_MARGIN_MS, Instruments, InvokedFunction, remaining_s
+from odradek.functions.telemetry import Invocation, backlog_line, event_line
 from odradek.ports.task_queue import TaskQueue
 
 _PLANNING = 0.9  # of the time; the rest is for sending what a plan that is cut short has found
 
 
-class MaintenanceHandler(BackgroundHandler):
+class MaintenanceHandler(InvokedFunction):
     """The handler of scheduled events.
 
     Args:
         maintenance: what plans, and what is run.
+        instruments: of its invocations.
         queue: where the tasks go; None: they are done here.
         backlogs: looked at after each pass or plan; None: never.
-        clock, meter, cluster_id, write_line, observe: see BackgroundHandler.
     """
 
     def __init__(
         self,
         maintenance: Maintenance,
+        instruments: Instruments,
         *,
-        clock: Clock,
-        meter: InvocationMeter,
-        cluster_id: str = "odradek",
-        write_line: WriteLine = write_stdout,
         queue: TaskQueue | None = None,
         backlogs: Backlogs | None = None,
-        observe: Callable[[Invocation, Usage], None] | None = None,
     ) -> None:
-        super().__init__(
-            MAINTENANCE, clock=clock, meter=meter, cluster_id=cluster_id, write_line=write_line, observe=observe
-        )
+        super().__init__(MAINTENANCE, instruments)
         self._maintenance = maintenance
         self._queue = queue
         self._backlogs = backlogs
 
-    async def work(self, event: Event, context: LambdaContext) -> dict[str, Any]:
+    async def work(self, event: Event, context: LambdaContext, invocation: Invocation) -> dict[str, Any]:
         """One pass: `{"finished": bool, ...what it did}`; or one plan: `{"finished", "planned", "sent", ...}`.
 
         Raises what the store raises where nothing could be done at all.
         """
         try:
-            async with asyncio.timeout(remaining_s(context)):
+            async with asyncio.timeout(remaining_s(context, WORK_MARGIN_MS)):
                 if self._queue is None:
                     report = await self._maintenance.run()
                     done: dict[str, Any] = {"finished": True, **report.done, "failures": report.failures}
@@ -72,21 +62,22 @@ class MaintenanceHandler(BackgroundHandler):
                 await self._look(len(done["failures"]))
         except TimeoutError:
             done = {"finished": False}
-        self._write_line(event_line("maintenance", {"request_id": context.aws_request_id, **done}))
+        self._instruments.write_line(event_line("maintenance", {"request_id": context.aws_request_id, **done}))
         return done
 
     async def _plan(self, queue: TaskQueue, context: LambdaContext) -> dict[str, Any]:
         plan, finished = MaintenancePlan(), True
         try:
-            async with asyncio.timeout(_PLANNING * remaining_s(context)):
+            async with asyncio.timeout(_PLANNING * remaining_s(context, WORK_MARGIN_MS)):
                 await self._maintenance.plan(plan)
         except TimeoutError:
             finished = False
-        sent = await enqueue(plan, queue, self._clock)
+        sent = await enqueue(plan, queue, self._instruments.clock)
         planned = Counter(task.kind.value for task in plan.tasks)
         return {"finished": finished, "planned": dict(planned), "sent": sent, "failures": plan.failures}
 
     async def _look(self, failures: int) -> None:
         if self._backlogs is not None:
             backlog = await self._backlogs.look()
-            self._write_line(backlog_line(self._cluster_id, backlog, failures, self._clock.now_ms()))
+            told = self._instruments
+            told.write_line(backlog_line(told.cluster_id, backlog, failures, told.clock.now_ms()))

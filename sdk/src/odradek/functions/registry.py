@@ -10,79 +10,40 @@ import asyncio
 import base64
 import binascii
 import json
-import traceback
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from odradek.functions.context import LambdaContext
 from odradek.functions.environment import REGISTRY
 from odradek.functions.event import ANONYMOUS, Event, Response
-from odradek.functions.metering import InvocationMeter
-from odradek.functions.telemetry import Invocation, WriteLine, fault_line, invocation_line, write_stdout
+from odradek.functions.invoked import ANSWER_MARGIN_MS, Instruments, InvokedFunction, remaining_s
+from odradek.functions.telemetry import Invocation
 from odradek.limits import FUNCTION_BINARY_BYTES_MAX
-from odradek.ports.clock import Clock
-from odradek.ports.meter import Usage
 from odradek.registry.api import CONTENT_TYPE, RegistryApi, Request, Text
 
-_DEADLINE_MARGIN_MS = 250
 
-
-class RegistryHandler:
+class RegistryHandler(InvokedFunction):
     """The handler of the registry function.
 
     Args:
         api: what answers.
-        clock, meter, cluster_id, write_line, observe: as functions.handler.FunctionHandler's.
+        instruments: of its invocations.
     """
 
-    def __init__(
-        self,
-        api: RegistryApi,
-        *,
-        clock: Clock,
-        meter: InvocationMeter,
-        cluster_id: str = "odradek",
-        write_line: WriteLine = write_stdout,
-        observe: Callable[[Invocation, Usage], None] | None = None,
-    ) -> None:
+    def __init__(self, api: RegistryApi, instruments: Instruments) -> None:
+        super().__init__(REGISTRY, instruments)
         self._api = api
-        self._clock = clock
-        self._meter = meter
-        self._cluster_id = cluster_id
-        self._write_line = write_line
-        self._observe = observe
-        self._runner: asyncio.Runner | None = None
-        self._is_cold = True
 
-    def __call__(self, event: Event, context: LambdaContext) -> Response:
-        """What Lambda calls."""
-        if self._runner is None:
-            self._runner = asyncio.Runner()
-        return self._runner.run(self.handle(event, context))
-
-    async def handle(self, event: Event, context: LambdaContext) -> Response:
-        """Answer one event. Raises nothing for any event."""
-        started = self._clock.monotonic()
-        request_id = context.aws_request_id
-        invocation = Invocation(self._cluster_id, REGISTRY, request_id, cold_start=self._is_cold, api="REGISTRY")
-        self._is_cold = False
-        with self._meter.invocation() as tally:
-            try:
-                response = await self._answer(event, context, invocation)
-            except Exception:
-                invocation.error, invocation.faults = "UNKNOWN_SERVER_ERROR", 1
-                self._write_line(fault_line(request_id, REGISTRY, traceback.format_exc()))
-                message = f"an unexpected error; its cause is in the function's log under request id {request_id}"
-                response = http_response(500, {"error_code": 500, "message": message})
-            invocation.status = response["statusCode"]
-            invocation.bytes_out = len(response["body"])
-            invocation.duration_ms = (self._clock.monotonic() - started) * 1000
-            gb_seconds = -(-invocation.duration_ms // 1) / 1000 * int(context.memory_limit_in_mb) / 1024
-            self._meter.add("Invoke", Usage(function_requests=1, function_gb_seconds=gb_seconds))
-        self._write_line(invocation_line(invocation, tally.usage, self._clock.now_ms()))
-        if self._observe is not None:
-            self._observe(invocation, tally.usage)
+    async def work(self, event: Event, context: LambdaContext, invocation: Invocation) -> Response:
+        """Answer one event, whatever it is."""
+        invocation.api = "REGISTRY"
+        response = await self._answer(event, context, invocation)
+        invocation.status, invocation.bytes_out = response["statusCode"], len(response["body"])
         return response
+
+    def answer_to_fault(self, request_id: str) -> Response:
+        message = f"an unexpected error; its cause is in the function's log under request id {request_id}"
+        return http_response(500, {"error_code": 500, "message": message})
 
     async def _answer(self, event: Event, context: LambdaContext, invocation: Invocation) -> Response:
         request = parse_request(event)
@@ -90,9 +51,8 @@ class RegistryHandler:
             invocation.errors = 1
             return http_response(400, {"error_code": 400, "message": request})
         invocation.principal, invocation.bytes_in = request.principal, len(request.body)
-        deadline_ms = context.get_remaining_time_in_millis() - _DEADLINE_MARGIN_MS
         try:
-            async with asyncio.timeout(max(0.0, deadline_ms / 1000)):
+            async with asyncio.timeout(remaining_s(context, ANSWER_MARGIN_MS)):
                 status, document = await self._api.answer(request)
         except TimeoutError:
             status, document = 500, {"error_code": 50002, "message": "The registry ran out of time: try again"}

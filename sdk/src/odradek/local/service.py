@@ -23,6 +23,7 @@ from odradek.errors import ErrorCode, KafkaError, StoreUnavailable
 from odradek.functions.discovery import Discovery
 from odradek.functions.environment import REGISTRY
 from odradek.functions.handler import FunctionHandler
+from odradek.functions.invoked import Instruments
 from odradek.functions.maintenance import MaintenanceHandler
 from odradek.functions.metering import InvocationMeter
 from odradek.functions.metrics import Metrics
@@ -92,7 +93,13 @@ class LocalService:
         self._limits = limits or FunctionLimits()
         self._synchronous: Literal["FULL", "NORMAL"] = synchronous
         self._clock = clock or SystemClock()
-        self._write_line = write_line
+        self._instruments = Instruments(
+            clock=self._clock,
+            meter=self.meter,
+            cluster_id=self.settings.cluster_id,
+            write_line=write_line,
+            observe=self.metrics.observe,
+        )
         self._store: EmbeddedStore | None = None
         self._server: FunctionUrlServer | None = None
         self._credentials: Credentials | None = None
@@ -229,12 +236,8 @@ class LocalService:
             name: FunctionHandler(
                 name,
                 dispatcher,
-                clock=self._clock,
-                meter=self.meter,
+                self._instruments,
                 discovery=discovery if name is FunctionName.COORDINATOR else None,
-                cluster_id=cluster_id,
-                write_line=self._write_line,
-                observe=self.metrics.observe,
                 tracing=self._tracing,
             )
             for name in FunctionName
@@ -245,29 +248,14 @@ class LocalService:
             clock=self._clock,
             limits=self._limits,
             metrics=self._metrics_text,
-            registry=RegistryHandler(
-                registry,
-                clock=self._clock,
-                meter=self.meter,
-                cluster_id=cluster_id,
-                write_line=self._write_line,
-                observe=self.metrics.observe,
-            ),
+            registry=RegistryHandler(registry, self._instruments),
         )
         await self._server.start(listener)
 
     def _maintain(self, engine: Engine) -> None:
         """Call the maintenance function every `maintenance_interval_ms`."""
-        handler = MaintenanceHandler(
-            engine.maintenance,
-            clock=self._clock,
-            meter=self.meter,
-            cluster_id=self.settings.cluster_id,
-            write_line=self._write_line,
-            observe=self.metrics.observe,
-        )
         self._maintenance = MaintenanceLoop(
-            handler,
+            MaintenanceHandler(engine.maintenance, self._instruments),
             interval_ms=self.settings.maintenance_interval_ms,
             clock=self._clock,
             memory_limit_in_mb=self._limits.memory_mb,

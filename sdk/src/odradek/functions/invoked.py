@@ -1,0 +1,115 @@
+"""What every function does around its work: one loop a process, the meter, the time, the log.
+
+`handle` is the core, async: the embedded service awaits it on its own loop, so that a long poll holds no thread. Lambda
+calls the object itself; that runs the core on one loop a process, kept over warm invocations.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import traceback
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from odradek.errors import ErrorCode
+from odradek.functions.context import LambdaContext
+from odradek.functions.event import Event
+from odradek.functions.metering import InvocationMeter
+from odradek.functions.telemetry import Invocation, WriteLine, fault_line, invocation_line, write_stdout
+from odradek.ports.clock import Clock
+from odradek.ports.meter import Usage
+
+# An answer leaves so long before Lambda ends the invocation: a 504 that says what happened, not a cut connection.
+ANSWER_MARGIN_MS = 250
+WORK_MARGIN_MS = 2_000  # of functions that no client waits for: what is under way is ended in order
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Instruments:
+    """What measures the invocations of a function, and where it is told.
+
+    Args:
+        clock: for durations and the log's timestamps.
+        meter: the meter that the adapters count into.
+        cluster_id: dimension of the metrics.
+        write_line: where the log goes, one JSON object a line.
+        observe: is told of every invocation as well (functions/metrics.py).
+    """
+
+    clock: Clock
+    meter: InvocationMeter
+    cluster_id: str = "odradek"
+    write_line: WriteLine = write_stdout
+    observe: Callable[[Invocation, Usage], None] | None = None
+
+
+class InvokedFunction(ABC):
+    """A function of Lambda; a subclass does the `work`.
+
+    Args:
+        name: of the function.
+        instruments: of its invocations.
+    """
+
+    def __init__(self, name: str, instruments: Instruments) -> None:
+        self._function = name
+        self._instruments = instruments
+        self._runner: asyncio.Runner | None = None
+        self._is_cold = True
+
+    @abstractmethod
+    async def work(self, event: Event, context: LambdaContext, invocation: Invocation) -> dict[str, Any]:
+        """What the function is for; its answer. It notes in the invocation what it learns."""
+
+    def answer_to_fault(self, request_id: str) -> dict[str, Any] | None:
+        """What a client is told after an unexpected exception; None where none waits: then Lambda sees it raised."""
+        return None
+
+    def __call__(self, event: Event, context: LambdaContext) -> dict[str, Any]:
+        """What Lambda calls."""
+        if self._runner is None:
+            self._runner = asyncio.Runner()
+        return self._runner.run(self.handle(event, context))
+
+    async def handle(self, event: Event, context: LambdaContext) -> dict[str, Any]:
+        """One invocation. Raises what `work` raises where no client waits for an answer."""
+        instruments, request_id = self._instruments, context.aws_request_id
+        started = instruments.clock.monotonic()
+        invocation = Invocation(instruments.cluster_id, self._function, request_id, cold_start=self._is_cold)
+        self._is_cold = False
+        raised: Exception | None = None
+        with instruments.meter.invocation() as tally:
+            try:
+                answer: dict[str, Any] | None = await self.work(event, context, invocation)
+            except Exception as error:
+                raised, answer = error, self.answer_to_fault(request_id)
+                instruments.write_line(fault_line(request_id, self._function, traceback.format_exc()))
+                invocation.faults, invocation.status = 1, 500
+                invocation.error = type(error).__name__ if answer is None else ErrorCode.UNKNOWN_SERVER_ERROR.name
+            invocation.duration_ms = (instruments.clock.monotonic() - started) * 1000
+            instruments.meter.add("Invoke", billed(invocation, context))
+        instruments.write_line(invocation_line(invocation, tally.usage, instruments.clock.now_ms()))
+        if instruments.observe is not None:
+            instruments.observe(invocation, tally.usage)
+        if answer is None:
+            assert raised is not None
+            raise raised
+        return answer
+
+
+def billed(invocation: Invocation, context: LambdaContext) -> Usage:
+    """What Lambda bills: requests, and duration rounded up to a millisecond times memory."""
+    gb_seconds = -(-invocation.duration_ms // 1) / 1000 * int(context.memory_limit_in_mb) / 1024
+    return Usage(
+        function_requests=1,
+        function_gb_seconds=gb_seconds,
+        payload_bytes_in=invocation.bytes_in,
+        payload_bytes_out=invocation.bytes_out,
+    )
+
+
+def remaining_s(context: LambdaContext, margin_ms: int) -> float:
+    """Seconds until the work has to end for its answer to leave so long before the invocation would be ended."""
+    return max(0.0, (context.get_remaining_time_in_millis() - margin_ms) / 1000)
