@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import Any
 
 from kio.schema.create_acls.v3.request import AclCreation, CreateAclsRequest
 from kio.schema.create_acls.v3.response import CreateAclsResponse
@@ -73,33 +74,22 @@ def delete_acls_request(wanted: AclFilter) -> DeleteAclsRequest:
 
 def bindings(response: DescribeAclsResponse) -> list[AclBinding]:
     """The rules of an answer."""
-    return [
-        AclBinding(
-            ResourceType(resource.resource_type),
-            resource.resource_name,
-            PatternType(resource.pattern_type),
-            acl.principal,
-            acl.host,
-            AclOperation(acl.operation),
-            AclPermission(acl.permission_type),
-        )
-        for resource in response.resources
-        for acl in resource.acls
-    ]
+    return [_binding(resource, acl) for resource in response.resources for acl in resource.acls]
 
 
 def deleted(response: DeleteAclsResponse) -> list[AclBinding]:
     """The rules that are gone."""
-    return [
-        AclBinding(
-            ResourceType(acl.resource_type),
-            acl.resource_name,
-            PatternType(acl.pattern_type),
-            acl.principal,
-            acl.host,
-            AclOperation(acl.operation),
-            AclPermission(acl.permission_type),
-        )
-        for result in response.filter_results
-        for acl in result.matching_acls
-    ]
+    return [_binding(acl, acl) for result in response.filter_results for acl in result.matching_acls]
+
+
+def _binding(resource: Any, acl: Any) -> AclBinding:
+    """Of what a rule is for, and what it says: one element or two, by the kind of answer."""
+    return AclBinding(
+        ResourceType(resource.resource_type),
+        resource.resource_name,
+        PatternType(resource.pattern_type),
+        acl.principal,
+        acl.host,
+        AclOperation(acl.operation),
+        AclPermission(acl.permission_type),
+    )

@@ -167,17 +167,7 @@ class Admin:
         described = {}
         for result in response.results:
             _raise_for(f"topic {result.resource_name!r}", result.error_code, result.error_message)
-            described[result.resource_name] = {
-                entry.name: ConfigEntry(
-                    entry.name,
-                    entry.value,
-                    entry.config_source == _DEFAULT_SOURCE,
-                    entry.read_only,
-                    int(entry.config_type),
-                    entry.documentation or "",
-                )
-                for entry in result.configs
-            }
+            described[result.resource_name] = _config_entries(result)
         return described
 
     async def list_offsets(
@@ -234,15 +224,11 @@ class Admin:
         return described if not others else described | await self._describe_classic_groups(others)
 
     async def _describe_classic_groups(self, group_ids: Sequence[str]) -> dict[str, ConsumerGroupDescription]:
-        def check(response: classic_group_calls.DescribeGroupsResponse) -> None:
-            for group in response.groups:
-                _raise_for(f"group {group.group_id!r}", group.error_code, group.error_message)
-
         response = await self._connection.call(
             classic_group_calls.describe_classic_groups_request(group_ids),
             classic_group_calls.DescribeGroupsResponse,
             "DescribeGroups",
-            check=check,
+            check=_raise_for_groups,
         )
         return {str(group.group_id): classic_group_calls.classic_group_description(group) for group in response.groups}
 
@@ -276,31 +262,21 @@ class Admin:
 
     async def describe_share_groups(self, group_ids: Iterable[str]) -> dict[str, ConsumerGroupDescription]:
         """Share groups by id. Raises KafkaError(GROUP_ID_NOT_FOUND) for one that does not exist."""
-
-        def check(response: share_calls.ShareGroupDescribeResponse) -> None:
-            for group in response.groups:
-                _raise_for(f"share group {group.group_id!r}", group.error_code, group.error_message)
-
         response = await self._connection.call(
             share_calls.describe_share_groups_request(group_ids),
             share_calls.ShareGroupDescribeResponse,
             "ShareGroupDescribe",
-            check=check,
+            check=_raise_for_groups,
         )
         return {str(group.group_id): share_calls.share_group_description(group) for group in response.groups}
 
     async def list_share_group_offsets(self, group_id: str) -> dict[TopicPartition, share_calls.ShareGroupOffset]:
         """Where a share group is in each partition that it has read. Raises KafkaError(GROUP_ID_NOT_FOUND)."""
-
-        def check(response: share_calls.DescribeShareGroupOffsetsResponse) -> None:
-            for group in response.groups:
-                _raise_for(f"share group {group_id!r}", group.error_code, group.error_message)
-
         response = await self._connection.call(
             share_calls.describe_share_offsets_request(group_id),
             share_calls.DescribeShareGroupOffsetsResponse,
             "DescribeShareGroupOffsets",
-            check=check,
+            check=_raise_for_groups,
         )
         return {
             TopicPartition(str(topic.topic_name), int(each.partition_index)): share_calls.ShareGroupOffset(
@@ -335,17 +311,7 @@ class Admin:
         )
         [result] = response.results
         _raise_for(f"group {group_id!r}", result.error_code, result.error_message)
-        return {
-            entry.name: ConfigEntry(
-                entry.name,
-                entry.value,
-                entry.config_source == _DEFAULT_SOURCE,
-                entry.read_only,
-                int(entry.config_type),
-                entry.documentation or "",
-            )
-            for entry in result.configs
-        }
+        return _config_entries(result)
 
     async def alter_group_configs(
         self, group_id: str, values: Mapping[str, str], *, delete: Iterable[str] = ()
@@ -495,6 +461,26 @@ def _raise_for(name: str, code: int, message: str | None) -> None:
     known = error_code(code)
     if known is not ErrorCode.NONE:
         raise KafkaError(known, f"{name}: {message or known.name}")
+
+
+def _raise_for_groups(response: Any) -> None:
+    """Of an answer with `groups`: raise for the first that it refuses."""
+    for group in response.groups:
+        _raise_for(f"group {group.group_id!r}", group.error_code, group.error_message)
+
+
+def _config_entries(result: Any) -> dict[str, ConfigEntry]:
+    return {
+        entry.name: ConfigEntry(
+            entry.name,
+            entry.value,
+            entry.config_source == _DEFAULT_SOURCE,
+            entry.read_only,
+            int(entry.config_type),
+            entry.documentation or "",
+        )
+        for entry in result.configs
+    }
 
 
 def _description(topic: TopicMetadata) -> TopicDescription:

@@ -14,21 +14,18 @@ for max_poll_interval_ms leaves by itself. After an answer that got lost, everyt
 from __future__ import annotations
 
 import asyncio
-import base64
 from uuid import UUID
 
 from odradek.client.config import ConsumerConfig
 from odradek.client.connection import Connection, error_code
 from odradek.client.group_call import ConsumerGroupHeartbeatResponse, Heartbeat, assignment, heartbeat_request
+from odradek.client.heartbeats import LOST, new_member_id, pause_between_beats
 from odradek.client.offset_calls import Membership
-from odradek.client.retry import RetryAfter, decide
 from odradek.client.system import wait_for
 from odradek.errors import ErrorCode, KafkaError
 from odradek.model.group import JOIN_EPOCH, LEAVE_EPOCH, LEAVE_STATIC_EPOCH
 from odradek.model.topic_partition import TopicPartition
 
-_LOST = frozenset({ErrorCode.FENCED_MEMBER_EPOCH, ErrorCode.UNKNOWN_MEMBER_ID})
-_MEMBER_ID_BYTES = 16
 _LEAVE_TIMEOUT_S = 5.0
 _FIRST_INTERVAL_S = 3.0  # until the server has said its own
 
@@ -47,7 +44,7 @@ class GroupMember:
         self._group_id = config.group_id
         self._clock = connection.clock
         self._activity = activity
-        self._member_id = base64.urlsafe_b64encode(connection.rng.random_bytes(_MEMBER_ID_BYTES)).decode().rstrip("=")
+        self._member_id = new_member_id(connection.rng)
         self._epoch = JOIN_EPOCH
         self._is_in = False
         self._wants_in = False
@@ -230,19 +227,13 @@ class GroupMember:
 
     def _beat_failed(self, error: KafkaError) -> float | None:
         self._answered.set()
-        if error.code in _LOST:
+        if error.code in LOST:
             self.lose()
             return None
         self._failures += 1
-        verdict = decide(
-            error,
-            attempts=self._failures,
-            left_s=float("inf"),
-            policy=self._connection.policy,
-            jitter=self._connection.rng.random(),
-        )
-        if isinstance(verdict, RetryAfter):
-            return max(verdict.seconds, 0.001)
+        pause_s = pause_between_beats(error, self._failures, self._connection)
+        if pause_s is not None:
+            return pause_s
         self._is_in = False
         self._error = error
         self._activity.set()

@@ -9,19 +9,16 @@ locks end, whatever the assignment says.
 from __future__ import annotations
 
 import asyncio
-import base64
 
 from odradek.client.config import ShareConsumerConfig
 from odradek.client.connection import Connection, error_code
-from odradek.client.retry import RetryAfter, decide
+from odradek.client.heartbeats import LOST, new_member_id, pause_between_beats
 from odradek.client.share_call import ShareGroupHeartbeatResponse, assignment, share_heartbeat_request
 from odradek.client.system import wait_for
 from odradek.errors import ErrorCode, KafkaError
 from odradek.model.group import JOIN_EPOCH, LEAVE_EPOCH
 from odradek.model.topic_partition import PartitionId
 
-_LOST = frozenset({ErrorCode.FENCED_MEMBER_EPOCH, ErrorCode.UNKNOWN_MEMBER_ID})
-_MEMBER_ID_BYTES = 16
 _LEAVE_TIMEOUT_MS = 5_000
 
 
@@ -38,7 +35,7 @@ class ShareMember:
         self._group_id = config.group_id
         self._request_timeout_s = config.request_timeout_ms / 1000
         self._activity = activity
-        self.member_id = base64.urlsafe_b64encode(connection.rng.random_bytes(_MEMBER_ID_BYTES)).decode().rstrip("=")
+        self.member_id = new_member_id(connection.rng)
         self.partitions: frozenset[PartitionId] = frozenset()
         self._topics: tuple[str, ...] = ()
         self._epoch = JOIN_EPOCH
@@ -110,19 +107,13 @@ class ShareMember:
 
     def _beat_failed(self, error: KafkaError) -> float | None:
         self._says_topics = True  # the answer may have got lost with the assignment
-        if error.code in _LOST:
+        if error.code in LOST:
             self._epoch = JOIN_EPOCH
             return 0.001
         self._failures += 1
-        verdict = decide(
-            error,
-            attempts=self._failures,
-            left_s=float("inf"),
-            policy=self._connection.policy,
-            jitter=self._connection.rng.random(),
-        )
-        if isinstance(verdict, RetryAfter):
-            return max(verdict.seconds, 0.001)
+        pause_s = pause_between_beats(error, self._failures, self._connection)
+        if pause_s is not None:
+            return pause_s
         self._epoch = JOIN_EPOCH
         self._error = error
         self._activity.set()

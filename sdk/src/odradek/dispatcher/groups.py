@@ -17,7 +17,7 @@ from odradek.dispatcher.topic_names import TopicNames
 from odradek.errors import ErrorCode
 from odradek.model.acl import AclOperation
 from odradek.model.classic_group import ClassicGroup
-from odradek.model.group import GroupDescription, GroupHeartbeat, MemberDescription
+from odradek.model.group import GroupDescription, GroupHeartbeat, GroupHeartbeatResult, MemberDescription
 
 _Assignment = Mapping[UUID, Sequence[int]]
 _GROUP_ID_NOT_FOUND_FROM = 6  # before, an unknown group is answered as Dead without an error
@@ -42,6 +42,11 @@ async def handle_consumer_group_heartbeat(call: Call) -> Answer:
             client_host=call.context.client_host,
         )
     )
+    return heartbeat_answer(result)
+
+
+def heartbeat_answer(result: GroupHeartbeatResult) -> Answer:
+    """To a member of a consumer group or a share group: the two answers have the same fields."""
     return {
         "error_code": result.error,
         "error_message": result.message,

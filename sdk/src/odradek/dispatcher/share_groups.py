@@ -7,7 +7,7 @@ from typing import Any
 from uuid import UUID
 
 from odradek.dispatcher.context import Answer, Call
-from odradek.dispatcher.groups import describe_groups, without_hidden_topics
+from odradek.dispatcher.groups import describe_groups, heartbeat_answer, without_hidden_topics
 from odradek.dispatcher.topic_names import TopicNames
 from odradek.errors import ErrorCode
 from odradek.model.group import GroupDescription, GroupHeartbeat
@@ -28,20 +28,7 @@ async def handle_share_group_heartbeat(call: Call) -> Answer:
             client_host=call.context.client_host,
         )
     )
-    return {
-        "error_code": result.error,
-        "error_message": result.message,
-        "member_id": result.member_id,
-        "member_epoch": result.member_epoch,
-        "heartbeat_interval": result.heartbeat_interval_ms,
-        "assignment": None
-        if result.assignment is None
-        else {
-            "topic_partitions": [
-                {"topic_id": topic_id, "partitions": partitions} for topic_id, partitions in result.assignment.items()
-            ]
-        },
-    }
+    return heartbeat_answer(result)
 
 
 def refuse_share_group_heartbeat(call: Call, code: ErrorCode, message: str) -> Answer:

@@ -45,8 +45,8 @@ from odradek.format.offset_index import encode_offset_index
 from odradek.model.topic import Topic
 from odradek.model.topic_partition import PartitionId
 from odradek.ports.object_store import ObjectStore
+from odradek.spark.opened_store import open_store
 from odradek.spark.options import StoreOptions
-from odradek.spark.store import open_store
 
 if TYPE_CHECKING:
     import pyarrow as pa

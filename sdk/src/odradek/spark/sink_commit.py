@@ -1,4 +1,4 @@
-"""The store as the sink uses it: executors upload, a driver commits; synchronous, over a loop in a thread of its own.
+"""The store as the sink uses it: executors upload, a driver commits; synchronous.
 
                  upload                          commit
     aws          objects and items, by S3        one TransactWriteItems, by DynamoDB: no function takes part
@@ -12,78 +12,41 @@ known is simply called again here.
 
 from __future__ import annotations
 
-import asyncio
 import json
-from collections.abc import Callable, Coroutine, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from collections.abc import Sequence
+from concurrent.futures import Future
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self, TypeVar
+from typing import Any
 
 from odradek.adapters.system import SystemClock, SystemRng
 from odradek.engine.engine import Engine
 from odradek.engine.transaction_rows import PendingBatches
-from odradek.errors import ErrorCode, KafkaError, StoreUnavailable
+from odradek.errors import ErrorCode, KafkaError
 from odradek.model.log import ProducePartition
 from odradek.settings import Settings
+from odradek.spark.opened_store import OpenedStore
 from odradek.spark.options import StoreOptions
 
-if TYPE_CHECKING:
-    from odradek.adapters.aws import AwsStore
-    from odradek.adapters.embedded import EmbeddedStore
-
-T = TypeVar("T")
-
-_ATTEMPTS = 5
-_BACKOFF_S = 0.3
 _CREDENTIALS = "credentials.json"  # of the service, beside its store
 
 
-class SinkStore:
-    """One store, to write to. Use it as a context manager, or `close` it.
+class SinkStore(OpenedStore):
+    """One store, to write to.
 
     Args:
         bootstrap_servers: URL of an embedded store's service.
-
-    Raises KafkaError(INVALID_CONFIG): the store cannot be opened.
     """
 
     def __init__(self, options: StoreOptions, bootstrap_servers: str = "") -> None:
+        super().__init__(options, thread_name="odradek-sink")
         self._options = options
         self._bootstrap_servers = bootstrap_servers
-        self._runner = asyncio.Runner()
-        self._thread = ThreadPoolExecutor(1, thread_name_prefix="odradek-sink")
-        self._closed = False
-        try:
-            self._engine, self._store = self._run(self._open)
-        except BaseException:
-            self._stop()
-            raise
-
-    async def _open(self) -> tuple[Engine, EmbeddedStore | AwsStore]:
-        store: EmbeddedStore | AwsStore
-        if self._options.data_dir is None:
-            from odradek.adapters.aws import open_aws
-
-            store = open_aws(
-                region=self._options.region or None,
-                log_table=self._options.log_table,
-                groups_table=self._options.catalog_table,  # no group takes part
-                catalog_table=self._options.catalog_table,
-                bucket=self._options.bucket,
-                prefix=self._options.prefix,
-                endpoint_url=self._options.endpoint_url or None,
-            )
-            settings = Settings()
-        else:
-            from odradek.adapters.embedded import open_embedded
-
-            try:
-                store = open_embedded(self._options.data_dir, read_only=True)
-            except StoreUnavailable as error:
-                raise KafkaError(ErrorCode.INVALID_CONFIG, f"option store: {error}") from None
-            settings = Settings(item_bytes_max=0)  # files may be added beside the service, rows may not
-        engine = Engine(tables=store, objects=store.objects, clock=SystemClock(), rng=SystemRng(), settings=settings)
-        return engine, store
+        # Files may be added beside the service of an embedded store, rows may not.
+        settings = Settings() if options.data_dir is None else Settings(item_bytes_max=0)
+        store = self._store
+        self._engine = Engine(
+            tables=store, objects=store.objects, clock=SystemClock(), rng=SystemRng(), settings=settings
+        )
 
     # --- executors ------------------------------------------------------------------------------------------------
 
@@ -96,7 +59,7 @@ class SinkStore:
         async def look() -> int:
             return (await self._engine.topics.resolve(topic)).partition_count
 
-        return self._run(lambda: _patiently(look))
+        return self._run(look, retry_errors=True)
 
     def upload(self, partitions: Sequence[ProducePartition]) -> Future[list[PendingBatches]]:
         """Store batches for a later commit; goes on in the background. The future raises KafkaError."""
@@ -104,7 +67,7 @@ class SinkStore:
         async def store() -> list[PendingBatches]:
             return await self._engine.numbered_batches.upload(partitions)
 
-        return self._thread.submit(self._runner.run, _patiently(store))
+        return self._submit(store, retry_errors=True)
 
     # --- the driver -----------------------------------------------------------------------------------------------
 
@@ -119,48 +82,7 @@ class SinkStore:
                 return await self._engine.numbered_batches.commit(key, batch_id, uploaded)
             return await commit_by_service(self._options.data_dir, self._bootstrap_servers, key, batch_id, uploaded)
 
-        return self._run(lambda: _patiently(commit))
-
-    # --- life -----------------------------------------------------------------------------------------------------
-
-    def _run(self, work: Callable[[], Coroutine[Any, Any, T]]) -> T:
-        return self._thread.submit(self._runner.run, work()).result()
-
-    def close(self) -> None:
-        """Finish what is under way, then close the store. May be repeated."""
-        if self._closed:
-            return
-        try:
-            self._run(self._store.aclose)
-        finally:
-            self._stop()
-
-    def _stop(self) -> None:
-        self._closed = True
-        self._thread.submit(self._runner.close).result()
-        self._thread.shutdown()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
-
-
-async def _patiently(work: Callable[[], Coroutine[Any, Any, T]]) -> T:
-    """Again, while it may help: uploads that are repeated leave an object for the sweep, commits add nothing twice."""
-    attempt = 0
-    while True:
-        attempt += 1
-        try:
-            return await work()
-        except KafkaError as error:
-            if attempt == _ATTEMPTS or not error.is_retryable:
-                raise
-        except StoreUnavailable as error:
-            if attempt == _ATTEMPTS:
-                raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"the store does not answer: {error}") from error
-        await asyncio.sleep(_BACKOFF_S * 2 ** (attempt - 1))
+        return self._run(commit, retry_errors=True)
 
 
 async def commit_by_service(

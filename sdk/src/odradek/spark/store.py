@@ -1,17 +1,13 @@
-"""A synchronous view of the log for Spark's driver and executors, over a loop in a thread of its own.
+"""A synchronous view of the log for Spark's driver and executors.
 
 It reads what every reader may: heads and index rows (log table), topics (catalog table) and objects; it writes nothing
-and asks no function. An embedded store is opened read-only beside the service that writes it. Spark may fork or pickle
-what holds a view, so views are opened where they are used and closed there.
+and asks no function. An embedded store is opened read-only beside the service that writes it.
 """
 
 from __future__ import annotations
 
-import asyncio
 import re
-from collections.abc import Callable, Coroutine, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from typing import TYPE_CHECKING, Any, Self, TypeVar
+from collections.abc import Sequence
 
 from odradek.adapters.system import SystemClock, SystemRng
 from odradek.engine.list_offsets import OffsetLister
@@ -21,47 +17,31 @@ from odradek.engine.segment_reader import UNBOUNDED, SegmentIndexes
 from odradek.engine.timestamp_lookup import TimestampLookup
 from odradek.engine.topics import Topics
 from odradek.engine.wal import Wal
-from odradek.errors import ErrorCode, KafkaError, ObjectMissing, StoreUnavailable
+from odradek.errors import ErrorCode, KafkaError, ObjectMissing
 from odradek.model.log import ListOffsetsPartition
 from odradek.model.topic_partition import PartitionId, TopicPartition
 from odradek.settings import Settings
 from odradek.spark.offsets import Bounds, Offsets
+from odradek.spark.opened_store import OpenedStore
 from odradek.spark.options import StoreOptions, Subscription
 
-if TYPE_CHECKING:
-    from odradek.adapters.aws import AwsStore
-    from odradek.adapters.embedded import EmbeddedStore
-
-T = TypeVar("T")
-
-_ATTEMPTS = 5
-_BACKOFF_S = 0.2
+_PLANS = 5  # of one range, while maintenance replaces what it names
 
 
-class LogView:
-    """What the source asks of a store. Use it as a context manager, or `close` it.
-
-    Raises KafkaError(INVALID_CONFIG): the store cannot be opened.
-    """
+class LogView(OpenedStore):
+    """What the source asks of a store."""
 
     def __init__(self, options: StoreOptions, settings: Settings | None = None) -> None:
+        super().__init__(options, thread_name="odradek-log-view")
         self._settings = settings or Settings()
-        self._closed = False
-        self._runner = asyncio.Runner()
-        self._thread = ThreadPoolExecutor(1, thread_name_prefix="odradek-log-view")
-        try:
-            self._store = self._run(lambda: open_store(options))
-            clock = SystemClock()
-            index = PartitionIndex(self._store.log, self._settings)
-            self._index = index
-            self._topics = Topics(self._store.catalog, index, clock, SystemRng(), self._settings)
-            segments = SegmentIndexes(self._store.objects)
-            self._reader = LogReader(index, segments)
-            self._pieces = PieceReader(Wal(self._store.log, self._store.objects, clock, self._settings), self._settings)
-            self._lister = OffsetLister(index, TimestampLookup(index, segments, self._pieces), self._topics)
-        except BaseException:
-            self._stop()
-            raise
+        store, clock = self._store, SystemClock()
+        index = PartitionIndex(store.log, self._settings)
+        self._index = index
+        self._topics = Topics(store.catalog, index, clock, SystemRng(), self._settings)
+        segments = SegmentIndexes(store.objects)
+        self._reader = LogReader(index, segments)
+        self._pieces = PieceReader(Wal(store.log, store.objects, clock, self._settings), self._settings)
+        self._lister = OffsetLister(index, TimestampLookup(index, segments, self._pieces), self._topics)
 
     # --- what is there --------------------------------------------------------------------------------------------
 
@@ -140,7 +120,7 @@ class LogView:
         return offsets
 
     async def _plan(self, partition: PartitionId, start_offset: int, end_offset: int, piece_bytes: int) -> list[Piece]:
-        for _ in range(_ATTEMPTS):
+        for _ in range(_PLANS):
             head = await self._index.read_head(partition)
             if head is None:
                 raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"{partition} has been deleted")
@@ -157,71 +137,3 @@ class LogView:
                     "while they were read. To go on with what is there set failOnDataLoss to false and start again",
                 )
         raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"segments of {partition} are gone: run an audit")
-
-    # --- life -----------------------------------------------------------------------------------------------------
-
-    def _run(self, work: Callable[[], Coroutine[Any, Any, T]]) -> T:
-        """Run on the loop; what the store cannot do now is tried again for a while, since nothing is written."""
-        return self._thread.submit(self._runner.run, _patiently(work)).result()
-
-    def close(self) -> None:
-        """Close the store. May be repeated."""
-        if self._closed:
-            return
-        try:
-            self._run(self._store.aclose)
-        finally:
-            self._stop()
-
-    def _stop(self) -> None:
-        self._closed = True
-        self._thread.submit(self._runner.close).result()
-        self._thread.shutdown()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
-
-
-async def _patiently(work: Callable[[], Coroutine[Any, Any, T]]) -> T:
-    attempt = 0
-    while True:
-        attempt += 1
-        try:
-            return await work()
-        except StoreUnavailable as error:
-            if attempt == _ATTEMPTS:
-                raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"the store does not answer: {error}") from error
-            await asyncio.sleep(_BACKOFF_S * 2 ** (attempt - 1))
-
-
-async def open_store(options: StoreOptions, *, read_only: bool = True) -> EmbeddedStore | AwsStore:
-    """The store that options name; on AWS what may be done is the role's business.
-
-    Args:
-        read_only: of an embedded store: objects may be added, nothing else written. Otherwise this process is its one
-            writer, and no service may run on it.
-
-    Raises KafkaError(INVALID_CONFIG).
-    """
-    # Each side's libraries only where it is used.
-    if options.data_dir is None:
-        from odradek.adapters.aws import open_aws
-
-        return open_aws(
-            region=options.region or None,
-            log_table=options.log_table,
-            groups_table=options.catalog_table,  # no reader looks at groups
-            catalog_table=options.catalog_table,
-            bucket=options.bucket,
-            prefix=options.prefix,
-            endpoint_url=options.endpoint_url or None,
-        )
-    from odradek.adapters.embedded import open_embedded
-
-    try:
-        return open_embedded(options.data_dir, read_only=read_only)
-    except StoreUnavailable as error:
-        raise KafkaError(ErrorCode.INVALID_CONFIG, f"option store: {error}") from None
