@@ -149,8 +149,8 @@ def _to_arrow(batch: bytes, **options: Any) -> pa.RecordBatch:
 
 
 def _peer_encoders(keys: list[bytes], values: list[bytes]) -> list[tuple[str, int, Job]]:
-    from aiokafka.record.default_records import DefaultRecordBatchBuilder as Aiokafka  # type: ignore[import-untyped]
-    from kafka.record.default_records import DefaultRecordBatchBuilder as KafkaPython  # type: ignore[import-untyped]
+    from aiokafka.record.default_records import DefaultRecordBatchBuilder as Aiokafka
+    from kafka.record.default_records import DefaultRecordBatchBuilder as KafkaPython
 
     def encode(make: Any) -> Job:
         def run() -> bytes:

@@ -260,7 +260,8 @@ def cpu_seconds(pid: int | None) -> float:
 
 
 def create_topic(servers: str, topic: str) -> None:
-    from confluent_kafka.admin import AdminClient, NewTopic
+    from confluent_kafka.admin import AdminClient
+    from confluent_kafka.cimpl import NewTopic
 
     admin = AdminClient({"bootstrap.servers": servers})
     admin.create_topics([NewTopic(topic, 1)])[topic].result(20)

@@ -164,7 +164,8 @@ def fill_kafka(servers: str, total: int) -> None:
     import socket
     import struct
 
-    from confluent_kafka.admin import AdminClient, NewTopic
+    from confluent_kafka.admin import AdminClient
+    from confluent_kafka.cimpl import NewTopic
     from kio.schema.produce.v9 import request as produce
     from kio.schema.produce.v9.response import ProduceResponse
     from kio.schema.types import TopicName

@@ -95,7 +95,7 @@ class Load:
     def partitions_per_request(self) -> float:
         records = self.request_bytes / self.record_bytes
         if self.keyed:
-            return self.partitions * (1 - (1 - 1 / self.partitions) ** records)
+            return self.partitions * (1 - math.pow(1 - 1 / self.partitions, records))
         return min(self.partitions, max(1.0, self.request_bytes / self.batch_bytes))
 
     @property
@@ -188,17 +188,19 @@ def dollars_a_month(load: Load, limits: Limits) -> dict[str, float]:
     requests = 0.0 if load.gateway else load.requests_per_s
     fetches = by_name["object GET/s, one prefix"]
     segments = load.bytes_per_s * limits.rewritten / (64 * MIB) * 2
-    second = Usage(
-        function_requests=requests + fetches,
-        function_gb_seconds=busy * memory + merging * merge_memory,
-        table_write_units=by_name["write units/s of the log table"],
-        table_read_units=by_name["read units/s of the log table"],
-        object_put_requests=load.requests_per_s + segments,
-        object_get_requests=fetches + load.requests_per_s * limits.rewritten,
-        queue_requests=limits.queue_polls_per_s + 3 * load.partitions / 10 / limits.maintenance_every_s,
+    sent = 3 * load.partitions / 10 / limits.maintenance_every_s
+    month = Usage(
+        function_requests=round((requests + fetches) * MONTH_S),
+        function_gb_seconds=(busy * memory + merging * merge_memory) * MONTH_S,
+        table_write_units=by_name["write units/s of the log table"] * MONTH_S,
+        table_read_units=by_name["read units/s of the log table"] * MONTH_S,
+        object_put_requests=round((load.requests_per_s + segments) * MONTH_S),
+        object_get_requests=round((fetches + load.requests_per_s * limits.rewritten) * MONTH_S),
+        queue_requests=round((limits.queue_polls_per_s + sent) * MONTH_S),
     )
-    components = {name: each * MONTH_S for name, each in cost(second).components.items()}
-    return components | {"storage, 7 days": load.bytes_per_s * 7 * 86_400 / GIB * US_EAST_1.object_gb_month}
+    return dict(cost(month).components) | {
+        "storage, 7 days": load.bytes_per_s * 7 * 86_400 / GIB * US_EAST_1.object_gb_month
+    }
 
 
 SCENARIOS: dict[str, Load] = {
