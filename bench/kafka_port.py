@@ -321,7 +321,7 @@ def show(rows: list[dict[str, Any]]) -> None:
             f"{row['client_cpu_s_per_million']:.2f}",
             f"{row['server_cpu_s_per_million']:.2f}",
         )
-    Console().print(table)
+    Console(width=150).print(table)
 
 
 def main(argv: list[str] | None = None) -> int:

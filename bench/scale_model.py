@@ -243,7 +243,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     if arguments.consumers is not None:
         change["consumers"] = arguments.consumers
     loads = {name: replace(load, **change) for name, load in SCENARIOS.items()}
-    console = Console()
+    console = Console(width=180)
     answers = {name: answer(load, limits) for name, load in loads.items()}
     show(console, answers)
     RESULTS.mkdir(exist_ok=True)
