@@ -1,6 +1,6 @@
 """The committed benches still run: what they print is for people, that they end and write their figures is for us.
 
-Left out: `kafka_port` and `pipeline`, which fetch their peers from Maven Central; mypy reads them as it reads the others.
+Left out: `kafka_port` and `pipeline`, which fetch their peers from Maven Central; mypy reads them as the others.
 Slow: each measures for a while.
 """
 
