@@ -1,7 +1,6 @@
 """The committed benches still run: what they print is for people, that they end and write their figures is for us.
 
 Left out: `kafka_port` and `pipeline`, which fetch their peers from Maven Central; mypy reads them as the others.
-Slow: each measures for a while.
 """
 
 from __future__ import annotations
@@ -25,6 +24,7 @@ FETCHING = {"kafka_port", "pipeline"}
 @pytest.mark.slow
 @pytest.mark.parametrize("name", [name for name in QUESTIONS if name not in FETCHING])
 def test_a_bench_runs_and_writes_what_it_measured(name: str) -> None:
+    """Slow: each measures for a while."""
     results = ROOT / "bench" / "results" / f"{name}.json"
     before = results.stat().st_mtime_ns if results.exists() else 0
     done = subprocess.run(
