@@ -6,7 +6,7 @@ import argparse
 import importlib
 
 QUESTIONS = (
-    *("throughput", "append", "clients", "kafka_port", "pipeline"),
+    *("throughput", "append", "contention", "clients", "kafka_port", "pipeline"),
     *("groups", "codec", "cold_start", "scale_model"),
 )
 

@@ -85,15 +85,15 @@ class Store:
         self.tables = MemoryStore(self.meter)
         self.objects = MemoryObjectStore(clock, self.meter)
         self._clock = clock
-        self._rng = SeededRng(seed)
-        self._slow_tables = SlowTables(self.tables, latencies.table, clock, self._rng)
-        self._slow_objects: Any = Slow(self.objects, latencies.put, clock, self._rng)
+        self.rng = SeededRng(seed)
+        self.slow_tables = SlowTables(self.tables, latencies.table, clock, self.rng)
+        self.slow_objects: Any = Slow(self.objects, latencies.put, clock, self.rng)
 
     def engine(self, path: str) -> Engine:
         # A warm function: what it caches does not grow old within a run.
         settings = Settings(item_bytes_max=PATHS[path], catalog_cache_ms=HOUR_MS, leader_cache_ms=HOUR_MS)
         return Engine(
-            tables=self._slow_tables, objects=self._slow_objects, clock=self._clock, rng=self._rng, settings=settings
+            tables=self.slow_tables, objects=self.slow_objects, clock=self._clock, rng=self.rng, settings=settings
         )
 
 

@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 from unittest.mock import patch
 
-from odradek.engine import append_decisions, conditional_append, fetch, offset_decisions
+from odradek.engine import append_decisions, conditional_append, fetch, offset_decisions, partition_index
 from odradek.engine.append_decisions import Applied
 from odradek.engine.conditional_append import Appended, ConditionalAppend
 from odradek.engine.head import PartitionHead, ProducerState, encode_producer
@@ -237,7 +237,7 @@ def spill_removes_before_it_writes() -> Iterator[None]:
     original = PartitionIndex.spill
 
     async def spill(self: PartitionIndex, partition: Any, head: Any) -> None:
-        condition, actions = self._forget(head, self._oldest_row(head, self._settings.spill_entries))
+        condition, actions = self._forget(head, self._oldest_row(head, self._settings.spill_entries), frozenset())
         await self._log.update(Update(head_key(partition), actions, condition))
         await original(self, partition, head)
 
@@ -250,8 +250,8 @@ def spill_does_not_raise_the_floor() -> Iterator[None]:
     """A late update may be applied again once its entry has left the tail."""
     original = PartitionIndex._forget
 
-    def forget(self: PartitionIndex, head: Any, row: Any) -> Any:
-        condition, actions = original(self, head, row)
+    def forget(self: PartitionIndex, *args: Any) -> Any:
+        condition, actions = original(self, *args)
         return condition, tuple(action for action in actions if action.path != ("sf",))
 
     with patch.object(PartitionIndex, "_forget", forget):
@@ -266,6 +266,13 @@ def eviction_loses_the_producer() -> Iterator[None]:
         return True
 
     with patch.object(PartitionIndex, "_write_producer_row", write):
+        yield
+
+
+@bug(change=_crowded, seeds=20)
+def eviction_of_who_wrote_meanwhile() -> Iterator[None]:
+    """A refused spill is tried again by the new head, but the rows of those that leave are of the old one."""
+    with patch.object(partition_index, "_still_idle", lambda evicted, seen, now: evicted & now.producers.keys()):
         yield
 
 

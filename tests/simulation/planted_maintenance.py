@@ -69,6 +69,12 @@ def _contended(scenario: Scenario) -> Scenario:
     )
 
 
+def _unanswered(scenario: Scenario) -> Scenario:
+    """The same, and often they do not learn what became of their last write."""
+    scenario = _contended(scenario)
+    return replace(scenario, fates=replace(scenario.fates, lost_answer=0.15))
+
+
 def _asleep_before_the_swap(scenario: Scenario) -> Scenario:
     """Maintainers that sleep between their last look at the lease and the transaction that it guards."""
     scenario = _contended(scenario)
@@ -180,7 +186,7 @@ def dead_maintainers_are_not_cleaned_up_after() -> Iterator[None]:
         yield
 
 
-@bug("upkeep", change=_contended)
+@bug("upkeep", change=_unanswered, seeds=60)  # about one seed in twenty leaves a partition so
 def a_plan_overlooks_what_the_dead_left() -> Iterator[None]:
     """A partition without other work is left as a dead maintainer left it."""
 

@@ -35,7 +35,7 @@ class Settings:
     auto_create_topics: bool = _knob(False)
 
     head_bytes_max: int = _knob(TABLE_WRITE_UNIT_BYTES, hostile=400)  # spill when the head item would grow past this
-    spill_entries: int = _knob(8, hostile=1)  # entries moved from the head's tail to one index row
+    spill_entries: int = _knob(8, hostile=1)  # entries moved from the head's tail to one index row, or what is too much
     producers_in_head_max: int = _knob(32, hostile=1)  # the others live in producer rows
     producer_idle_ms: int = _knob(60_000, hostile=0)  # who was silent for so long leaves the head when it spills
 

@@ -1,7 +1,8 @@
 """64 producers and a group of 16 on a local service whose store is throttled, fails, times out and stalls.
 
 Nothing is lost and nothing doubled; a store that refuses everything is called a bounded number of times a client;
-memory does not grow. The figures are printed (`make load`).
+memory does not grow. The figures are printed (`make load`). Times are the machine's as well: on two cores, which
+clients, service and store share, 64 producers wait 1.5 s for an ack without any fault, and 16 wait 0.03 s with them.
 """
 
 from __future__ import annotations

@@ -9,7 +9,10 @@ from odradek import KafkaError, NewTopic, TopicPartition
 from odradek.aio import Admin, Consumer, Producer
 from odradek.errors import ErrorCode
 from odradek.protocol.api import ApiKey
+from odradek.testing.seeded_rng import SeededRng
 
+from bench.append import LoopClock
+from tests.simulation.loop import run
 from tests.support.clients import Server
 
 
@@ -82,6 +85,45 @@ async def test_several_partitions_share_a_request() -> None:
         for i in range(60):
             await producer.send("flights", b"x", partition=i % 6)
     assert server.requests.count(ApiKey.PRODUCE) == 1
+
+
+async def test_what_failed_in_one_request_is_sent_again_in_one() -> None:
+    """Back-off is the request's: with one for each partition every record of a retry would be a call of its own."""
+    server = Server()
+    await _topic(server, partitions=12)
+
+    def outage(api: ApiKey, count: int) -> str | None:
+        return "lost" if api is ApiKey.PRODUCE and count <= 3 else None
+
+    async with Producer(transport=server.transport(outage), linger_ms=50) as producer:
+        futures = [await producer.send("flights", b"x", partition=p) for p in range(12)]
+        await asyncio.gather(*futures)
+        assert producer.metrics()["request_total"] == 4
+    assert server.requests.count(ApiKey.PRODUCE) == 1
+
+
+def test_while_nothing_works_the_partitions_of_a_producer_ask_together() -> None:
+    """Ten virtual seconds of an outage, each partition's record sent at another time, and what came of them."""
+    server = Server()
+    clock = LoopClock()
+
+    async def scenario() -> float:
+        await _topic(server, partitions=16)
+
+        def outage(api: ApiKey, count: int) -> str | None:
+            return "lost" if api is ApiKey.PRODUCE and clock.monotonic() < 10 else None
+
+        async with Producer(transport=server.transport(outage), clock=clock, rng=SeededRng(1)) as producer:
+            futures = []
+            for partition in range(16):
+                await asyncio.sleep(0.04)
+                futures.append(await producer.send("flights", b"x", partition=partition))
+            await asyncio.sleep(10 - clock.monotonic())
+            requests = producer.metrics()["request_total"]
+            await asyncio.gather(*futures)
+        return requests
+
+    assert run(scenario()) < 100, "one partition makes some 25 requests in ten seconds: half of them pause a second"
 
 
 async def test_answers_that_get_lost_do_not_duplicate() -> None:

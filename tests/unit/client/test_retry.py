@@ -14,8 +14,14 @@ RETRYABLE = KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
 
 @pytest.mark.parametrize(("attempts", "ceiling_s"), [(1, 0.1), (2, 0.2), (4, 0.8), (5, 1.0)])
 def test_the_ceiling_doubles_up_to_the_maximum(attempts: int, ceiling_s: float) -> None:
-    assert decide(RETRYABLE, attempts=attempts, left_s=60, policy=POLICY, jitter=0.5) == RetryAfter(ceiling_s / 2)
-    assert decide(RETRYABLE, attempts=attempts, left_s=60, policy=POLICY, jitter=0.0) == RetryAfter(0.0)
+    half = decide(RETRYABLE, attempts=attempts, left_s=60, policy=POLICY, jitter=0.5)
+    assert half == RetryAfter(ceiling_s / 2, seconds_max=ceiling_s)
+    none = decide(RETRYABLE, attempts=attempts, left_s=60, policy=POLICY, jitter=0.0)
+    assert none == RetryAfter(0.0, seconds_max=ceiling_s)
+
+
+def test_a_pause_that_may_be_longer_still_ends_before_the_deadline() -> None:
+    assert decide(RETRYABLE, attempts=4, left_s=0.7, policy=POLICY, jitter=0.5) == RetryAfter(0.4, seconds_max=0.4)
 
 
 def test_it_stops_at_what_cannot_be_helped_at_the_limit_of_retries_and_at_the_deadline() -> None:

@@ -56,7 +56,7 @@ async def test_rows_of_silent_producers_go_and_those_of_others_stay(store: Store
     store.clock.advance(200)
     report = await engine.maintenance.run()
     assert report.done["producers_expired"] >= 2
-    assert await rows(store, engine) <= {1, 2}
+    assert not await rows(store, engine) & {3, 4}, "5 wrote last: it may have left the head only when 1 and 2 went on"
     for producer_id in (1, 2):
         assert not (await send(engine, producer_id, 6)).error
 

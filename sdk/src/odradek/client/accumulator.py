@@ -289,6 +289,17 @@ class Accumulator:
         ready.sort(key=lambda lane: lane.batches[0].created_s)
         return ready, wait_s
 
+    def retries_due(self, now_s: float) -> list[float]:
+        """When lanes that wait for a retry may send again, in order.
+
+        A lane whose retry joins one of them makes no request of its own: while nothing works, a producer of many
+        partitions asks about as often as one of a single partition.
+        """
+        with self.lock:
+            return sorted(
+                {lane.not_before_s for lane in self.lanes.values() if lane.batches and lane.not_before_s > now_s}
+            )
+
     @property
     def _memory_is_short(self) -> bool:
         return self.bytes_held * 2 > self._config.buffer_memory

@@ -41,6 +41,7 @@ class Retry:
     """Send it again, with the same sequence, after the pause."""
 
     pause_s: float
+    pause_s_max: float  # where another retry is due until then, they may share its request
 
 
 @dataclass(frozen=True, slots=True)
@@ -216,7 +217,7 @@ class Lane:
             if batch.attempts > 1 and not isinstance(error, OffsetConflict):
                 error = KafkaError(code, f"{error.message} (given up after {batch.attempts} attempts)")
             return Fail(error)
-        return Retry(again.seconds)
+        return Retry(again.seconds, again.seconds_max)
 
     def _misplaced(self, batch: ProducerBatch, error: KafkaError) -> Verdict | None:
         """The server waits for an earlier sequence, or has forgotten the producer; None: this is final."""
@@ -224,10 +225,10 @@ class Lane:
         # Those before it may have been acknowledged since the server looked: it is tried again as the first.
         if batch is not self.batches[0] or batch.sent_behind or self.has_gap:
             batch.maybe_applied = False
-            return Retry(0.0)
+            return Retry(0.0, 0.0)
         if forgotten and not batch.maybe_applied:
             self.has_gap = True  # nothing of this producer is in the log any more: begin a new epoch
-            return Retry(0.0)
+            return Retry(0.0, 0.0)
         return None
 
     def _close_gap(self) -> None:

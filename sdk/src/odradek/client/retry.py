@@ -40,6 +40,7 @@ class RetryAfter:
     """Try again after this pause."""
 
     seconds: float
+    seconds_max: float  # of the draw: a pause up to here is as good
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +68,7 @@ def decide(
     pause_s = jitter * ceiling_ms / 1000
     if pause_s >= left_s:
         return GiveUp(timed_out=True)
-    return RetryAfter(pause_s)
+    return RetryAfter(pause_s, ceiling_ms / 1000 if ceiling_ms / 1000 < left_s else pause_s)
 
 
 def may_have_applied(error: KafkaError) -> bool:

@@ -312,6 +312,8 @@ class Sender:
     ) -> None:
         given_up: list[tuple[ProducerBatch, KafkaError]] = []
         now_s = self._clock.monotonic()
+        jitter = self._connection.rng.random()  # one for all: what failed together shares a request again
+        due_s = self._accumulator.retries_due(now_s) if failed else []
         with self._accumulator.lock:
             for batch, _, _ in written:
                 if batch.state is BatchState.IN_FLIGHT:
@@ -328,11 +330,12 @@ class Sender:
                     deadline_s=batch.created_s + self._delivery_timeout_s,
                     unknown_topic_patience_s=UNKNOWN_TOPIC_PATIENCE_MS / 1000,
                     policy=self._policy,
-                    jitter=self._connection.rng.random(),
+                    jitter=jitter,
                 )
                 if isinstance(verdict, Retry):
                     self.metrics.record_retry_total += batch.record_count
-                    lane.requeue(batch, now_s + verdict.pause_s)
+                    earliest_s, latest_s = now_s + verdict.pause_s, now_s + verdict.pause_s_max
+                    lane.requeue(batch, next((at for at in due_s if earliest_s <= at <= latest_s), earliest_s))
                 elif isinstance(verdict, Split):
                     self._split(lane, batch)
                 elif isinstance(verdict, Acknowledge):

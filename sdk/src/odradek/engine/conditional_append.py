@@ -290,14 +290,14 @@ class ConditionalAppend:
         try:
             for _ in range(_SPILLS_MAX):
                 head = await self._tools.index.read_head(self._partition)
-                if head is None or not self._tools.index.wants_spill(head):
+                if head is None or not self._tools.index.is_long(head):
                     return
                 await self._tools.index.spill(self._partition, head)
         except StoreError:
             return
 
     async def _spill_if_due(self, head: PartitionHead) -> None:
-        if self._tools.index.wants_spill(head):
+        if self._tools.index.wants_spill(head, len(self._entries)):
             try:
                 await self._tools.index.spill(self._partition, head)
             except StoreError:

@@ -7,7 +7,8 @@ actions. What a refusal means is decided in append_decisions.py; loops and back-
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 
 from odradek.engine.fields import check_version, is_version
@@ -25,7 +26,7 @@ from odradek.engine.head import (
 from odradek.engine.index_row import IndexRow, decode_index_row, encode_index_row
 from odradek.engine.leader_decisions import FLEET_CLAIM, Claim
 from odradek.engine.maintenance_lease import LeaseLost, MaintenanceLease
-from odradek.errors import ConditionFailed, OutcomeUnknown, TransactionCanceled
+from odradek.errors import ConditionFailed, OutcomeUnknown, StoreError, TransactionCanceled
 from odradek.format.item_keys import (
     HEAD_SK,
     INDEX_END,
@@ -48,6 +49,7 @@ from odradek.ports.table import (
     Condition,
     Contains,
     Delete,
+    Item,
     Key,
     Not,
     Operation,
@@ -65,8 +67,11 @@ from odradek.settings import Settings
 _HEAD_BYTES = 164
 _TAIL_ENTRY_BYTES = 61
 _PRODUCER_BYTES = 30
-# A spill is tried by the append that crosses the bound, and again by every fourth after it in case that one died.
+# A spill is tried by the append that crosses the bound. In case that one died, it is tried again when the tail is too
+# long by so many entries, and whenever that has doubled: if each append tried, all but one would do so in vain.
 _SPILL_RETRY_ENTRIES = 4
+_ROWS_A_SPILL_MAX = 4
+_EVICTIONS_TRIED = 2  # of those that the first refusal left; then the spill goes on without
 _SWAP_ATTEMPTS = 4
 ROWS_REPLACED_MAX = TABLE_TRANSACTION_ITEMS_MAX - 2  # the lease's check and the head's update are among them
 
@@ -90,7 +95,6 @@ class PartitionIndex:
     def __init__(self, log: Table, settings: Settings) -> None:
         self._log = log
         self._settings = settings
-        self._long_tail = 3 * settings.spill_entries + settings.head_bytes_max // _TAIL_ENTRY_BYTES
 
     # --- heads ----------------------------------------------------------------------------------------------------
 
@@ -177,11 +181,10 @@ class PartitionIndex:
 
     # --- spill ----------------------------------------------------------------------------------------------------
 
-    def wants_spill(self, head: PartitionHead) -> bool:
-        """Whether the append that made this head should spill."""
+    def wants_spill(self, head: PartitionHead, added: int) -> bool:
+        """Whether the append that made this head by so many entries should spill."""
         excess = self._excess(head)
-        # A transaction adds many entries at once: what it left is spilled by whoever comes next.
-        return excess > 0 and (excess % _SPILL_RETRY_ENTRIES == 1 or len(head.tail) > self._long_tail)
+        return _spills_due(excess) > _spills_due(excess - added)
 
     def is_long(self, head: PartitionHead, more: int = 0) -> bool:
         """Whether the tail, with so many more entries, is longer than a head should hold."""
@@ -197,36 +200,46 @@ class PartitionIndex:
         """Move the oldest tail entries to an index row, then let the head forget them; may be repeated or cut short.
 
         Whoever writes the row first decides how many entries it holds; everyone else goes by the row. The head is
-        updated on the condition that its tail still starts where the row starts. Raises StoreError.
+        updated on the condition that its tail still starts where the row starts. Where the row was begun when the tail
+        was shorter, there is another for the rest. Raises StoreError.
         """
-        count = self._settings.spill_entries
-        if len(head.tail) > self._long_tail:
-            count = min(len(head.tail) - count, SPILL_ENTRIES_MAX)
-        row = self._oldest_row(head, count)
+        for _ in range(_ROWS_A_SPILL_MAX):
+            rest = await self._spill_row(partition, head)
+            if rest is None:
+                return
+            head = rest
+
+    async def _spill_row(self, partition: PartitionId, head: PartitionHead) -> PartitionHead | None:
+        """One row: the head after it where it holds less than it should by now, else None.
+
+        A producer that should be evicted stays where its row could not be written, or where it wrote meanwhile: it does
+        not keep the entries of all in the tail.
+        """
+        count = self._settings.spill_entries + max(0, self._excess(head) - 1)
+        row = wanted = self._oldest_row(head, min(count, SPILL_ENTRIES_MAX))
         try:
             await self._log.put(
                 Put(Key(partition_pk(partition), index_sk(row.base_offset)), encode_index_row(row), Absent(("v",)))
             )
         except ConditionFailed as refused:
             if refused.current is None:
-                return
+                return None
             row = decode_index_row(row.base_offset, refused.current)
         if row.is_segment or len(row.entries) > len(head.tail):
-            return  # the tail that we saw is history
-        condition, actions = self._forget(head, row)
-        evicted = self._evicted(head, row)
-        for producer_id in evicted:
-            state = ProducerState(
-                head.producers[producer_id].epoch,
-                head.producers[producer_id].next_sequence,
-                head.recent_batches(producer_id),
-            )
-            if not await self._write_producer_row(partition, producer_id, state, row.spill_floor_ms):
-                return
-        try:
-            await self._log.update(Update(head_key(partition), actions, condition))
-        except ConditionFailed:
-            return  # another spill, or an evicted producer that came back, was first
+            return None  # the tail that we saw is history
+        evicted = await self._write_producer_rows(partition, head, self._evicted(head, row), row.spill_floor_ms)
+        for evictions in range(_EVICTIONS_TRIED, -1, -1):
+            condition, actions = self._forget(head, row, evicted if evictions else frozenset())
+            try:
+                after = decode_head(await self._log.update(Update(head_key(partition), actions, condition)))
+                return after if row.end_offset < wanted.end_offset else None
+            except ConditionFailed as refused:
+                now = _still(head, refused.current)
+            if now is None:
+                break  # another spill was first
+            evicted = _still_idle(evicted, head, now)
+            head = now
+        return None
 
     def _oldest_row(self, head: PartitionHead, count: int) -> IndexRow:
         entries = tuple(decode_tail_entry(packed) for packed in head.tail[:count])
@@ -240,10 +253,11 @@ class PartitionIndex:
             running_max_timestamp_ms=max(head.running_max_timestamp_ms, newest_ms),
         )
 
-    def _forget(self, head: PartitionHead, row: IndexRow) -> tuple[Condition, tuple[Action, ...]]:
+    def _forget(
+        self, head: PartitionHead, row: IndexRow, evicted: AbstractSet[int]
+    ) -> tuple[Condition, tuple[Action, ...]]:
         """The head's side of a spill: drop the row's entries, remember what duplicates need, evict producers."""
         leaving = {entry.producer_id for entry in row.entries if entry.producer_id in head.producers}
-        evicted = self._evicted(head, row)
         conditions: list[Condition] = [is_version(VERSION), Compare(("tb",), "=", row.base_offset)]
         actions: list[Action] = [
             RemoveFirst(("t",), len(row.entries)),
@@ -277,6 +291,23 @@ class PartitionIndex:
         too_many = max(0, len(head.producers) - self._settings.producers_in_head_max)
         silent_since_ms = row.spill_floor_ms - self._settings.producer_idle_ms
         return set(idle[:too_many]) | {each for each in idle if 0 < head.producers[each].spilled_ms < silent_since_ms}
+
+    async def _write_producer_rows(
+        self, partition: PartitionId, head: PartitionHead, producer_ids: Iterable[int], committed_ms: int
+    ) -> AbstractSet[int]:
+        """Write the rows of producers that are to leave, all at once; those whose row is surely written."""
+
+        async def write(producer_id: int) -> bool:
+            state = head.producers[producer_id]
+            state = ProducerState(state.epoch, state.next_sequence, head.recent_batches(producer_id))
+            try:
+                return await self._write_producer_row(partition, producer_id, state, committed_ms)
+            except StoreError:
+                return False
+
+        ids = list(producer_ids)
+        written = await asyncio.gather(*(write(producer_id) for producer_id in ids))
+        return {producer_id for producer_id, is_written in zip(ids, written, strict=True) if is_written}
 
     async def _write_producer_row(
         self, partition: PartitionId, producer_id: int, state: ProducerState, committed_ms: int
@@ -427,6 +458,24 @@ class PartitionIndex:
         for start in range(0, len(rows), 25):
             await asyncio.gather(*(self._log.delete(Delete(row.key)) for row in rows[start : start + 25]))
         return len(rows)
+
+
+def _still(head: PartitionHead, item: Item | None) -> PartitionHead | None:
+    """The head of the item where its tail starts as this head's does, else None."""
+    if item is None or item.get("v") != VERSION:
+        return None
+    now = decode_head(item)
+    return now if now.tail_base_offset == head.tail_base_offset else None
+
+
+def _still_idle(evicted: AbstractSet[int], seen: PartitionHead, now: PartitionHead) -> AbstractSet[int]:
+    """Those whose rows, written by the head that was seen, are still true."""
+    return {each for each in evicted if now.producers.get(each) == seen.producers[each]}
+
+
+def _spills_due(excess: int) -> int:
+    """How many spills were tried by the appends that made the tail so much too long."""
+    return 0 if excess <= 0 else max(excess, _SPILL_RETRY_ENTRIES - 1).bit_length()
 
 
 def without_ghosts(rows: Sequence[IndexRow]) -> list[IndexRow]:

@@ -1,0 +1,120 @@
+"""Spills among many writers: one does it, and neither producers at work nor a store that fails keep it from it."""
+
+from __future__ import annotations
+
+import pytest
+from odradek.engine.head import PartitionHead
+from odradek.errors import ErrorCode, StoreUnavailable
+from odradek.model.topic_partition import PartitionId
+from odradek.testing.faults import Fault
+from odradek.testing.latency import Latency
+
+from bench.append import Latencies
+from bench.contention import measure
+from tests.simulation.loop import run
+from tests.support.engine import Store, batch, memory_store, produce, read_all
+
+BIG = b"x" * 5_000  # goes to an object, so that the log table's puts are those of spills
+LATENCIES = Latencies(table=Latency(7.6, 16), put=Latency(30, 100))
+CROWDED = {"head_bytes_max": 400, "spill_entries": 2, "producers_in_head_max": 2}
+
+
+@pytest.fixture
+async def store() -> Store:
+    store = memory_store()
+    await store.engine().topics.create("t", 1)
+    return store
+
+
+async def partition_of(store: Store) -> PartitionId:
+    return PartitionId((await store.engine().topics.resolve("t")).topic_id, 0)
+
+
+async def head_of(store: Store) -> PartitionHead:
+    head = await store.engine().index.read_head(await partition_of(store))
+    assert head is not None
+    return head
+
+
+@pytest.mark.parametrize("faults", [0.0, 0.05])
+def test_many_writers_of_one_partition_pay_for_their_own_records(faults: float) -> None:
+    """In virtual time, 64 of them on warm functions: had each a try at every spill, a record would cost 25 calls."""
+    found = run(measure(64, 1, faults, 640, 0.1, LATENCIES))
+    assert found["calls"] < 4
+    assert found["in_vain"] < 0.1
+    assert found["units"] < 20, "the tail is kept short"
+    assert found["p50_ms"] < 30, "an upload and an update"
+    assert found["p100_ms"] < (250 if not faults else 4_000), "a spill; with faults, stalls of a second"
+
+
+async def test_while_spills_fail_only_a_few_appends_try_one(store: Store) -> None:
+    engine = store.engine(spill_entries=4, head_bytes_max=400)
+    store.log.calls.clear()
+    store.log.script = {("put", n): Fault.UNAVAILABLE for n in range(1, 1_000)}
+    for _ in range(200):
+        assert not (await produce(engine, "t", 0, batch([BIG]))).error
+    assert 5 <= store.log.count("put") <= 9
+    store.log.script = {}
+    for _ in range(200):
+        await produce(engine, "t", 0, batch([BIG]))
+    assert len((await head_of(store)).tail) < 12, "it is made up for"
+    assert len(await read_all(engine, "t", 0)) == 400
+
+
+async def test_a_request_of_several_batches_spills_what_it_made_too_long(store: Store) -> None:
+    engine = store.engine(spill_entries=4, head_bytes_max=400)
+    for _ in range(20):  # no multiple of three is a power of two: the length alone would not show the crossing
+        await produce(engine, "t", 0, batch([BIG]) * 3)
+    assert len((await head_of(store)).tail) <= 12
+
+
+async def test_a_row_that_was_begun_when_the_tail_was_short_does_not_leave_it_long(store: Store) -> None:
+    """A spiller wrote its row and died; others came to spill, found the small row, and the tail grew on."""
+    engine, crowded = store.engine(spill_entries=2, head_bytes_max=400), store.engine(1, head_bytes_max=100_000)
+    partition = await partition_of(store)
+    for _ in range(4):
+        await produce(crowded, "t", 0, batch([BIG]))
+    store.log.calls.clear()
+    store.log.script = {("update", 1): Fault.UNAVAILABLE}
+    with pytest.raises(StoreUnavailable):
+        await engine.index.spill(partition, await head_of(store))
+    for _ in range(60):
+        await produce(crowded, "t", 0, batch([BIG]))
+    await engine.index.spill(partition, await head_of(store))
+    assert len((await head_of(store)).tail) == 1
+    assert len(await read_all(engine, "t", 0)) == 64
+
+
+async def test_a_producer_that_writes_while_it_is_evicted_stays_and_the_others_leave(store: Store) -> None:
+    engine = store.engine(head_bytes_max=10_000, producers_in_head_max=2)
+    for producer_id in range(12):
+        await produce(engine, "t", 0, batch([b"x"], producer=(producer_id, 0, 0)))
+    seen = await head_of(store)
+    await produce(engine, "t", 0, batch([b"x"], producer=(0, 0, 1)))
+    await store.engine(**CROWDED).index.spill(await partition_of(store), seen)
+    head = await head_of(store)
+    assert len(head.tail) == 1, "the spill is not lost for one of them"
+    assert 0 in head.producers
+    assert head.evictions == 9
+    for producer_id in range(12):
+        sequence = 2 if producer_id == 0 else 1
+        again = await produce(engine, "t", 0, batch([b"x"], producer=(producer_id, 0, sequence - 1)))
+        assert (again.error, again.base_offset) == (ErrorCode.NONE, 12 if producer_id == 0 else producer_id)
+        assert not (await produce(engine, "t", 0, batch([b"x"], producer=(producer_id, 0, sequence)))).error
+
+
+@pytest.mark.parametrize("fault", [Fault.UNAVAILABLE, Fault.LOST_REQUEST, Fault.LOST_ANSWER])
+async def test_a_producer_whose_row_cannot_be_written_stays_and_the_spill_goes_on(store: Store, fault: Fault) -> None:
+    engine = store.engine(head_bytes_max=10_000)
+    for producer_id in range(12):
+        await produce(engine, "t", 0, batch([b"x"], producer=(producer_id, 0, 0)))
+    store.log.calls.clear()
+    store.log.script = {("put", n): fault for n in (3, 5)}  # the first is the index row
+    await store.engine(**CROWDED).index.spill(await partition_of(store), await head_of(store))
+    store.log.script = {}
+    head = await head_of(store)
+    assert head.tail == ()
+    assert (len(head.producers), head.evictions) == (4, 8)
+    for producer_id in range(12):
+        again = await produce(engine, "t", 0, batch([b"x"], producer=(producer_id, 0, 0)))
+        assert (again.error, again.base_offset) == (ErrorCode.NONE, producer_id)
