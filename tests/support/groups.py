@@ -247,6 +247,7 @@ async def settle(members: Iterable[Member], *, rounds: int = 12) -> int:
         before = [(member.epoch, member.owned) for member in members]
         for member in members:
             await member.beat()
+        await members[0].world.clock.sleep(members[0].world.settings.group_assignment_interval_ms / 1000)
         if before == [(member.epoch, member.owned) for member in members] and len({m.epoch for m in members}) == 1:
             return done
     raise AssertionError(f"not settled after {rounds} rounds")
