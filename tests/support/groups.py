@@ -21,7 +21,7 @@ from odradek.ports.rng import Rng
 from odradek.settings import Settings
 from odradek.testing import ManualClock, SeededRng
 
-SETTINGS = Settings(catalog_cache_ms=1_000, group_assignment_interval_ms=0)  # targets come at once
+SETTINGS = Settings(catalog_cache_ms=1_000, group_assignment_interval_ms=0)  # a target is computed at once
 PATIENT = replace(SETTINGS, group_assignment_interval_ms=1_000)
 LOST = {ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.FENCED_MEMBER_EPOCH}
 

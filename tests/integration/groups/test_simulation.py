@@ -20,7 +20,7 @@ from odradek.errors import ErrorCode, KafkaError
 from odradek.model.topic_partition import PartitionId, TopicPartition
 from odradek.testing import ManualClock, SeededRng
 
-from tests.support.groups import Member, Scheduler, SkewedClock, UnreliableTable, World
+from tests.support.groups import PATIENT, SETTINGS, Member, Scheduler, SkewedClock, UnreliableTable, World
 
 PARTITIONS = 7
 STEPS = 60
@@ -75,7 +75,7 @@ class Simulation:
         memory.ledger = self.ledger
         self.memory = memory
         self.table = UnreliableTable(memory, self.scheduler, fault_rate=0.02)
-        self.world = World(clock=self.clock, table=memory)
+        self.world = World(clock=self.clock, table=memory, settings=PATIENT if seed % 2 else SETTINGS)
         self.seed = seed
         self.members: list[Member] = []
         self.positions: dict[tuple[str, PartitionId], int] = {}

@@ -1,9 +1,9 @@
 """List, describe and delete groups.
 
 States are KIP-848's: Empty (no members), Assigning (members have come or gone, and the next target waits for its
-interval or a heartbeat), Reconciling (a member owes or waits for partitions), Stable. Members that seem dead by the clock
-(group_sessions.py) are not shown, and do not keep a group from being deleted: whether they are removed is decided on
-their versions, never on the clock alone.
+interval or a heartbeat), Reconciling (a member owes or waits for partitions), Stable. Members that seem dead by the
+clock (group_sessions.py) are not shown, and do not keep a group from being deleted: whether they are removed is
+decided on their versions, never on the clock alone.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from odradek.engine.group_rows import (
     listing_key,
 )
 from odradek.engine.group_sessions import alive
-from odradek.engine.group_state import NO_PARTITIONS, GroupState, GroupView, MemberState
+from odradek.engine.group_state import NO_PARTITIONS, GroupState, GroupView
 from odradek.engine.group_store import GroupStore
 from odradek.engine.share_group_decisions import decide_share_expiry
 from odradek.engine.share_partitions import forget_windows

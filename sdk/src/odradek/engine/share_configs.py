@@ -1,4 +1,4 @@
-"""Configuration of groups (KIP-848, KIP-932, KIP-1191, KIP-1263): which values exist, their bounds, and where they are kept.
+"""Configuration of groups (KIP-848, 932, 1191, 1263): which values exist, their bounds, and where they are kept.
 
 Catalog table:
 
@@ -187,7 +187,7 @@ class GroupConfigs:
         return ShareConfig.of(await self._overrides(group_id), self._settings)
 
     async def assignment_interval_ms(self, group_id: str) -> int:
-        """How long a consumer group's target stands at least. Raises KafkaError(COORDINATOR_NOT_AVAILABLE), FormatError."""
+        """How long a consumer group's target stands at least. Raises as `of`."""
         overrides = await self._overrides(group_id)
         return int(overrides.get(ASSIGNMENT_INTERVAL, self._settings.group_assignment_interval_ms))
 
