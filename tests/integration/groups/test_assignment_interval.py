@@ -11,7 +11,8 @@ from odradek.adapters.memory import MemoryTable
 from odradek.engine.group_decisions import Circumstances, decide_heartbeat
 from odradek.engine.share_configs import ASSIGNMENT_INTERVAL
 from odradek.errors import ErrorCode, KafkaError, TransactionCanceled
-from odradek.model.group import GroupDescription, GroupHeartbeat
+from odradek.model.group import LEAVE_EPOCH, GroupDescription, GroupHeartbeat
+from odradek.model.topic_partition import OffsetAndMetadata, TopicPartition
 from odradek.ports.meter import Usage
 from odradek.ports.table import Put
 from odradek.testing import ManualClock, SeededRng
@@ -64,6 +65,7 @@ class Start:
 
     async def _live(self, member: Member) -> None:
         while not self._is_settled():
+            assert member.beats < 50, "it does not come to rest"
             before = member.owned
             await member.beat()
             if member.owned == before:  # else it says at once what it owns now
@@ -155,10 +157,24 @@ async def test_a_member_that_leaves_a_young_target_is_replaced_when_the_interval
     assert shares == [2, 2, 2]
 
 
+async def test_two_that_leave_at_once_leave_a_group_that_others_may_commit_for(world: World) -> None:
+    members = [world.member(name, "t") for name in "ab"]
+    await settle(members)
+    view = await world.groups._store.read("g")
+    around = Circumstances({"t": await world.topics.resolve("t")}, world.clock.now_ms(), b"nonce", PATIENT)
+    for name in "ab":  # each sees the other stay, so neither leaves an empty target
+        await world.groups._store.write(view, decide_heartbeat(view, GroupHeartbeat("g", name, LEAVE_EPOCH), around))
+    assert (await described(world)).state == "Empty"
+    [committed] = await world.offsets.commit("g", {TopicPartition("t", 0): OffsetAndMetadata(3)})
+    assert committed.error is ErrorCode.NONE
+    assert await world.groups.delete(["g"]) == [("g", ErrorCode.NONE)]
+
+
 async def test_who_subscribes_otherwise_does_not_wait(world: World) -> None:
     await world.create("u", 2)
     a, b = world.member("a", "t"), world.member("b", "t")
     await settle([a, b])
+    await world.member("c", "t").beat()  # a new target
     b.topics, b.sends_all = ("u",), True
     await b.beat()
     topic = await world.topics.get("u")
