@@ -14,7 +14,14 @@ from dataclasses import dataclass, replace
 from typing import Any
 from unittest.mock import patch
 
-from odradek.engine import append_decisions, conditional_append, fetch, offset_decisions, partition_index
+from odradek.engine import (
+    append_decisions,
+    conditional_append,
+    fetch,
+    group_decisions,
+    offset_decisions,
+    partition_index,
+)
 from odradek.engine.append_decisions import Applied
 from odradek.engine.conditional_append import Appended, ConditionalAppend
 from odradek.engine.head import PartitionHead, ProducerState, encode_producer
@@ -310,6 +317,13 @@ def commit_of_a_former_owner() -> Iterator[None]:
 def _late_commits(scenario: Scenario) -> Scenario:
     """Members that stay, and commits that arrive after later ones."""
     return replace(scenario, fates=Fates(crash=0, stall=0, late=0.15), group_turns=40)
+
+
+@bug("groups")
+def target_that_stands_for_ever() -> Iterator[None]:
+    """Who joins or leaves after a target was computed is never assigned for."""
+    with patch.object(group_decisions, "_stands_for_ms", lambda group, now_ms: int(group.epoch > 0)):
+        yield
 
 
 @bug("groups", change=_late_commits)

@@ -5,21 +5,24 @@ from __future__ import annotations
 import asyncio
 import random
 from collections.abc import Awaitable, Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from odradek.adapters.memory import MemoryTable
 from odradek.engine.groups import Groups
 from odradek.engine.offsets import GroupOffsets
 from odradek.engine.partition_index import PartitionIndex
+from odradek.engine.share_configs import GroupConfigs
 from odradek.engine.topics import Topics
 from odradek.errors import ErrorCode, KafkaError, OutcomeUnknown, StoreUnavailable
 from odradek.model.group import GroupHeartbeat, GroupHeartbeatResult
 from odradek.model.topic_partition import OffsetAndMetadata, PartitionId, TopicPartition
+from odradek.ports.rng import Rng
 from odradek.settings import Settings
 from odradek.testing import ManualClock, SeededRng
 
-SETTINGS = Settings(catalog_cache_ms=1_000)
+SETTINGS = Settings(catalog_cache_ms=1_000, group_assignment_interval_ms=0)  # a target is computed at once
+PATIENT = replace(SETTINGS, group_assignment_interval_ms=1_000)
 LOST = {ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.FENCED_MEMBER_EPOCH}
 
 
@@ -133,8 +136,13 @@ class World:
         self.rng = SeededRng(7)
         # The catalog answers at once, so its clock may run by itself.
         self.topics = Topics(self.catalog, PartitionIndex(MemoryTable(), settings), self.clock, self.rng, settings)
-        self.groups = Groups(GroupsAlone(self.table), self.topics, self.clock, self.rng, settings)  # type: ignore[arg-type]
+        self.configs = GroupConfigs(self.catalog, self.clock, settings)  # type: ignore[arg-type]
+        self.groups = self.instance(self.table, self.clock, self.rng)
         self.offsets = GroupOffsets(self.table, self.topics, self.clock, settings)
+
+    def instance(self, table: Any, clock: Any, rng: Rng) -> Groups:
+        """A function instance over this world's topics and configurations."""
+        return Groups(GroupsAlone(table), self.topics, self.configs, clock, rng, self.settings)  # type: ignore[arg-type]
 
     async def create(self, name: str, partition_count: int) -> None:
         await self.topics.create(name, partition_count)
@@ -239,6 +247,7 @@ async def settle(members: Iterable[Member], *, rounds: int = 12) -> int:
         before = [(member.epoch, member.owned) for member in members]
         for member in members:
             await member.beat()
+        await members[0].world.clock.sleep(members[0].world.settings.group_assignment_interval_ms / 1000)
         if before == [(member.epoch, member.owned) for member in members] and len({m.epoch for m in members}) == 1:
             return done
     raise AssertionError(f"not settled after {rounds} rounds")

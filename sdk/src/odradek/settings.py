@@ -60,7 +60,9 @@ class Settings:
 
     group_heartbeat_interval_ms: int = _knob(5_000, hostile=10)
     group_session_timeout_ms: int = _knob(45_000, hostile=30)
-    group_members_max: int = _knob(250, hostile=3)  # a heartbeat reads all members of its group
+    group_assignment_interval_ms: int = _knob(1_000, hostile=0)  # consumer.assignment.interval.ms (share_configs.py)
+    # A heartbeat reads all members of its group. Those who join at the same moment may exceed it.
+    group_members_max: int = _knob(250, hostile=3)
     group_attempts_max: int = _knob(30, hostile=4)  # conditional writes of a heartbeat before COORDINATOR_NOT_AVAILABLE
     share_record_lock_duration_ms: int = _knob(30_000, hostile=40)  # of share groups (engine/share_configs.py)
     share_delivery_count_limit: int = _knob(5, hostile=2)

@@ -5,13 +5,12 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from odradek.engine.groups import Groups
 from odradek.errors import ErrorCode
 from odradek.model.group import GroupHeartbeat
 from odradek.model.topic_partition import PartitionId, TopicPartition
 from odradek.testing import SeededRng
 
-from tests.support.groups import SETTINGS, GroupsAlone, Member, SkewedClock, World, settle
+from tests.support.groups import SETTINGS, Member, SkewedClock, World, settle
 
 T0 = TopicPartition("t", 0)
 
@@ -241,7 +240,7 @@ async def test_outage_of_everybody_removes_nobody(world: World) -> None:
 @pytest.mark.parametrize("skew_s", [-7200, 7200])
 async def test_a_clock_that_is_off_removes_no_living_member(world: World, skew_s: int) -> None:
     skewed = SkewedClock(world.clock, skew_s * 1000)
-    far = Groups(GroupsAlone(world.table), world.topics, skewed, SeededRng(1), world.settings)
+    far = world.instance(world.table, skewed, SeededRng(1))
     a, b = world.member("a", "t"), Member(world, "b", ["t"], groups=far)
     await settle([a, b])
     epoch = a.epoch

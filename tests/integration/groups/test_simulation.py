@@ -15,13 +15,12 @@ from typing import Any
 import pytest
 from odradek.adapters.memory import MemoryTable
 from odradek.engine.group_rows import LEASE_PREFIX, LEASES_END, decode_lease, group_pk, lease_partition
-from odradek.engine.groups import Groups
 from odradek.engine.offsets import GroupOffsets
 from odradek.errors import ErrorCode, KafkaError
 from odradek.model.topic_partition import PartitionId, TopicPartition
 from odradek.testing import ManualClock, SeededRng
 
-from tests.support.groups import GroupsAlone, Member, Scheduler, SkewedClock, UnreliableTable, World
+from tests.support.groups import PATIENT, SETTINGS, Member, Scheduler, SkewedClock, UnreliableTable, World
 
 PARTITIONS = 7
 STEPS = 60
@@ -76,7 +75,7 @@ class Simulation:
         memory.ledger = self.ledger
         self.memory = memory
         self.table = UnreliableTable(memory, self.scheduler, fault_rate=0.02)
-        self.world = World(clock=self.clock, table=memory)
+        self.world = World(clock=self.clock, table=memory, settings=PATIENT if seed % 2 else SETTINGS)
         self.seed = seed
         self.members: list[Member] = []
         self.positions: dict[tuple[str, PartitionId], int] = {}
@@ -87,7 +86,7 @@ class Simulation:
         self.named += 1
         rng = SeededRng(self.seed * 1000 + self.named)
         clock = SkewedClock(self.clock, self.random.choice(SKEWS_MS))
-        groups = Groups(GroupsAlone(self.table), self.world.topics, clock, rng, self.world.settings)  # type: ignore[arg-type]
+        groups = self.world.instance(self.table, clock, rng)
         offsets = GroupOffsets(self.table, self.world.topics, clock, self.world.settings)  # type: ignore[arg-type]
         self.members.append(Member(self.world, f"m{self.named}", ["t"], groups=groups, offsets=offsets))
 

@@ -75,6 +75,8 @@ def test_member_round_trip(member: MemberState) -> None:
         target=TARGET,
         topics_digest=st.binary(max_size=12),
         member_count=COUNT,
+        assigned_ms=COUNT,
+        assignment_interval_ms=COUNT,
     )
 )
 def test_group_round_trip(group: GroupState) -> None:

@@ -87,7 +87,7 @@ def configure(
     bootstrap_servers: Server = DEFAULT_SERVER,
     data_dir: DataDir = DEFAULT_DATA_DIR,
 ) -> None:
-    """Set a share group's configuration.
+    """Set the configuration of a share group or a consumer group.
 
     Example: [bold]odradek groups configure mails share.auto.offset.reset=earliest[/bold]
     """

@@ -1,9 +1,9 @@
 """List, describe and delete groups.
 
-States are KIP-848's: Empty (no members), Reconciling (a member owes or waits for partitions), Stable. Assigning does
-not occur, since a target is computed in the step that raises the epoch. Members that seem dead by the clock
-(group_sessions.py) are not shown, and do not keep a group from being deleted: whether they are removed is decided on
-their versions, never on the clock alone.
+States are KIP-848's: Empty (no members), Assigning (members have come or gone, and the next target waits for its
+interval or a heartbeat), Reconciling (a member owes or waits for partitions), Stable. Members that seem dead by the
+clock (group_sessions.py) are not shown, and do not keep a group from being deleted: whether they are removed is
+decided on their versions, never on the clock alone.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from odradek.engine.group_rows import (
     listing_key,
 )
 from odradek.engine.group_sessions import alive
-from odradek.engine.group_state import NO_PARTITIONS, GroupState, GroupView, MemberState
+from odradek.engine.group_state import NO_PARTITIONS, GroupState, GroupView
 from odradek.engine.group_store import GroupStore
 from odradek.engine.share_group_decisions import decide_share_expiry
 from odradek.engine.share_partitions import forget_windows
@@ -72,7 +72,7 @@ def _listing(view: GroupView, group: GroupState, now_ms: int) -> GroupListing:
     if group.classic is not None:
         state = group.classic.state if alive_classic(group.classic, view.sessions, now_ms) else ClassicState.EMPTY
         return GroupListing(view.group_id, state.value, "classic", group.classic.protocol_type)
-    state_name = state_of(group, alive(view.members.values(), now_ms))
+    state_name = state_of(view, group, now_ms)
     if group.is_share:
         return GroupListing(view.group_id, state_name, "share", "share")
     if group.epoch == 0:  # it has only ever had offsets
@@ -157,12 +157,15 @@ async def evict(store: GroupStore, clock: Clock, settings: Settings, view: Group
         await store.write(view, decide_expiry(view, gone, around))
 
 
-def state_of(group: GroupState, members: Sequence[MemberState]) -> str:
+def state_of(view: GroupView, group: GroupState, now_ms: int) -> str:
     """The group's state as Kafka names it."""
+    members = alive(view.members.values(), now_ms)
     if not members:
         return "Empty"
     if group.is_share:
         return "Stable"
+    if not view.is_assigned:
+        return "Assigning"
     is_settled = all(
         member.is_away
         or (
@@ -193,10 +196,11 @@ def _described(view: GroupView, now_ms: int) -> GroupDescription:
             classic=replace(classic, members=living),
         )
     members = alive(view.members.values(), now_ms)
+    state_name = state_of(view, view.group, now_ms)
     return GroupDescription(
         view.group_id,
-        state=state_of(view.group, members),
-        group_epoch=view.group.epoch,
+        state=state_name,
+        group_epoch=view.group.epoch + 1 if state_name == "Assigning" else view.group.epoch,
         assignment_epoch=view.group.epoch,
         assignor=view.group.assignor,
         is_share=view.group.is_share,

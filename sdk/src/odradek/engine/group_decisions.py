@@ -17,6 +17,13 @@ Rules
 
 6. A member owes partitions for its rebalance timeout at most, by its own heartbeats; then it is removed.
 
+7. A target stands for the assignment interval before the next one is computed (KIP-1263), so members that start
+    together are assigned together. Who comes alone, and who subscribes otherwise, does not wait. That a target is due
+    is seen from group and members, not remembered: whichever heartbeat comes first after the interval computes it.
+
+8. Whoever writes the group contends with every other member that does. So such a step carries few leases or none, and
+    a member that joins in the interval or leaves does not write it.
+
 Theory of operation. `decide_heartbeat(view, request, ...)` is called on what one query read. It answers a
 `Transition`: what to write and what to answer. The procedure (groups.py) writes it, and where another heartbeat was
 faster reads and decides again. `then` says how to go on after the write:
@@ -27,7 +34,7 @@ faster reads and decides again. `then` says how to go on after the write:
 
       epoch 0          ┌────────── owes nothing: epoch = group epoch, grants what is free ─────────┐
     ───────────> [ member ] ── target lost partitions ──> [ owes ] ── reported gone: released ─────┘
-                     │ epoch -1, expired, owed for too long: leases released, member removed, next target
+                     │ epoch -1, expired, owed for too long: leases released, member removed, a target is due
                      │ epoch -2 (static): leases released, place in the target kept until the session expires
 """
 
@@ -54,6 +61,7 @@ from odradek.model.topic_partition import PartitionId
 from odradek.settings import Settings
 
 LEASES_PER_STEP = 96  # beside the group, two members and the listing row in a transaction of 100
+LEASES_WITH_GROUP = 8  # in a step that writes the group: refused, it costs two write units a lease
 HURRY = 5  # a member that waits for partitions, or owes some, is asked back that much sooner
 
 
@@ -98,6 +106,7 @@ class Circumstances:
     now_ms: int
     nonce: bytes
     settings: Settings
+    assignment_interval_ms: int = 0  # that a target computed now will stand at least
 
 
 def decide_heartbeat(view: GroupView, request: GroupHeartbeat, around: Circumstances) -> Transition:
@@ -123,8 +132,11 @@ def decide_continuation(view: GroupView, request: GroupHeartbeat, around: Circum
 
 
 def decide_expiry(view: GroupView, gone: Sequence[MemberState], around: Circumstances) -> Transition:
-    """Remove members whose sessions are over, as many as fit one step; `then` is "again"."""
-    group = _group_of(view)
+    """Remove members whose sessions are over, as many as fit one step; `then` is "again".
+
+    The next target is computed by the next heartbeat of who stays, for all that have come and gone by then; only the
+    last one out leaves an empty target.
+    """
     again = GroupHeartbeatResult()
     taken: list[MemberState] = []
     leases = 0
@@ -148,7 +160,7 @@ def decide_expiry(view: GroupView, gone: Sequence[MemberState], around: Circumst
     staying = {member_id: member for member_id, member in view.members.items() if member not in taken}
     return Transition(
         again,
-        group=next_target(group, staying, around.topics),
+        group=None if staying else _assigned(_group_of(view), staying, around),
         removed=tuple(taken),
         released=tuple(release for member in taken for release in _releases(member, member.held)),
         then="again",
@@ -174,7 +186,7 @@ def _check_member(view: GroupView, member: MemberState | None, request: GroupHea
                 ErrorCode.FENCED_INSTANCE_ID,
                 f"instance {request.instance_id} is now member {static.member_id}: another process took its place",
             )
-    if member is None:
+    if member is None or view.group is None:  # it may have joined while the group was being deleted
         return unknown
     if request.member_epoch < JOIN_EPOCH:
         return None
@@ -258,14 +270,19 @@ def _decide_beat(
     updated = replace(_taken_in(member, request), watches=watches)
     group = _group_of(view)
     members = {**view.members, member.member_id: updated}
+    subscribes_otherwise = (not is_new or replaced is not None) and updated.subscription != member.subscription
     is_due = (
-        (is_new and replaced is None)
-        or updated.subscription != member.subscription
-        or (topics_digest(members.values(), around.topics) != group.topics_digest)
+        subscribes_otherwise
+        or group.target.keys() != members.keys()
+        or topics_digest(members.values(), around.topics) != group.topics_digest
     )
-    if is_due:
-        group = next_target(group, members, around.topics)
-    elif replaced is not None:
+    waits = len(members) > 1 and not subscribes_otherwise and _stands_for_ms(group, around.now_ms) > 0
+    computes = is_due and not waits
+    # A place of an instance is taken by one process: two that join as the same instance must not miss each other.
+    takes_place = replaced is not None or (is_new and updated.instance_id is not None)
+    if computes:
+        group = _assigned(group, members, around)
+    elif takes_place:
         group = replace(group, version=group.version + 1)
     owed_ms = member.revoking_elapsed_ms + elapsed_ms(member, around.now_ms) if member.revoking else 0
     updated = replace(updated, revoking_elapsed_ms=owed_ms)
@@ -277,8 +294,24 @@ def _decide_beat(
         around,
         answers_assignment=request.member_epoch == JOIN_EPOCH or request.owned is not None,
         replaced=replaced,
-        changes_group=is_due or replaced is not None,
+        changes_group=computes or takes_place,
     )
+
+
+def _assigned(group: GroupState, members: Mapping[str, MemberState], around: Circumstances) -> GroupState:
+    """The group with a target computed now."""
+    return replace(
+        next_target(group, members, around.topics),
+        assigned_ms=around.now_ms,
+        assignment_interval_ms=around.assignment_interval_ms,
+    )
+
+
+def _stands_for_ms(group: GroupState, now_ms: int) -> int:
+    """How much longer the group's target stands before another may be computed. 0 also where the clock of the function
+    that computed it is ahead: skew makes targets come sooner, never much later."""
+    passed_ms = now_ms - group.assigned_ms
+    return group.assignment_interval_ms - passed_ms if 0 <= passed_ms < group.assignment_interval_ms else 0
 
 
 def _taken_in(member: MemberState, request: GroupHeartbeat) -> MemberState:
@@ -318,23 +351,31 @@ def _reconcile(
     """One step of the member towards its target (rules 1-3), and its renewal."""
     target = group.target.get(member.member_id, NO_PARTITIONS)
     gone = NO_PARTITIONS if owned is None else member.revoking - owned
-    released = _some(gone)
-    held = member.held - released
-    assigned, revoking = held & target, held - target
-    epoch = member.epoch if revoking else group.epoch
     names = {topic.topic_id: name for name, topic in around.topics.items()}
+    grantable = frozenset(
+        partition
+        for partition in target - (member.held - gone) - view.held_by_others(member.member_id)
+        if partition.topic_id in names
+    )
+    leases_max = 0 if changes_group and len(gone | grantable) > LEASES_WITH_GROUP else LEASES_PER_STEP
+    released = _some(gone, leases_max)
+    held = member.held - released
+    assigned = (held & target) - gone  # what was given up and given back is released first, and granted anew
+    revoking = held - assigned
+    epoch = member.epoch if revoking else group.epoch
     granted: frozenset[PartitionId] = NO_PARTITIONS
-    missing = target - held - view.held_by_others(member.member_id)
-    grantable = frozenset(partition for partition in missing if partition.topic_id in names)
     if not revoking:
-        granted = _some(grantable, LEASES_PER_STEP - len(released - grantable))
+        granted = _some(grantable - held, leases_max - len(released - grantable))
         assigned |= granted
     is_complete = released == gone and (bool(revoking) or granted == grantable)
-    if revoking and member.revoking_elapsed_ms >= member.rebalance_timeout_ms:
+    if revoking - gone and member.revoking_elapsed_ms >= member.rebalance_timeout_ms:
         return _remove(view, member, around, _refuse_timeout(member))
     interval_ms = around.settings.group_heartbeat_interval_ms
+    hurried_ms, stands_ms = max(interval_ms // HURRY, 1), _stands_for_ms(group, around.now_ms)
     if revoking or assigned != target:
-        interval_ms = max(interval_ms // HURRY, 1)
+        interval_ms = hurried_ms
+    elif stands_ms:  # a young target: others may be joining, and wait for the next one
+        interval_ms = min(max(hurried_ms, stands_ms), interval_ms)
     written = replace(
         member,
         epoch=epoch,

@@ -13,6 +13,7 @@ so one Query reads a group with its members and no lease.
 
     group     v: format version 1   n: version        e: epoch         a: assignor
               t: target (group_partitions.py)         d: digest of the topics behind the target    c: members
+              ta: target computed at, ms              ti: how long the next one waits from then on, ms    (absent: 0)
               k: "share" for a share group (share_rows.py has its other items), else absent
 
     member    v: format version 1   n: version        e: epoch         pe: previous epoch    w: nonce of the writer
@@ -99,6 +100,8 @@ def encode_group(group: GroupState) -> Item:
         "t": encode_target(group.target),
         "d": group.topics_digest,
         "c": group.member_count,
+        "ta": group.assigned_ms,
+        "ti": group.assignment_interval_ms,
     }
 
 
@@ -123,6 +126,8 @@ def decode_group(group_id: str, item: Item) -> GroupState:
         target=decode_target(attribute(item, "t", bytes)),
         topics_digest=attribute(item, "d", bytes),
         member_count=attribute(item, "c", int),
+        assigned_ms=attribute(item, "ta", int) if "ta" in item else 0,
+        assignment_interval_ms=attribute(item, "ti", int) if "ti" in item else 0,
         is_share=item.get("k") == SHARE_KIND,
     )
 

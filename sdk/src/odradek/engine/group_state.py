@@ -69,7 +69,8 @@ class MemberState:
 
 @dataclass(frozen=True, slots=True)
 class GroupState:
-    """A group. The target is computed in the step that raises the epoch, so both epochs of KIP-848 are one number."""
+    """A group. The epoch rises in the step that computes the target, so it is KIP-848's assignment epoch; the group
+    epoch is one more while a new target is due but has to wait."""
 
     group_id: str
     version: int = 0  # raised by every write
@@ -77,7 +78,9 @@ class GroupState:
     assignor: str = "uniform"
     target: Mapping[str, frozenset[PartitionId]] = field(default_factory=dict)  # by member id
     topics_digest: bytes = b""  # of the subscribed topics that the target was computed from
-    member_count: int = 0
+    member_count: int = 0  # when the target was computed
+    assigned_ms: int = 0  # when the target was computed, by the clock of the function that did; 0: never
+    assignment_interval_ms: int = 0  # from then on the next one waits that long (KIP-1263)
     classic: ClassicGroup | None = None  # a group of the classic protocol; then the epoch is its generation
     is_share: bool = False  # a share group: everybody may read everything, so it has no target
 
@@ -101,6 +104,11 @@ class GroupView:
     group: GroupState | None = None
     members: Mapping[str, MemberState] = field(default_factory=dict)
     sessions: Mapping[str, Session] = field(default_factory=dict)  # of classic members, by member id
+
+    @property
+    def is_assigned(self) -> bool:
+        """Whether the target was computed for the members that are there now."""
+        return self.members.keys() == (self.group.target.keys() if self.group is not None else set())
 
     def static_member(self, instance_id: str) -> MemberState | None:
         """The member with this instance id."""

@@ -2,7 +2,8 @@
 
 A view is one Query: the group item and all members, no lease. A transition is one conditional write or one
 transaction; each item is written on the version that the view holds, each lease on its owner. So a transition applies
-whole to the state it was decided on, or not at all.
+whole to the state it was decided on, or not at all. A member that joins without a new target checks that the group is
+as it was read, and does not write it: those who join at once do not refuse each other.
 """
 
 from __future__ import annotations
@@ -33,6 +34,7 @@ from odradek.limits import TABLE_TRANSACTION_ITEMS_MAX
 from odradek.ports.table import (
     Absent,
     AnyOf,
+    Check,
     Compare,
     Condition,
     Delete,
@@ -47,7 +49,7 @@ from odradek.ports.table import (
 )
 
 assert LEASES_PER_STEP + 4 <= TABLE_TRANSACTION_ITEMS_MAX, (
-    "a step writes a group, its row and two members beside leases"
+    "a step writes a group (or checks it), its row and two members beside leases"
 )
 
 
@@ -127,6 +129,8 @@ def _operations(view: GroupView, transition: Transition) -> list[Operation]:
     for member in transition.members:
         before = view.members.get(member.member_id)
         condition = Absent(("v",)) if before is None else _is_version(before.version)
+        if before is None and transition.group is None and view.group is not None:
+            operations.append(Check(group_key(group_id), _is_version(view.group.version)))
         operations.append(Put(member_key(group_id, member.member_id), encode_member(member), condition))
     operations += [
         Delete(member_key(group_id, member.member_id), _is_version(member.version)) for member in transition.removed

@@ -1,8 +1,9 @@
 """Consumer groups: read, decide, write on condition; again where another heartbeat was faster.
 
 A heartbeat of a quiet group is one Query and one PutItem. One that joins, leaves or moves partitions is a
-transaction or two. There is no barrier: each member reconciles at its own heartbeats, and leases keep two members
-from one partition (group_decisions.py).
+transaction or two. A target stands for `consumer.assignment.interval.ms` before the next is computed. There is no
+barrier: each member reconciles at its own heartbeats, and leases keep two members from one partition
+(group_decisions.py).
 
 Every written member carries the nonce of its call. A write whose outcome is not known, or whose first attempt was
 applied behind an adapter's retry, is recognized by it on the next read, so a heartbeat is applied once however it
@@ -11,6 +12,7 @@ times out.
 
 from __future__ import annotations
 
+import asyncio
 import base64
 from collections.abc import Sequence
 from dataclasses import replace
@@ -26,6 +28,7 @@ from odradek.engine.group_requests import check_heartbeat
 from odradek.engine.group_state import GroupView
 from odradek.engine.group_store import GroupStore
 from odradek.engine.group_topics import SubscribedTopics
+from odradek.engine.share_configs import GroupConfigs
 from odradek.engine.topics import Topics
 from odradek.errors import (
     ConditionFailed,
@@ -56,10 +59,13 @@ _MEMBER_ID_BYTES = 16
 class Groups:
     """KIP-848's group coordinator over the groups table; a share group takes more with it when it is deleted."""
 
-    def __init__(self, tables: Tables, topics: Topics, clock: Clock, rng: Rng, settings: Settings) -> None:
+    def __init__(
+        self, tables: Tables, topics: Topics, configs: GroupConfigs, clock: Clock, rng: Rng, settings: Settings
+    ) -> None:
         self._tables = tables
         self._store = GroupStore(tables.groups)
         self._topics = SubscribedTopics(topics, clock, settings)
+        self._configs = configs
         self._clock = clock
         self._rng = rng
         self._settings = settings
@@ -158,14 +164,15 @@ class Groups:
     async def _decide(self, view: GroupView, request: GroupHeartbeat, nonce: bytes, *, is_taken_in: bool) -> Transition:
         """Decide on remembered topics where the group stays as it is, on fresh ones where it changes."""
         decide = decide_continuation if is_taken_in else decide_heartbeat
-        transition = Transition(GroupHeartbeatResult())
-        for fresh in (False, True):
-            topics = await self._topics.of(view.members.values(), request, fresh=fresh)
-            around = Circumstances(topics, self._clock.now_ms(), nonce, self._settings)
-            transition = decide(view, request, around)
-            if transition.group is None:
-                break
-        return transition
+        members = view.members.values()
+        topics = await self._topics.of(members, request)
+        transition = decide(view, request, Circumstances(topics, self._clock.now_ms(), nonce, self._settings))
+        if transition.group is None:
+            return transition
+        topics, interval_ms = await asyncio.gather(
+            self._topics.of(members, request, fresh=True), self._configs.assignment_interval_ms(request.group_id)
+        )
+        return decide(view, request, Circumstances(topics, self._clock.now_ms(), nonce, self._settings, interval_ms))
 
     async def _back_off(self, failures: int) -> None:
         longest_s = min(_BACKOFF_S * 2**failures, _BACKOFF_S_MAX)

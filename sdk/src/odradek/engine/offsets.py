@@ -229,8 +229,9 @@ class GroupOffsets:
                     )
                 if view.group is not None and view.group.classic is not None:
                     return  # all dead: their generation still fences them
-                if view.members:
-                    await evict(self._store, self._clock, self._settings, view)
+                if not view.members:
+                    return  # two that left at once, each leaving the other the group
+                await evict(self._store, self._clock, self._settings, view)
             except (ConditionFailed, TransactionCanceled, OutcomeUnknown, StoreUnavailable):
                 await self._back_off(attempt)
         raise _unavailable()

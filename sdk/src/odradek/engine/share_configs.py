@@ -1,11 +1,12 @@
-"""Configuration of groups (KIP-848, KIP-932, KIP-1191): which values exist, their bounds, and where they are kept.
+"""Configuration of groups (KIP-848, 932, 1191, 1263): which values exist, their bounds, and where they are kept.
 
 Catalog table:
 
     group-configs   <group id>   {"v": 1, "n": version, "c": {name: value}}    overrides only
 
 A group need not exist to be configured, and its configuration outlives it, as in Kafka. What is read is at most
-`catalog_cache_ms` old. Only share groups have configurations of their own here; consumer groups use the settings.
+`catalog_cache_ms` old. Those named `consumer.` are of consumer groups, the others of share groups; for all else,
+consumer groups use the settings.
 """
 
 from __future__ import annotations
@@ -29,6 +30,7 @@ from odradek.settings import Settings
 VERSION = 1
 EARLIEST, LATEST = "earliest", "latest"
 BY_DURATION = "by_duration:"
+ASSIGNMENT_INTERVAL = "consumer.assignment.interval.ms"
 DEAD_LETTER_TOPIC = "errors.deadletterqueue.topic.name"
 _ATTEMPTS = 8
 _BACKOFF_S = 0.02
@@ -65,6 +67,12 @@ class _Definition:
 
 
 DEFINITIONS: Mapping[str, _Definition] = {
+    ASSIGNMENT_INTERVAL: _Definition(
+        ConfigType.INT,
+        lambda settings: str(settings.group_assignment_interval_ms),
+        "Between two computations of a consumer group's assignment, at least: 0 to 15000.",
+        _between(0, 15_000),
+    ),
     "share.heartbeat.interval.ms": _Definition(
         ConfigType.INT,
         lambda settings: str(settings.group_heartbeat_interval_ms),
@@ -172,19 +180,26 @@ class GroupConfigs:
         self._catalog = catalog
         self._clock = clock
         self._settings = settings
-        self._remembered: dict[str, tuple[float, ShareConfig]] = {}
+        self._remembered: dict[str, tuple[float, Mapping[str, str]]] = {}
 
     async def of(self, group_id: str) -> ShareConfig:
         """What a share group goes by. Raises KafkaError(COORDINATOR_NOT_AVAILABLE), FormatError."""
+        return ShareConfig.of(await self._overrides(group_id), self._settings)
+
+    async def assignment_interval_ms(self, group_id: str) -> int:
+        """How long a consumer group's target stands at least. Raises as `of`."""
+        overrides = await self._overrides(group_id)
+        return int(overrides.get(ASSIGNMENT_INTERVAL, self._settings.group_assignment_interval_ms))
+
+    async def _overrides(self, group_id: str) -> Mapping[str, str]:
         known = self._remembered.get(group_id)
         if known is not None and known[0] > self._clock.monotonic():
             return known[1]
         _, overrides = await self._read(group_id)
-        config = ShareConfig.of(overrides, self._settings)
         if len(self._remembered) >= _REMEMBERED_MAX:
             self._remembered.clear()
-        self._remembered[group_id] = (self._clock.monotonic() + self._settings.catalog_cache_ms / 1000, config)
-        return config
+        self._remembered[group_id] = (self._clock.monotonic() + self._settings.catalog_cache_ms / 1000, overrides)
+        return overrides
 
     async def describe(self, group_id: str) -> list[ConfigEntry]:
         """Every configuration of a group, in the order of names. Raises KafkaError, FormatError."""

@@ -11,16 +11,10 @@ from odradek.engine.group_requests import check_group_id
 from odradek.engine.group_rows import ID_BYTES_MAX
 from odradek.engine.group_state import GroupView
 from odradek.engine.groups import Groups
-from odradek.engine.share_configs import GroupConfigs
 from odradek.engine.share_group_decisions import decide_share_heartbeat
-from odradek.engine.topics import Topics
 from odradek.errors import ErrorCode, KafkaError
 from odradek.limits import TOPICS_PER_REQUEST_MAX
 from odradek.model.group import JOIN_EPOCH, LEAVE_EPOCH, GroupHeartbeat, GroupHeartbeatResult
-from odradek.ports.clock import Clock
-from odradek.ports.rng import Rng
-from odradek.ports.tables import Tables
-from odradek.settings import Settings
 
 
 class ShareGroups(Groups):
@@ -30,12 +24,6 @@ class ShareGroups(Groups):
     GROUP_ID_NOT_FOUND (it is a group of another kind), GROUP_MAX_SIZE_REACHED, UNKNOWN_MEMBER_ID, FENCED_MEMBER_EPOCH
     (join again), COORDINATOR_NOT_AVAILABLE (send it again).
     """
-
-    def __init__(
-        self, tables: Tables, topics: Topics, configs: GroupConfigs, clock: Clock, rng: Rng, settings: Settings
-    ) -> None:
-        super().__init__(tables, topics, clock, rng, settings)
-        self._configs = configs
 
     def _check(self, request: GroupHeartbeat) -> None:
         check_share_heartbeat(request)

@@ -7,6 +7,7 @@ from uuid import UUID
 
 from odradek.engine.group_decisions import (
     LEASES_PER_STEP,
+    LEASES_WITH_GROUP,
     Circumstances,
     Grant,
     Release,
@@ -116,26 +117,54 @@ def test_partition_dropped_and_given_back_is_granted_anew_with_the_new_epoch() -
 
 def test_more_leases_than_a_transaction_holds_take_several_steps() -> None:
     count = 2 * LEASES_PER_STEP + 5
-    first = decide_heartbeat(GroupView("g"), join("a"), around(count))
-    assert len(first.granted) == LEASES_PER_STEP
-    assert first.then == "continue"
-    view = GroupView("g", first.group, {"a": first.members[0]})
-    second = decide_continuation(view, join("a"), around(count))
-    assert second.then == "continue"
-    view = GroupView("g", first.group, {"a": second.members[0]})
-    third = decide_continuation(view, join("a"), around(count))
-    assert (len(third.granted), third.then) == (5, "answer")
-    assert third.result.assignment == {TOPIC_ID: list(range(count))}
+    step = decide_heartbeat(GroupView("g"), join("a"), around(count))
+    assert step.group is not None
+    group, granted = step.group, []
+    while step.then == "continue":
+        view = GroupView("g", group, {"a": step.members[0]})
+        step = decide_continuation(view, join("a"), around(count))
+        granted.append(len(step.granted))
+    assert granted == [LEASES_PER_STEP, LEASES_PER_STEP, 5]
+    assert step.result.assignment == {TOPIC_ID: list(range(count))}
 
 
-def test_expiry_releases_all_leases_and_computes_the_next_target() -> None:
+def test_a_step_that_writes_the_group_carries_few_leases_or_none() -> None:
+    few = decide_heartbeat(GroupView("g"), join("a"), around(LEASES_WITH_GROUP))
+    assert (len(few.granted), few.then) == (LEASES_WITH_GROUP, "answer")
+    many = decide_heartbeat(GroupView("g"), join("a"), around(LEASES_WITH_GROUP + 1))
+    assert (many.granted, many.then) == ((), "continue")
+
+
+def test_what_was_given_up_is_released_after_a_step_that_writes_the_group() -> None:
+    owing = member("a", 4, 0, revoking=parts(*range(1, 20)), revoking_elapsed_ms=60_000, rebalance_timeout_ms=60_000)
+    view = group_of(owing, member("b", 4), partition_count=20)
+    told = decide_heartbeat(view, beat("a", 4, [0]), around(21))  # a partition more: a new target
+    assert told.group is not None
+    assert (told.released, told.then) == ((), "continue")
+    view = GroupView("g", told.group, {**view.members, "a": told.members[0]})
+    done = decide_continuation(view, beat("a", 4, [0]), around(21))
+    moved = {release.partition for release in done.released} | {grant.partition for grant in done.granted}
+    assert moved >= parts(*range(1, 20)), "given up, or given up and given back: every lease is written"
+    assert done.members[0].epoch == told.group.epoch
+
+
+def test_expiry_releases_all_leases_and_who_stays_computes_the_next_target() -> None:
     view = group_of(member("a", 5, 0, 1), member("b", 5, 2, 3))
     step = decide_expiry(view, [view.members["a"]], around())
     assert step.removed == (view.members["a"],)
     assert {release.partition for release in step.released} == parts(0, 1)
+    assert (step.group, step.then) == (None, "again")
+    after = decide_heartbeat(GroupView("g", view.group, {"b": view.members["b"]}), beat("b", 5), around())
+    assert after.group is not None
+    assert (after.group.epoch, dict(after.group.target)) == (6, {"b": parts(0, 1, 2, 3)})
+    assert {grant.partition for grant in after.granted} == parts(0, 1)
+
+
+def test_the_last_one_out_leaves_an_empty_target() -> None:
+    view = group_of(member("a", 5, 0, 1, 2, 3))
+    step = decide_expiry(view, [view.members["a"]], around())
     assert step.group is not None
-    assert (step.group.epoch, dict(step.group.target)) == (6, {"b": parts(0, 1, 2, 3)})
-    assert step.then == "again"
+    assert (step.group.epoch, dict(step.group.target), step.group.member_count) == (6, {}, 0)
 
 
 def test_a_grown_topic_makes_a_new_target() -> None:
