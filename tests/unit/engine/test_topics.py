@@ -7,6 +7,8 @@ import asyncio
 import pytest
 from odradek.errors import ErrorCode, KafkaError
 from odradek.format.item_keys import DELETED_TOPICS_PK
+from odradek.model.topic import Topic
+from odradek.model.topic_partition import PartitionId
 from odradek.testing.faults import Fault
 
 from tests.support.engine import Store, batch, memory_store, produce, read_all
@@ -120,6 +122,47 @@ async def test_a_topic_made_again_starts_afresh(store: Store) -> None:
     assert report.done["topics_removed"] == 1
     assert await store.catalog.query(DELETED_TOPICS_PK) == []
     assert (await produce(engine, "t", 0, batch([b"new"]))).base_offset == 0
+
+
+async def test_what_is_late_for_a_topic_does_not_reach_the_next_one_of_that_name(store: Store) -> None:
+    topics = store.engine().topics
+    await topics.create("t", 1)
+    calls = store.catalog
+    calls.script[("transact", calls.count("transact") + 1)] = Fault.LATE
+    calls.script[("update", calls.count("update") + 1)] = Fault.LATE
+    await topics.create_partitions("t", 2)  # by the second try: the first one is under way
+    await topics.alter_configs("t", set={"retention.ms": "5"})
+    await topics.delete("t")
+    again = await topics.create("t", 1)
+    assert await calls.deliver_late() == 0
+    assert await store.engine(1).topics.get("t") == again
+    grown = await topics.create_partitions("t", 2)  # to the version at which the late change was made
+    calls.script[("update", calls.count("update") + 1)] = Fault.LATE
+    await topics.alter_configs("t", set={"retention.ms": "5"})
+    await topics.delete("t")
+    await topics.create("t", 1)
+    made = await topics.create_partitions("t", 3)
+    assert made.version == grown.version
+    assert await calls.deliver_late() == 0
+    assert await store.engine(1).topics.get("t") == made
+
+
+async def test_a_topic_that_grew_meanwhile_is_deleted_with_the_partitions_that_it_got(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    topics = store.engine().topics
+    seen = await topics.create("t", 1)
+    grown = await store.engine(1).topics.create_partitions("t", 3)
+
+    async def resolve(name: str) -> Topic:
+        return seen
+
+    monkeypatch.setattr(topics, "resolve", resolve)
+    assert await topics.delete("t") == grown
+    [row] = await store.catalog.query(DELETED_TOPICS_PK)
+    assert row.item["n"] == 3
+    heads = [PartitionId(seen.topic_id, number) for number in range(3)]
+    assert await store.engine(2).index.read_heads(heads) == [None, None, None]
 
 
 async def test_producer_ids_are_unique_over_engines_and_faults(store: Store) -> None:

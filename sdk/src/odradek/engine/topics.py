@@ -41,7 +41,7 @@ from odradek.model.topic import ConfigEntry, Topic
 from odradek.model.topic_partition import PartitionId
 from odradek.ports.clock import Clock
 from odradek.ports.rng import Rng
-from odradek.ports.table import Absent, Check, Compare, Delete, Item, Key, Put, Set, Table, Update
+from odradek.ports.table import Absent, AllOf, Check, Compare, Delete, Item, Key, Put, Set, Table, Update
 from odradek.settings import Settings
 
 _Applied = Callable[[], Awaitable[bool | None]]
@@ -185,24 +185,36 @@ class Topics:
         """Delete a topic. Raises KafkaError: UNKNOWN_TOPIC_OR_PARTITION and as `create`."""
         self._by_name.pop(name, None)
         topic = await self.resolve(name)
+        for attempt in range(_ATTEMPTS):
+            if await self._delete(topic):
+                self.forget(topic)
+                await self._delete_heads(topic)
+                return topic
+            await self._clock.sleep(_BACKOFF_S * 2**attempt)
+            self._by_name.pop(name, None)
+            changed = await self.get(name)
+            topic = changed if changed is not None and changed.topic_id == topic.topic_id else topic
+        raise _UNAVAILABLE
+
+    async def _delete(self, topic: Topic) -> bool:
+        """Remove the topic's row; whether it is gone. It stays where somebody has changed it meanwhile.
+
+        So the deleted-topics row knows all partitions: those that another caller has just added too.
+        """
         operations = (
-            Delete(_topic_key(name), Compare(("id",), "=", topic.topic_id.bytes)),
+            Delete(_topic_key(topic.name), _is(topic)),
             Delete(Key(TOPIC_IDS_PK, topic_id_sk(topic.topic_id))),
             Put(
                 Key(DELETED_TOPICS_PK, topic_id_sk(topic.topic_id)),
-                {"name": name, "n": topic.partition_count, "t": self._clock.now_ms()},
+                {"name": topic.name, "n": topic.partition_count, "t": self._clock.now_ms()},
             ),
         )
 
         async def applied() -> bool | None:
-            item = await self._catalog.get(_topic_key(name))
-            return True if item is None or _decode(name, item).topic_id != topic.topic_id else None
+            item = await self._catalog.get(_topic_key(topic.name))
+            return True if item is None or _decode(topic.name, item).topic_id != topic.topic_id else None
 
-        await self._transact(operations, applied)
-        self.forget(topic)
-        # Partitions added meanwhile by a slower caller are found by maintenance through the row.
-        await self._delete_heads(topic)
-        return topic
+        return bool(await self._transact(operations, applied))
 
     async def create_partitions(self, name: str, total_count: int, *, validate_only: bool = False) -> Topic:
         """Grow a topic to that many partitions.
@@ -248,8 +260,7 @@ class Topics:
         update = Update(
             _topic_key(topic.name),
             (*actions, Set(("ver",), topic.version + 1)),
-            # Compare of a missing row is false: a deleted topic is not brought back.
-            Compare(("ver",), "=", topic.version),
+            _is(topic),
         )
         try:
             if check is None:
@@ -326,6 +337,15 @@ class Topics:
 
     def _new_topic_id(self) -> UUID:
         return UUID(bytes=self._rng.random_bytes(16), version=4)
+
+
+def _is(topic: Topic) -> AllOf:
+    """The row is this topic's and as it was read.
+
+    The version alone would not say so: a topic made anew under the name begins with the first again. Compare of a
+    missing row is false: a deleted topic is not brought back.
+    """
+    return AllOf((Compare(("id",), "=", topic.topic_id.bytes), Compare(("ver",), "=", topic.version)))
 
 
 def is_legal_name(name: str) -> bool:
