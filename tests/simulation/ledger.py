@@ -26,7 +26,14 @@ from odradek.engine.group_rows import GROUP_SK, LEASE_PREFIX, decode_lease, grou
 from odradek.engine.index_row import IndexRow, decode_index_row
 from odradek.engine.log_reader import Piece, entry_piece
 from odradek.engine.share_rows import SHARE_PREFIX
-from odradek.format.item_keys import HEAD_SK, INDEX_PREFIX, TOPICS_PK, index_base_offset, partition_pk
+from odradek.format.item_keys import (
+    DELETED_TOPICS_PK,
+    HEAD_SK,
+    INDEX_PREFIX,
+    TOPICS_PK,
+    index_base_offset,
+    partition_pk,
+)
 from odradek.format.object_keys import index_key, segment_key
 from odradek.format.tail_entry import decode_tail_entry
 from odradek.model.topic_partition import PartitionId
@@ -105,6 +112,7 @@ class Ledger:
         starts: every rise of a log start.
         live_items: WAL items that are there, with the time of their arrival, ms.
         live_topics: ids of topics that are in the catalog.
+        late_topics: ids of deleted topics that got an object when maintenance had forgotten them.
         revived: names of deleted topics that came back without heads, by a creation that was repeated and arrived late.
         topic_names, configs: of every topic id that there ever was; configurations with the time of their change, ms.
         commits: per lease, in the order of their application.
@@ -125,6 +133,8 @@ class Ledger:
         self.starts: list[StartMove] = []
         self.live_topics: set[UUID] = set()
         self.revived: set[str] = set()
+        self.late_topics: set[UUID] = set()
+        self._forgotten_topics: set[UUID] = set()
         self._deleted_topics: set[UUID] = set()
         self.topic_names: dict[UUID, str] = {}
         self.configs: dict[UUID, list[tuple[int, dict[str, str]]]] = defaultdict(list)
@@ -171,6 +181,9 @@ class Ledger:
                 self._wal_item_stored(bytes.fromhex(key.sk), new)
         elif table == "catalog" and key.pk == TOPICS_PK:
             self._topic_stored(key.sk, old, new)
+        elif table == "catalog" and key.pk == DELETED_TOPICS_PK:
+            if new is None:
+                self._forgotten_topics.add(UUID(key.sk))
         elif table == "groups" and key.sk.startswith(SHARE_PREFIX):
             self.shares.stored(key, old, new, self.caller)
         elif table == "groups" and key.sk == GROUP_SK:
@@ -184,6 +197,8 @@ class Ledger:
     def object_put(self, key: str, content: bytes) -> None:
         """An object was created."""
         self.uploads[key] = content
+        if key.startswith("topics/") and (topic_id := UUID(key.split("/")[1])) in self._forgotten_topics:
+            self.late_topics.add(topic_id)
 
     def objects_deleted(self, keys: Sequence[str]) -> None:
         """Objects that were there are gone."""

@@ -72,7 +72,7 @@ def _contended(scenario: Scenario) -> Scenario:
 def _unanswered(scenario: Scenario) -> Scenario:
     """The same, and often they do not learn what became of their last write."""
     scenario = _contended(scenario)
-    return replace(scenario, fates=replace(scenario.fates, lost_answer=0.15))
+    return replace(scenario, fates=replace(scenario.fates, stall=0.5, lost_answer=0.1))
 
 
 def _asleep_before_the_swap(scenario: Scenario) -> Scenario:

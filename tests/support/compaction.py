@@ -141,7 +141,7 @@ class Log:
         leases = MaintenanceLeases(table, self.clock, rng, chosen)
         compactor = Compactor(table, index, objects, leases, self.clock, rng, chosen)
         topics = Topics(table, index, self.clock, rng, chosen)
-        return Maintenance(table, index, objects, topics, leases, chosen, [compactor])
+        return Maintenance(table, index, objects, topics, leases, self.clock, chosen, [compactor])
 
     async def compact(self, **settings: Any) -> MaintenanceReport:
         report = MaintenanceReport()

@@ -46,7 +46,14 @@ class Opened:
         engine, report = self.engine, MaintenanceReport()
         catalog, objects = self.store.catalog, self.store.objects
         maintenance = Maintenance(
-            catalog, engine.index, objects, engine.topics, engine.leases, SETTINGS, [engine.orphans, *upkeeps]
+            catalog,
+            engine.index,
+            objects,
+            engine.topics,
+            engine.leases,
+            engine.clock,
+            SETTINGS,
+            [engine.orphans, *upkeeps],
         )
         topic = await engine.topics.resolve(TOPIC)
         for number in range(PARTITIONS):

@@ -84,7 +84,9 @@ class Settings:
     maintenance_interval_ms: int = _knob(60_000)  # of the embedded service; 0: never. On AWS a schedule calls
     sweep_horizon_ms: int = _knob(3_600_000, hostile=960_000)  # uploads older than this are swept if nothing needs them
     sweep_interval_ms: int = _knob(3_600_000, hostile=0)  # between two sweeps, at least
-    sweep_recheck_hours: int = _knob(6, hostile=1)  # hours already swept that are looked at again for late WAL items
+    sweep_recheck_hours: int = _knob(
+        6, hostile=1
+    )  # late WAL items are looked for so long, and what is late for a deleted topic
     sweep_uploads_max: int = _knob(100_000, hostile=2)  # uploads that a sweep holds in memory at once
     producer_expiry_ms: int = _knob(86_400_000)  # silence after which an evicted producer is forgotten
     merge_bytes_max: int = _knob(64 * 1024 * 1024, hostile=600)  # stored bytes that all merges of a run hold at once

@@ -296,10 +296,18 @@ async def test_what_is_left_of_a_deleted_topic_is_found_and_removed() -> None:
     late = segment_key(d.partition, 0, bytes(16))
     await d.store.objects.put(late, [b"uploaded by a maintainer that slept"])
     report = await d.audit()
+    assert (report.findings, report.pending["deletions"]) == ([], 1)
+    assert (await d.audit(repair=True, strict=True)).is_clean
+    assert await d.store.objects.list("topics/") == []
+
+    d.store.clock.advance(6 * 3600)
+    await d.engine.maintenance.run()
+    assert await d.store.catalog.query(DELETED_TOPICS_PK) == []
+    await d.store.objects.put(late, [b"by one that slept for a day"])
+    report = await d.audit()
     assert [finding.kind for finding in report.findings] == [FindingKind.LEFTOVER]
     assert (await d.audit(repair=True, strict=True)).is_clean
     assert await d.store.objects.list("topics/") == []
-    assert await d.store.catalog.query(DELETED_TOPICS_PK) == []
 
 
 async def test_a_topic_without_its_id_row_keeps_its_objects_whatever_is_repaired() -> None:

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 import pytest
 from odradek.adapters.memory import MemoryStore
 from odradek.engine.engine import Engine
+from odradek.engine.index_row import IndexRow, encode_index_row
 from odradek.engine.maintenance import Maintenance
 from odradek.engine.retention import Retention
 from odradek.errors import OutcomeUnknown
+from odradek.format.item_keys import index_sk, partition_pk
 from odradek.format.object_keys import topic_prefix
 from odradek.model.log import DeleteRecordsPartition
+from odradek.ports.table import Key, Put
 from odradek.testing.faults import Fault
 from odradek.testing.manual_clock import START_MS
 
@@ -52,7 +56,14 @@ def maintenance(engine: Engine) -> Maintenance:
     retention = Retention(engine.index, engine.objects, engine.leases, engine.clock)
     upkeeps = [engine.orphans, retention]
     return Maintenance(
-        MemoryStore().catalog, engine.index, engine.objects, engine.topics, engine.leases, engine.settings, upkeeps
+        MemoryStore().catalog,
+        engine.index,
+        engine.objects,
+        engine.topics,
+        engine.leases,
+        engine.clock,
+        engine.settings,
+        upkeeps,
     )
 
 
@@ -226,3 +237,46 @@ async def test_cut_short_at_any_call_it_is_finished_by_the_next_pass(place: str,
             if not reached:
                 break
     assert tried > len(methods)
+
+
+# --- ghosts that end in a live row ------------------------------------------------------------------------------------
+
+
+async def late_spill(store: Store) -> tuple[Engine, IndexRow]:
+    """Retention has removed the first row; who slept since before writes it again, with entries of the second too."""
+    engine = store.engine(head_bytes_max=400, spill_entries=2, merge_rows_min=1)
+    await engine.topics.create("t", 1, {"retention.ms": "-1"})
+    for i in range(20):
+        assert not (await produce(engine, "t", 0, batch([b"%d" % i, b"second"]))).error
+    partition = await partition_of(engine, "t")
+    first, second, *_ = await rows_of(engine, partition)
+    await engine.delete_records([DeleteRecordsPartition("t", 0, second.base_offset + 1)])
+    await run(engine)
+    assert (await rows_of(engine, partition))[0] == second
+    end_offset = second.base_offset + second.entries[0].offset_count
+    assert second.base_offset + 1 < end_offset < second.end_offset
+    ghost = replace(first, end_offset=end_offset, entries=(*first.entries, second.entries[0]))
+    await store.log.put(Put(Key(partition_pk(partition), index_sk(ghost.base_offset)), encode_index_row(ghost)))
+    return engine, ghost
+
+
+async def test_a_merge_removes_a_ghost_and_not_the_row_in_which_it_ends(store: Store) -> None:
+    engine, ghost = await late_spill(store)
+    kept = await read_all(engine, "t", 0, await log_start(engine))
+    store.clock.advance(61)
+    report = await engine.maintenance.run()
+    assert (report.failures, report.done["ghosts_removed"]) == ([], 1)
+    assert report.done["segments_merged"] > 0
+    rows = await rows_of(engine, await partition_of(engine, "t"))
+    assert rows[0].base_offset > ghost.base_offset
+    assert await read_all(store.engine(5), "t", 0, await log_start(engine)) == kept
+
+
+async def test_retention_that_drops_a_ghost_does_not_make_one_of_the_row_in_which_it_ends(store: Store) -> None:
+    engine, ghost = await late_spill(store)
+    await engine.delete_records([DeleteRecordsPartition("t", 0, ghost.end_offset)])
+    kept = await read_all(engine, "t", 0, ghost.end_offset)
+    await run(engine)
+    assert ghost not in await rows_of(engine, await partition_of(engine, "t"))
+    assert await read_all(store.engine(5), "t", 0, ghost.end_offset) == kept
+    assert kept[0].offset == ghost.end_offset

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import pytest
+from odradek.engine.audit_store import audit_store
+from odradek.engine.maintenance import MaintenancePlan
 from odradek.errors import StoreError
 from odradek.format.item_keys import DELETED_TOPICS_PK, partition_pk
+from odradek.format.maintenance_task import TaskKind
 from odradek.format.object_keys import segment_key
 from odradek.model.topic_partition import PartitionId
 from odradek.testing.faults import Fault
@@ -42,7 +45,8 @@ async def left(store: Store, partition: PartitionId) -> list[str]:
     for number in (0, 1):
         rows = await store.log.query(partition_pk(PartitionId(partition.topic_id, number)))
         names += [f"{row.key}" for row in rows]
-    return names + [f"{row.key}" for row in await store.catalog.query(DELETED_TOPICS_PK)]
+    rows = await store.catalog.query(DELETED_TOPICS_PK)
+    return names + [f"{row.key}" for row in rows if "e" not in row.item]
 
 
 async def test_one_pass_removes_everything_and_nothing_else() -> None:
@@ -53,6 +57,38 @@ async def test_one_pass_removes_everything_and_nothing_else() -> None:
     assert report.done["topics_removed"] == 1
     assert await left(store, partition) == []
     assert [record.value for record in await read_all(store.engine(2), "kept", 0)] == [b"kept"]
+
+
+async def test_what_comes_late_is_removed_before_the_topic_is_forgotten() -> None:
+    """After the first pass, hours before the second: a maintainer that was at it stores its segment, a head is made."""
+    store = memory_store()
+    partition = await deleted_topic(store)
+    engine = store.engine(1, **SMALL)
+    await engine.maintenance.run()
+    await store.objects.put(segment_key(partition, 9, bytes(16)), [b"merged meanwhile"])
+    await engine.index.create_head(partition, bytes(16))
+    plan = MaintenancePlan()
+    await engine.maintenance.plan(plan)
+    assert plan.of_kind(TaskKind.TOPIC_DELETION) == [], "nothing is looked at in vain"
+    report = await audit_store(engine, store.tables)
+    assert (report.findings, report.pending["deletions"]) == ([], 1)
+    store.clock.advance(engine.settings.sweep_recheck_hours * 3600)
+    assert (await engine.maintenance.run()).done["topics_forgotten"] == 1
+    assert await left(store, partition) == []
+    assert await store.catalog.query(DELETED_TOPICS_PK) == []
+    await engine.maintenance.plan(plan)
+    assert plan.of_kind(TaskKind.TOPIC_DELETION) == []
+
+
+async def test_a_creation_that_comes_late_does_not_bring_a_deleted_topic_back() -> None:
+    store = memory_store()
+    store.catalog.script[("transact", 1)] = Fault.LATE
+    engine = store.engine()
+    await engine.topics.create("t", 1)  # by its second try
+    await engine.topics.delete("t")
+    await engine.maintenance.run()
+    assert await store.catalog.deliver_late() == 0
+    assert await store.engine(1).topics.list() == []
 
 
 @pytest.mark.parametrize("fault", [*Fault])

@@ -15,6 +15,7 @@ from enum import StrEnum
 
 from odradek.engine.head import PartitionHead
 from odradek.engine.index_row import IndexRow
+from odradek.engine.partition_index import is_ghost
 from odradek.errors import FormatError
 from odradek.format.batch_header import check_crc, parse_header
 from odradek.format.tail_entry import TailEntry
@@ -79,7 +80,7 @@ def live_rows(head: PartitionHead, rows: Sequence[IndexRow]) -> list[IndexRow]:
         for row in rows
         if head.log_start_offset < row.end_offset
         and row.base_offset < head.tail_base_offset
-        and (row.is_segment or row.base_offset >= head.merged_offset)
+        and not is_ghost(row, head.merged_offset)
     ]
 
 
@@ -91,7 +92,7 @@ def count_pending(head: PartitionHead, rows: Sequence[IndexRow]) -> Counter[str]
             pending[SPILLS_UNDER_WAY] += 1
         elif row.end_offset <= head.log_start_offset:
             pending["rows_below_log_start"] += 1
-        elif not row.is_segment and row.base_offset < head.merged_offset:
+        elif is_ghost(row, head.merged_offset):
             pending["ghost_rows"] += 1
     return pending
 

@@ -170,6 +170,7 @@ class Engine:
             objects,
             self.topics,
             self.leases,
+            clock,
             self.settings,
             upkeeps,
             self.sweep,

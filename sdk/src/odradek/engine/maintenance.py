@@ -29,14 +29,16 @@ from odradek.engine.sweep import Sweep
 from odradek.engine.topic_configs import TopicConfig
 from odradek.engine.topics import Topics
 from odradek.engine.transactions import Transactions
-from odradek.errors import FormatError, KafkaError, StoreError
+from odradek.engine.wal_uploads import HOUR_MS
+from odradek.errors import ConditionFailed, FormatError, KafkaError, StoreError
 from odradek.format.item_keys import DELETED_TOPICS_PK, topic_id_sk
 from odradek.format.maintenance_task import MaintenanceTask, TaskKind
 from odradek.format.object_keys import topic_prefix
 from odradek.model.topic import Topic
 from odradek.model.topic_partition import PartitionId
+from odradek.ports.clock import Clock
 from odradek.ports.object_store import ObjectStore
-from odradek.ports.table import Delete, Key, Row, Table
+from odradek.ports.table import Delete, Exists, Item, Key, Row, Set, Table, Update
 from odradek.ports.tables import Tables
 from odradek.settings import Settings
 
@@ -128,6 +130,7 @@ class Maintenance:
         objects: ObjectStore,
         topics: Topics,
         leases: MaintenanceLeases,
+        clock: Clock,
         settings: Settings,
         upkeeps: Sequence[Upkeep] = (),
         sweep: Sweep | None = None,
@@ -139,6 +142,7 @@ class Maintenance:
         self._objects = objects
         self._topics = topics
         self._leases = leases
+        self._clock = clock
         self._settings = settings
         self._upkeeps = upkeeps
         self._sweep = sweep
@@ -180,7 +184,7 @@ class Maintenance:
         """What is not of one partition."""
         try:
             rows = await self._catalog.query(DELETED_TOPICS_PK)
-            plan.tasks += [MaintenanceTask.of_deletion(UUID(row.key.sk)) for row in rows]
+            plan.tasks += [MaintenanceTask.of_deletion(UUID(row.key.sk)) for row in rows if self._is_due(row.item)]
         except (*_FAILURES, ValueError) as error:
             plan.failures.append(f"deleted topics: {type(error).__name__}: {error}")
         try:
@@ -288,8 +292,15 @@ class Maintenance:
     async def _finish_deletion(self, topic_id: UUID, report: MaintenanceReport) -> None:
         key = Key(DELETED_TOPICS_PK, topic_id_sk(topic_id))
         item = await self._catalog.get(key)
-        if item is not None:
+        if item is not None and self._is_due(item):
             await self._remove_topic(Row(key, item), report)
+
+    def _is_due(self, item: Item) -> bool:
+        """Whether a deleted topic is to be looked at: at once, and again when nothing late can come any more."""
+        return "e" not in item or self._is_over(item)
+
+    def _is_over(self, item: Item) -> bool:
+        return self._clock.now_ms() >= attribute(item, "e", int) + self._settings.sweep_recheck_hours * HOUR_MS
 
     async def _remove_topic(self, row: Row, report: MaintenanceReport) -> None:
         topic_id = UUID(row.key.sk)
@@ -298,8 +309,17 @@ class Maintenance:
         report.done["objects_removed"] += await self.delete_prefix(topic_prefix(PartitionId(topic_id, 0)))
         if self._tables is not None:
             report.done["windows_removed"] += await forget_topic(self._tables, topic_id)
-        await self._catalog.delete(Delete(row.key))
-        report.done["topics_removed"] += 1
+        if "e" not in row.item:
+            # A maintainer that was at it may still write, a creation may be repeated: the row stays for a while, for
+            # creations to check, and all is removed once more before it goes.
+            report.done["topics_removed"] += 1
+            try:
+                await self._catalog.update(Update(row.key, (Set(("e",), self._clock.now_ms()),), Exists(("n",))))
+            except ConditionFailed:
+                pass  # another one was slower, and first to look again
+        elif self._is_over(row.item):
+            await self._catalog.delete(Delete(row.key))
+            report.done["topics_forgotten"] += 1
 
     async def delete_prefix(self, prefix: str) -> int:
         """Delete all objects under a prefix; returns how many. Raises StoreError: call it again."""

@@ -37,7 +37,7 @@ from odradek.engine.log_reader import Piece, PieceReader, row_pieces
 from odradek.engine.maintenance import HeldPartition, PartitionLook
 from odradek.engine.maintenance_lease import MaintenanceLeases
 from odradek.engine.merge_decisions import MergePolicy, choose_window
-from odradek.engine.partition_index import ROWS_REPLACED_MAX, PartitionIndex, without_ghosts
+from odradek.engine.partition_index import ROWS_REPLACED_MAX, PartitionIndex, is_ghost
 from odradek.errors import FormatError, ObjectExists, OutcomeUnknown, StoreUnavailable
 from odradek.format.batch_header import check_crc, parse_header, patch_log_append_time
 from odradek.format.object_id import new_object_id
@@ -84,7 +84,7 @@ class Merger:
     async def is_due(self, look: PartitionLook) -> bool:
         """See maintenance.Upkeep."""
         page = list(reversed(await self._index.newest_rows(look.partition, _ROWS_PER_PAGE)))
-        rows = _in_order(page)
+        rows = [row for row in page if not is_ghost(row, look.head.merged_offset)]
         if len(rows) < len(page) or not _is_all(page):
             return True
         policy = MergePolicy.of(look.config, self._settings, ROWS_REPLACED_MAX)
@@ -94,15 +94,17 @@ class Merger:
         """See maintenance.Upkeep. Raises also OutcomeUnknown: the next pass goes on."""
         policy = MergePolicy.of(held.config, self._settings, ROWS_REPLACED_MAX)
         page = list(reversed(await self._index.newest_rows(held.partition, _ROWS_PER_PAGE)))
-        rows = _in_order(page)
-        if len(rows) < len(page):
-            await self._remove_ghosts(held, [row for row in page if row not in rows])
         is_all = _is_all(page)
-        if is_all and choose_window(rows, policy, self._clock.now_ms()) is None:
+        are_neighbours = all(after.base_offset == before.end_offset for before, after in pairwise(page))
+        if is_all and are_neighbours and choose_window(page, policy, self._clock.now_ms()) is None:
             return
         head = await self._index.read_head(held.partition)
         if head is None:
             return
+        ghosts = [row for row in page if is_ghost(row, head.merged_offset)]
+        if ghosts:
+            await self._remove_ghosts(held, ghosts)
+        rows = [row for row in page if row not in ghosts]
         if not is_all:  # a backlog: the oldest spilled rows are elsewhere, and these may be too young
             rows = await self._from_the_oldest(held, head)
         rows = _mergeable(rows, head)
@@ -266,20 +268,9 @@ def _is_all(page: Sequence[IndexRow]) -> bool:
     return len(page) < _ROWS_PER_PAGE or any(row.is_segment for row in page)
 
 
-def _in_order(page: Sequence[IndexRow]) -> list[IndexRow]:
-    """Rows, oldest first, without the ghosts that show: spilled ones before or within a segment."""
-    rows = without_ghosts(page)
-    last_segment = max((i for i, row in enumerate(rows) if row.is_segment), default=-1)
-    return [row for i, row in enumerate(rows) if row.is_segment or i > last_segment]
-
-
 def _mergeable(rows: Sequence[IndexRow], head: PartitionHead) -> list[IndexRow]:
     """Rows whose spill is finished, without ghosts."""
-    return [
-        row
-        for row in rows
-        if row.end_offset <= head.tail_base_offset and (row.is_segment or row.base_offset >= head.merged_offset)
-    ]
+    return [row for row in rows if row.end_offset <= head.tail_base_offset and not is_ghost(row, head.merged_offset)]
 
 
 def _groups(

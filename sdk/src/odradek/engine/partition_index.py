@@ -338,8 +338,10 @@ class PartitionIndex:
     # --- rows -----------------------------------------------------------------------------------------------------
 
     # A ghost: whoever spills writes a row on the condition that there is none. One that slept since before a merge took
-    # the row's place writes it again. What such a row says is true, but its WAL bytes may be swept. It lies below the
-    # head's merged offset, which the merge raises with its swap, and within the segment before it.
+    # the row's place writes it again. What such a row says is true, but its WAL bytes may be swept. It begins below the
+    # head's merged offset, which the merge raises with its swap, and within the segment before it, as long as retention
+    # leaves that. It may end anywhere: its spiller, which did not see the row of the first one, took as many entries as
+    # it thought right. So what overlaps it is not for that reason a ghost: only the merged offset says what is one.
 
     async def row_at(self, partition: PartitionId, offset: int, *, merged_offset: int = 0) -> IndexRow | None:
         """The index row that holds the offset, or the last one before it; None where there is none.
@@ -351,7 +353,7 @@ class PartitionIndex:
         while True:
             rows = await self.rows_down_from(partition, offset, limit)
             for row in rows:
-                if row.is_segment or row.base_offset >= merged_offset:
+                if not is_ghost(row, merged_offset):
                     return row
             if len(rows) < limit:
                 return None
@@ -367,7 +369,7 @@ class PartitionIndex:
     async def rows_from(self, partition: PartitionId, base_offset: int, limit: int | None = None) -> list[IndexRow]:
         """Index rows whose base offset is at least this, oldest first.
 
-        Ghosts are left out where `base_offset` is that of a row, or the log start offset. Fewer rows than `limit` do
+        Ghosts are left out where `base_offset` is that of a row that is none. Fewer rows than `limit` do
         not mean that these are the last: go on from the last one's end until there are none.
         """
         rows = await self._log.query(
@@ -478,8 +480,13 @@ def _spills_due(excess: int) -> int:
     return 0 if excess <= 0 else max(excess, _SPILL_RETRY_ENTRIES - 1).bit_length()
 
 
+def is_ghost(row: IndexRow, merged_offset: int) -> bool:
+    """Whether nobody goes by this row. The offset only rises: one that was read earlier calls no other row a ghost."""
+    return not row.is_segment and row.base_offset < merged_offset
+
+
 def without_ghosts(rows: Sequence[IndexRow]) -> list[IndexRow]:
-    """Rows, oldest first, without those that lie within the one before."""
+    """Rows, oldest first, without those that begin within the one before; the first must be none."""
     kept: list[IndexRow] = []
     for row in rows:
         if not kept or row.base_offset >= kept[-1].end_offset:

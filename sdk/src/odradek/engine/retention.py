@@ -24,7 +24,7 @@ from odradek.engine.head import PartitionHead
 from odradek.engine.index_row import IndexRow
 from odradek.engine.maintenance import HeldPartition, PartitionLook
 from odradek.engine.maintenance_lease import MaintenanceLeases
-from odradek.engine.partition_index import ROWS_REPLACED_MAX, PartitionIndex
+from odradek.engine.partition_index import ROWS_REPLACED_MAX, PartitionIndex, is_ghost
 from odradek.engine.topic_configs import TopicConfig
 from odradek.format.object_keys import index_key, segment_key
 from odradek.model.topic_partition import PartitionId
@@ -101,7 +101,7 @@ class Retention:
         while below > head.log_start_offset:
             rows = await self._index.rows_down_from(partition, below - 1, _ROWS_PER_QUERY)
             for row in rows:
-                if not row.is_segment and row.base_offset < head.merged_offset:
+                if is_ghost(row, head.merged_offset):
                     continue  # a ghost: its batches are those of the segment that it lies in
                 if kept >= retention_bytes:
                     return row.end_offset
@@ -126,9 +126,9 @@ class Retention:
             if old:
                 if at:
                     held.lease = await self._leases.renew(held.lease)
-                end = max(row.end_offset for row in old)
-                spilled = any(not row.is_segment for row in old)
-                raised = end if spilled and end > head.merged_offset else None
+                # Not by ghosts: one may end within a row that is live, which would be one itself then.
+                ends = [row.end_offset for row in old if not row.is_segment and not is_ghost(row, head.merged_offset)]
+                raised = max(ends, default=None)
                 await self._index.replace_rows(held.lease, old, (), merged_offset=raised)
                 held.report.done["rows_removed"] += len(old)
                 await self._delete_segments(held, old)

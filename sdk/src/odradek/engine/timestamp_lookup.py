@@ -24,7 +24,7 @@ from collections.abc import AsyncIterator, Iterable, Sequence
 from odradek.engine.head import PartitionHead
 from odradek.engine.index_row import IndexRow
 from odradek.engine.log_reader import PieceReader, entry_piece, patched, row_entries, row_pieces
-from odradek.engine.partition_index import PartitionIndex, without_ghosts
+from odradek.engine.partition_index import PartitionIndex, is_ghost, without_ghosts
 from odradek.engine.segment_reader import WHOLE_BYTES, Piece, SegmentIndexes, Wanted, segment_pieces
 from odradek.format.record_batch import decode_rows, iter_headers
 from odradek.format.segment import find_timestamp
@@ -85,7 +85,7 @@ class TimestampLookup:
         while low < high:
             middle = high - 1 if high - low <= page_span else (low + high) // 2
             newest_first = await self._index.rows_down_from(partition, middle, _ROWS_PER_STEP)
-            rows = [row for row in reversed(newest_first) if row.is_segment or row.base_offset >= head.merged_offset]
+            rows = [row for row in reversed(newest_first) if not is_ghost(row, head.merged_offset)]
             rows = [row for row in without_ghosts(rows) if row.end_offset > head.log_start_offset]
             page_span = rows[-1].end_offset - rows[0].base_offset if rows else 0
             if not rows or rows[-1].running_max_timestamp_ms < timestamp_ms:

@@ -11,7 +11,7 @@ done: both invisible.
 Keys and values (catalog table):
     topics / <name>              v, id: 16 bytes, n: partitions, c: config overrides, t: created ms, ver: version
     topic-ids / <topic id>       name
-    deleted-topics / <topic id>  name, n: partitions, t: deleted ms
+    deleted-topics / <topic id>  name, n: partitions, t: deleted ms, e: emptied ms, once it is
 """
 
 from __future__ import annotations
@@ -164,6 +164,8 @@ class Topics:
             Put(_topic_key(name), _encode(topic), Absent(("v",))),
             Put(Key(TOPIC_IDS_PK, topic_id_sk(topic.topic_id)), {"name": name}),
         )
+        # What is repeated and comes hours late does not bring the topic back after it was deleted.
+        never_deleted = Check(Key(DELETED_TOPICS_PK, topic_id_sk(topic.topic_id)), Absent(("n",)))
 
         async def applied() -> bool | None:
             item = await self._catalog.get(_topic_key(name))
@@ -172,7 +174,7 @@ class Topics:
         for attempt in range(_ATTEMPTS):
             floor = await self._floor()
             await self._create_heads(topic, 0, floor.floor)
-            created = await self._transact((*puts, floor.unchanged), applied)
+            created = await self._transact((*puts, never_deleted, floor.unchanged), applied)
             if created:
                 return self._remember(topic)
             if created is False:

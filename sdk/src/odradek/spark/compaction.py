@@ -387,8 +387,8 @@ async def compact(
             )
         compactor = SparkCompactor(spark, engine, store.log, options, groups_at_once=groups_at_once)
         maintenance = Maintenance(
-            store.catalog, engine.index, store.objects, engine.topics, engine.leases, engine.settings,
-            [engine.orphans, compactor],
+            store.catalog, engine.index, store.objects, engine.topics, engine.leases, engine.clock,
+            engine.settings, [engine.orphans, compactor],
         )  # fmt: skip
         report = MaintenanceReport()
         for number in partitions or range(topic.partition_count):
