@@ -5,6 +5,9 @@ from __future__ import annotations
 import asyncio
 import io
 import json
+import signal
+import subprocess
+import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import SimpleNamespace
@@ -98,9 +101,30 @@ def test_a_group_commits_and_is_described(cli: Cli) -> None:
     assert "work-1" in shown
 
 
+def test_a_group_goes_on_behind_the_last_printed_record(cli: Cli) -> None:
+    cli("topics", "create", "counted", "-p", "1")
+    cli("produce", "counted", stdin=b"1\n2\n3\n4\n5\n")
+    assert cli("consume", "counted", "-g", "few", "-n", "2")[1].split() == ["1", "2"]
+    assert cli("consume", "counted", "-g", "few", "-n", "2")[1].split() == ["3", "4"]
+    assert cli("consume", "counted", "-g", "few")[1].split() == ["5"]
+
+
+def test_ctrl_c_commits_what_was_printed(cli: Cli, service: object) -> None:
+    cli("topics", "create", "followed", "-p", "1")
+    cli("produce", "followed", stdin=b"1\n2\n")
+    command = [sys.executable, "-m", "odradek.cli", "consume", "followed", "-g", "watchers", "-f"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL) as process:
+        assert process.stdout is not None
+        assert [process.stdout.readline(), process.stdout.readline()] == [b"1\n", b"2\n"]
+        process.send_signal(signal.SIGINT)
+        assert process.wait(20) == 130
+    assert cli("groups", "export-offsets", "watchers")[1] == "followed,0,2\n"
+
+
 @pytest.mark.parametrize(
     ("arguments", "code", "name"),
     [
+        (("produce", "nowhere"), 1, "UNKNOWN_TOPIC_OR_PARTITION"),
         (("topics", "create", "bad name"), 1, "INVALID_TOPIC_EXCEPTION"),
         (("topics", "create", "x", "-c", "nonsense"), 2, "INVALID_CONFIG"),
         (("topics", "create", "x", "-c", "no.such=1"), 2, "INVALID_CONFIG"),
