@@ -52,7 +52,7 @@ class Admin:
     """
 
     def __init__(self, config: AdminConfig | None = None, /, **configs: Any) -> None:
-        self.config = config if config is not None else AdminConfig.of(configs)
+        self.config = AdminConfig.given(config, configs)
         self._connection = Connection(self.config)
 
     async def start(self) -> Self:
@@ -477,7 +477,7 @@ class Admin:
                     continue
                 if error_code(code) is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
                     # Retryable for a producer, that waits for a topic; who manages topics wants to know at once.
-                    raise NotThere(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"{name}: {message or 'does not exist'}")
+                    raise NotThere(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, _sentence(name, error_code(code), message))
                 _raise_for(name, code, message)
 
         await self._connection.retrying(attempt, what)
@@ -494,7 +494,22 @@ class NotThere(KafkaError):
 def _raise_for(name: str, code: int, message: str | None) -> None:
     known = error_code(code)
     if known is not ErrorCode.NONE:
-        raise KafkaError(known, f"{name}: {message or known.name}")
+        raise KafkaError(known, _sentence(name, known, message))
+
+
+_UNSAID = {  # what answers without room for a message mean
+    ErrorCode.GROUP_ID_NOT_FOUND: "does not exist",
+    ErrorCode.NON_EMPTY_GROUP: "has members: stop them first",
+    ErrorCode.GROUP_AUTHORIZATION_FAILED: "is not yours by any ACL",
+    ErrorCode.UNKNOWN_TOPIC_OR_PARTITION: "does not exist",
+}
+
+
+def _sentence(name: str, code: ErrorCode, message: str | None) -> str:
+    """What is wrong with what has this name, which is said once."""
+    if not message:
+        return f"{name} {_UNSAID[code]}" if code in _UNSAID else f"{name}: {code.name}"
+    return message if message.startswith(name) else f"{name}: {message}"
 
 
 def _description(topic: TopicMetadata) -> TopicDescription:

@@ -22,7 +22,7 @@ class Admin:
     """Manages topics and groups. Connects at once; use it as a context manager, or `close` it."""
 
     def __init__(self, config: AdminConfig | None = None, /, **configs: Any) -> None:
-        self.config = config if config is not None else AdminConfig.of(configs)
+        self.config = AdminConfig.given(config, configs)
         self._loop = BackgroundLoop("odradek-admin")
         try:
             self._admin: aio.Admin = self._loop.call(_started(self.config))
