@@ -122,6 +122,23 @@ def test_ctrl_c_commits_what_was_printed(cli: Cli, service: object) -> None:
 
 
 @pytest.mark.parametrize(
+    ("arguments", "text"),
+    [
+        (("topics", "delete", "nowhere", "-y"), "UNKNOWN_TOPIC_OR_PARTITION: topic 'nowhere' does not exist"),
+        (("groups", "describe", "nobody"), "GROUP_ID_NOT_FOUND: group 'nobody' does not exist"),
+        (("groups", "export-offsets", "nobody"), "GROUP_ID_NOT_FOUND: group 'nobody' does not exist"),
+        (("groups", "delete", "nobody", "-y"), "GROUP_ID_NOT_FOUND: group 'nobody' does not exist"),
+        (("consume", "x", "-n", "-1"), "Error: Invalid value for '--count'"),
+    ],
+)
+def test_errors_say_once_what_is_missing(cli: Cli, arguments: tuple[str, ...], text: str) -> None:
+    code, printed, said = cli(*arguments)
+    assert code != 0
+    assert printed == ""
+    assert text in said
+
+
+@pytest.mark.parametrize(
     ("arguments", "code", "name"),
     [
         (("produce", "nowhere"), 1, "UNKNOWN_TOPIC_OR_PARTITION"),

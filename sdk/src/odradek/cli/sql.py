@@ -11,10 +11,10 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from rich.console import Console
 from rich.table import Table
 
 from odradek.cli.connection import DEFAULT_DATA_DIR, DEFAULT_SERVER, DataDir, Server, client_configs
+from odradek.cli.screen import show
 from odradek.errors import ErrorCode, KafkaError
 
 _FORMATS = ("table", "json")
@@ -135,7 +135,7 @@ class TextScreen:
         shown = Table(*columns, title=title or None, title_justify="left", box=None)
         for row in rows:
             shown.add_row(*(_cell(each) for each in row))
-        Console(markup=False, highlight=False, soft_wrap=True).print(shown)
+        show(shown)
 
     def rows(self, columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> None:
         if not self._as_json and self._headed != tuple(columns):

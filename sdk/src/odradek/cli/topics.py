@@ -9,6 +9,7 @@ from rich.console import Console
 from rich.table import Table
 
 from odradek.cli.connection import DEFAULT_DATA_DIR, DEFAULT_SERVER, DataDir, Server, admin
+from odradek.cli.screen import confirm, show
 from odradek.errors import ErrorCode, KafkaError
 
 topics = typer.Typer(help="Create, list, describe and delete topics.", no_args_is_help=True)
@@ -69,7 +70,7 @@ def describe(name: Name, bootstrap_servers: Server = DEFAULT_SERVER, data_dir: D
     for partition in topic.partitions:
         first, last = earliest[partition].offset, latest[partition].offset
         table.add_row(str(partition.partition), str(first), str(last), str(last - first))
-    console.print(table)
+    show(table)
     for entry in sorted(configs.values(), key=lambda each: each.name):
         if not entry.is_default:
             console.print(f"{entry.name} = {entry.value}")
@@ -97,8 +98,7 @@ def delete_records(
         if partition:
             places = tuple(TopicPartition(name, number) for number in partition)
         what = "all records" if before == -1 else f"the records below offset {before}"
-        if not yes and not typer.confirm(f"Delete {what} of {len(places)} partitions of {name}?"):
-            raise typer.Abort
+        confirm(f"Delete {what} of {len(places)} partitions of {name}?", yes=yes)
         low_watermarks = client.delete_records(dict.fromkeys(places, before))
     for place in sorted(low_watermarks):
         typer.echo(f"{place}: begins at offset {low_watermarks[place]}")
@@ -112,8 +112,7 @@ def delete(
     data_dir: DataDir = DEFAULT_DATA_DIR,
 ) -> None:
     """Delete a topic and all its records."""
-    if not yes and not typer.confirm(f"Delete {name} and all its records?"):
-        raise typer.Abort
+    confirm(f"Delete {name} and all its records?", yes=yes)
     with admin(bootstrap_servers, data_dir) as client:
         client.delete_topics([name])
     typer.echo(f"deleted {name}")
