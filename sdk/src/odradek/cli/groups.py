@@ -69,9 +69,8 @@ def _describe_share(client: Any, group_id: str) -> None:
     offsets = client.list_share_group_offsets(group_id)
     own = {name: entry.value for name, entry in client.describe_group_configs(group_id).items() if not entry.is_default}
     console = Console()
-    console.print(
-        f"[bold]{escape(group_id)}[/bold]  share  {group.state}  epoch {group.group_epoch}  {len(group.members)} members"
-    )
+    standing = f"{group.state}  epoch {group.group_epoch}  {len(group.members)} members"
+    console.print(f"[bold]{escape(group_id)}[/bold]  share  {standing}")
     for name, value in sorted(own.items()):
         console.print(f"{name} = {value}")
     table = Table("partition", "start offset", "lag", box=None)

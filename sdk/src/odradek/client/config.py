@@ -153,7 +153,7 @@ class ClientConfig:
         return cls(**configs)
 
     @classmethod
-    def given(cls, config: Self | None, configs: Mapping[str, Any]) -> Self:
+    def given(cls, config: object, configs: Mapping[str, Any]) -> Self:
         """What a client was made with: a configuration as it is, or names. Raises KafkaError(INVALID_CONFIG)."""
         if config is None:
             return cls.of(configs)
