@@ -58,6 +58,19 @@ def test_topics(cli: Cli) -> None:
     assert "made" not in cli("topics", "list")[1].split()
 
 
+def test_a_topic_is_altered(cli: Cli) -> None:
+    cli("topics", "create", "grown", "-p", "1", "-c", "retention.ms=1000")
+    assert cli("topics", "alter", "grown", "-p", "3", "-c", "segment.ms=60000", "-c", "retention.ms=")[0] == 0
+    shown = cli("topics", "describe", "grown")[1]
+    assert "3 partitions" in shown
+    assert "segment.ms = 60000" in shown
+    assert "retention.ms" not in shown
+    for wrong, code in (("-p", "2"), 1), (("-c", "no.such=1"), 2), ((), 2):
+        assert cli("topics", "alter", "grown", *wrong)[0] == code
+    code, _, said = cli("topics", "alter", "nowhere", "-c", "retention.ms=1")
+    assert (code, "topic 'nowhere' does not exist" in said) == (1, True)
+
+
 def test_records_come_back_with_keys_and_offsets(cli: Cli) -> None:
     cli("topics", "create", "letters", "-p", "1")
     code, _, said = cli("produce", "letters", "-K", ":", "-z", "lz4", stdin=b"a:1\nb:\xc3\xa4\na:\n")

@@ -1,4 +1,4 @@
-"""`odradek topics`: create, list, describe, delete, delete-records."""
+"""`odradek topics`: create, alter, list, describe, delete, delete-records."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from odradek.cli.connection import DEFAULT_DATA_DIR, DEFAULT_SERVER, DataDir, Se
 from odradek.cli.screen import confirm, show
 from odradek.errors import ErrorCode, KafkaError
 
-topics = typer.Typer(help="Create, list, describe and delete topics.", no_args_is_help=True)
+topics = typer.Typer(help="Create, alter, list, describe and delete topics.", no_args_is_help=True)
 
 Name = Annotated[str, typer.Argument(help="Name of the topic.")]
 
@@ -46,6 +46,37 @@ def create(
     with admin(bootstrap_servers, data_dir) as client:
         client.create_topics([NewTopic(name, partitions, configs=configs)])
     typer.echo(f"created {name}")
+
+
+@topics.command()
+def alter(
+    name: Name,
+    partitions: Annotated[
+        int | None, typer.Option("--partitions", "-p", help="How many there are to be: more than now.")
+    ] = None,
+    config: Annotated[
+        list[str] | None,
+        typer.Option("--config", "-c", help="name=value, name= for the default again; may be repeated."),
+    ] = None,
+    bootstrap_servers: Server = DEFAULT_SERVER,
+    data_dir: DataDir = DEFAULT_DATA_DIR,
+) -> None:
+    """Change a topic's configuration, or give it more partitions.
+
+    A key's records go to another partition once there are more partitions.
+
+    Example: [bold]odradek topics alter orders -c retention.ms=86400000[/bold]
+    """
+    configs = parse_configs(config or [])
+    if partitions is None and not configs:
+        raise KafkaError(ErrorCode.INVALID_CONFIG, "say what to change: --partitions or --config")
+    with admin(bootstrap_servers, data_dir) as client:
+        if configs:
+            values = {key: value for key, value in configs.items() if value}
+            client.alter_topic_configs(name, values, delete=configs.keys() - values.keys())
+        if partitions is not None:
+            client.create_partitions({name: partitions})
+    typer.echo(f"altered {name}")
 
 
 @topics.command("list")

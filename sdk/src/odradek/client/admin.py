@@ -159,6 +159,18 @@ class Admin:
             described[name] = _description(topic)
         return described
 
+    async def alter_topic_configs(self, topic: str, values: Mapping[str, str], *, delete: Iterable[str] = ()) -> None:
+        """Set a topic's own values, and take others back to their defaults. Raises KafkaError(INVALID_CONFIG)."""
+        await self._change(
+            calls.alter_configs_request(calls.TOPIC_RESOURCE, topic, values, delete),
+            calls.IncrementalAlterConfigsResponse,
+            "IncrementalAlterConfigs",
+            lambda response: [
+                (f"topic {topic!r}", result.error_code, result.error_message) for result in response.responses
+            ],
+            reached=None,
+        )
+
     async def describe_configs(self, topics: Iterable[str]) -> dict[str, dict[str, ConfigEntry]]:
         """Configuration by topic and name, with defaults. Raises KafkaError."""
         response = await self._connection.call(
@@ -352,8 +364,8 @@ class Admin:
     ) -> None:
         """Set and remove a group's own values. Raises KafkaError(INVALID_CONFIG)."""
         await self._change(
-            share_calls.alter_group_configs_request(group_id, values, delete),
-            share_calls.IncrementalAlterConfigsResponse,
+            calls.alter_configs_request(share_calls.GROUP_RESOURCE, group_id, values, delete),
+            calls.IncrementalAlterConfigsResponse,
             "IncrementalAlterConfigs",
             lambda response: [
                 (f"group {group_id!r}", result.error_code, result.error_message) for result in response.responses

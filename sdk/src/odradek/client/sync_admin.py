@@ -102,6 +102,9 @@ class Admin:
     def describe_group_configs(self, group_id: str) -> dict[str, ConfigEntry]:
         return self._loop.call(self._admin.describe_group_configs(group_id))
 
+    def alter_topic_configs(self, topic: str, values: Mapping[str, str], *, delete: Iterable[str] = ()) -> None:
+        self._loop.call(self._admin.alter_topic_configs(topic, values, delete=delete))
+
     def alter_group_configs(self, group_id: str, values: Mapping[str, str], *, delete: Iterable[str] = ()) -> None:
         self._loop.call(self._admin.alter_group_configs(group_id, values, delete=delete))
 
