@@ -78,6 +78,21 @@ def test_wrong_usage_of_acls_is_2(arguments: tuple[str, ...], capsys: pytest.Cap
     assert said(capsys, "acls", *arguments)[0] == 2
 
 
+def test_a_password_is_asked_for_at_a_terminal_alone(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("sys.stdin", io.StringIO(""))
+    monkeypatch.delenv("ODRADEK_USER_PASSWORD", raising=False)
+    code, text = said(capsys, "users", "create", "ada")
+    assert (code, text.count("\n")) == (2, 1)
+    assert "set ODRADEK_USER_PASSWORD" in text
+
+
+def test_a_trigger_is_checked_before_spark_starts(capsys: pytest.CaptureFixture[str]) -> None:
+    code, text = said(capsys, "sql", "-e", "SHOW TOPICS", "--trigger", "often")
+    assert (code, "--trigger is like" in text) == (2, True)
+
+
 def test_names_are_whole_in_a_pipe(capsys: pytest.CaptureFixture[str]) -> None:
     arn = "User:arn:aws:iam::123456789012:role/" + "Writers" * 20
     table = Table("principal", "operation", box=None)
