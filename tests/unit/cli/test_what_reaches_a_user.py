@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import io
+import signal
+import subprocess
+import sys
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -120,6 +123,29 @@ def test_ctrl_c_at_a_question_is_an_interruption(monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr("builtins.input", interrupt)
     with pytest.raises((typer.Abort, KeyboardInterrupt)):
         confirm("Delete?", yes=False)
+
+
+def test_the_second_ctrl_c_ends_a_command_that_closes_slowly() -> None:
+    command = """
+import time, odradek.cli
+def run(_):
+    try:
+        print("ready", flush=True)
+        time.sleep(30)
+    finally:
+        print("closing", flush=True)
+        time.sleep(30)
+odradek.cli.run = run
+odradek.cli.main()
+"""
+    pipe = subprocess.PIPE
+    with subprocess.Popen([sys.executable, "-c", command], stdout=pipe, stderr=pipe) as process:
+        assert process.stdout is not None
+        for line in (b"ready\n", b"closing\n"):
+            assert process.stdout.readline() == line
+            process.send_signal(signal.SIGINT)
+        assert process.communicate(timeout=20) == (b"", b"")
+    assert process.returncode == 130
 
 
 def test_a_key_of_aws_is_not_for_the_service_of_this_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

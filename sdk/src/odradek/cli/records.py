@@ -111,7 +111,7 @@ def consume(
     count: Annotated[int, typer.Option("--count", "-n", min=0, help="Stop after so many records; 0: no bound.")] = 0,
     follow: Annotated[bool, typer.Option("--follow", "-f", help="Wait for new records at the end.")] = False,
     as_json_lines: Annotated[
-        bool, typer.Option("--json", help="One JSON object a record, with key, offset and time.")
+        bool, typer.Option("--json", help="One JSON object a record; bytes that are no UTF-8 in base64.")
     ] = False,
     form: Annotated[
         str | None,
