@@ -5,6 +5,9 @@ from __future__ import annotations
 import asyncio
 import io
 import json
+import signal
+import subprocess
+import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import SimpleNamespace
@@ -55,6 +58,19 @@ def test_topics(cli: Cli) -> None:
     assert "made" not in cli("topics", "list")[1].split()
 
 
+def test_a_topic_is_altered(cli: Cli) -> None:
+    cli("topics", "create", "grown", "-p", "1", "-c", "retention.ms=1000")
+    assert cli("topics", "alter", "grown", "-p", "3", "-c", "segment.ms=60000", "-c", "retention.ms=")[0] == 0
+    shown = cli("topics", "describe", "grown")[1]
+    assert "3 partitions" in shown
+    assert "segment.ms = 60000" in shown
+    assert "retention.ms" not in shown
+    for wrong, code in (("-p", "2"), 1), (("-c", "no.such=1"), 2), ((), 2):
+        assert cli("topics", "alter", "grown", *wrong)[0] == code
+    code, _, said = cli("topics", "alter", "nowhere", "-c", "retention.ms=1")
+    assert (code, "topic 'nowhere' does not exist" in said) == (1, True)
+
+
 def test_records_come_back_with_keys_and_offsets(cli: Cli) -> None:
     cli("topics", "create", "letters", "-p", "1")
     code, _, said = cli("produce", "letters", "-K", ":", "-z", "lz4", stdin=b"a:1\nb:\xc3\xa4\na:\n")
@@ -98,9 +114,47 @@ def test_a_group_commits_and_is_described(cli: Cli) -> None:
     assert "work-1" in shown
 
 
+def test_a_group_goes_on_behind_the_last_printed_record(cli: Cli) -> None:
+    cli("topics", "create", "counted", "-p", "1")
+    cli("produce", "counted", stdin=b"1\n2\n3\n4\n5\n")
+    assert cli("consume", "counted", "-g", "few", "-n", "2")[1].split() == ["1", "2"]
+    assert cli("consume", "counted", "-g", "few", "-n", "2")[1].split() == ["3", "4"]
+    assert cli("consume", "counted", "-g", "few")[1].split() == ["5"]
+
+
+def test_ctrl_c_commits_what_was_printed(cli: Cli, service: object) -> None:
+    cli("topics", "create", "followed", "-p", "1")
+    cli("produce", "followed", stdin=b"1\n2\n")
+    command = [sys.executable, "-m", "odradek.cli", "consume", "followed", "-g", "watchers", "-f"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL) as process:
+        assert process.stdout is not None
+        assert [process.stdout.readline(), process.stdout.readline()] == [b"1\n", b"2\n"]
+        process.send_signal(signal.SIGINT)
+        assert process.wait(20) == 130
+    assert cli("groups", "export-offsets", "watchers")[1] == "followed,0,2\n"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "text"),
+    [
+        (("topics", "delete", "nowhere", "-y"), "UNKNOWN_TOPIC_OR_PARTITION: topic 'nowhere' does not exist"),
+        (("groups", "describe", "nobody"), "GROUP_ID_NOT_FOUND: group 'nobody' does not exist"),
+        (("groups", "export-offsets", "nobody"), "GROUP_ID_NOT_FOUND: group 'nobody' does not exist"),
+        (("groups", "delete", "nobody", "-y"), "GROUP_ID_NOT_FOUND: group 'nobody' does not exist"),
+        (("consume", "x", "-n", "-1"), "Error: Invalid value for '--count'"),
+    ],
+)
+def test_errors_say_once_what_is_missing(cli: Cli, arguments: tuple[str, ...], text: str) -> None:
+    code, printed, said = cli(*arguments)
+    assert code != 0
+    assert printed == ""
+    assert text in said
+
+
 @pytest.mark.parametrize(
     ("arguments", "code", "name"),
     [
+        (("produce", "nowhere"), 1, "UNKNOWN_TOPIC_OR_PARTITION"),
         (("topics", "create", "bad name"), 1, "INVALID_TOPIC_EXCEPTION"),
         (("topics", "create", "x", "-c", "nonsense"), 2, "INVALID_CONFIG"),
         (("topics", "create", "x", "-c", "no.such=1"), 2, "INVALID_CONFIG"),

@@ -63,6 +63,43 @@ def test_json_lines_go_from_topic_to_topic(cli: Cli) -> None:
     assert cli("produce", "into", "--json", stdin=b"no json\n")[0] == 1
 
 
+def test_bytes_that_are_no_text_survive_json_lines(cli: Cli, service: object) -> None:
+    cli("topics", "create", "binary", "-p", "1")
+    cli("topics", "create", "binary-copy", "-p", "1")
+    config = service.client_config  # type: ignore[attr-defined]
+    sent = (b"\xff\x00\\xff", b"\x80\n\r", (("raw", b"\xfe"), ("text", b"t"), ("null", None)))
+    with odradek.Producer(**config) as producer:
+        producer.send("binary", sent[1], sent[0], headers=sent[2]).result(30)
+    lines = cli("consume", "binary", "--json")[1]
+    assert "_base64" in lines
+    assert cli("produce", "binary-copy", "--json", stdin=lines.encode())[0] == 0
+    with odradek.Consumer(**config) as consumer:
+        copy = consumer.read_at("binary-copy", 0, 0)
+    assert (copy.key, copy.value, tuple(copy.headers)) == sent
+
+
+@pytest.mark.parametrize(
+    ("line", "reason"),
+    [
+        (b'{"valeu": "x"}', "there is no field 'valeu'"),
+        (b"[1]", "it is no object"),
+        (b'{"timestamp_ms": "soon"}', "soon"),
+        (b'{"value": "x", "value_base64": "eA=="}', "both value and value_base64"),
+        (b'{"value_base64": "?"}', "base64"),
+        (b'{"headers": [["a", "b", "rot13"]]}', "not in 'rot13'"),
+        (b'{"headers": [[]]}', "no record in JSON"),
+        (b"\xff", "no record in JSON"),
+    ],
+)
+def test_lines_that_are_no_record_write_nothing(cli: Cli, line: bytes, reason: str) -> None:
+    cli("topics", "create", "strict", "-p", "1")
+    code, _, said = cli("produce", "strict", "--json", stdin=line + b"\n")
+    assert code == 1
+    assert said.startswith("odradek: INVALID_RECORD: ")
+    assert reason in said
+    assert cli("consume", "strict")[1] == ""
+
+
 def test_ranges_by_offset_and_time(cli: Cli) -> None:
     cli("topics", "create", "times", "-p", "1")
     lines = "".join(json.dumps({"value": str(n), "timestamp_ms": 1_000_000 + n * 1000}) + "\n" for n in range(10))

@@ -189,5 +189,5 @@ def test_stopping_answers_what_was_asked() -> None:
 def test_an_address_that_is_taken_is_a_clear_error() -> None:
     with port.kafka_service() as service:
         taken = int(service.kafka_bootstrap_servers.rpartition(":")[2])
-        with pytest.raises(odradek.KafkaError, match="cannot listen for Kafka clients"):
+        with pytest.raises(odradek.KafkaError, match="cannot listen on"):
             odradek.local(kafka_port=taken)

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from odradek.cli.configure import read_outputs
 from odradek.cli.cost import parse_rate, parse_time
-from odradek.cli.doctor import check_reach, clock_finding, queue_finding, table_findings
+from odradek.cli.doctor import _advice, check_reach, clock_finding, queue_finding, table_findings
 from odradek.client.profiles import Profile, load_profile, save_profile
 from odradek.cost_measure import measure
 from odradek.cost_model import Workload, own_cost, peer_costs, with_linger
@@ -54,6 +54,12 @@ def test_clocks() -> None:
 def test_an_address_where_nobody_answers() -> None:
     [finding] = check_reach("http://127.0.0.1:1")
     assert (finding.outcome, finding.check) == ("FAIL", "reach")
+
+
+def test_a_refused_signature_is_no_missing_acl() -> None:
+    error = KafkaError(ErrorCode.CLUSTER_AUTHORIZATION_FAILED, "http://x answered HTTP 403: The key is not known.")
+    assert "not known. Attach the client policy" in _advice(error)
+    assert "ACL" in _advice(KafkaError(ErrorCode.TOPIC_AUTHORIZATION_FAILED, "no"))
 
 
 class Tables:

@@ -6,6 +6,7 @@ import re
 from pathlib import Path
 from typing import Any
 
+import odradek
 import pytest
 from odradek.client.config import AdminConfig, ClientConfig, ConsumerConfig, ProducerConfig, defaults
 from odradek.errors import ErrorCode, KafkaError
@@ -32,7 +33,10 @@ BAD: list[tuple[type[ClientConfig], dict[str, Any], str]] = [
     (ConsumerConfig, {"fetch_max_wait_ms": 60_000}, "request_timeout_ms must be above fetch_max_wait_ms"),
     (ConsumerConfig, {"value_deserializer": "json"}, "value_deserializer must be a function"),
     (AdminConfig, {"aws_access_key_id": "AKIA"}, "given together"),
+    (ConsumerConfig, {"session_timeout_ms": 5}, "has no configuration 'session_timeout_ms': it is the server's"),
+    (ConsumerConfig, {"security.protocol": "SSL"}, "signed with AWS credentials"),
     (AdminConfig, {"bootstrap_servers": "localhost:9092"}, "looks like a Kafka broker"),
+    (AdminConfig, {"bootstrap_servers": "127.0.0.1:9292"}, "a service of `odradek local` is http://127.0.0.1:9292"),
     (AdminConfig, {"bootstrap_servers": "ftp://host"}, "must be the URL of the coordinator function"),
     (AdminConfig, {"bootstrap_servers": ["http://a"]}, "must be the URL of the coordinator function"),
     (AdminConfig, {"bootstrap_servers": None}, "bootstrap_servers is required"),
@@ -46,6 +50,17 @@ def test_what_cannot_work_is_refused_with_what_to_do(
     with pytest.raises(KafkaError, match=re.escape(message)) as failure:
         config.of({"bootstrap_servers": URL, **configs})
     assert failure.value.code is ErrorCode.INVALID_CONFIG
+
+
+def test_what_is_no_configuration_is_refused_at_its_place() -> None:
+    with pytest.raises(
+        KafkaError, match=re.escape("by name, and no 'orders'; topics are named to send() and subscribe()")
+    ):
+        odradek.Consumer("orders", bootstrap_servers=URL)  # type: ignore[arg-type]  # as kafka-python takes it
+    with pytest.raises(KafkaError, match="a share consumer takes its configuration by name"):
+        odradek.ShareConsumer({"bootstrap.servers": URL})  # type: ignore[arg-type]  # as confluent-kafka takes it
+    with pytest.raises(KafkaError, match="not both"):
+        odradek.Admin(AdminConfig(bootstrap_servers=URL), client_id="me")
 
 
 def test_all_problems_are_told_at_once() -> None:

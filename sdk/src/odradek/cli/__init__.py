@@ -1,10 +1,13 @@
-"""The command line: `odradek --help`. Every error is one line with Kafka's error name; no stack trace reaches a user.
+"""The command line: `odradek --help`. Every error is one line with Kafka's error name; no stack trace reaches a user,
+unless ODRADEK_TRACEBACK asks for that of a bug.
 
 Exit codes: 0 done, 1 refused or failed, 2 wrong usage or configuration, 130 interrupted.
 """
 
 from __future__ import annotations
 
+import os
+import signal
 import sys
 
 from odradek.errors import ErrorCode, KafkaError, OdradekError
@@ -12,7 +15,14 @@ from odradek.errors import ErrorCode, KafkaError, OdradekError
 
 def main() -> None:
     """The `odradek` command."""
+    signal.signal(signal.SIGINT, _interrupt)
     sys.exit(run(sys.argv[1:]))
+
+
+def _interrupt(*_: object) -> None:
+    """The first Ctrl-C lets a command close its clients; the second ends it at once, before they complain."""
+    signal.signal(signal.SIGINT, lambda *_: os._exit(130))
+    raise KeyboardInterrupt
 
 
 def run(arguments: list[str]) -> int:
@@ -32,8 +42,19 @@ def run(arguments: list[str]) -> int:
         return 2
     except KafkaError as error:
         return _failed(str(error), 2 if error.code is ErrorCode.INVALID_CONFIG else 1)
-    except (OdradekError, OSError) as error:
+    except OSError as error:
+        reason = error.strerror or str(error)
+        return _failed(reason if error.filename is None else f"{error.filename}: {reason}", 1)
+    except OdradekError as error:
         return _failed(str(error), 1)
+    except Exception as error:
+        if os.environ.get("ODRADEK_TRACEBACK"):
+            raise
+        return _failed(
+            f"unexpected {type(error).__name__}: {error}. This is a bug of Odradek: report it, please, "
+            "with what ODRADEK_TRACEBACK=1 shows",
+            1,
+        )
     return result if isinstance(result, int) else 0
 
 

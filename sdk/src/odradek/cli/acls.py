@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Annotated
 
 import typer
-from rich.console import Console
 from rich.table import Table
 
 from odradek.cli.connection import DEFAULT_DATA_DIR, DEFAULT_SERVER, DataDir, Server, admin
+from odradek.cli.screen import confirm, show
 from odradek.errors import ErrorCode, KafkaError
 from odradek.model.acl import (
     CLUSTER_NAME,
@@ -56,7 +56,7 @@ def create(
     """
     kind, name = _resource(topic, group, transactional_id, cluster)
     if kind is ResourceType.ANY or name is None:
-        raise KafkaError(ErrorCode.INVALID_REQUEST, "name --topic, --group, --transactional-id or --cluster")
+        raise KafkaError(ErrorCode.INVALID_CONFIG, "name --topic, --group, --transactional-id or --cluster")
     rules = [
         AclBinding(
             kind,
@@ -117,12 +117,11 @@ def delete(
         AclOperation.ANY if operation is None else _operation(operation),
     )
     if wanted == AclFilter() and not everything:
-        raise KafkaError(ErrorCode.INVALID_REQUEST, "say which rules, or --all")
+        raise KafkaError(ErrorCode.INVALID_CONFIG, "say which rules, or --all")
     with admin(bootstrap_servers, data_dir) as client:
         if not yes:
             _show(client.describe_acls(wanted))
-            if not typer.confirm("Delete these?"):
-                raise typer.Abort
+            confirm("Delete these?", yes=yes)
         gone = client.delete_acls(wanted)
     typer.echo(f"deleted {len(gone)} rules")
 
@@ -130,7 +129,7 @@ def delete(
 def _resource(
     topic: str | None, group: str | None, transactional_id: str | None, cluster: bool
 ) -> tuple[ResourceType, str | None]:
-    """What the options name. Raises KafkaError(INVALID_REQUEST) where they name several things."""
+    """What the options name. Raises KafkaError(INVALID_CONFIG) where they name several things."""
     named = [
         (kind, name)
         for kind, name in (
@@ -142,7 +141,7 @@ def _resource(
         if name is not None
     ]
     if len(named) > 1:
-        raise KafkaError(ErrorCode.INVALID_REQUEST, "a rule is about one resource: name one")
+        raise KafkaError(ErrorCode.INVALID_CONFIG, "a rule is about one resource: name one")
     return named[0] if named else (ResourceType.ANY, None)
 
 
@@ -150,7 +149,7 @@ def _operation(text: str) -> AclOperation:
     name = text.upper().replace("-", "_")
     if name not in AclOperation.__members__ or name == "ANY":
         known = ", ".join(each.name.lower() for each in AclOperation if each is not AclOperation.ANY)
-        raise KafkaError(ErrorCode.INVALID_REQUEST, f"{text!r} is no operation: there are {known}")
+        raise KafkaError(ErrorCode.INVALID_CONFIG, f"{text!r} is no operation: there are {known}")
     return AclOperation[name]
 
 
@@ -161,4 +160,4 @@ def _show(rules: list[AclBinding]) -> None:
         words = (acl.permission.name, acl.operation.name, acl.resource_type.name)
         may, operation, kind = (word.lower() for word in words)
         table.add_row(acl.principal, acl.host, may, operation, kind, name)
-    Console(soft_wrap=True).print(table)
+    show(table)

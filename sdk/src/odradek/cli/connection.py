@@ -34,7 +34,9 @@ Server = Annotated[
 ]
 DataDir = Annotated[
     Path,
-    typer.Option("--data-dir", envvar="ODRADEK_DATA_DIR", help="Folder of the embedded service, for its credentials."),
+    typer.Option(
+        "--data-dir", envvar="ODRADEK_DATA_DIR", help="Folder of the embedded service: records and credentials."
+    ),
 ]
 
 
@@ -46,11 +48,12 @@ def profile() -> Profile | None:
 
 
 def client_configs(bootstrap_servers: str, data_dir: Path) -> dict[str, Any]:
-    """Configuration of a client: the AWS credentials of the environment, or those of the embedded service.
+    """Configuration of a client: for an embedded service its folder's credentials, else AWS's of the environment.
 
     Where no address is given and no embedded service is in the folder, the profile of `odradek configure` says where.
     """
     from odradek.local.credentials import FILE_NAME as LOCAL_CREDENTIALS
+    from odradek.local.credentials import KEY_ID_PREFIX, load_credentials
 
     if bootstrap_servers == DEFAULT_SERVER and not (data_dir / LOCAL_CREDENTIALS).exists():
         known = profile()
@@ -62,10 +65,10 @@ def client_configs(bootstrap_servers: str, data_dir: Path) -> dict[str, Any]:
             }
     configs: dict[str, Any] = {"bootstrap_servers": bootstrap_servers, "client_id": "odradek-cli"}
     is_local = urlsplit(bootstrap_servers).hostname in ("127.0.0.1", "localhost", "::1")
-    if is_local and "AWS_ACCESS_KEY_ID" not in os.environ:
-        from odradek.local.credentials import FILE_NAME, load_credentials
-
-        if not (data_dir / FILE_NAME).exists():
+    # An embedded service knows no key of AWS: one in the environment is for something else.
+    key_id = os.environ.get("AWS_ACCESS_KEY_ID", "")
+    if is_local and not key_id.startswith(KEY_ID_PREFIX) and (not key_id or (data_dir / LOCAL_CREDENTIALS).exists()):
+        if not (data_dir / LOCAL_CREDENTIALS).exists():
             raise KafkaError(
                 ErrorCode.INVALID_CONFIG,
                 f"no credentials: {data_dir} is not the folder of an embedded service. Start one with `odradek local`, "

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import re
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 from rich.console import Console
@@ -66,6 +66,8 @@ def estimate(
 
     load = Workload(parse_rate(rate), record_bytes, producers, consumers, parse_time(retention), partitions=partitions)
     lingers = _LINGERS_MS if linger_ms is None else (linger_ms,)
+    if chart is not None:
+        _refuse_format(chart)
     loads = [with_linger(load, each) for each in lingers]
     costs = [own_cost(each, asyncio.run(measure(each))) for each in loads]
     console = Console()
@@ -78,14 +80,36 @@ def estimate(
     for name, dollars in peer_costs(load).items():
         table.add_row(name, f"{dollars:,.2f}")
     console.print(table)
+    dates = " and ".join(sorted({US_EAST_1.date, PEERS_US_EAST_1.date}))
     console.print(
-        f"Prices of {US_EAST_1.date} and {PEERS_US_EAST_1.date}, {US_EAST_1.region}; requests counted by the engine; "
+        f"Prices of {dates}, {US_EAST_1.region}; requests counted by the engine; "
         "function times from published latencies. Without clients, storage is all but the whole of it.",
         highlight=False,
     )
     if chart is not None:
         _draw(load, lingers, chart)
         console.print(f"chart: {chart}")
+
+
+def _pyplot() -> Any:
+    """Matplotlib without a screen. Raises KafkaError(INVALID_CONFIG) where it is not installed."""
+    try:
+        import matplotlib as mpl
+
+        mpl.use("Agg")
+        from matplotlib import pyplot as plt
+    except ImportError:
+        raise KafkaError(ErrorCode.INVALID_CONFIG, "charts need matplotlib: pip install matplotlib") from None
+    return plt
+
+
+def _refuse_format(path: Path) -> None:
+    """Before anything is measured. Raises KafkaError(INVALID_CONFIG) for a file that no chart can be drawn into."""
+    known = sorted(_pyplot().figure().canvas.get_supported_filetypes())
+    if path.suffix[1:].lower() not in known:
+        raise KafkaError(ErrorCode.INVALID_CONFIG, f"--chart ends in one of {', '.join(known)}, not in {path.suffix!r}")
+    if not path.absolute().parent.is_dir():
+        raise KafkaError(ErrorCode.INVALID_CONFIG, f"--chart: there is no folder {path.parent}")
 
 
 def _draw(load: object, lingers: tuple[float, ...], path: Path) -> None:
@@ -95,13 +119,7 @@ def _draw(load: object, lingers: tuple[float, ...], path: Path) -> None:
     from odradek.cost_measure import measure
     from odradek.cost_model import Workload, own_cost, peer_costs, with_linger
 
-    try:
-        import matplotlib as mpl
-
-        mpl.use("Agg")
-        from matplotlib import pyplot as plt
-    except ImportError:
-        raise KafkaError(ErrorCode.INVALID_CONFIG, "charts need matplotlib: pip install matplotlib") from None
+    plt = _pyplot()
     assert isinstance(load, Workload)
     figure, axes = plt.subplots(figsize=(9, 6))
     megabytes = [each / 2**20 for each in _CHART_RATES]

@@ -143,11 +143,14 @@ def _checked(check: str, work: Callable[[], str]) -> Finding:
 
 def _advice(error: KafkaError) -> str:
     """What went wrong, and the next thing to try."""
-    text = str(error)
+    text = str(error).rstrip(".")
+    if "HTTP 403" in text or error.code is ErrorCode.SASL_AUTHENTICATION_FAILED:
+        return (
+            f"{text}. Attach the client policy (ClientPolicyArn) to your role, or use the profile's account; "
+            "a service of `odradek local` wants the key that it printed"
+        )
     if error.code in _CODES:
         return f"{text}. You lack an ACL for this check; the service itself answers"
-    if "403" in text or error.code is ErrorCode.SASL_AUTHENTICATION_FAILED:
-        return f"{text}. Attach the client policy (ClientPolicyArn) to your role, or use the profile's account"
     if error.is_retryable:
         return f"{text}. Look at the dashboard and the functions' logs, then try again"
     return text

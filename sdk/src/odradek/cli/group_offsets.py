@@ -27,6 +27,8 @@ def export_offsets(
     """Print the committed offsets as topic,partition,offset, for reset-offsets --file."""
     with admin(bootstrap_servers, data_dir) as client:
         committed = client.list_consumer_group_offsets(group_id)
+        if not committed:
+            client.describe_consumer_groups([group_id])  # an empty file is for a group that is there
     for partition in sorted(committed):
         typer.echo(f"{partition.topic},{partition.partition},{committed[partition].offset}")
 
@@ -39,7 +41,9 @@ def reset_offsets(
     ] = None,
     to: Annotated[str | None, typer.Option("--to", help="earliest, latest, an offset, -N, or @TIME.")] = None,
     shift: Annotated[int | None, typer.Option("--shift", help="So many records on, or back where negative.")] = None,
-    file: Annotated[Path | None, typer.Option("--file", help="Lines of topic,partition,offset.")] = None,
+    file: Annotated[
+        Path | None, typer.Option("--file", help="Lines of topic,partition,offset; - is standard input.")
+    ] = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Show what would be committed, and stop.")] = False,
     bootstrap_servers: Server = DEFAULT_SERVER,
     data_dir: DataDir = DEFAULT_DATA_DIR,
@@ -134,7 +138,8 @@ def _refuse_members(client: Any, group_id: str) -> None:
 
 def _read(file: Path) -> dict[TopicPartition, int]:
     found = {}
-    with sys.stdin if str(file) == "-" else file.open(newline="") as lines:
+    # Bytes that are no text become a line that is none of ours.
+    with sys.stdin if str(file) == "-" else file.open(newline="", encoding="utf-8", errors="replace") as lines:
         for number, row in enumerate(csv.reader(lines), 1):
             if not row:
                 continue
@@ -145,4 +150,6 @@ def _read(file: Path) -> dict[TopicPartition, int]:
                 raise KafkaError(
                     ErrorCode.INVALID_CONFIG, f"{file}, line {number}: topic,partition,offset, not {','.join(row)!r}"
                 ) from error
+    if not found:
+        raise KafkaError(ErrorCode.INVALID_CONFIG, f"{file} has no lines of topic,partition,offset")
     return found

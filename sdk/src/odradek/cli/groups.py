@@ -6,10 +6,12 @@ from typing import Annotated, Any
 
 import typer
 from rich.console import Console
+from rich.markup import escape
 from rich.table import Table
 
 from odradek.cli.connection import DEFAULT_DATA_DIR, DEFAULT_SERVER, DataDir, Server, admin
 from odradek.cli.group_offsets import export_offsets, reset_offsets
+from odradek.cli.screen import confirm, show
 from odradek.errors import ErrorCode, KafkaError
 
 groups = typer.Typer(help="List, describe and delete consumer groups; move their offsets.", no_args_is_help=True)
@@ -45,7 +47,7 @@ def describe(
     owners = {partition: member for member in group.members for partition in member.assignment}
     console = Console()
     protocol = "classic protocol" if group.group_epoch < 0 else f"epoch {group.group_epoch}"
-    console.print(f"[bold]{group_id}[/bold]  {group.state}  {protocol}  {len(group.members)} members")
+    console.print(f"[bold]{escape(group_id)}[/bold]  {group.state}  {protocol}  {len(group.members)} members")
     table = Table("partition", "committed", "next offset", "lag", "member", "client", box=None)
     for partition in sorted({*committed, *owners}):
         offset = committed[partition].offset if partition in committed else None
@@ -59,7 +61,7 @@ def describe(
             owner.member_id if owner else "-",
             owner.client_id if owner else "-",
         )
-    console.print(table)
+    show(table)
 
 
 def _describe_share(client: Any, group_id: str) -> None:
@@ -67,15 +69,14 @@ def _describe_share(client: Any, group_id: str) -> None:
     offsets = client.list_share_group_offsets(group_id)
     own = {name: entry.value for name, entry in client.describe_group_configs(group_id).items() if not entry.is_default}
     console = Console()
-    console.print(
-        f"[bold]{group_id}[/bold]  share  {group.state}  epoch {group.group_epoch}  {len(group.members)} members"
-    )
+    standing = f"{group.state}  epoch {group.group_epoch}  {len(group.members)} members"
+    console.print(f"[bold]{escape(group_id)}[/bold]  share  {standing}")
     for name, value in sorted(own.items()):
         console.print(f"{name} = {value}")
     table = Table("partition", "start offset", "lag", box=None)
     for partition, at in sorted(offsets.items()):
         table.add_row(str(partition), str(at.start_offset), "-" if at.lag < 0 else str(at.lag))
-    console.print(table)
+    show(table)
     for member in group.members:
         console.print(f"{member.member_id}  {member.client_id}  {', '.join(member.subscribed_topics)}")
 
@@ -92,9 +93,9 @@ def configure(
     Example: [bold]odradek groups configure mails share.auto.offset.reset=earliest[/bold]
     """
     pairs = [text.partition("=") for text in values]
-    for name, found, _ in pairs:
-        if not found:
-            raise KafkaError(ErrorCode.INVALID_CONFIG, f"{name!r} is not of the form name=value")
+    for (name, found, _), text in zip(pairs, values, strict=True):
+        if not found or not name:
+            raise KafkaError(ErrorCode.INVALID_CONFIG, f"a configuration is name=value, not {text!r}")
     with admin(bootstrap_servers, data_dir) as client:
         client.alter_group_configs(
             group_id,
@@ -112,8 +113,7 @@ def delete(
     data_dir: DataDir = DEFAULT_DATA_DIR,
 ) -> None:
     """Delete a group without members, and its offsets."""
-    if not yes and not typer.confirm(f"Delete {group_id} and its offsets?"):
-        raise typer.Abort
+    confirm(f"Delete {group_id} and its offsets?", yes=yes)
     with admin(bootstrap_servers, data_dir) as client:
         client.delete_consumer_groups([group_id])
     typer.echo(f"deleted {group_id}")

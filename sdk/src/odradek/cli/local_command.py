@@ -27,10 +27,16 @@ def local(
     kafka_advertised: Annotated[
         str | None, typer.Option(help="host:port that Kafka clients are told, where it is not the one above.")
     ] = None,
-    kafka_tls_cert: Annotated[Path | None, typer.Option(help="PEM certificate: the Kafka port speaks TLS.")] = None,
+    kafka_tls_cert: Annotated[
+        Path | None, typer.Option(help="PEM certificate: the Kafka port and the registry's speak TLS.")
+    ] = None,
     kafka_tls_key: Annotated[Path | None, typer.Option(help="PEM key of that certificate.")] = None,
     kafka_sasl: Annotated[
-        bool, typer.Option("--kafka-sasl", help="Kafka clients must log in; see [bold]odradek users[/bold].")
+        bool,
+        typer.Option(
+            "--kafka-sasl",
+            help="Clients of the Kafka port and the registry's must log in; see [bold]odradek users[/bold].",
+        ),
     ] = False,
     registry_port: Annotated[
         int | None,
@@ -44,7 +50,7 @@ def local(
     kafka = None
     if kafka_port is not None:
         kafka = Listener(host, kafka_port, kafka_advertised, kafka_tls_cert, kafka_tls_key, kafka_sasl)
-    elif kafka_advertised or kafka_tls_cert or kafka_tls_key or kafka_sasl:
+    elif kafka_advertised or ((kafka_tls_cert or kafka_tls_key or kafka_sasl) and registry_port is None):
         raise KafkaError(ErrorCode.INVALID_CONFIG, "there is no Kafka port to configure: give --kafka-port")
     registry = None
     if registry_port is not None:  # with the Kafka port's certificate and logins: the same users

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import json
 import re
+from base64 import b64decode, b64encode
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -21,6 +22,9 @@ from typing import Any
 from odradek.errors import ErrorCode, KafkaError
 
 _TOKEN = re.compile(rb"%(.)|\\(x[0-9a-fA-F]{2}|.)|[^%\\]+|%$|\\$", re.DOTALL)
+_FIELDS = frozenset(
+    {"topic", "partition", "offset", "timestamp_ms", "key", "key_base64", "value", "value_base64", "headers"}
+)
 _ESCAPES = {b"n": b"\n", b"r": b"\r", b"t": b"\t", b"0": b"\0", b"\\": b"\\"}
 _PARTS: dict[bytes, Callable[[Any], bytes]] = {
     b"s": lambda record: record.value or b"",
@@ -60,22 +64,32 @@ def _constant(data: bytes) -> Callable[[Any], bytes]:
 
 
 def as_json(record: Any) -> bytes:
-    """A line that `produce --json` reads back. Bytes that are no UTF-8 are shown with escapes."""
+    """A line that `produce --json` reads back, byte for byte."""
     shown = {
         "topic": record.topic,
         "partition": record.partition,
         "offset": record.offset,
         "timestamp_ms": record.timestamp_ms,
-        "key": _text(record.key),
-        "value": _text(record.value),
+        **_shown("key", record.key),
+        **_shown("value", record.value),
     }
     if record.headers:
-        shown["headers"] = [[name, _text(value)] for name, value in record.headers]
+        shown["headers"] = [_shown_header(name, value) for name, value in record.headers]
     return json.dumps(shown, ensure_ascii=False).encode() + b"\n"
 
 
-def _text(data: bytes | None) -> str | None:
-    return None if data is None else data.decode("utf-8", errors="backslashreplace")
+def _shown(name: str, data: bytes | None) -> dict[str, str | None]:
+    if data is None:
+        return {name: None}
+    try:
+        return {name: data.decode()}
+    except UnicodeDecodeError:
+        return {f"{name}_base64": b64encode(data).decode()}
+
+
+def _shown_header(name: str, data: bytes | None) -> list[str | None]:
+    (field, text), *_ = _shown("value", data).items()
+    return [name, text] if field == "value" else [name, text, "base64"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,21 +105,45 @@ class JsonRecord:
 def from_json(line: bytes) -> JsonRecord:
     """Read `{"key": ..., "value": ..., "headers": [[name, value], ...], "timestamp_ms": ...}`; all may be missing.
 
-    A value that is no text is written as JSON. Raises KafkaError(INVALID_RECORD).
+    A value that is no text is written as JSON. Bytes that are no UTF-8 stand in `key_base64`, `value_base64`, and in
+    headers `[name, value, "base64"]`. Where the record was read (`topic`, `partition`, `offset`) is passed over.
+
+    Raises KafkaError(INVALID_RECORD), for an unknown field too: a value under a wrong name would be a tombstone.
     """
     try:
         given = json.loads(line)
+        if not isinstance(given, dict):
+            raise ValueError("it is no object")
+        if unknown := sorted(given.keys() - _FIELDS):
+            raise ValueError(f"there is no field {unknown[0]!r}; there are {', '.join(sorted(_FIELDS))}")
         pairs = given.get("headers") or []
         pairs = pairs.items() if isinstance(pairs, dict) else pairs
         timestamp_ms = given.get("timestamp_ms")
         return JsonRecord(
-            _bytes(given.get("key")),
-            _bytes(given.get("value")),
-            [(str(name), _bytes(value)) for name, value in pairs],
+            _field(given, "key"),
+            _field(given, "value"),
+            [_header(*pair) for pair in pairs],
             None if timestamp_ms is None else int(timestamp_ms),
         )
-    except (ValueError, TypeError, AttributeError) as error:
+    except (ValueError, TypeError) as error:
         raise KafkaError(ErrorCode.INVALID_RECORD, f"a line is no record in JSON ({error}): {line[:60]!r}") from error
+
+
+def _field(given: dict[str, Any], name: str) -> bytes | None:
+    encoded = given.get(f"{name}_base64")
+    if encoded is None:
+        return _bytes(given.get(name))
+    if given.get(name) is not None:
+        raise ValueError(f"it has both {name} and {name}_base64")
+    return b64decode(encoded, validate=True)
+
+
+def _header(name: Any, value: Any = None, encoding: str | None = None) -> tuple[str, bytes | None]:
+    if encoding is None:
+        return str(name), _bytes(value)
+    if encoding != "base64":
+        raise ValueError(f"a header is in base64 or in none, not in {encoding!r}")
+    return str(name), b64decode(value, validate=True)
 
 
 def _bytes(value: Any) -> bytes | None:

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import signal
 import sys
-from collections.abc import Callable
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Annotated, Any
 
 import typer
@@ -26,7 +29,10 @@ def produce(
     key: Annotated[str | None, typer.Option("--key", "-k", help="The key of every record.")] = None,
     header: Annotated[list[str] | None, typer.Option("--header", "-H", help="name=value; may be repeated.")] = None,
     from_json_lines: Annotated[
-        bool, typer.Option("--json", help="Each line is an object with key, value, headers, timestamp_ms.")
+        bool,
+        typer.Option(
+            "--json", help="Each line is an object with key, value, headers, timestamp_ms: what consume --json prints."
+        ),
     ] = False,
     partition: Annotated[int | None, typer.Option("--partition", "-p", help="Partition; else by key.")] = None,
     compression: Annotated[str, typer.Option("--compression", "-z", help="none, gzip, snappy, lz4 or zstd.")] = "none",
@@ -50,6 +56,7 @@ def produce(
     futures: list[Any] = []
     count = 0
     with Producer(**configs, compression_type=compression, linger_ms=50) as producer:
+        producer.partitions_for(topic)  # a topic that is not there is told before anything is typed
         for line in sys.stdin.buffer:
             timestamp_ms, own = None, headers
             if from_json_lines:
@@ -101,10 +108,10 @@ def consume(
         str | None, typer.Option("--until", "-u", help="Up to but without: an offset, -N, or @TIME; else the end.")
     ] = None,
     partition: Annotated[int | None, typer.Option("--partition", "-p", help="This partition only.")] = None,
-    count: Annotated[int, typer.Option("--count", "-n", help="Stop after so many records; 0: no bound.")] = 0,
+    count: Annotated[int, typer.Option("--count", "-n", min=0, help="Stop after so many records; 0: no bound.")] = 0,
     follow: Annotated[bool, typer.Option("--follow", "-f", help="Wait for new records at the end.")] = False,
     as_json_lines: Annotated[
-        bool, typer.Option("--json", help="One JSON object a record, with key, offset and time.")
+        bool, typer.Option("--json", help="One JSON object a record; bytes that are no UTF-8 in base64.")
     ] = False,
     form: Annotated[
         str | None,
@@ -162,8 +169,11 @@ def consume(
             consumer.assign(partitions)
             for each, start in starts.items():
                 consumer.seek(each, start)
-        written = _print(consumer, ends, count, follow, show, group is not None, until is not None)
+        with _ctrl_c_once() as asked_to_stop:
+            written = _print(consumer, ends, count, follow, show, group is not None, until is not None, asked_to_stop)
     typer.echo(f"{written} records", err=True)
+    if asked_to_stop.is_set():
+        raise typer.Exit(130)
 
 
 def _chosen(partitions: list[TopicPartition], partition: int | None) -> list[TopicPartition]:
@@ -187,6 +197,22 @@ def offsets_at(consumer: Any, text: str, partitions: list[TopicPartition], optio
     return resolve(place, begins, ends, at_time)
 
 
+@contextmanager
+def _ctrl_c_once() -> Iterator[threading.Event]:
+    """Within, the first Ctrl-C sets the event: what was polled is printed and committed. The second interrupts."""
+    asked = threading.Event()
+
+    def note(*_: Any) -> None:
+        asked.set()
+        signal.signal(signal.SIGINT, before)
+
+    before = signal.signal(signal.SIGINT, note)
+    try:
+        yield asked
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
 def _print(
     consumer: Any,
     ends: dict[TopicPartition, int],
@@ -195,20 +221,24 @@ def _print(
     show: Callable[[Any], bytes],
     in_group: bool,
     stops: bool,
+    asked_to_stop: threading.Event,
 ) -> int:
+    """Records to standard output; a group goes on behind the last one that was printed."""
     written = 0
     while True:
-        for place, records in consumer.poll(0 if _at_end(consumer, ends, in_group) and not follow else 500).items():
+        polled = consumer.poll(0 if _at_end(consumer, ends, in_group) and not follow else 500)
+        for place, records in polled.items():
             for record in records:
                 if stops and record.offset >= ends[place]:
                     continue
+                if count and written >= count:
+                    consumer.seek(place, record.offset)  # polled, and not printed: closing must not commit it
+                    break
                 sys.stdout.buffer.write(show(record))
                 written += 1
-                if count and written >= count:
-                    sys.stdout.buffer.flush()
-                    return written
         sys.stdout.buffer.flush()
-        if not follow and _at_end(consumer, ends, in_group):
+        is_done = not follow and _at_end(consumer, ends, in_group)
+        if is_done or (count and written >= count) or asked_to_stop.is_set():
             return written
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import sys
 from collections.abc import Mapping, Sequence
@@ -11,12 +12,13 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from rich.console import Console
 from rich.table import Table
 
 from odradek.cli.connection import DEFAULT_DATA_DIR, DEFAULT_SERVER, DataDir, Server, client_configs
+from odradek.cli.screen import show
 from odradek.errors import ErrorCode, KafkaError
 
+_INTERVAL = re.compile(r"(interval )?( *\d+(\.\d+)? *(millisecond|second|minute|hour|day)s? *)+", re.IGNORECASE)
 _FORMATS = ("table", "json")
 
 
@@ -53,6 +55,10 @@ def sql(
 
     if output not in _FORMATS:
         raise KafkaError(ErrorCode.INVALID_CONFIG, f"--output is {' or '.join(_FORMATS)}, not {output!r}")
+    if not _INTERVAL.fullmatch(trigger):
+        raise KafkaError(
+            ErrorCode.INVALID_CONFIG, f"--trigger is like '500 milliseconds' or '1 minute', not {trigger!r}"
+        )
     scripts = [(str(path), _read(path)) for path in files or []]
     scripts += [("", text) for text in execute or []]
     if not scripts:
@@ -135,7 +141,7 @@ class TextScreen:
         shown = Table(*columns, title=title or None, title_justify="left", box=None)
         for row in rows:
             shown.add_row(*(_cell(each) for each in row))
-        Console(markup=False, highlight=False, soft_wrap=True).print(shown)
+        show(shown)
 
     def rows(self, columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> None:
         if not self._as_json and self._headed != tuple(columns):

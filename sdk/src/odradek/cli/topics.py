@@ -1,4 +1,4 @@
-"""`odradek topics`: create, list, describe, delete, delete-records."""
+"""`odradek topics`: create, alter, list, describe, delete, delete-records."""
 
 from __future__ import annotations
 
@@ -9,9 +9,10 @@ from rich.console import Console
 from rich.table import Table
 
 from odradek.cli.connection import DEFAULT_DATA_DIR, DEFAULT_SERVER, DataDir, Server, admin
+from odradek.cli.screen import confirm, show
 from odradek.errors import ErrorCode, KafkaError
 
-topics = typer.Typer(help="Create, list, describe and delete topics.", no_args_is_help=True)
+topics = typer.Typer(help="Create, alter, list, describe and delete topics.", no_args_is_help=True)
 
 Name = Annotated[str, typer.Argument(help="Name of the topic.")]
 
@@ -47,6 +48,37 @@ def create(
     typer.echo(f"created {name}")
 
 
+@topics.command()
+def alter(
+    name: Name,
+    partitions: Annotated[
+        int | None, typer.Option("--partitions", "-p", help="How many there are to be: more than now.")
+    ] = None,
+    config: Annotated[
+        list[str] | None,
+        typer.Option("--config", "-c", help="name=value, name= for the default again; may be repeated."),
+    ] = None,
+    bootstrap_servers: Server = DEFAULT_SERVER,
+    data_dir: DataDir = DEFAULT_DATA_DIR,
+) -> None:
+    """Change a topic's configuration, or give it more partitions.
+
+    A key's records go to another partition once there are more partitions.
+
+    Example: [bold]odradek topics alter orders -c retention.ms=86400000[/bold]
+    """
+    configs = parse_configs(config or [])
+    if partitions is None and not configs:
+        raise KafkaError(ErrorCode.INVALID_CONFIG, "say what to change: --partitions or --config")
+    with admin(bootstrap_servers, data_dir) as client:
+        if configs:
+            values = {key: value for key, value in configs.items() if value}
+            client.alter_topic_configs(name, values, delete=configs.keys() - values.keys())
+        if partitions is not None:
+            client.create_partitions({name: partitions})
+    typer.echo(f"altered {name}")
+
+
 @topics.command("list")
 def list_topics(bootstrap_servers: Server = DEFAULT_SERVER, data_dir: DataDir = DEFAULT_DATA_DIR) -> None:
     """List the topics, one a line."""
@@ -69,7 +101,7 @@ def describe(name: Name, bootstrap_servers: Server = DEFAULT_SERVER, data_dir: D
     for partition in topic.partitions:
         first, last = earliest[partition].offset, latest[partition].offset
         table.add_row(str(partition.partition), str(first), str(last), str(last - first))
-    console.print(table)
+    show(table)
     for entry in sorted(configs.values(), key=lambda each: each.name):
         if not entry.is_default:
             console.print(f"{entry.name} = {entry.value}")
@@ -97,8 +129,7 @@ def delete_records(
         if partition:
             places = tuple(TopicPartition(name, number) for number in partition)
         what = "all records" if before == -1 else f"the records below offset {before}"
-        if not yes and not typer.confirm(f"Delete {what} of {len(places)} partitions of {name}?"):
-            raise typer.Abort
+        confirm(f"Delete {what} of {len(places)} partitions of {name}?", yes=yes)
         low_watermarks = client.delete_records(dict.fromkeys(places, before))
     for place in sorted(low_watermarks):
         typer.echo(f"{place}: begins at offset {low_watermarks[place]}")
@@ -112,8 +143,7 @@ def delete(
     data_dir: DataDir = DEFAULT_DATA_DIR,
 ) -> None:
     """Delete a topic and all its records."""
-    if not yes and not typer.confirm(f"Delete {name} and all its records?"):
-        raise typer.Abort
+    confirm(f"Delete {name} and all its records?", yes=yes)
     with admin(bootstrap_servers, data_dir) as client:
         client.delete_topics([name])
     typer.echo(f"deleted {name}")

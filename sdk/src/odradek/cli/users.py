@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import sys
 from typing import Annotated
 
 import typer
 
 from odradek.cli.connection import DEFAULT_DATA_DIR, DEFAULT_SERVER, DataDir, Server, admin
+from odradek.errors import ErrorCode, KafkaError
 
 users = typer.Typer(help="Create, list and delete users of the Kafka port.", no_args_is_help=True)
 
@@ -17,15 +19,12 @@ Name = Annotated[str, typer.Argument(help="Name of the user.")]
 def create(
     name: Name,
     password: Annotated[
-        str,
+        str | None,
         typer.Option(
-            prompt=True,
-            hide_input=True,
-            confirmation_prompt=True,
             envvar="ODRADEK_USER_PASSWORD",
             help="Asked for where it is not given; an option is seen by others on this machine.",
         ),
-    ],
+    ] = None,
     bootstrap_servers: Server = DEFAULT_SERVER,
     data_dir: DataDir = DEFAULT_DATA_DIR,
 ) -> None:
@@ -33,6 +32,10 @@ def create(
 
     Example: [bold]odradek users create ada[/bold]
     """
+    if password is None:
+        if not sys.stdin.isatty():
+            raise KafkaError(ErrorCode.INVALID_CONFIG, "no terminal to ask for a password: set ODRADEK_USER_PASSWORD")
+        password = typer.prompt("Password", hide_input=True, confirmation_prompt=True)
     with admin(bootstrap_servers, data_dir) as client:
         client.create_user(name, password)
     typer.echo(f"user {name} can log in")

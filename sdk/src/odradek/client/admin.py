@@ -52,7 +52,7 @@ class Admin:
     """
 
     def __init__(self, config: AdminConfig | None = None, /, **configs: Any) -> None:
-        self.config = config if config is not None else AdminConfig.of(configs)
+        self.config = AdminConfig.given(config, configs)
         self._connection = Connection(self.config)
 
     async def start(self) -> Self:
@@ -158,6 +158,18 @@ class Admin:
                 raise topic
             described[name] = _description(topic)
         return described
+
+    async def alter_topic_configs(self, topic: str, values: Mapping[str, str], *, delete: Iterable[str] = ()) -> None:
+        """Set a topic's own values, and take others back to their defaults. Raises KafkaError(INVALID_CONFIG)."""
+        await self._change(
+            calls.alter_configs_request(calls.TOPIC_RESOURCE, topic, values, delete),
+            calls.IncrementalAlterConfigsResponse,
+            "IncrementalAlterConfigs",
+            lambda response: [
+                (f"topic {topic!r}", result.error_code, result.error_message) for result in response.responses
+            ],
+            reached=None,
+        )
 
     async def describe_configs(self, topics: Iterable[str]) -> dict[str, dict[str, ConfigEntry]]:
         """Configuration by topic and name, with defaults. Raises KafkaError."""
@@ -318,8 +330,8 @@ class Admin:
     ) -> None:
         """Set and remove a group's own values. Raises KafkaError(INVALID_CONFIG)."""
         await self._change(
-            share_calls.alter_group_configs_request(group_id, values, delete),
-            share_calls.IncrementalAlterConfigsResponse,
+            calls.alter_configs_request(share_calls.GROUP_RESOURCE, group_id, values, delete),
+            calls.IncrementalAlterConfigsResponse,
             "IncrementalAlterConfigs",
             lambda response: [
                 (f"group {group_id!r}", result.error_code, result.error_message) for result in response.responses
@@ -443,7 +455,7 @@ class Admin:
                     continue
                 if error_code(code) is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
                     # Retryable for a producer, that waits for a topic; who manages topics wants to know at once.
-                    raise NotThere(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"{name}: {message or 'does not exist'}")
+                    raise NotThere(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, _sentence(name, error_code(code), message))
                 _raise_for(name, code, message)
 
         await self._connection.retrying(attempt, what)
@@ -460,7 +472,22 @@ class NotThere(KafkaError):
 def _raise_for(name: str, code: int, message: str | None) -> None:
     known = error_code(code)
     if known is not ErrorCode.NONE:
-        raise KafkaError(known, f"{name}: {message or known.name}")
+        raise KafkaError(known, _sentence(name, known, message))
+
+
+_UNSAID = {  # what answers without room for a message mean
+    ErrorCode.GROUP_ID_NOT_FOUND: "does not exist",
+    ErrorCode.NON_EMPTY_GROUP: "has members: stop them first",
+    ErrorCode.GROUP_AUTHORIZATION_FAILED: "is not yours by any ACL",
+    ErrorCode.UNKNOWN_TOPIC_OR_PARTITION: "does not exist",
+}
+
+
+def _sentence(name: str, code: ErrorCode, message: str | None) -> str:
+    """What is wrong with what has this name, which is said once."""
+    if not message:
+        return f"{name} {_UNSAID[code]}" if code in _UNSAID else f"{name}: {code.name}"
+    return message if message.startswith(name) else f"{name}: {message}"
 
 
 def _raise_for_groups(response: Any) -> None:

@@ -1,7 +1,7 @@
 """The admin APIs as kio messages.
 
-CreateTopics 7, DeleteTopics 6, CreatePartitions 3, DeleteRecords 2, DescribeConfigs 4, ListGroups 5,
-ConsumerGroupDescribe 0, DeleteGroups 2.
+CreateTopics 7, DeleteTopics 6, CreatePartitions 3, DeleteRecords 2, DescribeConfigs 4, IncrementalAlterConfigs 1,
+ListGroups 5, ConsumerGroupDescribe 0, DeleteGroups 2.
 """
 
 from __future__ import annotations
@@ -24,6 +24,8 @@ from kio.schema.delete_topics.v6.request import DeleteTopicsRequest, DeleteTopic
 from kio.schema.delete_topics.v6.response import DeleteTopicsResponse
 from kio.schema.describe_configs.v4.request import DescribeConfigsRequest, DescribeConfigsResource
 from kio.schema.describe_configs.v4.response import DescribeConfigsResponse
+from kio.schema.incremental_alter_configs.v1 import request as alter_configs
+from kio.schema.incremental_alter_configs.v1.response import IncrementalAlterConfigsResponse
 from kio.schema.list_groups.v5.request import ListGroupsRequest
 from kio.schema.list_groups.v5.response import ListGroupsResponse
 from kio.schema.types import GroupId, TopicName
@@ -40,7 +42,9 @@ __all__ = [
     "DeleteRecordsResponse",
     "DeleteTopicsResponse",
     "DescribeConfigsResponse",
+    "IncrementalAlterConfigsResponse",
     "ListGroupsResponse",
+    "alter_configs_request",
     "create_partitions_request",
     "create_topics_request",
     "delete_groups_request",
@@ -52,7 +56,8 @@ __all__ = [
     "list_groups_request",
 ]
 
-_TOPIC_RESOURCE = 2
+TOPIC_RESOURCE = 2  # Kafka's ConfigResource.Type
+_SET, _DELETE = 0, 1  # and AlterConfigOp.OpType
 
 
 def _timeout(timeout_ms: int) -> i32Timedelta:
@@ -114,10 +119,31 @@ def delete_records_request(offsets: Mapping[TopicPartition, int], *, timeout_ms:
 def describe_configs_request(topics: Iterable[str]) -> DescribeConfigsRequest:
     return DescribeConfigsRequest(
         resources=tuple(
-            DescribeConfigsResource(resource_type=i8(_TOPIC_RESOURCE), resource_name=name, configuration_keys=None)
+            DescribeConfigsResource(resource_type=i8(TOPIC_RESOURCE), resource_name=name, configuration_keys=None)
             for name in topics
         ),
         include_documentation=True,
+    )
+
+
+def alter_configs_request(
+    resource_type: int, name: str, values: Mapping[str, str], delete: Iterable[str]
+) -> alter_configs.IncrementalAlterConfigsRequest:
+    """Set some configurations of a resource, and take others back to their defaults."""
+    changes = [
+        *(
+            alter_configs.AlterableConfig(name=key, config_operation=i8(_SET), value=value)
+            for key, value in values.items()
+        ),
+        *(alter_configs.AlterableConfig(name=key, config_operation=i8(_DELETE), value=None) for key in delete),
+    ]
+    return alter_configs.IncrementalAlterConfigsRequest(
+        resources=(
+            alter_configs.AlterConfigsResource(
+                resource_type=i8(resource_type), resource_name=name, configs=tuple(changes)
+            ),
+        ),
+        validate_only=False,
     )
 
 

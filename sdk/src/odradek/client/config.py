@@ -83,7 +83,10 @@ def _url(name: str, value: Any) -> str | None:
     if parts.scheme in {"http", "https"} and parts.hostname:
         return None
     if re.fullmatch(r"[\w.-]+:\d+", value):
-        return f"{wanted}; {value!r} looks like a Kafka broker, which a Kafka client speaks to"
+        return (
+            f"{wanted}; {value!r} looks like a Kafka broker, which a Kafka client speaks to; "
+            f"a service of `odradek local` is http://{value}"
+        )
     return f"{wanted}, not {value!r}"
 
 
@@ -149,10 +152,45 @@ class ClientConfig:
                 raise KafkaError(ErrorCode.INVALID_CONFIG, _unknown(cls, name, known))
         return cls(**configs)
 
+    @classmethod
+    def given(cls, config: object, configs: Mapping[str, Any]) -> Self:
+        """What a client was made with: a configuration as it is, or names. Raises KafkaError(INVALID_CONFIG)."""
+        if config is None:
+            return cls.of(configs)
+        if not isinstance(config, cls):
+            text = f"a {_kind(cls)} takes its configuration by name, and no {config!r}"
+            if isinstance(config, str):
+                text += "; topics are named to send() and subscribe()"
+            raise KafkaError(ErrorCode.INVALID_CONFIG, text)
+        if configs:
+            raise KafkaError(ErrorCode.INVALID_CONFIG, f"give a {cls.__name__} or names, not both")
+        return config
+
+
+_ELSEWHERE = {  # Kafka's configurations that are nobody's here, and what is in their place
+    "session_timeout_ms": "the server's, as in KIP-848",
+    "heartbeat_interval_ms": "the server's, as in KIP-848",
+    "group_protocol": "always consumer (KIP-848)",
+    "partition_assignment_strategy": "group_remote_assignor here",
+    "interceptor_classes": "not there",
+    "client_rack": "not needed: there are no brokers to be near",
+    "security_protocol": "not needed: requests go over HTTPS, signed with AWS credentials",
+    "sasl_mechanism": "not needed: requests are signed with AWS credentials",
+    "sasl_jaas_config": "not needed: requests are signed with AWS credentials",
+    "allow_auto_create_topics": "the service's setting",
+}
+
+
+def _kind(config: type[ClientConfig]) -> str:
+    return re.sub(r"(?<=[a-z])(?=[A-Z])", " ", config.__name__.removesuffix("Config")).lower()
+
 
 def _unknown(config: type[ClientConfig], name: str, known: set[str]) -> str:
-    kind = config.__name__.removesuffix("Config").lower()
-    close = difflib.get_close_matches(name.replace(".", "_"), sorted(known), n=1)
+    kind = _kind(config)
+    ours = name.replace(".", "_")
+    if ours in _ELSEWHERE:
+        return f"a {kind} has no configuration {name!r}: it is {_ELSEWHERE[ours]}"
+    close = difflib.get_close_matches(ours, sorted(known), n=1)
     hint = f": did you mean {close[0]}?" if close else ""
     return f"a {kind} has no configuration {name!r}{hint or '; see docs/CLIENTS.md'}"
 

@@ -56,7 +56,7 @@ class Consumer:
     """
 
     def __init__(self, config: ConsumerConfig | None = None, /, **configs: Any) -> None:
-        self.config = config = config if config is not None else ConsumerConfig.of(configs)
+        self.config = config = ConsumerConfig.given(config, configs)
         self._connection = Connection(config)
         self._clock = self._connection.clock
         self._activity = asyncio.Event()

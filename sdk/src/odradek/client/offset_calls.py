@@ -197,4 +197,11 @@ def raise_for(what: str, partition: TopicPartition, code: int) -> None:
     """Raise the KafkaError of a partition's error code, if it is one."""
     known = error_code(code)
     if known is not ErrorCode.NONE:
-        raise KafkaError(known, f"{what} of {partition}: {known.name}")
+        raise KafkaError(known, f"{what} of {partition}: {_UNSAID.get(known, known.name)}")
+
+
+_UNSAID = {  # what answers without room for a message mean
+    ErrorCode.UNKNOWN_TOPIC_OR_PARTITION: "there is no such topic or partition",
+    ErrorCode.TOPIC_AUTHORIZATION_FAILED: "an ACL is missing",
+    ErrorCode.GROUP_AUTHORIZATION_FAILED: "an ACL is missing",
+}

@@ -48,7 +48,7 @@ class Producer:
     """
 
     def __init__(self, config: ProducerConfig | None = None, /, **configs: Any) -> None:
-        self.config = config = config if config is not None else ProducerConfig.of(configs)
+        self.config = config = ProducerConfig.given(config, configs)
         self._connection = Connection(config, creates_topics=True)
         self._accumulator = Accumulator(
             config, PartitionChooser(config.partitioner, self._connection.rng), self._connection.clock

@@ -10,8 +10,6 @@ from kio.schema.alter_share_group_offsets.v0.response import AlterShareGroupOffs
 from kio.schema.describe_configs.v4.request import DescribeConfigsRequest, DescribeConfigsResource
 from kio.schema.describe_share_group_offsets.v1 import request as describe
 from kio.schema.describe_share_group_offsets.v1.response import DescribeShareGroupOffsetsResponse
-from kio.schema.incremental_alter_configs.v1 import request as configs
-from kio.schema.incremental_alter_configs.v1.response import IncrementalAlterConfigsResponse
 from kio.schema.share_group_describe.v1.request import ShareGroupDescribeRequest
 from kio.schema.share_group_describe.v1.response import DescribedGroup, ShareGroupDescribeResponse
 from kio.schema.types import GroupId, TopicName
@@ -23,10 +21,8 @@ from odradek.model.topic_partition import TopicPartition
 __all__ = [
     "AlterShareGroupOffsetsResponse",
     "DescribeShareGroupOffsetsResponse",
-    "IncrementalAlterConfigsResponse",
     "ShareGroupDescribeResponse",
     "ShareGroupOffset",
-    "alter_group_configs_request",
     "alter_share_offsets_request",
     "describe_group_configs_request",
     "describe_share_groups_request",
@@ -34,8 +30,7 @@ __all__ = [
     "share_group_description",
 ]
 
-_GROUP_RESOURCE = 32
-_SET, _DELETE = 0, 1
+GROUP_RESOURCE = 32
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,23 +104,6 @@ def alter_share_offsets_request(
 
 def describe_group_configs_request(group_id: str) -> DescribeConfigsRequest:
     resource = DescribeConfigsResource(
-        resource_type=i8(_GROUP_RESOURCE), resource_name=group_id, configuration_keys=None
+        resource_type=i8(GROUP_RESOURCE), resource_name=group_id, configuration_keys=None
     )
     return DescribeConfigsRequest(resources=(resource,), include_synonyms=False, include_documentation=True)
-
-
-def alter_group_configs_request(
-    group_id: str, values: Mapping[str, str], delete: Iterable[str]
-) -> configs.IncrementalAlterConfigsRequest:
-    changes = [
-        *(configs.AlterableConfig(name=name, config_operation=i8(_SET), value=value) for name, value in values.items()),
-        *(configs.AlterableConfig(name=name, config_operation=i8(_DELETE), value=None) for name in delete),
-    ]
-    return configs.IncrementalAlterConfigsRequest(
-        resources=(
-            configs.AlterConfigsResource(
-                resource_type=i8(_GROUP_RESOURCE), resource_name=group_id, configs=tuple(changes)
-            ),
-        ),
-        validate_only=False,
-    )

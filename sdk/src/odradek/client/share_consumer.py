@@ -90,7 +90,7 @@ class ShareConsumer:
     """
 
     def __init__(self, config: ShareConsumerConfig | None = None, /, **configs: Any) -> None:
-        self.config = config if config is not None else ShareConsumerConfig.of(configs)
+        self.config = ShareConsumerConfig.given(config, configs)
         self._connection = Connection(self.config)
         self._clock = self._connection.clock
         self._activity = asyncio.Event()

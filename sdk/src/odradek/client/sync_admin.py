@@ -22,7 +22,7 @@ class Admin:
     """Manages topics and groups. Connects at once; use it as a context manager, or `close` it."""
 
     def __init__(self, config: AdminConfig | None = None, /, **configs: Any) -> None:
-        self.config = config if config is not None else AdminConfig.of(configs)
+        self.config = AdminConfig.given(config, configs)
         self._loop = BackgroundLoop("odradek-admin")
         try:
             self._admin: aio.Admin = self._loop.call(_started(self.config))
@@ -101,6 +101,9 @@ class Admin:
 
     def describe_group_configs(self, group_id: str) -> dict[str, ConfigEntry]:
         return self._loop.call(self._admin.describe_group_configs(group_id))
+
+    def alter_topic_configs(self, topic: str, values: Mapping[str, str], *, delete: Iterable[str] = ()) -> None:
+        self._loop.call(self._admin.alter_topic_configs(topic, values, delete=delete))
 
     def alter_group_configs(self, group_id: str, values: Mapping[str, str], *, delete: Iterable[str] = ()) -> None:
         self._loop.call(self._admin.alter_group_configs(group_id, values, delete=delete))

@@ -37,7 +37,7 @@ class Consumer:
     """
 
     def __init__(self, config: ConsumerConfig | None = None, /, **configs: Any) -> None:
-        self.config = config if config is not None else ConsumerConfig.of(configs)
+        self.config = ConsumerConfig.given(config, configs)
         self._loop = BackgroundLoop("odradek-consumer")
         try:
             self._consumer: aio.Consumer = self._loop.call(_started(self.config, self._call_listener))

@@ -32,7 +32,7 @@ class Producer:
     """
 
     def __init__(self, config: ProducerConfig | None = None, /, **configs: Any) -> None:
-        self.config = config if config is not None else ProducerConfig.of(configs)
+        self.config = ProducerConfig.given(config, configs)
         self._loop = BackgroundLoop("odradek-producer")
         try:
             self._producer: aio.Producer = self._loop.call(_started(self.config))

@@ -26,7 +26,7 @@ class ShareConsumer:
     """
 
     def __init__(self, config: ShareConsumerConfig | None = None, /, **configs: Any) -> None:
-        self.config = config if config is not None else ShareConsumerConfig.of(configs)
+        self.config = ShareConsumerConfig.given(config, configs)
         self._loop = BackgroundLoop("odradek-share-consumer")
         try:
             self._consumer: aio.ShareConsumer = self._loop.call(_started(self.config))

@@ -236,7 +236,7 @@ def listening_socket(host: str, port: int) -> socket.socket:
     except (OSError, OverflowError) as error:
         reason = getattr(error, "strerror", None) or error
         raise KafkaError(
-            ErrorCode.INVALID_CONFIG, f"cannot listen for Kafka clients on {host}:{port}: {reason}; choose another port"
+            ErrorCode.INVALID_CONFIG, f"cannot listen on {host}:{port}: {reason}; choose another port"
         ) from None
 
 

@@ -15,6 +15,7 @@ from odradek.errors import ErrorCode, KafkaError
 from odradek.local.sigv4 import SigningKey
 
 FILE_NAME = "credentials.json"
+KEY_ID_PREFIX = "ODRADEKLOCAL"  # no key of AWS begins so
 DEFAULT_REGION = "us-east-1"  # what AWS tools fall back to, so that a client without a region can sign
 
 
@@ -75,7 +76,7 @@ def load_credentials(data_dir: Path) -> Credentials:
 def _create(path: Path) -> None:
     """Write a new file and give it its name at once, so that a crash leaves a whole file or none."""
     credentials = Credentials(
-        access_key_id=f"ODRADEKLOCAL{secrets.token_hex(4).upper()}", secret_access_key=secrets.token_urlsafe(30)
+        access_key_id=f"{KEY_ID_PREFIX}{secrets.token_hex(4).upper()}", secret_access_key=secrets.token_urlsafe(30)
     )
     draft = path.with_suffix(".tmp")
     draft.unlink(missing_ok=True)

@@ -36,6 +36,8 @@ _HASH_HEADER = "x-amz-content-sha256"
 
 Headers = Sequence[tuple[str, str]]
 
+_WHICH_KEY = "its keys are in credentials.json of its data directory, and what `odradek local` prints to be exported"
+
 
 class SignatureRefused(Exception):
     """The request is not signed by whom it must be. Answered as 403.
@@ -133,7 +135,9 @@ def sign(
 
 def _parse_authorization(header: str | None) -> _Authorization:
     if header is None:
-        raise SignatureRefused("AccessDeniedException", "Forbidden: the request is not signed (AWS SigV4).")
+        raise SignatureRefused(
+            "AccessDeniedException", f"Forbidden: the request is not signed (AWS SigV4): {_WHICH_KEY}."
+        )
     match = _AUTHORIZATION.fullmatch(header)
     scope = match["credential"].split("/") if match else []
     if match is None or len(scope) != 5 or scope[4] != TERMINATOR:
@@ -149,7 +153,9 @@ def _parse_authorization(header: str | None) -> _Authorization:
 
 def _check_scope(authorization: _Authorization, key: SigningKey, amz_date: str | None) -> None:
     if not hmac.compare_digest(authorization.access_key_id.encode(), key.access_key_id.encode()):
-        raise SignatureRefused("UnrecognizedClientException", "The access key id is not known to this service.")
+        raise SignatureRefused(
+            "UnrecognizedClientException", f"The access key id is not known to this service: {_WHICH_KEY}."
+        )
     if amz_date is None or authorization.date != amz_date[:8]:
         raise SignatureRefused(
             "IncompleteSignatureException", "X-Amz-Date is missing, or its day is not that of the credential scope."

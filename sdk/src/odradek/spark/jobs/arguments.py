@@ -112,7 +112,11 @@ def _command_line(names: Sequence[str], argv: Sequence[str], prog: str, descript
         from awsglue.utils import getResolvedOptions  # type: ignore[import-not-found]
     except ImportError:
         parser = argparse.ArgumentParser(
-            prog=prog, description=description, allow_abbrev=False, argument_default=argparse.SUPPRESS
+            prog=prog,
+            description=description,
+            epilog="Names may be written with hyphens: --checkpoint-location.",
+            allow_abbrev=False,
+            argument_default=argparse.SUPPRESS,
         )
         for name in names:
             # A flag may stand alone: --once.
