@@ -19,7 +19,7 @@ from odradek.sql.inputs import plan_input
 from odradek.sql.joins import JoinedKey, plan_join
 from odradek.sql.plan import Input
 from odradek.sql.position import SqlError
-from odradek.sql.scope import Bound, Scope
+from odradek.sql.scope import WINDOW_BOUNDS, Bound, Scope
 from odradek.sql.syntax import Call, ColumnRef, Expression, Name, Query, SelectItem, SourceRef, Window
 from odradek.sql.types import SqlType, quote
 
@@ -279,11 +279,15 @@ class _Planner:
         prefixed = len(self.scope.bounds) > 1
         found = []
         for bound in bounds:
-            for column in bound.source.columns:
-                name = f"{bound.alias}_{column.name}" if prefixed else column.name
-                reference = ColumnRef(Name(column.name, item.at), Name(bound.alias, item.at), item.at)
-                rendered = bound.render(column.name, column.type)
-                found.append(Output(name, column.type, rendered.text, reference, item))
+            names = [column.name for column in bound.source.columns]
+            if bound.source.window and self.purpose in ("push", "pull"):
+                # Behind the key, as in ksqlDB: on a screen windows of one key would look alike.
+                names[len(bound.source.keys) : len(bound.source.keys)] = WINDOW_BOUNDS
+            for each in names:
+                reference = ColumnRef(Name(each, item.at), Name(bound.alias, item.at), item.at)
+                rendered = self.scope.resolve(reference)
+                name = f"{bound.alias}_{each}" if prefixed else each
+                found.append(Output(name, rendered.type, rendered.text, reference, item))
         return found
 
     def _time(self) -> str:

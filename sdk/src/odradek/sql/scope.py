@@ -21,6 +21,7 @@ _PSEUDO = {
     "ROWPARTITION": ("{alias}.__partition", INT),
     "ROWOFFSET": ("{alias}.__offset", BIGINT),
 }
+WINDOW_BOUNDS = ("WINDOWSTART", "WINDOWEND")
 _WINDOW = {"WINDOWSTART": ("__window_start", "start"), "WINDOWEND": ("__window_end", "end")}
 
 
