@@ -24,14 +24,14 @@ def _busy(scenario: Scenario) -> Scenario:
 
 def _rejecting(scenario: Scenario) -> Scenario:
     """Few deliveries, many lost answers."""
-    configs = {**scenario.share_configs, "share.delivery.count.limit": "2"}
-    return replace(scenario, fates=Fates(lost_answer=0.15, crash=0.01), share_workers=4, share_configs=configs)
+    configs = {**scenario.group_configs, "share.delivery.count.limit": "2"}
+    return replace(scenario, fates=Fates(lost_answer=0.15, crash=0.01), share_workers=4, group_configs=configs)
 
 
 def _coming_and_going(scenario: Scenario) -> Scenario:
     """A topic that the group reads is made and deleted, and every record of it becomes a dead letter soon."""
-    configs = {**scenario.share_configs, "share.delivery.count.limit": "1"}
-    churning = replace(scenario, churn=("gamma",), producers=3, admins=1, admin_turns=12, share_configs=configs)
+    configs = {**scenario.group_configs, "share.delivery.count.limit": "1"}
+    churning = replace(scenario, churn=("gamma",), producers=3, admins=1, admin_turns=12, group_configs=configs)
     return replace(churning, maintainers=2, share_workers=4, share_turns=40)
 
 

@@ -83,8 +83,8 @@ async def _simulate(seed: int, rng: random.Random, scenario: Scenario) -> Outcom
     for plan in scenario.topics:
         await setup.engine.topics.create(plan.name, plan.partitions, plan.configs)
     if scenario.share_workers:
-        await setup.engine.group_configs.alter(QUEUE, set=scenario.share_configs)
-        dead = await setup.engine.topics.resolve(scenario.share_configs["errors.deadletterqueue.topic.name"])
+        await setup.engine.group_configs.alter(QUEUE, set=scenario.group_configs)
+        dead = await setup.engine.topics.resolve(scenario.group_configs["errors.deadletterqueue.topic.name"])
         world.history.server_written.add(dead.topic_id)
     world.fates = scenario.fates
     readers = [asyncio.ensure_future(reader) for reader in _readers(world, scenario)]
@@ -206,7 +206,7 @@ def _readers(world: World, scenario: Scenario) -> list[Coroutine[Any, Any, None]
 
 def _queued(scenario: Scenario) -> list[str]:
     """The topics that share groups read."""
-    dead = scenario.share_configs.get("errors.deadletterqueue.topic.name")
+    dead = scenario.group_configs.get("errors.deadletterqueue.topic.name")
     return [plan.name for plan in scenario.topics if plan.name != dead]
 
 

@@ -46,7 +46,7 @@ class Scenario:
     classic_members: int = 0  # of a group of the classic protocol
     share_workers: int = 0
     share_turns: int = 30
-    share_configs: Mapping[str, str] = field(default_factory=dict)
+    group_configs: Mapping[str, str] = field(default_factory=dict)
     admins: int = 0
     admin_turns: int = 12
     churn: tuple[str, ...] = ()
@@ -279,7 +279,7 @@ def _share(rng: Random) -> Scenario:
         consumers=1,
         share_workers=rng.choice((2, 3, 4)),
         share_turns=rng.randrange(10, 40),
-        share_configs={
+        group_configs={
             "share.auto.offset.reset": "earliest",
             "share.record.lock.duration.ms": rng.choice(("2000", "10000")),
             "share.delivery.count.limit": rng.choice(("2", "5")),

@@ -9,10 +9,10 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from odradek.adapters.memory import MemoryTable
+from odradek.engine.group_configs import GroupConfigs
 from odradek.engine.groups import Groups
 from odradek.engine.offsets import GroupOffsets
 from odradek.engine.partition_index import PartitionIndex
-from odradek.engine.share_configs import GroupConfigs
 from odradek.engine.topics import Topics
 from odradek.errors import ErrorCode, KafkaError, OutcomeUnknown, StoreUnavailable
 from odradek.model.group import GroupHeartbeat, GroupHeartbeatResult

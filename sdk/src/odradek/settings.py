@@ -60,11 +60,11 @@ class Settings:
 
     group_heartbeat_interval_ms: int = _knob(5_000, hostile=10)
     group_session_timeout_ms: int = _knob(45_000, hostile=30)
-    group_assignment_interval_ms: int = _knob(1_000, hostile=0)  # consumer.assignment.interval.ms (share_configs.py)
+    group_assignment_interval_ms: int = _knob(1_000, hostile=0)  # consumer.assignment.interval.ms (group_configs.py)
     # A heartbeat reads all members of its group. Those who join at the same moment may exceed it.
     group_members_max: int = _knob(250, hostile=3)
     group_attempts_max: int = _knob(30, hostile=4)  # conditional writes of a heartbeat before COORDINATOR_NOT_AVAILABLE
-    share_record_lock_duration_ms: int = _knob(30_000, hostile=40)  # of share groups (engine/share_configs.py)
+    share_record_lock_duration_ms: int = _knob(30_000, hostile=40)  # of share groups (engine/group_configs.py)
     share_delivery_count_limit: int = _knob(5, hostile=2)
     share_partition_max_record_locks: int = _knob(2_000, hostile=7)  # window of records in flight
     group_session_timeout_ms_min: int = _knob(6_000, hostile=10)  # what a member of a classic group may ask for
@@ -84,9 +84,8 @@ class Settings:
     maintenance_interval_ms: int = _knob(60_000)  # of the embedded service; 0: never. On AWS a schedule calls
     sweep_horizon_ms: int = _knob(3_600_000, hostile=960_000)  # uploads older than this are swept if nothing needs them
     sweep_interval_ms: int = _knob(3_600_000, hostile=0)  # between two sweeps, at least
-    sweep_recheck_hours: int = _knob(
-        6, hostile=1
-    )  # late WAL items are looked for so long, and what is late for a deleted topic
+    # So long late WAL items are looked for, and a deleted topic's row waits for what is late for it.
+    sweep_recheck_hours: int = _knob(6, hostile=1)
     sweep_uploads_max: int = _knob(100_000, hostile=2)  # uploads that a sweep holds in memory at once
     producer_expiry_ms: int = _knob(86_400_000)  # silence after which an evicted producer is forgotten
     merge_bytes_max: int = _knob(64 * 1024 * 1024, hostile=600)  # stored bytes that all merges of a run hold at once

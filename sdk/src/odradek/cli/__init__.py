@@ -1,5 +1,7 @@
-"""The command line: `odradek --help`. Every error is one line with Kafka's error name; no stack trace reaches a user,
-unless ODRADEK_TRACEBACK asks for that of a bug.
+"""The command line: `odradek --help`.
+
+Every error is one line with Kafka's error name; no stack trace reaches a user, unless ODRADEK_TRACEBACK asks for that
+of a bug.
 
 Exit codes: 0 done, 1 refused or failed, 2 wrong usage or configuration, 130 interrupted.
 """

@@ -26,6 +26,7 @@ from odradek.engine.compaction import Compactor
 from odradek.engine.delete_records import RecordDeleter
 from odradek.engine.epoch_end_offsets import EpochEndLister
 from odradek.engine.fetch import Fetcher
+from odradek.engine.group_configs import GroupConfigs
 from odradek.engine.groups import Groups
 from odradek.engine.leader_epochs import LeaderEpochs
 from odradek.engine.leader_view import LeaderView, LeaderViews
@@ -44,7 +45,6 @@ from odradek.engine.producer_ids import ProducerIds
 from odradek.engine.quotas import Quotas
 from odradek.engine.retention import Retention
 from odradek.engine.segment_reader import SegmentIndexes
-from odradek.engine.share_configs import GroupConfigs
 from odradek.engine.share_dead_letters import DeadLetters
 from odradek.engine.share_fetch import ShareFetcher
 from odradek.engine.share_groups import ShareGroups

@@ -18,6 +18,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from odradek.engine import group_admin
+from odradek.engine.group_configs import GroupConfigs
 from odradek.engine.group_decisions import (
     Circumstances,
     Transition,
@@ -28,7 +29,6 @@ from odradek.engine.group_requests import check_heartbeat
 from odradek.engine.group_state import GroupView
 from odradek.engine.group_store import GroupStore
 from odradek.engine.group_topics import SubscribedTopics
-from odradek.engine.share_configs import GroupConfigs
 from odradek.engine.topics import Topics
 from odradek.errors import (
     ConditionFailed,

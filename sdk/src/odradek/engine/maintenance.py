@@ -1,7 +1,8 @@
 """Maintenance: the work that no request waits for. A plan, and its tasks; any number of each may run at once.
 
     plan              what has work now, by reads alone: a partition at rest costs a few of them and is no task
-    topic_deletion    heads, rows, segments and share groups' windows of a `deleted-topics` row
+    topic_deletion    heads, rows, segments and share groups' windows of a `deleted-topics` row; hours later once more,
+                      for what was written late, and then the row
     partition         under its lease, by the upkeeps in order (`Upkeep`): what one leaves the next goes on with
     transactions      those that timed out are fenced, what ended ones left is deleted (transactions.py)
     sweep             WAL objects and items that nothing refers to (sweep.py)

@@ -15,8 +15,8 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
 
+from odradek.engine.group_configs import ShareConfig
 from odradek.engine.numbered_batches import NumberedBatches
-from odradek.engine.share_configs import ShareConfig
 from odradek.engine.share_decisions import Run
 from odradek.engine.share_rows import ShareItem, letters_writer, share_key
 from odradek.engine.topics import Topics

@@ -20,8 +20,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from odradek.engine.fetch import Fetcher
+from odradek.engine.group_configs import GroupConfigs, ShareConfig
 from odradek.engine.group_requests import check_group_id
-from odradek.engine.share_configs import GroupConfigs, ShareConfig
 from odradek.engine.share_dead_letters import DeadLetters
 from odradek.engine.share_decisions import (
     Refusal,

@@ -19,9 +19,9 @@ from typing import TypeVar
 from uuid import UUID
 
 from odradek.engine.fields import attribute, check_version
+from odradek.engine.group_configs import BY_DURATION, EARLIEST, ShareConfig, duration_ms
 from odradek.engine.group_rows import LISTING_PK, group_pk
 from odradek.engine.list_offsets import OffsetLister
-from odradek.engine.share_configs import BY_DURATION, EARLIEST, ShareConfig, duration_ms
 from odradek.engine.share_decisions import SharePartition
 from odradek.engine.share_rows import (
     NONCE_BYTES,

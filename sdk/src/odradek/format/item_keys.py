@@ -27,7 +27,7 @@ Catalog table:
     brokers         <broker id>     a gateway's registration  (engine/brokers.py)
     users           <name>          a user's salted keys    (engine/users.py)
     acls            <digest, hex>   an access rule          (engine/acls.py)
-    group-configs   <group id>      a group's configuration   (engine/share_configs.py)
+    group-configs   <group id>      a group's configuration   (engine/group_configs.py)
     registry           counter | config        the next schema id; the registry's own configuration
     registry-configs   <subject>    a subject's configuration
     registry-subjects  <subject>    a subject's versions
