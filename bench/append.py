@@ -6,7 +6,7 @@ are those of the protocol and the stores alone: computing, the function's start 
 
     latency   writers to one partition, each with an engine of its own, one request after the other
     requests  of the stores for one append, spills and their reads included
-    dollars   a million appends by size, from the memory stores' meter and odradek.prices:
+    dollars   a million appends by size, from the memory stores' meter and odradek.cost.prices:
                 append    the upload and the update
                 waiting   the function's memory while it waits for them
                 after     what the upload costs later: read once by the merge, found and deleted by the sweep
@@ -25,15 +25,15 @@ from pathlib import Path
 from typing import Any
 
 from odradek.adapters.memory import MemoryObjectStore, MemoryStore
+from odradek.cost.metering import Meter, total
+from odradek.cost.prices import US_EAST_1, cost
 from odradek.engine.engine import Engine
-from odradek.engine.wal_uploads import HOUR_MS, WalUploads
+from odradek.engine.maintenance.wal_uploads import HOUR_MS, WalUploads
 from odradek.format.object_keys import wal_key
 from odradek.format.record_batch import RecordBatchBuilder
-from odradek.metering import Meter, total
 from odradek.model.log import ProducePartition
 from odradek.ports.clock import Clock
 from odradek.ports.meter import Usage
-from odradek.prices import US_EAST_1, cost
 from odradek.protocol.api import FunctionName
 from odradek.settings import Settings
 from odradek.testing.latency import Latency, Slow, SlowTables

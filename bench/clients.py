@@ -100,7 +100,7 @@ def in_process(configs: dict[str, Any]) -> tuple[dict[str, Any], Callable[[], fl
     """A client's configuration for an engine on a thread of this process, and that thread's CPU seconds so far."""
     import threading
 
-    from odradek.client.transport import InProcessTransport
+    from odradek.client.transport.base import InProcessTransport
 
     from tests.support.clients import Server
 

@@ -29,10 +29,10 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+from odradek.cost.metering import total
 from odradek.engine.engine import Engine
-from odradek.engine.wal_uploads import HOUR_MS
+from odradek.engine.maintenance.wal_uploads import HOUR_MS
 from odradek.errors import ConditionFailed
-from odradek.metering import total
 from odradek.model.log import ProducePartition
 from odradek.ports.table import Append, Put, RemoveFirst, Update
 from odradek.settings import Settings

@@ -19,7 +19,7 @@ from typing import Any
 
 import odradek
 from odradek import aio
-from odradek.prices import US_EAST_1, cost
+from odradek.cost.prices import US_EAST_1, cost
 from rich.console import Console
 from rich.table import Table
 

@@ -111,7 +111,7 @@ async def fill_store(folder: Path, total: int) -> dict[str, Any]:
     from odradek.adapters.embedded import open_embedded
     from odradek.adapters.system import SystemClock, SystemRng
     from odradek.engine.engine import Engine
-    from odradek.engine.maintenance import MaintenanceReport
+    from odradek.engine.maintenance.maintenance import MaintenanceReport
     from odradek.model.log import ProducePartition
     from odradek.settings import Settings
 

@@ -23,9 +23,9 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from odradek.cost.prices import GIB, US_EAST_1, cost
 from odradek.limits import FUNCTION_BINARY_BYTES_MAX, TABLE_WRITE_UNIT_BYTES
 from odradek.ports.meter import Usage
-from odradek.prices import GIB, US_EAST_1, cost
 from rich.console import Console
 from rich.table import Table
 

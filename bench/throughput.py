@@ -21,9 +21,9 @@ from pathlib import Path
 from typing import Any
 
 import odradek
+from odradek.cost.prices import US_EAST_1, cost
 from odradek.local import load_credentials
 from odradek.ports.meter import Usage
-from odradek.prices import US_EAST_1, cost
 from rich.console import Console
 from rich.table import Table
 

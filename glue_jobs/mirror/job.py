@@ -26,7 +26,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from odradek import Admin
-from odradek.client.admin_types import NewTopic
+from odradek.client.types import NewTopic
 from odradek.errors import ErrorCode, KafkaError
 from odradek.spark.available_now import latest_offsets
 from odradek.spark.exactly_once import write_once

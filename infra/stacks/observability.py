@@ -18,7 +18,7 @@ from aws_cdk import aws_iam as iam
 from aws_cdk import aws_sns as sns
 from aws_cdk import aws_sns_subscriptions as subscriptions
 from constructs import Construct
-from odradek.engine.backlog import Backlog
+from odradek.engine.maintenance.backlog import Backlog
 from odradek.functions.environment import MAINTAINER, MAINTENANCE, REGISTRY
 from odradek.functions.telemetry import NAMESPACE, REQUEST_METRICS
 from odradek.protocol.api import FunctionName

@@ -39,7 +39,7 @@ def test_a_maintenance_that_never_runs_is_noticed(prod: Deployment) -> None:
 
 
 def test_the_dashboard_shows_what_the_functions_write(prod: Deployment) -> None:
-    from odradek.engine.backlog import Backlog
+    from odradek.engine.maintenance.backlog import Backlog
     from odradek.functions.telemetry import REQUEST_METRICS
 
     board = prod.only("observability", "AWS::CloudWatch::Dashboard")

@@ -11,10 +11,10 @@ from typing import Any
 
 import pytest
 from odradek.adapters.memory import MemoryObjectStore, MemoryStore
-from odradek.engine.compaction import Compactor
+from odradek.engine.catalog.topic_configs import TopicConfig
+from odradek.engine.compaction.compactor import Compactor
 from odradek.engine.engine import Engine
-from odradek.engine.maintenance import HeldPartition, MaintenancePlan, MaintenanceReport
-from odradek.engine.topic_configs import TopicConfig
+from odradek.engine.maintenance.maintenance import HeldPartition, MaintenancePlan, MaintenanceReport
 from odradek.errors import ErrorCode
 from odradek.format.maintenance_task import TaskKind
 from odradek.format.object_keys import segment_key

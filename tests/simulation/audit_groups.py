@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from odradek.engine.group_rows import lease_partition
+from odradek.engine.groups.items import lease_partition
 from odradek.model.topic_partition import PartitionId
 
 from tests.simulation.history import History

@@ -11,8 +11,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from odradek.engine.share_decisions import RecordState
-from odradek.engine.share_rows import share_key, share_partition
+from odradek.engine.share.items import share_key, share_partition
+from odradek.engine.share.window import RecordState
 from odradek.model.topic_partition import PartitionId
 
 from tests.simulation.history import History

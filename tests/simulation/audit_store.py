@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from odradek.engine.engine import Engine
-from odradek.engine.head import PartitionHead
-from odradek.engine.log_reader import patched
+from odradek.engine.partition.head import PartitionHead
+from odradek.engine.read.log_reader import patched
 from odradek.errors import FormatError, StoreError
 from odradek.format.record_batch import decode_batches
 from odradek.model.record import Record

@@ -10,7 +10,7 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from graphlib import CycleError, TopologicalSorter
 
-from odradek.engine.group_rows import lease_key
+from odradek.engine.groups.items import lease_key
 from odradek.model.topic_partition import PartitionId
 
 from tests.simulation.history import History, Transaction

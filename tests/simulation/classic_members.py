@@ -8,7 +8,7 @@ import json
 from dataclasses import replace
 from uuid import UUID
 
-from odradek.engine.group_rows import group_pk
+from odradek.engine.groups.items import group_pk
 from odradek.errors import ErrorCode, KafkaError
 from odradek.model.classic_group import (
     ClassicIdentity,

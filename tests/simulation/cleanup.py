@@ -13,10 +13,10 @@ from collections.abc import Iterator
 from unittest.mock import patch
 from uuid import UUID
 
-from odradek.engine import orphans
-from odradek.engine.audit_store import audit_store
-from odradek.engine.maintenance import MaintenancePlan, MaintenanceReport
-from odradek.engine.share_rows import letters_writer, share_partition
+from odradek.engine.audit.store import audit_store
+from odradek.engine.maintenance import orphans
+from odradek.engine.maintenance.maintenance import MaintenancePlan, MaintenanceReport
+from odradek.engine.share.items import letters_writer, share_partition
 from odradek.format.item_keys import BATCHES_PK
 from odradek.format.maintenance_task import TaskKind
 from odradek.format.object_id import object_id_ms

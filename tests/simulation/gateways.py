@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
-from odradek.engine.brokers import RegistrationLost
+from odradek.engine.leaders.brokers import RegistrationLost
 from odradek.errors import KafkaError, StoreError
 
 from tests.simulation.actors import pause

@@ -22,10 +22,10 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 from uuid import UUID
 
-from odradek.engine.group_rows import GROUP_SK, LEASE_PREFIX, decode_lease, group_pk
-from odradek.engine.index_row import IndexRow, decode_index_row
-from odradek.engine.log_reader import Piece, entry_piece
-from odradek.engine.share_rows import SHARE_PREFIX
+from odradek.engine.groups.items import GROUP_SK, LEASE_PREFIX, decode_lease, group_pk
+from odradek.engine.partition.index_row import IndexRow, decode_index_row
+from odradek.engine.read.log_reader import Piece, entry_piece
+from odradek.engine.share.items import SHARE_PREFIX
 from odradek.format.item_keys import (
     DELETED_TOPICS_PK,
     HEAD_SK,

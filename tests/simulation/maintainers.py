@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 
-from odradek.engine.maintenance import MaintenancePlan, MaintenanceReport
+from odradek.engine.maintenance.maintenance import MaintenancePlan, MaintenanceReport
 from odradek.errors import FormatError, KafkaError, StoreError
 from odradek.format.maintenance_task import decode_task, encode_task
 

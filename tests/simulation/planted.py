@@ -14,19 +14,17 @@ from dataclasses import dataclass, replace
 from typing import Any
 from unittest.mock import patch
 
-from odradek.engine import (
-    append_decisions,
-    conditional_append,
-    fetch,
-    group_decisions,
-    offset_decisions,
-    partition_index,
-)
-from odradek.engine.append_decisions import Applied
-from odradek.engine.conditional_append import Appended, ConditionalAppend
-from odradek.engine.head import PartitionHead, ProducerState, encode_producer
-from odradek.engine.partition_index import PartitionIndex, SequenceClause, head_key
-from odradek.engine.wal import Wal
+from odradek.engine.append import conditional_append
+from odradek.engine.append import decisions as append_decisions
+from odradek.engine.append.conditional_append import Appended, ConditionalAppend
+from odradek.engine.append.decisions import Applied
+from odradek.engine.append.wal import Wal
+from odradek.engine.groups import decisions as group_decisions
+from odradek.engine.offsets import decisions as offset_decisions
+from odradek.engine.partition import index as partition_index
+from odradek.engine.partition.head import PartitionHead, ProducerState, encode_producer
+from odradek.engine.partition.index import PartitionIndex, SequenceClause, head_key
+from odradek.engine.read import fetch
 from odradek.errors import StoreError
 from odradek.ports.table import AllOf, Compare, Condition, Contains, Exists, Not, Set, Update
 

@@ -6,10 +6,12 @@ from collections.abc import Iterator
 from dataclasses import replace
 from unittest.mock import patch
 
-from odradek.engine import classic_decisions, classic_groups, classic_offsets
-from odradek.engine.classic_decisions import SyncStep
-from odradek.engine.classic_rows import KIND
-from odradek.engine.group_rows import group_key
+from odradek.engine.classic import decisions as classic_decisions
+from odradek.engine.classic import groups as classic_groups
+from odradek.engine.classic.decisions import SyncStep
+from odradek.engine.classic.items import KIND
+from odradek.engine.groups.items import group_key
+from odradek.engine.offsets import classic as classic_offsets
 from odradek.model.classic_group import ClassicGroup, ClassicSync, ClassicSyncResult
 from odradek.ports.table import Check, Compare, Exists
 

@@ -7,18 +7,19 @@ from dataclasses import replace
 from typing import Any
 from unittest.mock import patch
 
-from odradek.engine import conditional_append, sweep
-from odradek.engine.compaction import Compactor
-from odradek.engine.compaction_decisions import CompactionPolicy
-from odradek.engine.compaction_map import OffsetMap
-from odradek.engine.compaction_segments import object_keys
-from odradek.engine.head import NO_FLOOR, PartitionHead
-from odradek.engine.log_reader import LogReader
-from odradek.engine.maintenance_lease import MaintenanceLease, lease_key
-from odradek.engine.merge import Merger
-from odradek.engine.orphans import Orphans
-from odradek.engine.partition_index import PartitionIndex
-from odradek.engine.retention import Retention
+from odradek.engine.append import conditional_append
+from odradek.engine.compaction.compactor import Compactor
+from odradek.engine.compaction.decisions import CompactionPolicy
+from odradek.engine.compaction.offset_map import OffsetMap
+from odradek.engine.compaction.segments import object_keys
+from odradek.engine.maintenance import sweep
+from odradek.engine.maintenance.merge import Merger
+from odradek.engine.maintenance.orphans import Orphans
+from odradek.engine.maintenance.retention import Retention
+from odradek.engine.partition.head import NO_FLOOR, PartitionHead
+from odradek.engine.partition.index import PartitionIndex
+from odradek.engine.partition.maintenance_lease import MaintenanceLease, lease_key
+from odradek.engine.read.log_reader import LogReader
 from odradek.model.topic_partition import PartitionId
 from odradek.ports.table import Check, Compare, Condition, Exists
 

@@ -7,9 +7,12 @@ from dataclasses import replace
 from typing import Any
 from unittest.mock import patch
 
-from odradek.engine import maintenance, share_decisions, share_fetch, share_partitions
-from odradek.engine.numbered_batches import NumberedBatches
-from odradek.engine.share_decisions import RecordState, SharePartition
+from odradek.engine.maintenance import maintenance
+from odradek.engine.share import fetch as share_fetch
+from odradek.engine.share import window as share_decisions
+from odradek.engine.share import windows as share_partitions
+from odradek.engine.share.window import RecordState, SharePartition
+from odradek.engine.transactions.numbered_batches import NumberedBatches
 from odradek.ports.table import Exists
 
 from tests.simulation.planted import bug, settings

@@ -6,8 +6,9 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 from unittest.mock import patch
 
-from odradek.engine import leaders, transactions
-from odradek.engine.leader_decisions import Claim
+from odradek.engine.leaders import leaders
+from odradek.engine.partition.claims import Claim
+from odradek.engine.transactions import transactions
 from odradek.ports.table import Absent, AnyOf, Check, Condition, Delete, Exists, Put, Set
 from odradek.ports.tables import TableOperation
 

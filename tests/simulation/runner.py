@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 from unittest.mock import patch
 
-from odradek.engine import wal_uploads
+from odradek.engine.maintenance import wal_uploads
 from odradek.format import item_keys
 
 from tests.simulation.actors import lives

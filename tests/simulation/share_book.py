@@ -17,8 +17,8 @@ from collections.abc import Callable
 from typing import Protocol
 from uuid import UUID
 
-from odradek.engine.share_decisions import RecordState, Run, SharePartition
-from odradek.engine.share_rows import decode_share, share_partition
+from odradek.engine.share.items import decode_share, share_partition
+from odradek.engine.share.window import RecordState, Run, SharePartition
 from odradek.model.topic_partition import PartitionId
 from odradek.ports.clock import Clock
 from odradek.ports.table import Item, Key

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
-from odradek.engine.share_rows import share_partition
+from odradek.engine.share.items import share_partition
 from odradek.errors import ErrorCode, FormatError
 from odradek.model.share import AcknowledgementBatch
 from odradek.model.topic_partition import PartitionId

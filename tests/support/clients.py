@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 
 from odradek.adapters.memory import MemoryObjectStore, MemoryStore
 from odradek.adapters.system import SystemClock, SystemRng
-from odradek.client.transport import InProcessTransport, RequestFailed
+from odradek.client.transport.base import InProcessTransport, RequestFailed
 from odradek.dispatcher.context import RequestContext
 from odradek.dispatcher.dispatcher import Dispatcher
 from odradek.engine.engine import Engine

@@ -11,14 +11,14 @@ from typing import Any
 from uuid import UUID
 
 from odradek.adapters.memory import MemoryObjectStore, MemoryStore
-from odradek.engine.compaction import Compactor
-from odradek.engine.compaction_state import CompactionState, decode_state, state_key
-from odradek.engine.head import PartitionHead, encode_head
-from odradek.engine.index_row import IndexRow, decode_index_row, encode_index_row
-from odradek.engine.maintenance import Maintenance, MaintenanceReport
-from odradek.engine.maintenance_lease import MaintenanceLeases
-from odradek.engine.partition_index import PartitionIndex, head_key
-from odradek.engine.topics import Topics
+from odradek.engine.catalog.topics import Topics
+from odradek.engine.compaction.compactor import Compactor
+from odradek.engine.compaction.state import CompactionState, decode_state, state_key
+from odradek.engine.maintenance.maintenance import Maintenance, MaintenanceReport
+from odradek.engine.partition.head import PartitionHead, encode_head
+from odradek.engine.partition.index import PartitionIndex, head_key
+from odradek.engine.partition.index_row import IndexRow, decode_index_row, encode_index_row
+from odradek.engine.partition.maintenance_lease import MaintenanceLeases
 from odradek.format.item_keys import INDEX_END, INDEX_PREFIX, index_base_offset, index_sk, partition_pk
 from odradek.format.object_keys import index_key, partition_prefix, segment_key
 from odradek.format.offset_index import decode_offset_index, encode_offset_index

@@ -10,10 +10,10 @@ from typing import Any, TypeVar
 
 from odradek.adapters.embedded import open_embedded
 from odradek.adapters.system import SystemClock, SystemRng
-from odradek.engine.compaction import Compactor
-from odradek.engine.compaction_state import decode_state, state_key
+from odradek.engine.compaction.compactor import Compactor
+from odradek.engine.compaction.state import decode_state, state_key
 from odradek.engine.engine import Engine
-from odradek.engine.maintenance import Maintenance, MaintenanceReport
+from odradek.engine.maintenance.maintenance import Maintenance, MaintenanceReport
 from odradek.format.batch_header import iter_headers
 from odradek.format.record_batch import decode_batches
 from odradek.model.log import FetchPartition

@@ -7,9 +7,9 @@ from dataclasses import dataclass, field
 from typing import Any
 from uuid import UUID
 
-from odradek.engine.acl_decisions import AclSet
-from odradek.engine.leader_view import LeaderView
-from odradek.engine.quotas import Quotas
+from odradek.engine.access.decisions import AclSet
+from odradek.engine.access.quotas import Quotas
+from odradek.engine.leaders.view import LeaderView
 from odradek.errors import ErrorCode, KafkaError
 from odradek.model.classic_group import (
     ClassicIdentity,

@@ -9,11 +9,11 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from odradek.adapters.memory import MemoryTable
-from odradek.engine.group_configs import GroupConfigs
-from odradek.engine.groups import Groups
-from odradek.engine.offsets import GroupOffsets
-from odradek.engine.partition_index import PartitionIndex
-from odradek.engine.topics import Topics
+from odradek.engine.catalog.topics import Topics
+from odradek.engine.groups.configs import GroupConfigs
+from odradek.engine.groups.groups import Groups
+from odradek.engine.offsets.offsets import GroupOffsets
+from odradek.engine.partition.index import PartitionIndex
 from odradek.errors import ErrorCode, KafkaError, OutcomeUnknown, StoreUnavailable
 from odradek.model.group import GroupHeartbeat, GroupHeartbeatResult
 from odradek.model.topic_partition import OffsetAndMetadata, PartitionId, TopicPartition

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from odradek.engine.engine import Engine
-from odradek.engine.index_row import IndexRow
-from odradek.engine.log_reader import entry_piece, patched
-from odradek.engine.maintenance_lease import MaintenanceLease
+from odradek.engine.partition.index_row import IndexRow
+from odradek.engine.partition.maintenance_lease import MaintenanceLease
+from odradek.engine.read.log_reader import entry_piece, patched
 from odradek.format.object_id import new_object_id
 from odradek.format.object_keys import index_key, segment_key
 from odradek.format.offset_index import encode_offset_index

@@ -5,9 +5,9 @@ from __future__ import annotations
 import threading
 
 import pytest
-from odradek.metering import Meter, total
+from odradek.cost.metering import Meter, total
+from odradek.cost.prices import GIB, US_EAST_1, cost, storage_cost_per_month
 from odradek.ports.meter import Usage
-from odradek.prices import GIB, US_EAST_1, cost, storage_cost_per_month
 
 
 def test_usage_adds_up_by_operation() -> None:

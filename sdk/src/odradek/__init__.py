@@ -12,45 +12,45 @@ from typing import TYPE_CHECKING, Any
 
 _HOMES = {
     "AcknowledgeType": "odradek.model.share",
-    "Admin": "odradek.client.sync_admin",
+    "Admin": "odradek.client.admin.sync",
     "AdminConfig": "odradek.client.config",
-    "Consumer": "odradek.client.sync_consumer",
+    "Consumer": "odradek.client.consumer.sync",
     "ConsumerConfig": "odradek.client.config",
-    "ConsumerGroupDescription": "odradek.client.admin_types",
-    "ConsumerGroupMetadata": "odradek.client.offset_calls",
-    "ConsumerRecord": "odradek.client.consumer_record",
+    "ConsumerGroupDescription": "odradek.client.types",
+    "ConsumerGroupMetadata": "odradek.client.messages.offsets",
+    "ConsumerRecord": "odradek.client.consumer.record",
     "ErrorCode": "odradek.errors",
-    "InProcessTransport": "odradek.client.transport",
+    "InProcessTransport": "odradek.client.transport.base",
     "KafkaError": "odradek.errors",
-    "NewTopic": "odradek.client.admin_types",
+    "NewTopic": "odradek.client.types",
     "OffsetAndMetadata": "odradek.model.topic_partition",
-    "OffsetAndTimestamp": "odradek.client.admin_types",
+    "OffsetAndTimestamp": "odradek.client.types",
     "OffsetConflict": "odradek.errors",
-    "Producer": "odradek.client.sync_producer",
+    "Producer": "odradek.client.producer.sync",
     "ProducerConfig": "odradek.client.config",
-    "RebalanceListener": "odradek.client.rebalance",
-    "RecordFuture": "odradek.client.record_future",
-    "RecordMetadata": "odradek.client.record_future",
-    "ShareConsumer": "odradek.client.sync_share_consumer",
+    "RebalanceListener": "odradek.client.consumer.rebalance",
+    "RecordFuture": "odradek.client.producer.record_future",
+    "RecordMetadata": "odradek.client.producer.record_future",
+    "ShareConsumer": "odradek.client.share.sync",
     "ShareConsumerConfig": "odradek.client.config",
-    "ShareRecord": "odradek.client.share_consumer",
-    "TopicDescription": "odradek.client.admin_types",
+    "ShareRecord": "odradek.client.share.consumer",
+    "TopicDescription": "odradek.client.types",
     "TopicPartition": "odradek.model.topic_partition",
 }
 
 if TYPE_CHECKING:
-    from odradek.client.admin_types import ConsumerGroupDescription, NewTopic, OffsetAndTimestamp, TopicDescription
+    from odradek.client.admin.sync import Admin
     from odradek.client.config import AdminConfig, ConsumerConfig, ProducerConfig, ShareConsumerConfig
-    from odradek.client.consumer_record import ConsumerRecord
-    from odradek.client.offset_calls import ConsumerGroupMetadata
-    from odradek.client.rebalance import RebalanceListener
-    from odradek.client.record_future import RecordFuture, RecordMetadata
-    from odradek.client.share_consumer import ShareRecord
-    from odradek.client.sync_admin import Admin
-    from odradek.client.sync_consumer import Consumer
-    from odradek.client.sync_producer import Producer
-    from odradek.client.sync_share_consumer import ShareConsumer
-    from odradek.client.transport import InProcessTransport
+    from odradek.client.consumer.rebalance import RebalanceListener
+    from odradek.client.consumer.record import ConsumerRecord
+    from odradek.client.consumer.sync import Consumer
+    from odradek.client.messages.offsets import ConsumerGroupMetadata
+    from odradek.client.producer.record_future import RecordFuture, RecordMetadata
+    from odradek.client.producer.sync import Producer
+    from odradek.client.share.consumer import ShareRecord
+    from odradek.client.share.sync import ShareConsumer
+    from odradek.client.transport.base import InProcessTransport
+    from odradek.client.types import ConsumerGroupDescription, NewTopic, OffsetAndTimestamp, TopicDescription
     from odradek.errors import ErrorCode, KafkaError, OffsetConflict
     from odradek.local import start_local as local
     from odradek.model.share import AcknowledgeType

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from odradek.client.admin import Admin
-from odradek.client.consumer import Consumer
-from odradek.client.producer import Producer
-from odradek.client.rebalance import RebalanceListener
-from odradek.client.share_consumer import ShareConsumer
+from odradek.client.admin.admin import Admin
+from odradek.client.consumer.consumer import Consumer
+from odradek.client.consumer.rebalance import RebalanceListener
+from odradek.client.producer.producer import Producer
+from odradek.client.share.consumer import ShareConsumer
 
 __all__ = ["Admin", "Consumer", "Producer", "RebalanceListener", "ShareConsumer"]

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from odradek import KafkaError, NewTopic, OffsetAndMetadata, RebalanceListener, TopicPartition
 from odradek.aio import Admin, Consumer, Producer
-from odradek.client.consumer_record import RecordDeserializationError
+from odradek.client.consumer.record import RecordDeserializationError
 from odradek.errors import ErrorCode
 from odradek.protocol.api import ApiKey
 

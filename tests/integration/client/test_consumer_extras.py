@@ -7,8 +7,8 @@ import json
 import pytest
 from odradek import KafkaError, NewTopic, TopicPartition
 from odradek.aio import Admin, Consumer, Producer
-from odradek.client.dead_letters import dead_letters
-from odradek.client.fetcher import idle_pause_s
+from odradek.client.consumer.dead_letters import dead_letters
+from odradek.client.consumer.fetcher import idle_pause_s
 from odradek.errors import ErrorCode
 from odradek.protocol.api import ApiKey
 
@@ -103,7 +103,7 @@ def test_a_quiet_consumer_rests_longer_and_longer() -> None:
 
 async def test_a_resting_consumer_makes_no_call_until_something_is_sought(monkeypatch: pytest.MonkeyPatch) -> None:
     rests = [0.0]
-    monkeypatch.setattr("odradek.client.fetcher.idle_pause_s", lambda quiet_s, pause_max_s: rests[0])
+    monkeypatch.setattr("odradek.client.consumer.fetcher.idle_pause_s", lambda quiet_s, pause_max_s: rests[0])
     server = await filled([b"1"])
     async with Consumer(
         transport=server.transport(), auto_offset_reset="earliest", fetch_max_wait_ms=5, fetch_idle_pause_max_ms=1

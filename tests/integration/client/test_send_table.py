@@ -8,7 +8,7 @@ import pyarrow as pa
 import pytest
 from odradek import KafkaError, NewTopic, TopicPartition
 from odradek.aio import Admin, Consumer, Producer
-from odradek.client.partitioner import partition_for_key
+from odradek.client.producer.partitioner import partition_for_key
 from odradek.errors import ErrorCode
 from odradek.protocol.api import ApiKey
 

@@ -18,7 +18,7 @@ from odradek import (
     RebalanceListener,
     TopicPartition,
 )
-from odradek.client.transport import InProcessTransport
+from odradek.client.transport.base import InProcessTransport
 from odradek.errors import ErrorCode
 
 from tests.support.clients import server_thread

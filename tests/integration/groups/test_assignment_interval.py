@@ -8,8 +8,8 @@ from dataclasses import replace
 
 import pytest
 from odradek.adapters.memory import MemoryTable
-from odradek.engine.group_configs import ASSIGNMENT_INTERVAL
-from odradek.engine.group_decisions import Circumstances, decide_heartbeat
+from odradek.engine.groups.configs import ASSIGNMENT_INTERVAL
+from odradek.engine.groups.decisions import Circumstances, decide_heartbeat
 from odradek.errors import ErrorCode, KafkaError, TransactionCanceled
 from odradek.model.group import LEAVE_EPOCH, GroupDescription, GroupHeartbeat
 from odradek.model.topic_partition import OffsetAndMetadata, TopicPartition

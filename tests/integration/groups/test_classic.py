@@ -8,9 +8,9 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 import pytest
-from odradek.engine.classic_groups import ClassicGroups
+from odradek.engine.classic.groups import ClassicGroups
 from odradek.engine.engine import Engine
-from odradek.engine.offsets import GroupOffsets
+from odradek.engine.offsets.offsets import GroupOffsets
 from odradek.errors import ErrorCode
 from odradek.model.classic_group import (
     ClassicIdentity,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from odradek.engine.group_rows import group_pk
+from odradek.engine.groups.items import group_pk
 from odradek.errors import ErrorCode
 from odradek.format.item_size import item_size
 from odradek.limits import TABLE_ITEM_BYTES_MAX, TABLE_WRITE_UNIT_BYTES

@@ -6,7 +6,7 @@ import asyncio
 from typing import Any
 
 import pytest
-from odradek.engine.offsets import GroupOffsets
+from odradek.engine.offsets.offsets import GroupOffsets
 from odradek.errors import ErrorCode, OutcomeUnknown
 from odradek.model.topic_partition import OffsetAndMetadata, TopicPartition
 from odradek.settings import Settings

@@ -14,8 +14,8 @@ from typing import Any
 
 import pytest
 from odradek.adapters.memory import MemoryTable
-from odradek.engine.group_rows import LEASE_PREFIX, LEASES_END, decode_lease, group_pk, lease_partition
-from odradek.engine.offsets import GroupOffsets
+from odradek.engine.groups.items import LEASE_PREFIX, LEASES_END, decode_lease, group_pk, lease_partition
+from odradek.engine.offsets.offsets import GroupOffsets
 from odradek.errors import ErrorCode, KafkaError
 from odradek.model.topic_partition import PartitionId, TopicPartition
 from odradek.testing import ManualClock, SeededRng

@@ -10,7 +10,7 @@ from uuid import UUID
 
 import pytest
 from odradek.dispatcher.authorization import FREE, PER_ITEM, REQUIRED
-from odradek.dispatcher.registry import HANDLERS
+from odradek.dispatcher.handlers import HANDLERS
 from odradek.engine.engine import Engine
 from odradek.errors import ErrorCode
 from odradek.model.acl import AclFilter, AclPermission

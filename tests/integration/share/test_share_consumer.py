@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from odradek import aio
-from odradek.client.share_consumer import ShareConsumer, ShareRecord
+from odradek.client.share.consumer import ShareConsumer, ShareRecord
 from odradek.errors import ErrorCode, KafkaError
 from odradek.model.share import AcknowledgeType
 from odradek.protocol.api import ApiKey

@@ -17,10 +17,10 @@ from dataclasses import dataclass, field
 from uuid import UUID
 
 from odradek.adapters.memory import MemoryObjectStore, MemoryStore
-from odradek.engine.audit_store import audit_store
+from odradek.engine.audit.store import audit_store
 from odradek.engine.engine import Engine
-from odradek.engine.head import decode_head
-from odradek.engine.index_row import decode_index_row
+from odradek.engine.partition.head import decode_head
+from odradek.engine.partition.index_row import decode_index_row
 from odradek.errors import KafkaError, StoreError
 from odradek.format.item_keys import index_base_offset
 from odradek.format.object_keys import index_key, segment_key

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-from odradek.engine.audit_store import audit_store
+from odradek.engine.audit.store import audit_store
 from odradek.errors import KafkaError
 
 import glue_jobs.compact_topic.job

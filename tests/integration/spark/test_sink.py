@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import odradek.spark
 import pytest
-from odradek.client.partitioner import partition_for_key
+from odradek.client.producer.partitioner import partition_for_key
 from odradek.spark.available_now import process_available
 
 from tests.support.spark_sink import ServedLog

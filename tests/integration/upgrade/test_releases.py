@@ -12,7 +12,7 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 import pytest
-from odradek.engine.audit_store import audit_store
+from odradek.engine.audit.store import audit_store
 from odradek.engine.engine import Engine
 from odradek.errors import ErrorCode, KafkaError, UnknownVersion
 from odradek.format.scram import credential_of, salt_password

@@ -8,9 +8,9 @@ from typing import Any
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from odradek.engine.compaction_batch import compact_batch, read_keys
-from odradek.engine.compaction_decisions import Bounds, CompactionPolicy
-from odradek.engine.compaction_map import OffsetMap
+from odradek.engine.compaction.batch import compact_batch, read_keys
+from odradek.engine.compaction.decisions import Bounds, CompactionPolicy
+from odradek.engine.compaction.offset_map import OffsetMap
 from odradek.format.record_batch import decode_batch, encode_batch, parse_header
 from odradek.model.record import CompressionType, Record, TimestampType
 from odradek.testing.manual_clock import START_MS

@@ -6,7 +6,7 @@ import contextlib
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from odradek.engine.compaction_records import walk_records
+from odradek.engine.compaction.records import walk_records
 from odradek.errors import FormatError
 from odradek.format.record_batch import batch_payload, decode_rows, encode_batch, parse_header
 from odradek.model.record import Record

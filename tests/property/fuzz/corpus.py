@@ -14,8 +14,8 @@ from typing import Any
 from uuid import UUID
 
 from kio.schema.errors import ErrorCode as KioErrorCode
-from odradek.engine.head import PartitionHead, ProducerState, RecentBatch, encode_head
-from odradek.engine.index_row import IndexRow, encode_index_row
+from odradek.engine.partition.head import PartitionHead, ProducerState, RecentBatch, encode_head
+from odradek.engine.partition.index_row import IndexRow, encode_index_row
 from odradek.format.compression import compress
 from odradek.format.offset_index import encode_offset_index
 from odradek.format.record_batch import RecordBatchBuilder, encode_batch, patch_log_append_time

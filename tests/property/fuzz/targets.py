@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from odradek.columnar import COLUMNS, decode_to_arrow
-from odradek.engine.head import decode_head
-from odradek.engine.index_row import decode_index_row
+from odradek.engine.partition.head import decode_head
+from odradek.engine.partition.index_row import decode_index_row
 from odradek.errors import FormatError, OdradekError
 from odradek.format.compression import decompress
 from odradek.format.crc import crc32c

@@ -7,7 +7,7 @@ from uuid import UUID
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from odradek.engine.assignors import ASSIGNORS, AssignorMember, assign_range, assign_uniform
+from odradek.engine.groups.assignors import ASSIGNORS, AssignorMember, assign_range, assign_uniform
 from odradek.model.topic_partition import PartitionId
 
 QUICK = settings(max_examples=60)

@@ -7,8 +7,7 @@ from uuid import UUID
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from odradek.engine.group_partitions import decode_partitions, decode_target, encode_partitions, encode_target
-from odradek.engine.group_rows import (
+from odradek.engine.groups.items import (
     decode_group,
     decode_lease,
     decode_member,
@@ -17,7 +16,8 @@ from odradek.engine.group_rows import (
     lease_key,
     lease_partition,
 )
-from odradek.engine.group_state import GroupState, MemberState, Watch
+from odradek.engine.groups.partition_sets import decode_partitions, decode_target, encode_partitions, encode_target
+from odradek.engine.groups.state import GroupState, MemberState, Watch
 from odradek.errors import FormatError
 from odradek.limits import PARTITIONS_PER_TOPIC_MAX, TABLE_ITEM_BYTES_MAX
 from odradek.model.topic_partition import PartitionId

@@ -7,7 +7,7 @@ import re
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from odradek.engine.group_regex import TopicPattern
+from odradek.engine.groups.topic_pattern import TopicPattern
 from odradek.errors import ErrorCode, KafkaError
 
 QUICK = settings(max_examples=60)

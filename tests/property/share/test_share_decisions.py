@@ -10,7 +10,8 @@ from dataclasses import dataclass, field
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from odradek.engine.share_decisions import (
+from odradek.engine.share.items import ShareItem, decode_share, encode_share
+from odradek.engine.share.window import (
     LOT_RECORDS_MAX,
     RecordState,
     Refusal,
@@ -25,7 +26,6 @@ from odradek.engine.share_decisions import (
     release_all,
     settle,
 )
-from odradek.engine.share_rows import ShareItem, decode_share, encode_share
 from odradek.errors import FormatError
 from odradek.model.share import AcknowledgementBatch, AcknowledgeType
 

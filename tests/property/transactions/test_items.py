@@ -8,8 +8,8 @@ from uuid import UUID
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from odradek.engine.transaction_decisions import chains
-from odradek.engine.transaction_rows import (
+from odradek.engine.transactions.decisions import chains
+from odradek.engine.transactions.items import (
     PendingBatches,
     PendingOffset,
     TransactionRow,

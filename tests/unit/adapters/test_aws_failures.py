@@ -24,6 +24,7 @@ from botocore.exceptions import (
 )
 from odradek.adapters.aws import DynamoTable, S3ObjectStore
 from odradek.adapters.aws.calls import READ_ATTEMPTS_MAX, Calls, Refused, translated
+from odradek.cost.metering import Meter
 from odradek.errors import (
     ConditionFailed,
     ItemTooLarge,
@@ -33,7 +34,6 @@ from odradek.errors import (
     StoreUnavailable,
     TransactionCanceled,
 )
-from odradek.metering import Meter
 from odradek.ports.meter import Usage
 from odradek.ports.table import Absent, Add, Check, Exists, Key, Put, Update
 

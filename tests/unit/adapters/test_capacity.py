@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 from odradek.adapters.embedded import open_embedded
 from odradek.adapters.memory import MemoryObjectStore, MemoryTable
+from odradek.cost.metering import Meter
 from odradek.errors import ConditionFailed, ObjectExists, ObjectMissing, TransactionCanceled
-from odradek.metering import Meter
 from odradek.ports.meter import Usage
 from odradek.ports.object_store import ObjectStore
 from odradek.ports.table import Absent, Add, Check, Delete, Exists, Key, Put, Remove, Set, Table, Update

@@ -10,8 +10,8 @@ from odradek.cli.configure import read_outputs
 from odradek.cli.cost import parse_rate, parse_time
 from odradek.cli.doctor import _advice, check_reach, clock_finding, queue_finding, table_findings
 from odradek.client.profiles import Profile, load_profile, save_profile
-from odradek.cost_measure import measure
-from odradek.cost_model import Workload, own_cost, peer_costs, with_linger
+from odradek.cost.measure import measure
+from odradek.cost.model import Workload, own_cost, peer_costs, with_linger
 from odradek.errors import ErrorCode, KafkaError
 
 MIB = 2**20

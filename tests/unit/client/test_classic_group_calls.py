@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from odradek.client.classic_group_calls import decode_assignment, decode_topics
+from odradek.client.messages.classic_groups import decode_assignment, decode_topics
 from odradek.model.topic_partition import TopicPartition
 
 

@@ -6,7 +6,7 @@ import gc
 from collections.abc import Iterator
 
 import pytest
-from odradek.client.consumer_record import ConsumerRecord, make_records
+from odradek.client.consumer.record import ConsumerRecord, make_records
 from odradek.columnar.rows import Fields
 from odradek.model.record import TimestampType
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 
 import pytest
-from odradek.client.http_transport import http_failure, parse_discovery
+from odradek.client.transport.http import http_failure, parse_discovery
 from odradek.errors import ErrorCode, KafkaError
 from odradek.protocol.api import FunctionName
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from odradek.client.batch import BatchState, ProducerBatch
-from odradek.client.lane import Acknowledge, Fail, Lane, Retry, Split, Verdict
-from odradek.client.record_future import RecordFuture
+from odradek.client.producer.batch import BatchState, ProducerBatch
+from odradek.client.producer.lane import Acknowledge, Fail, Lane, Retry, Split, Verdict
+from odradek.client.producer.record_future import RecordFuture
 from odradek.client.retry import RetryPolicy
 from odradek.errors import ErrorCode, KafkaError
 from odradek.format.record_batch import parse_header

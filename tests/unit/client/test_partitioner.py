@@ -6,7 +6,7 @@ import random
 
 import pytest
 from kafka.partitioner.default import murmur2 as peer_murmur2
-from odradek.client.partitioner import PartitionChooser, murmur2, partition_for_key
+from odradek.client.producer.partitioner import PartitionChooser, murmur2, partition_for_key
 from odradek.errors import ErrorCode, KafkaError
 from odradek.testing import SeededRng
 

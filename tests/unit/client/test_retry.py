@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 from odradek.client.retry import GiveUp, RetryAfter, RetryPolicy, decide, may_have_applied, retrying
-from odradek.client.transport import RequestFailed
+from odradek.client.transport.base import RequestFailed
 from odradek.errors import ErrorCode, KafkaError
 from odradek.testing import ManualClock, SeededRng
 

@@ -7,7 +7,7 @@ import hmac
 import re
 
 import pytest
-from odradek.client.signer import Signer, region_of
+from odradek.client.transport.signer import Signer, region_of
 
 URL = "https://abc123.lambda-url.eu-west-1.on.aws/"
 BODY = b"\x00\x00\x00\x09frame"

@@ -10,7 +10,7 @@ import pytest
 from kio.index import load_response_schema
 from odradek.dispatcher.answer import build
 from odradek.dispatcher.produce import STORE_BUSY_PAUSE_MS
-from odradek.engine.leader_view import LeaderView
+from odradek.engine.leaders.view import LeaderView
 from odradek.errors import ErrorCode
 from odradek.model.cluster import Broker
 from odradek.model.log import EpochEndPartition, FetchPartition, FetchResult, ProducePartition, ProduceResult

@@ -10,7 +10,7 @@ import pytest
 from odradek.dispatcher import Dispatcher
 from odradek.dispatcher.answer import build
 from odradek.engine.engine import Engine
-from odradek.engine.transaction_rows import PendingBatches
+from odradek.engine.transactions.items import PendingBatches
 from odradek.errors import ErrorCode, FormatError
 from odradek.model.log import ProducePartition
 from odradek.protocol.api import ApiKey

@@ -7,7 +7,7 @@ import struct
 
 import pytest
 from odradek.dispatcher import BadFrame
-from odradek.dispatcher.registry import HANDLERS
+from odradek.dispatcher.handlers import HANDLERS
 from odradek.errors import ErrorCode, KafkaError
 from odradek.protocol.api import OWNED, ApiKey, FunctionName
 from odradek.protocol.frame import decode_response, response_schema

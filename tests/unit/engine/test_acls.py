@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import pytest
-from odradek.engine.acl_decisions import AclSet
-from odradek.engine.acls import check
+from odradek.engine.access.acls import check
+from odradek.engine.access.decisions import AclSet
 from odradek.errors import ErrorCode, KafkaError
 from odradek.model.acl import AclBinding, AclFilter, Resource
 from odradek.model.acl import AclOperation as Op

@@ -7,12 +7,12 @@ from collections.abc import Awaitable, Callable
 from dataclasses import replace
 
 import pytest
-from odradek.engine.audit_decisions import AuditReport, FindingKind
-from odradek.engine.audit_store import audit_store
+from odradek.engine.audit.decisions import AuditReport, FindingKind
+from odradek.engine.audit.store import audit_store
 from odradek.engine.engine import Engine
-from odradek.engine.head import encode_head
-from odradek.engine.index_row import encode_index_row
-from odradek.engine.partition_index import head_key
+from odradek.engine.partition.head import encode_head
+from odradek.engine.partition.index import head_key
+from odradek.engine.partition.index_row import encode_index_row
 from odradek.format.item_keys import (
     DELETED_TOPICS_PK,
     TOPIC_IDS_PK,

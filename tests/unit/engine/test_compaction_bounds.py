@@ -8,8 +8,8 @@ from collections.abc import Sequence
 from typing import Any
 
 import pytest
-from odradek.engine.compaction_map import OffsetMap
-from odradek.engine.maintenance import MaintenanceReport
+from odradek.engine.compaction.offset_map import OffsetMap
+from odradek.engine.maintenance.maintenance import MaintenanceReport
 from odradek.errors import KafkaError
 from odradek.model.log import EARLIEST_TIMESTAMP, MAX_TIMESTAMP, Buffer, ListOffsetsPartition
 from odradek.settings import Settings

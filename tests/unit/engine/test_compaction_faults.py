@@ -7,9 +7,9 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 import pytest
-from odradek.engine.compaction_state import CompactionState
-from odradek.engine.maintenance import MaintenanceReport
-from odradek.engine.maintenance_lease import lease_key
+from odradek.engine.compaction.state import CompactionState
+from odradek.engine.maintenance.maintenance import MaintenanceReport
+from odradek.engine.partition.maintenance_lease import lease_key
 from odradek.model.record import Record
 from odradek.testing.faults import Fault
 

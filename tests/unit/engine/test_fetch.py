@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Sequence
 
 import pytest
-from odradek.engine.log_reader import Piece
+from odradek.engine.read.log_reader import Piece
 from odradek.errors import ErrorCode, ObjectMissing
 from odradek.format.record_batch import decode_batches, parse_header
 from odradek.model.log import FetchPartition, FetchResult

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from odradek.engine.head import PartitionHead, ProducerState, decode_head, encode_head
+from odradek.engine.partition.head import PartitionHead, ProducerState, decode_head, encode_head
 from odradek.errors import FormatError
 from odradek.format.tail_entry import TailEntry, encode_tail_entry
 

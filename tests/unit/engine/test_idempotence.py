@@ -6,8 +6,8 @@ import asyncio
 import itertools
 
 import pytest
-from odradek.engine.append_decisions import Ahead, Applied, KnownRows, Reject, Try, Verdict, decide_sequences
-from odradek.engine.head import PartitionHead, ProducerState, RecentBatch
+from odradek.engine.append.decisions import Ahead, Applied, KnownRows, Reject, Try, Verdict, decide_sequences
+from odradek.engine.partition.head import PartitionHead, ProducerState, RecentBatch
 from odradek.errors import ErrorCode
 from odradek.format.item_keys import HEAD_SK, partition_pk
 from odradek.format.tail_entry import TailEntry

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import pytest
-from odradek.engine.brokers import Registration, Sighting, is_over, look
-from odradek.engine.head import PartitionHead
-from odradek.engine.leader_decisions import (
+from odradek.engine.leaders.brokers import Registration, Sighting, is_over, look
+from odradek.engine.partition.claims import (
     FLEET_CLAIM,
     AskRegistry,
     Claim,
@@ -16,7 +15,8 @@ from odradek.engine.leader_decisions import (
     check_leader_epoch,
     decide_leadership,
 )
-from odradek.engine.leader_epochs import UNDEFINED, EpochHistory, EpochStart
+from odradek.engine.partition.head import PartitionHead
+from odradek.engine.partition.leader_epochs import UNDEFINED, EpochHistory, EpochStart
 from odradek.errors import ErrorCode, KafkaError
 from odradek.model.cluster import FLEET_BROKER_ID, Broker
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 from odradek.engine.engine import Engine
-from odradek.engine.leader_view import UNKNOWN_LEADER_EPOCH
+from odradek.engine.leaders.view import UNKNOWN_LEADER_EPOCH
 from odradek.model.cluster import FLEET_BROKER_ID
 from odradek.model.topic import Topic
 from odradek.model.topic_partition import PartitionId

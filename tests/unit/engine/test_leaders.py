@@ -8,10 +8,10 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from odradek.engine.brokers import RegistrationLost
 from odradek.engine.engine import Engine
-from odradek.engine.head import PartitionHead
-from odradek.engine.leader_decisions import Claim
+from odradek.engine.leaders.brokers import RegistrationLost
+from odradek.engine.partition.claims import Claim
+from odradek.engine.partition.head import PartitionHead
 from odradek.errors import ErrorCode, KafkaError, StoreUnavailable
 from odradek.format.record_batch import decode_batches, parse_header
 from odradek.model.cluster import FLEET_BROKER_ID

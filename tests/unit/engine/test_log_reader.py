@@ -8,8 +8,8 @@ from dataclasses import replace
 
 import pytest
 from odradek.engine.engine import Engine
-from odradek.engine.index_row import IndexRow
-from odradek.engine.segment_reader import UNBOUNDED, WHOLE_BYTES, Piece
+from odradek.engine.partition.index_row import IndexRow
+from odradek.engine.read.segment_reader import UNBOUNDED, WHOLE_BYTES, Piece
 from odradek.errors import ErrorCode
 from odradek.format.object_keys import index_key, segment_key
 from odradek.format.offset_index import encode_offset_index

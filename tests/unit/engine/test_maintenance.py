@@ -9,8 +9,8 @@ from uuid import UUID
 import pytest
 from odradek.adapters.memory import MemoryTaskQueue
 from odradek.engine.engine import Engine
-from odradek.engine.maintenance import MaintenancePlan, MaintenanceReport
-from odradek.engine.maintenance_queue import enqueue
+from odradek.engine.maintenance.maintenance import MaintenancePlan, MaintenanceReport
+from odradek.engine.maintenance.queue import enqueue
 from odradek.format.item_keys import DELETED_TOPICS_PK
 from odradek.format.maintenance_task import MaintenanceTask, TaskKind, decode_task, encode_task
 from odradek.format.object_keys import segment_key

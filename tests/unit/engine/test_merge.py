@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import pytest
+from odradek.engine.catalog.topic_configs import TopicConfig
 from odradek.engine.engine import Engine
-from odradek.engine.index_row import IndexRow, encode_index_row
-from odradek.engine.maintenance import HeldPartition, MaintenanceReport
-from odradek.engine.maintenance_lease import MaintenanceLease
-from odradek.engine.partition_index import head_key
-from odradek.engine.topic_configs import TopicConfig
+from odradek.engine.maintenance.maintenance import HeldPartition, MaintenanceReport
+from odradek.engine.partition.index import head_key
+from odradek.engine.partition.index_row import IndexRow, encode_index_row
+from odradek.engine.partition.maintenance_lease import MaintenanceLease
 from odradek.format.item_keys import index_sk, partition_pk, wal_item_key
 from odradek.format.object_keys import index_key, partition_prefix, segment_key
 from odradek.format.offset_index import decode_offset_index

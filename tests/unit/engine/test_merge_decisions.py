@@ -9,8 +9,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 import pytest
-from odradek.engine.index_row import IndexRow
-from odradek.engine.merge_decisions import FANOUT, MergePolicy, choose_window, wants_merge
+from odradek.engine.maintenance.merge_decisions import FANOUT, MergePolicy, choose_window, wants_merge
+from odradek.engine.partition.index_row import IndexRow
 from odradek.format.tail_entry import TailEntry
 
 KIB, MIB, HOUR_MS = 1024, 1024 * 1024, 3_600_000

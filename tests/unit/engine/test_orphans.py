@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import pytest
-from odradek.engine.maintenance import HeldPartition, MaintenanceReport
-from odradek.engine.maintenance_lease import LeaseLost, MaintenanceLease
-from odradek.engine.topic_configs import TopicConfig
+from odradek.engine.catalog.topic_configs import TopicConfig
+from odradek.engine.maintenance.maintenance import HeldPartition, MaintenanceReport
+from odradek.engine.partition.maintenance_lease import LeaseLost, MaintenanceLease
 from odradek.format.object_keys import segment_key
 from odradek.model.topic_partition import PartitionId
 

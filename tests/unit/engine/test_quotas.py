@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from odradek.engine.quotas import THROTTLE_MS_MAX, Quotas
+from odradek.engine.access.quotas import THROTTLE_MS_MAX, Quotas
 from odradek.settings import Settings
 from odradek.testing.manual_clock import ManualClock
 

@@ -8,9 +8,9 @@ from dataclasses import replace
 import pytest
 from odradek.adapters.memory import MemoryStore
 from odradek.engine.engine import Engine
-from odradek.engine.index_row import IndexRow, encode_index_row
-from odradek.engine.maintenance import Maintenance
-from odradek.engine.retention import Retention
+from odradek.engine.maintenance.maintenance import Maintenance
+from odradek.engine.maintenance.retention import Retention
+from odradek.engine.partition.index_row import IndexRow, encode_index_row
 from odradek.errors import OutcomeUnknown
 from odradek.format.item_keys import index_sk, partition_pk
 from odradek.format.object_keys import topic_prefix

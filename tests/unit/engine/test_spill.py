@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from odradek.engine.head import PartitionHead
+from odradek.engine.partition.head import PartitionHead
 from odradek.errors import ErrorCode, StoreUnavailable
 from odradek.model.topic_partition import PartitionId
 from odradek.testing.faults import Fault

@@ -8,10 +8,10 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 import pytest
+from odradek.engine.catalog.sweep_floor import SWEEP_FLOOR_KEY, read_sweep_state
+from odradek.engine.catalog.topics import Topics
 from odradek.engine.engine import Engine
-from odradek.engine.sweep_floor import SWEEP_FLOOR_KEY, read_sweep_state
-from odradek.engine.topics import Topics
-from odradek.engine.wal_uploads import HOUR_MS, WalUploads
+from odradek.engine.maintenance.wal_uploads import HOUR_MS, WalUploads
 from odradek.errors import ErrorCode, KafkaError, StoreError, StoreUnavailable
 from odradek.format.object_id import new_object_id
 from odradek.format.object_keys import wal_key
@@ -389,7 +389,7 @@ async def test_the_progress_of_one_sweep_does_not_hide_what_another_left(store: 
     first = await read_sweep_state(store.catalog)
     await sweep(engine)
     noted = await store.catalog.get(SWEEP_FLOOR_KEY)
-    from odradek.engine.sweep_floor import note_sweep
+    from odradek.engine.catalog.sweep_floor import note_sweep
 
     await note_sweep(store.catalog, first, 1, 1, [])  # a sweep that began before the other one ended
     assert await store.catalog.get(SWEEP_FLOOR_KEY) == noted

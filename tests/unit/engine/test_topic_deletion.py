@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import pytest
-from odradek.engine.audit_store import audit_store
-from odradek.engine.maintenance import MaintenancePlan
+from odradek.engine.audit.store import audit_store
+from odradek.engine.maintenance.maintenance import MaintenancePlan
 from odradek.errors import StoreError
 from odradek.format.item_keys import DELETED_TOPICS_PK, partition_pk
 from odradek.format.maintenance_task import TaskKind

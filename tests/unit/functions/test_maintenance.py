@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from odradek.adapters.memory import MemoryTaskQueue
-from odradek.engine.maintenance import Maintenance, MaintenancePlan, MaintenanceReport
+from odradek.engine.maintenance.maintenance import Maintenance, MaintenancePlan, MaintenanceReport
 from odradek.errors import KafkaError
 from odradek.format.maintenance_task import MaintenanceTask, TaskKind, decode_task, encode_task
 from odradek.functions.invoked import Instruments

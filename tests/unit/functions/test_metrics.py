@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 
-from odradek.engine.backlog import Backlog
+from odradek.engine.maintenance.backlog import Backlog
 from odradek.errors import ErrorCode
 from odradek.functions.metrics import Metrics
 from odradek.functions.telemetry import Invocation, backlog_line

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from odradek.adapters.memory import MemoryStore
-from odradek.engine.acls import Acls
+from odradek.engine.access.acls import Acls
 from odradek.functions.invoked import Instruments
 from odradek.functions.metering import InvocationMeter
 from odradek.functions.registry import RegistryHandler

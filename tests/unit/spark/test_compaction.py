@@ -12,9 +12,9 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from odradek.engine.audit_store import audit_store
-from odradek.engine.maintenance import HeldPartition, MaintenanceReport
-from odradek.engine.maintenance_lease import lease_key
+from odradek.engine.audit.store import audit_store
+from odradek.engine.maintenance.maintenance import HeldPartition, MaintenanceReport
+from odradek.engine.partition.maintenance_lease import lease_key
 from odradek.ports.table import Set, Update
 from odradek.spark import compaction
 from odradek.spark.compaction import Rewriting, SparkCompactor, rewrite_group, segment_keys

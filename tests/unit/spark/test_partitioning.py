@@ -8,7 +8,7 @@ import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from odradek.client.partitioner import murmur2, partition_for_key
+from odradek.client.producer.partitioner import murmur2, partition_for_key
 from odradek.errors import ErrorCode, KafkaError
 from odradek.spark.partitioning import murmur2_column, split_by_partition
 

@@ -9,7 +9,7 @@ from uuid import UUID
 
 import pyarrow as pa
 import pytest
-from odradek.engine.log_reader import Piece
+from odradek.engine.read.log_reader import Piece
 from odradek.errors import ErrorCode, FormatError, KafkaError, ObjectMissing
 from odradek.format.record_batch import patch_offsets
 from odradek.model.topic_partition import PartitionId

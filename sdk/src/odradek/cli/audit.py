@@ -25,7 +25,7 @@ from odradek.settings import Settings
 if TYPE_CHECKING:
     from odradek.adapters.aws import AwsStore
     from odradek.adapters.embedded import EmbeddedStore
-    from odradek.engine.audit_decisions import AuditReport
+    from odradek.engine.audit.decisions import AuditReport
 
 
 class Format(StrEnum):
@@ -113,7 +113,7 @@ def _open_embedded(data_dir: str, *, writes: bool) -> EmbeddedStore:
 
 async def _audit(store: EmbeddedStore | AwsStore, *, fast: bool, strict: bool, repair: bool) -> AuditReport:
     from odradek.adapters.system import SystemClock, SystemRng
-    from odradek.engine.audit_store import audit_store
+    from odradek.engine.audit.store import audit_store
     from odradek.engine.engine import Engine
 
     async with store:

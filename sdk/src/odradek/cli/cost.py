@@ -60,9 +60,9 @@ def estimate(
 
     Example: [bold]odradek cost estimate --rate 5MiB/s --record-bytes 1024 --producers 20 --consumers 3[/bold]
     """
-    from odradek.cost_measure import measure
-    from odradek.cost_model import Workload, own_cost, peer_costs, with_linger
-    from odradek.prices import PEERS_US_EAST_1, US_EAST_1
+    from odradek.cost.measure import measure
+    from odradek.cost.model import Workload, own_cost, peer_costs, with_linger
+    from odradek.cost.prices import PEERS_US_EAST_1, US_EAST_1
 
     load = Workload(parse_rate(rate), record_bytes, producers, consumers, parse_time(retention), partitions=partitions)
     lingers = _LINGERS_MS if linger_ms is None else (linger_ms,)
@@ -116,8 +116,8 @@ def _draw(load: object, lingers: tuple[float, ...], path: Path) -> None:
     """Cost against rate, both logarithmic."""
     from dataclasses import replace
 
-    from odradek.cost_measure import measure
-    from odradek.cost_model import Workload, own_cost, peer_costs, with_linger
+    from odradek.cost.measure import measure
+    from odradek.cost.model import Workload, own_cost, peer_costs, with_linger
 
     plt = _pyplot()
     assert isinstance(load, Workload)

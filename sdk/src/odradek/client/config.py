@@ -15,7 +15,7 @@ from dataclasses import MISSING, dataclass, field, fields
 from typing import Any, Self
 from urllib.parse import urlsplit
 
-from odradek.client.transport import Transport
+from odradek.client.transport.base import Transport
 from odradek.errors import ErrorCode, KafkaError
 from odradek.limits import FUNCTION_BINARY_BYTES_MAX, PRODUCER_BATCHES_REMEMBERED
 from odradek.model.record import CompressionType

@@ -18,7 +18,7 @@ from kio.schema.types import TopicName
 from odradek.client.config import ClientConfig
 from odradek.client.retry import RetryPolicy, retrying
 from odradek.client.system import SystemClock, SystemRng
-from odradek.client.transport import RequestFailed, Transport
+from odradek.client.transport.base import RequestFailed, Transport
 from odradek.errors import ErrorCode, KafkaError
 from odradek.ports.clock import Clock
 from odradek.ports.rng import Rng
@@ -83,7 +83,7 @@ class Connection:
     def transport(self) -> Transport:
         if self._transport is None:
             # aiohttp and botocore are slow to import: only who speaks HTTP pays for them.
-            from odradek.client.http_transport import HttpTransport
+            from odradek.client.transport.http import HttpTransport
 
             config = self.config
             assert config.bootstrap_servers is not None

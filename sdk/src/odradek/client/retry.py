@@ -14,7 +14,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import TypeVar
 
-from odradek.client.transport import RequestFailed
+from odradek.client.transport.base import RequestFailed
 from odradek.errors import ErrorCode, KafkaError
 from odradek.ports.clock import Clock
 from odradek.ports.rng import Rng

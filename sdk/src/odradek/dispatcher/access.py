@@ -11,12 +11,12 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, TypeVar
 from uuid import UUID
 
-from odradek.engine.acl_decisions import AclSet
+from odradek.engine.access.decisions import AclSet
 from odradek.errors import ErrorCode, KafkaError
 from odradek.model.acl import CLUSTER, AclOperation, Resource, ResourceType
 
 if TYPE_CHECKING:
-    from odradek.engine.topics import Topics
+    from odradek.engine.catalog.topics import Topics
 
 Q = TypeVar("Q")
 R = TypeVar("R")

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from odradek.dispatcher.context import Answer, Call
-from odradek.engine.group_configs import DEAD_LETTER_TOPIC
+from odradek.engine.groups.configs import DEAD_LETTER_TOPIC
 from odradek.errors import ErrorCode, KafkaError
 from odradek.model.acl import CLUSTER, AclOperation, ResourceType
 from odradek.model.topic import ConfigEntry, Topic

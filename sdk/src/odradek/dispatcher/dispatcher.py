@@ -21,8 +21,8 @@ from odradek.dispatcher.api_versions import unsupported_api_versions
 from odradek.dispatcher.audit_log import audit
 from odradek.dispatcher.authorization import FREE, require
 from odradek.dispatcher.context import Answer, BadFrame, Call, RequestContext
-from odradek.dispatcher.registry import HANDLERS
-from odradek.engine.acl_decisions import AclSet
+from odradek.dispatcher.handlers import HANDLERS
+from odradek.engine.access.decisions import AclSet
 from odradek.errors import ErrorCode, FormatError, KafkaError, UnknownVersion
 from odradek.model.cluster import Cluster
 from odradek.model.log import Buffer

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 from odradek.dispatcher.context import Answer, Call
-from odradek.engine.leader_view import LeaderView
+from odradek.engine.leaders.view import LeaderView
 from odradek.errors import ErrorCode, KafkaError
 from odradek.model.acl import AclOperation
 from odradek.model.cluster import FLEET_BROKER_ID, Broker, Cluster

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from odradek.dispatcher.context import Answer, Call
-from odradek.engine.transaction_rows import PendingBatches, TransactionRow, TransactionState
+from odradek.engine.transactions.items import PendingBatches, TransactionRow, TransactionState
 from odradek.errors import ErrorCode, FormatError, KafkaError
 from odradek.model.acl import AclOperation, ResourceType
 from odradek.model.topic_partition import OffsetAndMetadata, PartitionId, TopicPartition

@@ -17,48 +17,48 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from odradek.engine.acls import Acls
-from odradek.engine.append import Appender
-from odradek.engine.backlog import Backlogs
-from odradek.engine.brokers import Brokers
-from odradek.engine.classic_groups import ClassicGroups
-from odradek.engine.compaction import Compactor
-from odradek.engine.delete_records import RecordDeleter
-from odradek.engine.epoch_end_offsets import EpochEndLister
-from odradek.engine.fetch import Fetcher
-from odradek.engine.group_configs import GroupConfigs
-from odradek.engine.groups import Groups
-from odradek.engine.leader_epochs import LeaderEpochs
-from odradek.engine.leader_view import LeaderView, LeaderViews
-from odradek.engine.leaders import Leaders
-from odradek.engine.list_offsets import OffsetLister
-from odradek.engine.log_reader import LogReader, PieceReader
-from odradek.engine.maintenance import Maintenance, Upkeep
-from odradek.engine.maintenance_lease import MaintenanceLeases
-from odradek.engine.merge import Merger
-from odradek.engine.numbered_batches import NumberedBatches
-from odradek.engine.offsets import GroupOffsets
-from odradek.engine.orphans import Orphans
-from odradek.engine.partition_index import PartitionIndex
-from odradek.engine.producer_expiry import ProducerExpiry
-from odradek.engine.producer_ids import ProducerIds
-from odradek.engine.quotas import Quotas
-from odradek.engine.retention import Retention
-from odradek.engine.segment_reader import SegmentIndexes
-from odradek.engine.share_dead_letters import DeadLetters
-from odradek.engine.share_fetch import ShareFetcher
-from odradek.engine.share_groups import ShareGroups
-from odradek.engine.share_offsets import ShareOffsets
-from odradek.engine.share_partitions import SharePartitions
-from odradek.engine.share_sessions import ShareSessions
-from odradek.engine.sweep import Sweep
-from odradek.engine.timestamp_lookup import TimestampLookup
-from odradek.engine.topics import Topics
-from odradek.engine.transactions import Transactions
-from odradek.engine.upload import Uploads
-from odradek.engine.users import Users
-from odradek.engine.wal import Wal
-from odradek.engine.wal_uploads import WalUploads
+from odradek.engine.access.acls import Acls
+from odradek.engine.access.quotas import Quotas
+from odradek.engine.access.users import Users
+from odradek.engine.append.append import Appender
+from odradek.engine.append.upload import Uploads
+from odradek.engine.append.wal import Wal
+from odradek.engine.catalog.producer_ids import ProducerIds
+from odradek.engine.catalog.topics import Topics
+from odradek.engine.classic.groups import ClassicGroups
+from odradek.engine.compaction.compactor import Compactor
+from odradek.engine.groups.configs import GroupConfigs
+from odradek.engine.groups.groups import Groups
+from odradek.engine.leaders.brokers import Brokers
+from odradek.engine.leaders.leaders import Leaders
+from odradek.engine.leaders.view import LeaderView, LeaderViews
+from odradek.engine.maintenance.backlog import Backlogs
+from odradek.engine.maintenance.maintenance import Maintenance, Upkeep
+from odradek.engine.maintenance.merge import Merger
+from odradek.engine.maintenance.orphans import Orphans
+from odradek.engine.maintenance.producer_expiry import ProducerExpiry
+from odradek.engine.maintenance.retention import Retention
+from odradek.engine.maintenance.sweep import Sweep
+from odradek.engine.maintenance.wal_uploads import WalUploads
+from odradek.engine.offsets.offsets import GroupOffsets
+from odradek.engine.partition.index import PartitionIndex
+from odradek.engine.partition.leader_epochs import LeaderEpochs
+from odradek.engine.partition.maintenance_lease import MaintenanceLeases
+from odradek.engine.read.delete_records import RecordDeleter
+from odradek.engine.read.epoch_end_offsets import EpochEndLister
+from odradek.engine.read.fetch import Fetcher
+from odradek.engine.read.list_offsets import OffsetLister
+from odradek.engine.read.log_reader import LogReader, PieceReader
+from odradek.engine.read.segment_reader import SegmentIndexes
+from odradek.engine.read.timestamp_lookup import TimestampLookup
+from odradek.engine.share.dead_letters import DeadLetters
+from odradek.engine.share.fetch import ShareFetcher
+from odradek.engine.share.groups import ShareGroups
+from odradek.engine.share.offsets import ShareOffsets
+from odradek.engine.share.sessions import ShareSessions
+from odradek.engine.share.windows import SharePartitions
+from odradek.engine.transactions.numbered_batches import NumberedBatches
+from odradek.engine.transactions.transactions import Transactions
 from odradek.errors import FormatError, StoreUnavailable
 from odradek.model.cluster import FLEET_BROKER_ID, Broker
 from odradek.model.log import (

@@ -13,7 +13,7 @@ import traceback
 from collections.abc import Mapping
 from typing import Any
 
-from odradek.engine.maintenance import Maintenance, MaintenanceReport
+from odradek.engine.maintenance.maintenance import Maintenance, MaintenanceReport
 from odradek.errors import FormatError
 from odradek.format.maintenance_task import decode_task
 from odradek.functions.context import LambdaContext

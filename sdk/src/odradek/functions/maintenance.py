@@ -11,9 +11,9 @@ import asyncio
 from collections import Counter
 from typing import Any
 
-from odradek.engine.backlog import Backlogs
-from odradek.engine.maintenance import Maintenance, MaintenancePlan
-from odradek.engine.maintenance_queue import enqueue
+from odradek.engine.maintenance.backlog import Backlogs
+from odradek.engine.maintenance.maintenance import Maintenance, MaintenancePlan
+from odradek.engine.maintenance.queue import enqueue
 from odradek.functions.context import LambdaContext
 from odradek.functions.environment import MAINTENANCE
 from odradek.functions.event import Event

@@ -16,7 +16,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import fields
 
-from odradek.engine.backlog import Backlog
+from odradek.engine.maintenance.backlog import Backlog
 from odradek.functions.telemetry import Invocation
 from odradek.ports.meter import Usage
 

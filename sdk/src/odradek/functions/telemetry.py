@@ -17,7 +17,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields
 from typing import Any
 
-from odradek.engine.backlog import Backlog
+from odradek.engine.maintenance.backlog import Backlog
 from odradek.ports.meter import Usage
 
 NAMESPACE = "Odradek"

@@ -19,7 +19,7 @@ from typing import Self
 
 from aiohttp import web
 
-from odradek.engine.users import Users
+from odradek.engine.access.users import Users
 from odradek.errors import StoreError
 from odradek.format.scram import ITERATIONS, SALT_BYTES, matches
 from odradek.gateway.server import ANONYMOUS, Listener, listening_socket, tls_context

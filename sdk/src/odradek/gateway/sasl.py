@@ -21,7 +21,7 @@ from typing import Any
 
 from odradek.dispatcher import BadFrame, Dispatcher, RequestContext
 from odradek.dispatcher.answer import build
-from odradek.engine.users import Users
+from odradek.engine.access.users import Users
 from odradek.errors import ErrorCode, FormatError, KafkaError, StoreError
 from odradek.format.scram import (
     ITERATIONS,

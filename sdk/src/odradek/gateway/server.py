@@ -20,8 +20,8 @@ from pathlib import Path
 from typing import Self, cast
 
 from odradek.dispatcher import Dispatcher, RequestContext
-from odradek.engine.brokers import RegistrationLost
 from odradek.engine.engine import Engine
+from odradek.engine.leaders.brokers import RegistrationLost
 from odradek.errors import ErrorCode, KafkaError
 from odradek.gateway.connection import Connection, Session
 from odradek.gateway.group_commit import GroupCommit

@@ -27,7 +27,7 @@ from urllib.parse import parse_qsl, unquote
 from uuid import UUID
 
 from odradek.dispatcher.access import Access
-from odradek.engine.acls import Acls
+from odradek.engine.access.acls import Acls
 from odradek.errors import KafkaError
 from odradek.model.acl import AclOperation
 from odradek.registry import errors

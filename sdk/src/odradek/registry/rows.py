@@ -20,7 +20,7 @@ from dataclasses import dataclass, replace
 from typing import cast
 from uuid import UUID
 
-from odradek.engine.fields import attribute, check_version
+from odradek.engine.partition.fields import attribute, check_version
 from odradek.errors import FormatError
 from odradek.format.item_keys import (
     REGISTRY_CONFIG_SK,

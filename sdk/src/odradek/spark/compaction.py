@@ -29,16 +29,16 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from odradek.adapters.system import SystemClock, SystemRng
-from odradek.engine.compaction import CompactionPass, Compactor
-from odradek.engine.compaction_batch import compact_batch, read_keys
-from odradek.engine.compaction_decisions import Bounds, CompactionPolicy, joins
-from odradek.engine.compaction_map import OffsetMap
-from odradek.engine.compaction_segments import NewSegment, object_keys, read_stretches, row_in_place_of
-from odradek.engine.compaction_state import CompactionState
+from odradek.engine.compaction.batch import compact_batch, read_keys
+from odradek.engine.compaction.compactor import CompactionPass, Compactor
+from odradek.engine.compaction.decisions import Bounds, CompactionPolicy, joins
+from odradek.engine.compaction.offset_map import OffsetMap
+from odradek.engine.compaction.segments import NewSegment, object_keys, read_stretches, row_in_place_of
+from odradek.engine.compaction.state import CompactionState
 from odradek.engine.engine import Engine
-from odradek.engine.index_row import IndexRow
-from odradek.engine.maintenance import HeldPartition, Maintenance, MaintenanceReport
-from odradek.engine.partition_index import ROWS_REPLACED_MAX
+from odradek.engine.maintenance.maintenance import HeldPartition, Maintenance, MaintenanceReport
+from odradek.engine.partition.index import ROWS_REPLACED_MAX
+from odradek.engine.partition.index_row import IndexRow
 from odradek.errors import ErrorCode, KafkaError, ObjectExists, StoreUnavailable
 from odradek.format.object_id import new_object_id
 from odradek.format.offset_index import encode_offset_index

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from uuid import UUID
 
-from odradek.engine.log_reader import Piece
+from odradek.engine.read.log_reader import Piece
 from odradek.model.topic_partition import PartitionId
 
 

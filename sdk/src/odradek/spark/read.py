@@ -15,7 +15,7 @@ from itertools import groupby
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
 from odradek.columnar import decode_to_arrow
-from odradek.engine.log_reader import Piece, patched
+from odradek.engine.read.log_reader import Piece, patched
 from odradek.errors import ErrorCode, FormatError, KafkaError, ObjectMissing
 from odradek.format.batch_header import iter_headers
 from odradek.model.log import Buffer

@@ -34,7 +34,7 @@ from pyspark.sql.types import (
 )
 
 from odradek.adapters.system import SystemRng
-from odradek.engine.transaction_rows import PendingBatches
+from odradek.engine.transactions.items import PendingBatches
 from odradek.errors import ErrorCode, KafkaError
 from odradek.spark.sink_commit import SinkStore
 from odradek.spark.sink_options import SinkOptions

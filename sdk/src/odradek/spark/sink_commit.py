@@ -20,7 +20,7 @@ from typing import Any
 
 from odradek.adapters.system import SystemClock, SystemRng
 from odradek.engine.engine import Engine
-from odradek.engine.transaction_rows import PendingBatches
+from odradek.engine.transactions.items import PendingBatches
 from odradek.errors import ErrorCode, KafkaError
 from odradek.model.log import ProducePartition
 from odradek.settings import Settings

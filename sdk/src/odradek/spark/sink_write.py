@@ -15,7 +15,7 @@ from typing import Protocol
 import pyarrow as pa
 
 from odradek.columnar.encode import encode_from_arrow
-from odradek.engine.transaction_rows import PendingBatches
+from odradek.engine.transactions.items import PendingBatches
 from odradek.model.log import ProducePartition
 from odradek.spark.partitioning import split_by_partition
 from odradek.spark.sink_options import SinkOptions

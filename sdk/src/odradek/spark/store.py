@@ -10,13 +10,13 @@ import re
 from collections.abc import Sequence
 
 from odradek.adapters.system import SystemClock, SystemRng
-from odradek.engine.list_offsets import OffsetLister
-from odradek.engine.log_reader import LogReader, Piece, PieceReader
-from odradek.engine.partition_index import PartitionIndex
-from odradek.engine.segment_reader import UNBOUNDED, SegmentIndexes
-from odradek.engine.timestamp_lookup import TimestampLookup
-from odradek.engine.topics import Topics
-from odradek.engine.wal import Wal
+from odradek.engine.append.wal import Wal
+from odradek.engine.catalog.topics import Topics
+from odradek.engine.partition.index import PartitionIndex
+from odradek.engine.read.list_offsets import OffsetLister
+from odradek.engine.read.log_reader import LogReader, Piece, PieceReader
+from odradek.engine.read.segment_reader import UNBOUNDED, SegmentIndexes
+from odradek.engine.read.timestamp_lookup import TimestampLookup
 from odradek.errors import ErrorCode, KafkaError, ObjectMissing
 from odradek.model.log import ListOffsetsPartition
 from odradek.model.topic_partition import PartitionId, TopicPartition

@@ -9,14 +9,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from odradek.client.sync_admin import Admin
-from odradek.client.transport import InProcessTransport
+from odradek.client.admin.sync import Admin
+from odradek.client.transport.base import InProcessTransport
 from odradek.errors import ErrorCode, KafkaError
 from odradek.limits import FUNCTION_BINARY_BYTES_MAX
 from odradek.spark.options import StoreOptions, parse_store
 
 if TYPE_CHECKING:
-    from odradek.client.transport import Transport
+    from odradek.client.transport.base import Transport
 
 
 def open_admin(options: Mapping[str, str], bootstrap_servers: str | None) -> Admin:

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from types import TracebackType
 from typing import Self
 
-from odradek.client.admin_types import NewTopic
+from odradek.client.types import NewTopic
 from odradek.spark.writer import open_admin
 
 

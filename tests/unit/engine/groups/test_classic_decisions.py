@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from odradek.engine.classic_decisions import (
+from odradek.engine.classic.decisions import (
     complete_round,
     decide_commit,
     decide_heartbeat,
@@ -15,7 +15,7 @@ from odradek.engine.classic_decisions import (
     leaving_member,
     without,
 )
-from odradek.engine.classic_rows import decode_classic, encode_classic
+from odradek.engine.classic.items import decode_classic, encode_classic
 from odradek.errors import ErrorCode
 from odradek.model.classic_group import (
     ClassicGroup,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from uuid import UUID
 
-from odradek.engine.group_decisions import (
+from odradek.engine.groups.decisions import (
     LEASES_PER_STEP,
     LEASES_WITH_GROUP,
     Circumstances,
@@ -16,8 +16,8 @@ from odradek.engine.group_decisions import (
     decide_expiry,
     decide_heartbeat,
 )
-from odradek.engine.group_state import GroupState, GroupView, MemberState
-from odradek.engine.group_targets import next_target
+from odradek.engine.groups.state import GroupState, GroupView, MemberState
+from odradek.engine.groups.targets import next_target
 from odradek.errors import ErrorCode
 from odradek.model.group import GroupHeartbeat
 from odradek.model.topic import Topic

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from odradek.engine.group_sessions import elapsed_ms, expired, look, seems_dead
-from odradek.engine.group_state import GroupView, MemberState, Watch
+from odradek.engine.groups.sessions import elapsed_ms, expired, look, seems_dead
+from odradek.engine.groups.state import GroupView, MemberState, Watch
 
 NOW_MS = 1_000_000
 WATCHER = MemberState("w", session_ms=45_000, interval_ms=5_000, renewed_ms=NOW_MS - 5_000)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from odradek.engine.share_decisions import RecordState
+from odradek.engine.share.window import RecordState
 from odradek.errors import ErrorCode
 from odradek.testing.faults import Fault
 

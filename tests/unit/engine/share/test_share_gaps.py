@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from odradek.engine.share_decisions import RecordState, Run, SharePartition, SharePolicy, Stretch, acquire, next_offset
+from odradek.engine.share.window import RecordState, Run, SharePartition, SharePolicy, Stretch, acquire, next_offset
 
 BACK = Run(3, 4, RecordState.AVAILABLE, 1)  # delivered once, and given back
 

@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 from odradek.engine.engine import Engine
-from odradek.engine.share_decisions import SharePartition
+from odradek.engine.share.window import SharePartition
 from odradek.errors import ErrorCode, KafkaError
 from odradek.model.group import GroupHeartbeat
 from odradek.model.log import DeleteRecordsPartition

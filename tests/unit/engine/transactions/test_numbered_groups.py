@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from odradek.engine.engine import Engine
-from odradek.engine.numbered_batches import WriterRow, decide_step, decode_writer, encode_writer
-from odradek.engine.transaction_rows import PendingBatches
+from odradek.engine.transactions.items import PendingBatches
+from odradek.engine.transactions.numbered_batches import WriterRow, decide_step, decode_writer, encode_writer
 from odradek.errors import ErrorCode, KafkaError
 from odradek.limits import NUMBERED_GROUP_PARTITIONS, TRANSACTION_PLACES_MAX
 from odradek.model.log import ProducePartition

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 from odradek.engine.engine import Engine
-from odradek.engine.partition_index import head_key
-from odradek.engine.transaction_rows import TransactionRow, pending_range
+from odradek.engine.partition.index import head_key
+from odradek.engine.transactions.items import TransactionRow, pending_range
 from odradek.errors import ErrorCode, KafkaError
 from odradek.limits import PRODUCER_EPOCH_MAX, SEQUENCE_MAX
 from odradek.model.log import FetchPartition, ProducePartition

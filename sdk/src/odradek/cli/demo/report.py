@@ -12,8 +12,8 @@ from rich.table import Table
 from odradek.cli.demo.dataset import NEW_YORK
 from odradek.cli.demo.group import Member
 from odradek.cli.demo.stream import Streamed
+from odradek.cost.prices import GIB, cost
 from odradek.ports.meter import Usage
-from odradek.prices import GIB, cost
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol, Self
 from urllib.parse import quote, urlsplit
 
-from odradek.client.signer import Signer, region_of
+from odradek.client.transport.signer import Signer, region_of
 from odradek.errors import ErrorCode, KafkaError
 
 _CONTENT_TYPE = "application/vnd.schemaregistry.v1+json"

@@ -1,0 +1,1 @@
+"""admin: see the modules."""

@@ -1,0 +1,517 @@
+"""The admin client, async: what odradek.aio.Admin is, and what the synchronous face runs.
+
+A call over several topics or groups does all that it can; then the first that failed is raised, by its name. After an
+attempt without an answer, a topic that "already exists" or is "already gone" counts as done: the goal is reached.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from types import TracebackType
+from typing import Any, Self, TypeVar
+
+from odradek.client.config import AdminConfig
+from odradek.client.connection import Connection, TopicMetadata, error_code
+from odradek.client.messages import acls as acl_calls
+from odradek.client.messages import admin as calls
+from odradek.client.messages import classic_groups as classic_group_calls
+from odradek.client.messages import offsets as offset_calls
+from odradek.client.messages import share_admin as share_calls
+from odradek.client.messages import users as user_calls
+from odradek.client.retry import may_have_applied
+from odradek.client.types import (
+    ConsumerGroupDescription,
+    NewTopic,
+    OffsetAndTimestamp,
+    TopicDescription,
+)
+from odradek.errors import ErrorCode, KafkaError
+from odradek.model.acl import AclBinding, AclFilter
+from odradek.model.group import GroupListing
+from odradek.model.log import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP
+from odradek.model.topic import ConfigEntry
+from odradek.model.topic_partition import OffsetAndMetadata, TopicPartition
+
+R = TypeVar("R")
+
+_DEFAULT_SOURCE = 5  # ConfigSource.DEFAULT_CONFIG
+
+# The response of DeleteRecords has codes without messages.
+_DELETE_RECORDS_MESSAGES = {
+    int(ErrorCode.OFFSET_OUT_OF_RANGE): "records can be deleted up to the high watermark, not beyond",
+    int(ErrorCode.POLICY_VIOLATION): "the topic is only compacted: records are deleted there by tombstones",
+}
+
+OffsetSpec = int | str
+"""A timestamp in ms, "earliest" or "latest"."""
+
+_SPECS = {"earliest": EARLIEST_TIMESTAMP, "latest": LATEST_TIMESTAMP}
+
+
+class Admin:
+    """Manages topics and groups. Use it as an async context manager, or `start` it and `close` it.
+
+    Raises KafkaError(INVALID_CONFIG) for a configuration that is unknown or cannot work.
+    """
+
+    def __init__(self, config: AdminConfig | None = None, /, **configs: Any) -> None:
+        self.config = AdminConfig.given(config, configs)
+        self._connection = Connection(self.config)
+
+    async def start(self) -> Self:
+        """Connect. Raises KafkaError that names the address where it is wrong."""
+        await self._connection.connect()
+        return self
+
+    async def close(self) -> None:
+        """Release connections."""
+        await self._connection.close()
+
+    async def __aenter__(self) -> Self:
+        return await self.start()
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.close()
+
+    # --- topics ---------------------------------------------------------------------------------------------------
+
+    async def create_topics(self, topics: Sequence[NewTopic], *, validate_only: bool = False) -> None:
+        """Create topics.
+
+        Raises KafkaError: TOPIC_ALREADY_EXISTS, INVALID_TOPIC_EXCEPTION, INVALID_PARTITIONS, INVALID_CONFIG ...
+        """
+        request = calls.create_topics_request(
+            [(topic.name, topic.num_partitions, topic.replication_factor, topic.configs) for topic in topics],
+            timeout_ms=self.config.request_timeout_ms,
+            validate_only=validate_only,
+        )
+        await self._change(
+            request,
+            calls.CreateTopicsResponse,
+            "CreateTopics",
+            lambda response: [(f"topic {t.name!r}", t.error_code, t.error_message) for t in response.topics],
+            reached=ErrorCode.TOPIC_ALREADY_EXISTS,
+        )
+        for topic in topics:
+            self._connection.metadata.forget(topic.name)
+
+    async def delete_topics(self, topics: Iterable[str]) -> None:
+        """Delete topics with all their records. Raises KafkaError: UNKNOWN_TOPIC_OR_PARTITION ..."""
+        names = list(topics)
+        await self._change(
+            calls.delete_topics_request(names, timeout_ms=self.config.request_timeout_ms),
+            calls.DeleteTopicsResponse,
+            "DeleteTopics",
+            lambda response: [(f"topic {t.name!r}", t.error_code, t.error_message) for t in response.responses],
+            reached=ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+        )
+        for name in names:
+            self._connection.metadata.forget(name)
+
+    async def create_partitions(self, counts: Mapping[str, int]) -> None:
+        """Raise the number of partitions: topic -> new total. Raises KafkaError: INVALID_PARTITIONS ..."""
+        await self._change(
+            calls.create_partitions_request(counts, timeout_ms=self.config.request_timeout_ms),
+            calls.CreatePartitionsResponse,
+            "CreatePartitions",
+            lambda response: [(f"topic {t.name!r}", t.error_code, t.error_message) for t in response.results],
+            reached=None,
+        )
+        for name in counts:
+            self._connection.metadata.forget(name)
+
+    async def delete_records(self, offsets: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
+        """Delete all records below an offset of each partition; -1 stands for its high watermark.
+
+        Returns the low watermark (log start offset) of each after that. Raises KafkaError: OFFSET_OUT_OF_RANGE past the
+        high watermark, POLICY_VIOLATION for a topic that is only compacted, UNKNOWN_TOPIC_OR_PARTITION.
+        """
+        wanted = {TopicPartition(*place): offset for place, offset in offsets.items()}
+        low_watermarks: dict[TopicPartition, int] = {}
+
+        def results(response: calls.DeleteRecordsResponse) -> Iterable[tuple[str, int, str | None]]:
+            for topic in response.topics:
+                for each in topic.partitions:
+                    place = TopicPartition(str(topic.name), int(each.partition_index))
+                    low_watermarks[place] = int(each.low_watermark)
+                    yield f"partition {place}", each.error_code, _DELETE_RECORDS_MESSAGES.get(int(each.error_code))
+
+        if wanted:
+            await self._change(
+                calls.delete_records_request(wanted, timeout_ms=self.config.request_timeout_ms),
+                calls.DeleteRecordsResponse,
+                "DeleteRecords",
+                results,
+                reached=None,
+            )
+        return low_watermarks
+
+    async def list_topics(self) -> list[str]:
+        """Names of all topics, sorted."""
+        return sorted(await self._connection.metadata.refresh(None))
+
+    async def describe_topics(self, topics: Iterable[str]) -> dict[str, TopicDescription]:
+        """Topics by name. Raises KafkaError(UNKNOWN_TOPIC_OR_PARTITION) for one that does not exist."""
+        found = await self._connection.metadata.refresh(list(topics))
+        described = {}
+        for name, topic in found.items():
+            if isinstance(topic, KafkaError):
+                raise topic
+            described[name] = _description(topic)
+        return described
+
+    async def alter_topic_configs(self, topic: str, values: Mapping[str, str], *, delete: Iterable[str] = ()) -> None:
+        """Set a topic's own values, and take others back to their defaults. Raises KafkaError(INVALID_CONFIG)."""
+        await self._change(
+            calls.alter_configs_request(calls.TOPIC_RESOURCE, topic, values, delete),
+            calls.IncrementalAlterConfigsResponse,
+            "IncrementalAlterConfigs",
+            lambda response: [
+                (f"topic {topic!r}", result.error_code, result.error_message) for result in response.responses
+            ],
+            reached=None,
+        )
+
+    async def describe_configs(self, topics: Iterable[str]) -> dict[str, dict[str, ConfigEntry]]:
+        """Configuration by topic and name, with defaults. Raises KafkaError."""
+        response = await self._connection.call(
+            calls.describe_configs_request(topics), calls.DescribeConfigsResponse, "DescribeConfigs"
+        )
+        described = {}
+        for result in response.results:
+            _raise_for(f"topic {result.resource_name!r}", result.error_code, result.error_message)
+            described[result.resource_name] = _config_entries(result)
+        return described
+
+    async def list_offsets(
+        self, partitions: Mapping[TopicPartition, OffsetSpec]
+    ) -> dict[TopicPartition, OffsetAndTimestamp]:
+        """Offsets of many partitions at once: "earliest", "latest", or the first at or after a timestamp in ms."""
+        timestamps = {}
+        for partition, spec in partitions.items():
+            if isinstance(spec, str) and spec not in _SPECS:
+                raise KafkaError(
+                    ErrorCode.INVALID_REQUEST, f"{spec!r} is neither 'earliest', 'latest' nor a timestamp in ms"
+                )
+            timestamps[TopicPartition(*partition)] = _SPECS[spec] if isinstance(spec, str) else spec
+        return await offset_calls.list_offsets(self._connection, timestamps)
+
+    # --- groups ---------------------------------------------------------------------------------------------------
+
+    async def list_consumer_groups(self, states: Iterable[str] = ()) -> list[GroupListing]:
+        """All groups, or those in the given states."""
+
+        def check(response: calls.ListGroupsResponse) -> None:
+            _raise_for("groups", response.error_code, None)
+
+        response = await self._connection.call(
+            calls.list_groups_request(states), calls.ListGroupsResponse, "ListGroups", check=check
+        )
+        return [
+            GroupListing(str(group.group_id), group.group_state, group.group_type, group.protocol_type)
+            for group in response.groups
+        ]
+
+    async def describe_consumer_groups(self, group_ids: Iterable[str]) -> dict[str, ConsumerGroupDescription]:
+        """Groups by id, of the consumer protocol and of the classic one (`group_epoch` -1).
+
+        Raises KafkaError(GROUP_ID_NOT_FOUND) for one that does not exist, or is a share group.
+        """
+        asked = list(group_ids)
+
+        def check(response: calls.ConsumerGroupDescribeResponse) -> None:
+            for group in response.groups:
+                if int(group.error_code) != ErrorCode.GROUP_ID_NOT_FOUND:  # it may be a classic one
+                    _raise_for(f"group {group.group_id!r}", group.error_code, group.error_message)
+
+        response = await self._connection.call(
+            calls.describe_groups_request(asked),
+            calls.ConsumerGroupDescribeResponse,
+            "ConsumerGroupDescribe",
+            check=check,
+        )
+        described = {
+            str(group.group_id): calls.group_description(group) for group in response.groups if not group.error_code
+        }
+        others = [group_id for group_id in asked if group_id not in described]
+        return described if not others else described | await self._describe_classic_groups(others)
+
+    async def _describe_classic_groups(self, group_ids: Sequence[str]) -> dict[str, ConsumerGroupDescription]:
+        response = await self._connection.call(
+            classic_group_calls.describe_classic_groups_request(group_ids),
+            classic_group_calls.DescribeGroupsResponse,
+            "DescribeGroups",
+            check=_raise_for_groups,
+        )
+        return {str(group.group_id): classic_group_calls.classic_group_description(group) for group in response.groups}
+
+    async def list_consumer_group_offsets(
+        self, group_id: str, partitions: Iterable[TopicPartition] | None = None
+    ) -> dict[TopicPartition, OffsetAndMetadata]:
+        """Committed offsets of a group; None takes all that it has."""
+        return await offset_calls.fetch_committed(self._connection, group_id, partitions)
+
+    async def alter_consumer_group_offsets(
+        self, group_id: str, offsets: Mapping[TopicPartition, OffsetAndMetadata | int]
+    ) -> None:
+        """Commit offsets for a group that has no members. Raises KafkaError: UNKNOWN_MEMBER_ID where it has some."""
+        await offset_calls.commit(
+            self._connection,
+            group_id,
+            {p: OffsetAndMetadata(o) if isinstance(o, int) else o for p, o in offsets.items()},
+        )
+
+    async def delete_consumer_groups(self, group_ids: Sequence[str]) -> None:
+        """Delete groups without members. Raises KafkaError: NON_EMPTY_GROUP, GROUP_ID_NOT_FOUND."""
+        await self._change(
+            calls.delete_groups_request(list(group_ids)),
+            calls.DeleteGroupsResponse,
+            "DeleteGroups",
+            lambda response: [(f"group {group.group_id!r}", group.error_code, None) for group in response.results],
+            reached=ErrorCode.GROUP_ID_NOT_FOUND,
+        )
+
+    # --- share groups ---------------------------------------------------------------------------------------------
+
+    async def describe_share_groups(self, group_ids: Iterable[str]) -> dict[str, ConsumerGroupDescription]:
+        """Share groups by id. Raises KafkaError(GROUP_ID_NOT_FOUND) for one that does not exist."""
+        response = await self._connection.call(
+            share_calls.describe_share_groups_request(group_ids),
+            share_calls.ShareGroupDescribeResponse,
+            "ShareGroupDescribe",
+            check=_raise_for_groups,
+        )
+        return {str(group.group_id): share_calls.share_group_description(group) for group in response.groups}
+
+    async def list_share_group_offsets(self, group_id: str) -> dict[TopicPartition, share_calls.ShareGroupOffset]:
+        """Where a share group is in each partition that it has read. Raises KafkaError(GROUP_ID_NOT_FOUND)."""
+        response = await self._connection.call(
+            share_calls.describe_share_offsets_request(group_id),
+            share_calls.DescribeShareGroupOffsetsResponse,
+            "DescribeShareGroupOffsets",
+            check=_raise_for_groups,
+        )
+        return {
+            TopicPartition(str(topic.topic_name), int(each.partition_index)): share_calls.ShareGroupOffset(
+                int(each.start_offset), int(each.lag)
+            )
+            for group in response.groups
+            for topic in group.topics
+            for each in topic.partitions
+        }
+
+    async def alter_share_group_offsets(self, group_id: str, offsets: Mapping[TopicPartition, int]) -> None:
+        """Let a share group without members go on elsewhere. Raises KafkaError: NON_EMPTY_GROUP, GROUP_ID_NOT_FOUND."""
+        await self._change(
+            share_calls.alter_share_offsets_request(group_id, offsets),
+            share_calls.AlterShareGroupOffsetsResponse,
+            "AlterShareGroupOffsets",
+            lambda response: [
+                (f"share group {group_id!r}", response.error_code, response.error_message),
+                *(
+                    (f"{topic.topic_name}-{each.partition_index}", each.error_code, each.error_message)
+                    for topic in response.responses
+                    for each in topic.partitions
+                ),
+            ],
+            reached=None,
+        )
+
+    async def describe_group_configs(self, group_id: str) -> dict[str, ConfigEntry]:
+        """A group's configuration by name, with defaults. Raises KafkaError."""
+        response = await self._connection.call(
+            share_calls.describe_group_configs_request(group_id), calls.DescribeConfigsResponse, "DescribeConfigs"
+        )
+        [result] = response.results
+        _raise_for(f"group {group_id!r}", result.error_code, result.error_message)
+        return _config_entries(result)
+
+    async def alter_group_configs(
+        self, group_id: str, values: Mapping[str, str], *, delete: Iterable[str] = ()
+    ) -> None:
+        """Set and remove a group's own values. Raises KafkaError(INVALID_CONFIG)."""
+        await self._change(
+            calls.alter_configs_request(share_calls.GROUP_RESOURCE, group_id, values, delete),
+            calls.IncrementalAlterConfigsResponse,
+            "IncrementalAlterConfigs",
+            lambda response: [
+                (f"group {group_id!r}", result.error_code, result.error_message) for result in response.responses
+            ],
+            reached=None,
+        )
+
+    # --- users of the Kafka port -------------------------------------------------------------------------------------
+
+    async def create_user(self, name: str, password: str) -> None:
+        """Let a user log in over the Kafka port by PLAIN and SCRAM, or give one another password.
+
+        The password does not leave this process, only keys made from it. Raises KafkaError(UNACCEPTABLE_CREDENTIAL).
+        """
+        await self._change(
+            user_calls.create_user_request(name, password),
+            user_calls.AlterUserScramCredentialsResponse,
+            "AlterUserScramCredentials",
+            lambda response: [(f"user {r.user!r}", r.error_code, r.error_message) for r in response.results],
+            reached=None,
+        )
+
+    async def delete_user(self, name: str) -> None:
+        """Remove a user; who is connected stays connected. Raises KafkaError(RESOURCE_NOT_FOUND)."""
+        mechanisms = (await self._describe_users([name]))[name]
+        await self._change(
+            user_calls.delete_user_request(name, mechanisms),
+            user_calls.AlterUserScramCredentialsResponse,
+            "AlterUserScramCredentials",
+            lambda response: [(f"user {r.user!r}", r.error_code, r.error_message) for r in response.results],
+            reached=ErrorCode.RESOURCE_NOT_FOUND,
+        )
+
+    async def list_users(self) -> list[str]:
+        """The names of all users, sorted."""
+        return sorted(await self._describe_users([]))
+
+    async def _describe_users(self, names: Sequence[str]) -> dict[str, list[int]]:
+        def check(response: user_calls.DescribeUserScramCredentialsResponse) -> None:
+            _raise_for("users", response.error_code, response.error_message)
+            for result in response.results:
+                _raise_for(f"user {result.user!r}", result.error_code, result.error_message)
+
+        response = await self._connection.call(
+            user_calls.describe_users_request(names),
+            user_calls.DescribeUserScramCredentialsResponse,
+            "DescribeUserScramCredentials",
+            check=check,
+        )
+        return {result.user: [int(info.mechanism) for info in result.credential_infos] for result in response.results}
+
+    # --- access rules ---------------------------------------------------------------------------------------------
+
+    async def create_acls(self, acls: Sequence[AclBinding]) -> None:
+        """Add access rules; one that is there stays. Raises KafkaError: INVALID_REQUEST, CLUSTER_AUTHORIZATION_FAILED.
+
+        From the first rule on, what no rule allows is refused; super users are not bound.
+        """
+        rules = list(acls)
+        await self._change(
+            acl_calls.create_acls_request(rules),
+            acl_calls.CreateAclsResponse,
+            "CreateAcls",
+            lambda response: [
+                (f"rule for {acl.principal}", result.error_code, result.error_message)
+                for acl, result in zip(rules, response.results, strict=True)
+            ],
+            reached=None,
+        )
+
+    async def describe_acls(self, wanted: AclFilter | None = None) -> list[AclBinding]:
+        """The access rules that match. Raises KafkaError(CLUSTER_AUTHORIZATION_FAILED)."""
+        response = await self._connection.call(
+            acl_calls.describe_acls_request(wanted or AclFilter()),
+            acl_calls.DescribeAclsResponse,
+            "DescribeAcls",
+            check=lambda response: _raise_for("rules", response.error_code, response.error_message),
+        )
+        return acl_calls.bindings(response)
+
+    async def delete_acls(self, wanted: AclFilter) -> list[AclBinding]:
+        """Remove the access rules that match; those that went. Raises KafkaError(CLUSTER_AUTHORIZATION_FAILED)."""
+
+        def check(response: acl_calls.DeleteAclsResponse) -> None:
+            for result in response.filter_results:
+                _raise_for("rules", result.error_code, result.error_message)
+
+        response = await self._connection.call(
+            acl_calls.delete_acls_request(wanted), acl_calls.DeleteAclsResponse, "DeleteAcls", check=check
+        )
+        return acl_calls.deleted(response)
+
+    # --- shared ---------------------------------------------------------------------------------------------------
+
+    async def _change(
+        self,
+        request: Any,
+        response_type: type[R],
+        what: str,
+        results: Callable[[R], Iterable[tuple[str, int, str | None]]],
+        *,
+        reached: ErrorCode | None,
+    ) -> None:
+        """A call that changes something.
+
+        Args:
+            results: what was changed, its error code and message.
+            reached: the code which, after an attempt without an answer, says that the goal is reached.
+        """
+        in_doubt = False
+
+        async def attempt(timeout_s: float) -> None:
+            nonlocal in_doubt
+            try:
+                response = await self._connection.attempt(request, response_type, timeout_s)
+            except KafkaError as error:
+                in_doubt |= may_have_applied(error)
+                raise
+            for name, code, message in results(response):
+                if in_doubt and error_code(code) is reached:
+                    continue
+                if error_code(code) is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
+                    # Retryable for a producer, that waits for a topic; who manages topics wants to know at once.
+                    raise NotThere(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, _sentence(name, error_code(code), message))
+                _raise_for(name, code, message)
+
+        await self._connection.retrying(attempt, what)
+
+
+class NotThere(KafkaError):
+    """UNKNOWN_TOPIC_OR_PARTITION as an answer, not as a delay."""
+
+    @property
+    def is_retryable(self) -> bool:
+        return False
+
+
+def _raise_for(name: str, code: int, message: str | None) -> None:
+    known = error_code(code)
+    if known is not ErrorCode.NONE:
+        raise KafkaError(known, _sentence(name, known, message))
+
+
+_UNSAID = {  # what answers without room for a message mean
+    ErrorCode.GROUP_ID_NOT_FOUND: "does not exist",
+    ErrorCode.NON_EMPTY_GROUP: "has members: stop them first",
+    ErrorCode.GROUP_AUTHORIZATION_FAILED: "is not yours by any ACL",
+    ErrorCode.UNKNOWN_TOPIC_OR_PARTITION: "does not exist",
+}
+
+
+def _sentence(name: str, code: ErrorCode, message: str | None) -> str:
+    """What is wrong with what has this name, which is said once."""
+    if not message:
+        return f"{name} {_UNSAID[code]}" if code in _UNSAID else f"{name}: {code.name}"
+    return message if message.startswith(name) else f"{name}: {message}"
+
+
+def _raise_for_groups(response: Any) -> None:
+    """Of an answer with `groups`: raise for the first that it refuses."""
+    for group in response.groups:
+        _raise_for(f"group {group.group_id!r}", group.error_code, group.error_message)
+
+
+def _config_entries(result: Any) -> dict[str, ConfigEntry]:
+    return {
+        entry.name: ConfigEntry(
+            entry.name,
+            entry.value,
+            entry.config_source == _DEFAULT_SOURCE,
+            entry.read_only,
+            int(entry.config_type),
+            entry.documentation or "",
+        )
+        for entry in result.configs
+    }
+
+
+def _description(topic: TopicMetadata) -> TopicDescription:
+    return TopicDescription(topic.name, topic.topic_id, topic.partition_count, topic.is_internal)

@@ -1,0 +1,582 @@
+"""The consumer, async: what odradek.aio.Consumer is, and what the synchronous face runs.
+
+    poll        rebalance what has to be, commit what is due, hand out what is buffered, else wait
+    fetcher     a background task that keeps the buffer filled        (fetcher.py, fetch_buffer.py)
+    member      a background task that keeps us in the group          (membership.py)
+
+At least once by default: what is committed is what an earlier poll handed out, and only when the application comes
+back (poll, commit, close) - so a record whose processing failed is read again. Used by one task at a time.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Self
+from uuid import UUID
+
+from odradek.client.config import ConsumerConfig
+from odradek.client.connection import Connection
+from odradek.client.consumer.fetcher import Fetcher
+from odradek.client.consumer.held_records import HeldRecords
+from odradek.client.consumer.membership import GroupMember, Polling
+from odradek.client.consumer.positions import Positions
+from odradek.client.consumer.read_record import read_record
+from odradek.client.consumer.rebalance import Caller, RebalanceListener, call_here
+from odradek.client.consumer.record import ConsumerRecord
+from odradek.client.messages import offsets as offset_calls
+from odradek.client.messages.offsets import SIMPLE, ConsumerGroupMetadata
+from odradek.client.retry import timed_out
+from odradek.client.system import wait_for
+from odradek.client.types import OffsetAndTimestamp
+from odradek.errors import ErrorCode, KafkaError
+from odradek.model.log import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP
+from odradek.model.topic_partition import OffsetAndMetadata, TopicPartition
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from odradek.columnar.engine import EngineName
+
+Offsets = Mapping[TopicPartition, OffsetAndMetadata | int]
+
+_ITERATION_POLL_MS = 1_000
+_EPOCH_PATIENCE_S = 5.0
+_ROWS_MAX = 2**62
+
+
+class Consumer:
+    """Reads records of topics, alone or as a member of a group.
+
+    Use it as an async context manager, or `close` it. Configuration: docs/CLIENTS.md.
+
+    Raises KafkaError(INVALID_CONFIG) for a configuration that is unknown or cannot work.
+    """
+
+    def __init__(self, config: ConsumerConfig | None = None, /, **configs: Any) -> None:
+        self.config = config = ConsumerConfig.given(config, configs)
+        self._connection = Connection(config)
+        self._clock = self._connection.clock
+        self._activity = asyncio.Event()
+        self._positions = Positions()
+        grouped = config.group_id is not None
+        self._member = GroupMember(self._connection, config, self._activity) if grouped else None
+        self._fetcher = Fetcher(
+            self._connection, config, self._positions, self._read_committed if grouped else None, self._activity
+        )
+        self._listener: RebalanceListener | None = None
+        self._call_listener: Caller = call_here
+        self._topics: tuple[str, ...] | None = None
+        self._pattern: str | None = None
+        self._topic_ids: dict[TopicPartition, UUID] = {}
+        self._assigned_by_hand = False
+        self._held = HeldRecords()  # what iteration has taken out
+        self._tasks: list[asyncio.Task[None]] = []
+        self._commits: set[asyncio.Task[None]] = set()
+        self._commit_lock = asyncio.Lock()  # a commit must not be overtaken by an older one
+        self._committed: dict[TopicPartition, OffsetAndMetadata] = {}
+        self._next_commit_s = self._clock.monotonic() + config.auto_commit_interval_ms / 1000
+        self._closed = False
+
+    async def start(self) -> Self:
+        """Connect. Raises KafkaError that names the address where it is wrong."""
+        self._check_open()
+        await self._connection.connect()
+        return self
+
+    # --- what to read ---------------------------------------------------------------------------------------------
+
+    def subscribe(
+        self,
+        topics: Iterable[str] | None = None,
+        *,
+        pattern: str | re.Pattern[str] | None = None,
+        listener: RebalanceListener | None = None,
+    ) -> None:
+        """Read topics as a member of the group, in place of any earlier subscription; joins at the next poll.
+
+        Args:
+            topics: names.
+            pattern: in place of names, a regular expression that a topic's whole name matches (RE2 syntax).
+            listener: told when partitions come and go.
+
+        Raises:
+            KafkaError: INVALID_GROUP_ID without a group_id, INVALID_REQUEST for other misuse.
+        """
+        self._check_open()
+        if self._member is None:
+            raise KafkaError(ErrorCode.INVALID_GROUP_ID, "subscribe needs a group_id; without one use assign")
+        if isinstance(topics, str):
+            topics = [topics]
+        names = None if topics is None else tuple(sorted(set(topics)))
+        if (names is None) == (pattern is None) or names == ():
+            raise KafkaError(ErrorCode.INVALID_REQUEST, "subscribe takes either topics or a pattern")
+        if self._assigned_by_hand:
+            raise KafkaError(ErrorCode.INVALID_REQUEST, "partitions were assigned by hand: unsubscribe first")
+        self._topics = names
+        self._pattern = pattern.pattern if isinstance(pattern, re.Pattern) else pattern
+        self._listener = listener
+        self._member.subscribe(names, self._pattern)
+
+    def assign(self, partitions: Iterable[TopicPartition]) -> None:
+        """Read these partitions, without a group's coordination, in place of any earlier assignment.
+
+        Raises KafkaError(INVALID_REQUEST) where topics are subscribed to.
+        """
+        self._check_open()
+        if self._topics is not None or self._pattern is not None:
+            raise KafkaError(ErrorCode.INVALID_REQUEST, "topics are subscribed to: unsubscribe first")
+        wanted = {TopicPartition(*partition) for partition in partitions}
+        self._assigned_by_hand = bool(wanted)
+        self._positions.remove(self._positions.partitions() - wanted)
+        self._positions.add(sorted(wanted))
+        self._fetcher.changed()
+
+    async def unsubscribe(self) -> None:
+        """Give up all partitions: commit what is due, tell the listener, leave the group."""
+        await self._give_up_all(commit=True)
+        self._topics = self._pattern = self._listener = None
+        self._assigned_by_hand = False
+
+    def assignment(self) -> set[TopicPartition]:
+        """The partitions that are read now."""
+        return self._positions.partitions()
+
+    def subscription(self) -> set[str]:
+        """The topics that are subscribed to by name."""
+        return set(self._topics or ())
+
+    # --- reading --------------------------------------------------------------------------------------------------
+
+    async def poll(
+        self, timeout_ms: float = 0, *, max_records: int | None = None
+    ) -> dict[TopicPartition, list[ConsumerRecord]]:
+        """Records that are there, else those of the first answer within `timeout_ms`; empty where there are none.
+
+        Rebalances happen here. What earlier polls handed out counts as processed from now on.
+
+        Raises:
+            KafkaError: OFFSET_OUT_OF_RANGE with auto_offset_reset none; authorization; CORRUPT_MESSAGE;
+                INVALID_RECORD where a deserializer fails; REQUEST_TIMED_OUT where nothing succeeds for long.
+        """
+        limit = max_records or self.config.max_poll_records
+        records: dict[TopicPartition, list[ConsumerRecord]] = {}
+        while limit and (held := self.next_held()) is not None:
+            records.setdefault(held.topic_partition, []).append(held)
+            limit -= 1
+        if records:
+            return records
+        async with Polling(self._member):
+            await self._wait_for_records(timeout_ms)
+            return await self._fetcher.take(limit)
+
+    async def fill(self, timeout_ms: float) -> None:
+        """Like `poll`, but the records are held for `next_held`."""
+        if not self._held:
+            async with Polling(self._member):
+                await self._wait_for_records(timeout_ms)
+                self._held.add(await self._fetcher.hold(self.config.max_poll_records))
+
+    def next_held(self) -> ConsumerRecord | None:
+        """The next held record, which counts as processed when the application comes back."""
+        return self._held.next()
+
+    def __aiter__(self) -> AsyncIterator[ConsumerRecord]:
+        return self
+
+    async def __anext__(self) -> ConsumerRecord:
+        while True:
+            record = self.next_held()
+            if record is not None:
+                return record
+            await self.fill(_ITERATION_POLL_MS)
+
+    async def poll_table(
+        self,
+        timeout_ms: float = 0,
+        columns: Sequence[str] | None = None,
+        *,
+        max_records: int | None = None,
+        engine: EngineName = "auto",
+    ) -> pa.Table:
+        """As `poll`, as an Arrow table, decoded column by column; deserializers have no part in it.
+
+        Args:
+            columns: some of topic, partition, offset, timestamp, timestampType, key, value, headers, in any order; None
+                takes topic (dictionary-encoded), partition, offset, timestamp, key, value.
+            max_records: None takes what is buffered: up to two fetches.
+            engine: `numba`, `python`, or `auto` for numba where it is installed.
+
+        Raises KafkaError as `poll`; INVALID_REQUEST for a column that does not exist.
+        """
+        from odradek.client.consumer.table_records import table_schema
+
+        table_schema(columns)
+        self._drop_held()
+        async with Polling(self._member):
+            await self._wait_for_records(timeout_ms)
+            return await self._fetcher.take_table(max_records or _ROWS_MAX, columns, engine)
+
+    async def read_at(self, topic: str, partition: int, offset: int) -> ConsumerRecord | None:
+        """The record at an offset, wherever this consumer reads; None where compaction has removed it. One call.
+
+        Neither the assignment nor any position matters or changes.
+
+        Raises:
+            KafkaError: OFFSET_OUT_OF_RANGE before the log's start or from its end on; UNKNOWN_TOPIC_OR_PARTITION;
+                INVALID_RECORD where a deserializer fails.
+        """
+        self._check_open()
+        place = TopicPartition(topic, partition)
+        if offset < 0:
+            raise KafkaError(ErrorCode.OFFSET_OUT_OF_RANGE, f"an offset is at least 0, not {offset}")
+        return await read_record(self._connection, self.config, place, offset)
+
+    def _drop_held(self) -> None:
+        """What iteration holds is read again: it is decoded to records already."""
+        if self._held.give_back():
+            self._fetcher.changed()
+
+    async def _wait_for_records(self, timeout_ms: float) -> None:
+        """Return when something is buffered, or after the time; rebalance and commit on the way."""
+        self._check_open()
+        if not self._positions and self._topics is None and self._pattern is None:
+            raise KafkaError(ErrorCode.INVALID_REQUEST, "nothing to read: subscribe or assign first")
+        self._run_background()
+        deadline_s = self._clock.monotonic() + timeout_ms / 1000
+        while True:
+            self._activity.clear()
+            await self._rebalance()
+            self._commit_if_due()
+            if self._fetcher.has_records:
+                return
+            self._fetcher.raise_error()
+            left_s = deadline_s - self._clock.monotonic()
+            if left_s <= 0:
+                return
+            to_commit_s = max(self._next_commit_s - self._clock.monotonic(), 0.001)
+            await wait_for(self._activity, min(left_s, to_commit_s) if self._auto_commits else left_s, self._clock)
+
+    def _run_background(self) -> None:
+        if not self._tasks:
+            self._tasks.append(asyncio.create_task(self._fetcher.run()))
+            if self._member is not None:
+                self._tasks.append(asyncio.create_task(self._member.run()))
+        for task in self._tasks:
+            if task.done() and not task.cancelled():
+                task.result()  # a bug: tell it rather than hang
+
+    # --- rebalance ------------------------------------------------------------------------------------------------
+
+    async def _rebalance(self) -> None:
+        """Follow the coordinator: revoke, then take over. Runs inside poll."""
+        member = self._member
+        if member is None or self._assigned_by_hand:
+            return
+        member.raise_error()
+        if member.is_lost:
+            lost = sorted(self._positions.partitions())
+            self._forget(lost)
+            self._topic_ids = {}
+            await self._tell("on_partitions_lost", lost)
+            member.rejoin()
+        if not member.has_target:
+            return
+        target = await member.take_target()
+        owned = self._positions.partitions()
+        revoked = sorted(owned - target.keys())
+        added = sorted(target.keys() - owned)
+        if revoked:
+            await self._commit_quietly()
+            await self._tell("on_partitions_revoked", revoked)
+            self._forget(revoked)
+        self._topic_ids = target
+        if added:
+            self._positions.add(added, is_blocked=True)
+            await self._tell("on_partitions_assigned", added)
+            for partition in added:
+                state = self._positions.get(partition)
+                if state is not None:
+                    state.is_blocked = False
+            self._fetcher.changed()
+        if revoked or added:
+            member.acknowledge(target)
+
+    def _forget(self, partitions: Iterable[TopicPartition]) -> None:
+        self._positions.remove(partitions)
+        for partition in partitions:
+            self._committed.pop(partition, None)
+        self._fetcher.changed()
+
+    async def _tell(self, method: str, partitions: list[TopicPartition]) -> None:
+        if self._listener is not None and partitions:
+            await self._call_listener(getattr(self._listener, method), partitions)
+
+    async def _give_up_all(self, *, commit: bool) -> None:
+        if commit:
+            await self._commit_quietly()
+        owned = sorted(self._positions.partitions())
+        if not self._assigned_by_hand:
+            lost = self._member is not None and self._member.is_lost
+            await self._tell("on_partitions_lost" if lost else "on_partitions_revoked", owned)
+        self._held.clear()
+        self._forget(owned)
+        self._topic_ids = {}
+        if self._member is not None and not self._assigned_by_hand:
+            await self._member.leave()
+
+    # --- offsets --------------------------------------------------------------------------------------------------
+
+    async def commit(self, offsets: Offsets | None = None) -> None:
+        """Commit offsets and wait for it; None commits what was handed out so far.
+
+        Raises KafkaError: FENCED_MEMBER_EPOCH, UNKNOWN_MEMBER_ID where the partitions went to another member.
+        """
+        await self._commit(self._to_commit(offsets))
+
+    def commit_async(self, offsets: Offsets | None = None) -> asyncio.Task[None]:
+        """Commit without waiting; the task's outcome is that of `commit`. `close` waits for it."""
+        task = asyncio.ensure_future(self._commit(self._to_commit(offsets)))
+        self._commits.add(task)
+        task.add_done_callback(self._commit_done)
+        return task
+
+    def _commit_done(self, task: asyncio.Task[None]) -> None:
+        self._commits.discard(task)
+        if not task.cancelled():
+            task.exception()  # whoever wants it has the task
+
+    def _to_commit(self, offsets: Offsets | None) -> dict[TopicPartition, OffsetAndMetadata]:
+        self._check_open()
+        if self.config.group_id is None:
+            raise KafkaError(ErrorCode.INVALID_GROUP_ID, "a commit needs a group_id")
+        if offsets is None:
+            return self._positions.consumed()
+        return {
+            TopicPartition(*partition): given if isinstance(given, OffsetAndMetadata) else OffsetAndMetadata(given)
+            for partition, given in offsets.items()
+        }
+
+    async def _commit(self, offsets: dict[TopicPartition, OffsetAndMetadata]) -> None:
+        assert self.config.group_id is not None
+        async with self._commit_lock:
+            deadline_s = self._clock.monotonic() + self.config.default_api_timeout_ms / 1000
+            while True:
+                membership = self._member.membership if self._member and self._member.is_in else SIMPLE
+                try:
+                    await offset_calls.commit(self._connection, self.config.group_id, offsets, membership)
+                except KafkaError as error:
+                    if not await self._epoch_has_moved(error, membership.member_epoch, deadline_s):
+                        raise
+                else:
+                    self._committed.update(offsets)
+                    return
+
+    async def _epoch_has_moved(self, error: KafkaError, epoch: int, deadline_s: float) -> bool:
+        """Whether a commit or a read was refused only because this member's epoch has risen meanwhile."""
+        member = self._member
+        if member is None or not member.is_in:
+            return False
+        if error.code in {ErrorCode.FENCED_MEMBER_EPOCH, ErrorCode.UNKNOWN_MEMBER_ID}:
+            member.lose()
+            return False
+        if error.code is not ErrorCode.STALE_MEMBER_EPOCH or self._clock.monotonic() >= deadline_s:
+            return False
+        if member.membership.member_epoch == epoch:
+            await member.wait_answer(_EPOCH_PATIENCE_S)
+        return member.is_in and member.membership.member_epoch != epoch
+
+    @property
+    def _auto_commits(self) -> bool:
+        return self.config.enable_auto_commit and self.config.group_id is not None
+
+    def _uncommitted(self) -> dict[TopicPartition, OffsetAndMetadata]:
+        """What a commit would change: a call costs money."""
+        return {p: o for p, o in self._positions.consumed().items() if self._committed.get(p) != o}
+
+    def _commit_if_due(self) -> None:
+        now_s = self._clock.monotonic()
+        if not self._auto_commits or now_s < self._next_commit_s or self._commit_lock.locked():
+            return
+        self._next_commit_s = now_s + self.config.auto_commit_interval_ms / 1000
+        offsets = self._uncommitted()
+        if offsets:
+            task = asyncio.ensure_future(self._commit(offsets))
+            self._commits.add(task)
+            task.add_done_callback(self._commit_done)
+
+    async def _commit_quietly(self) -> None:
+        """The commit before partitions are given up; where it fails, their records are read again."""
+        if self._auto_commits and not (self._member is not None and self._member.is_lost):
+            offsets = self._uncommitted()
+            if offsets:
+                try:
+                    await self._commit(offsets)
+                except KafkaError:
+                    return
+
+    async def _read_committed(self, partitions: list[TopicPartition]) -> dict[TopicPartition, OffsetAndMetadata]:
+        """Committed offsets as the fetcher wants them: with this member's epoch."""
+        assert self.config.group_id is not None
+        deadline_s = self._clock.monotonic() + self.config.default_api_timeout_ms / 1000
+        while True:
+            membership = self._member.membership if self._member and self._member.is_in else SIMPLE
+            try:
+                found = await offset_calls.fetch_committed(
+                    self._connection,
+                    self.config.group_id,
+                    partitions,
+                    membership,
+                    timeout_ms=self.config.request_timeout_ms,
+                )
+            except KafkaError as error:
+                if await self._epoch_has_moved(error, membership.member_epoch, deadline_s):
+                    continue
+                if self._member is not None and self._member.is_lost:
+                    return {}  # poll deals with it; the partitions are dropped before a position is used
+                raise
+            self._committed.update(found)
+            return found
+
+    async def committed(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, OffsetAndMetadata | None]:
+        """Committed offsets of the group, None where nothing was committed; any partitions, one call."""
+        if self.config.group_id is None:
+            raise KafkaError(ErrorCode.INVALID_GROUP_ID, "committed offsets need a group_id")
+        wanted = [TopicPartition(*partition) for partition in partitions]
+        found = await offset_calls.fetch_committed(self._connection, self.config.group_id, wanted)
+        return {partition: found.get(partition) for partition in wanted}
+
+    async def position(self, partition: TopicPartition) -> int:
+        """The offset of the next record to be handed out. Raises KafkaError(INVALID_REQUEST) if not assigned."""
+        state = self._positions.of(TopicPartition(*partition))
+        self._run_background()
+        timeout_ms = self.config.default_api_timeout_ms
+        deadline_s = self._clock.monotonic() + timeout_ms / 1000
+        while state.position is None:
+            self._fetcher.raise_error()
+            left_s = deadline_s - self._clock.monotonic()
+            if left_s <= 0:
+                raise timed_out(f"position of {partition}", timeout_ms, None)
+            self._activity.clear()
+            await wait_for(self._activity, left_s, self._clock)
+        return state.position
+
+    def seek(self, partition: TopicPartition, offset: int) -> None:
+        """Go on at this offset. Raises KafkaError(INVALID_REQUEST) where the partition is not assigned."""
+        if offset < 0:
+            raise KafkaError(ErrorCode.OFFSET_OUT_OF_RANGE, f"an offset is at least 0, not {offset}")
+        self._positions.of(TopicPartition(*partition)).seek(offset)
+        self._fetcher.changed()
+
+    def seek_to_beginning(self, *partitions: TopicPartition) -> None:
+        """Go on at the first record of the partitions; of all that are assigned where none is given."""
+        self._seek_to(partitions, EARLIEST_TIMESTAMP)
+
+    def seek_to_end(self, *partitions: TopicPartition) -> None:
+        """Go on after the last record of the partitions; of all that are assigned where none is given."""
+        self._seek_to(partitions, LATEST_TIMESTAMP)
+
+    def _seek_to(self, partitions: Iterable[TopicPartition], timestamp_ms: int) -> None:
+        for partition in list(partitions) or self.assignment():
+            self._positions.of(TopicPartition(*partition)).reset(timestamp_ms)
+        self._fetcher.changed()
+
+    async def beginning_offsets(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
+        """The first offset of each partition; one call."""
+        return await self._offsets_at(partitions, EARLIEST_TIMESTAMP)
+
+    async def end_offsets(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
+        """The offset after the last record of each partition; one call."""
+        return await self._offsets_at(partitions, LATEST_TIMESTAMP)
+
+    async def _offsets_at(self, partitions: Iterable[TopicPartition], timestamp_ms: int) -> dict[TopicPartition, int]:
+        wanted = {TopicPartition(*partition): timestamp_ms for partition in partitions}
+        found = await offset_calls.list_offsets(self._connection, wanted)
+        return {partition: found[partition].offset for partition in wanted}
+
+    async def offsets_for_times(
+        self, timestamps: Mapping[TopicPartition, int]
+    ) -> dict[TopicPartition, OffsetAndTimestamp | None]:
+        """The first record at or after each timestamp in ms, None where there is none; one call."""
+        wanted = {TopicPartition(*partition): timestamp_ms for partition, timestamp_ms in timestamps.items()}
+        if any(timestamp_ms < 0 for timestamp_ms in wanted.values()):
+            raise KafkaError(ErrorCode.INVALID_TIMESTAMP, "timestamps are ms since the epoch, at least 0")
+        found = await offset_calls.list_offsets(self._connection, wanted)
+        return {partition: found[partition] if found[partition].offset >= 0 else None for partition in wanted}
+
+    def group_metadata(self) -> ConsumerGroupMetadata:
+        """As whom this consumer reads, for Producer.send_offsets_to_transaction. Ask for it before each commit.
+
+        Raises KafkaError(INVALID_GROUP_ID) without a group_id.
+        """
+        if self.config.group_id is None:
+            raise KafkaError(ErrorCode.INVALID_GROUP_ID, "group_metadata needs a group_id")
+        member = self._member.membership if self._member and self._member.is_in else SIMPLE
+        return ConsumerGroupMetadata(self.config.group_id, member.member_id, member.member_epoch, member.instance_id)
+
+    async def lag(self) -> dict[TopicPartition, int | None]:
+        """Records between position and end of each assigned partition, None without a position yet; one call."""
+        ends = await self.end_offsets(self.assignment())
+        return {
+            state.partition: None if state.position is None else max(ends[state.partition] - state.position, 0)
+            for state in self._positions
+            if state.partition in ends
+        }
+
+    def pause(self, *partitions: TopicPartition) -> None:
+        """Hand out nothing of these partitions until `resume`."""
+        for partition in partitions:
+            state = self._positions.of(TopicPartition(*partition))
+            state.is_paused = True
+            state.drop_buffered()
+        self._fetcher.changed()
+
+    def resume(self, *partitions: TopicPartition) -> None:
+        """Undo `pause`."""
+        for partition in partitions:
+            self._positions.of(TopicPartition(*partition)).is_paused = False
+        self._fetcher.changed()
+
+    def paused(self) -> set[TopicPartition]:
+        """The partitions that are paused."""
+        return {state.partition for state in self._positions if state.is_paused}
+
+    async def partitions_for(self, topic: str) -> set[int]:
+        """The topic's partitions. Raises KafkaError(UNKNOWN_TOPIC_OR_PARTITION)."""
+        timeout_ms = self.config.default_api_timeout_ms
+        return set(range((await self._connection.metadata.topic(topic, timeout_ms=timeout_ms)).partition_count))
+
+    # --- the end --------------------------------------------------------------------------------------------------
+
+    async def close(self, *, commit: bool = True) -> None:
+        """Commit what is due (with enable_auto_commit), leave the group, release everything. May be called twice.
+
+        Args:
+            commit: False reads again, next time, what the last poll handed out.
+        """
+        if self._closed:
+            return
+        try:
+            await asyncio.gather(*self._commits, return_exceptions=True)
+            await self._give_up_all(commit=commit)
+        finally:
+            self._closed = True
+            for task in self._tasks:
+                task.cancel()
+            await asyncio.gather(*self._tasks, return_exceptions=True)
+            await self._connection.close()
+
+    async def __aenter__(self) -> Self:
+        return await self.start()
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        # After an error in the block the last records may not have been processed: they are read again.
+        await self.close(commit=error is None)
+
+    def _check_open(self) -> None:
+        if self._closed:
+            raise KafkaError(ErrorCode.INVALID_REQUEST, "the consumer is closed: make another one")

@@ -1,0 +1,37 @@
+"""Poison records to a topic of their own: a handler for `deserialization_error_handler`.
+
+The record goes on as it was read - key, value, headers, timestamp - with headers that say where it stood and why:
+
+    odradek.errors.topic, odradek.errors.partition, odradek.errors.offset     its place, as text
+    odradek.errors.exception, odradek.errors.message                          class and text of the error
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from odradek.client.consumer.record import ConsumerRecord
+
+PREFIX = "odradek.errors."
+
+
+def dead_letters(producer: Any, topic: str) -> Callable[[ConsumerRecord, Exception], Any]:
+    """A handler that sends the record to `topic`. `poll` waits for the acknowledgement before it goes on.
+
+    Args:
+        producer: an `odradek.Producer`, or one of `odradek.aio` on the consumer's loop; without serializers.
+    """
+
+    def send(record: ConsumerRecord, error: Exception) -> Any:
+        why = {
+            "topic": record.topic,
+            "partition": str(record.partition),
+            "offset": str(record.offset),
+            "exception": type(error).__name__,
+            "message": str(error),
+        }
+        headers = [*record.headers, *((PREFIX + name, text.encode()) for name, text in why.items())]
+        return producer.send(topic, record.value, record.key, headers=headers, timestamp_ms=record.timestamp_ms)
+
+    return send

@@ -1,0 +1,147 @@
+"""Fetched bytes that wait for the application, decoded batch by batch as they are asked for.
+
+An answer is a deque of chunks, a chunk the batches of one partition. A chunk whose partition has moved on (seek,
+revocation, pause) is dropped when it is met. Nothing is decoded that is not handed out, but for the rest of a batch.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections import deque
+
+from odradek.client.consumer.positions import PartitionState
+from odradek.columnar.rows import NO_RECORDS, ROWS, Fields
+from odradek.errors import FormatError, KafkaError
+from odradek.model.log import Buffer
+from odradek.model.record import BatchHeader, TimestampType
+
+
+class Chunk:
+    """Batches of one partition, some of them handed out already."""
+
+    def __init__(
+        self,
+        state: PartitionState,
+        offset: int,
+        data: Buffer,
+        batches: list[tuple[int, BatchHeader]],
+        *,
+        check_crcs: bool,
+    ) -> None:
+        self.state = state
+        self.timestamp_type = TimestampType.CREATE_TIME
+        self._version = state.version
+        self._data = memoryview(data)
+        self._check_crcs = check_crcs
+        self._batches = batches  # where they are in the data
+        self._next = 0  # the first that is not in `_fields`
+        self._fields = NO_RECORDS
+        self._count = 0  # of the records in them
+        self._at = 0
+        self._batch_end = offset
+        self._after = offset  # everything before it has been handed out
+
+    @property
+    def is_current(self) -> bool:
+        return self._version == self.state.version
+
+    def take(self, limit: int) -> tuple[Fields, int] | None:
+        """Up to `limit` records, and the offset after them; None at the end of the chunk.
+
+        Raises KafkaError for bytes that are no record batch.
+        """
+        while self._at >= self._count:
+            if self._batch_end > self._after:
+                # Compaction may have removed all records of a batch: the next offset is after it.
+                if self.state.position == self._after:
+                    self.state.position = self._batch_end
+                self._after = self._batch_end
+            try:
+                if self._next == len(self._batches):
+                    return None
+                at, header = self._batches[self._next]
+                self._next += 1
+                self._load(at, header)
+            except FormatError as error:
+                raise KafkaError(error.code, f"{self.state.partition} at offset {self._after}: {error}") from error
+        fields = self._fields.part(self._at, self._at + limit)
+        self._at += len(fields.offsets)
+        self._after = self._batch_end if self._at >= self._count else fields.offsets[-1] + 1
+        return fields, self._after
+
+    def take_bytes(self, limit: int) -> tuple[memoryview, int, int] | None:
+        """Whole batches that hold up to `limit` rows, from the next row on; None at the end of the chunk.
+
+        Returns the bytes, the offset of the first row, and the offset after the last: other rows in these batches are
+        not to be handed out. All this is by headers alone.
+        """
+        number = self._next - (self._at < self._count)
+        if number == len(self._batches):
+            return None
+        start, first = self._batches[number][0], self._after
+        end, after, left = start, first, limit
+        while number < len(self._batches) and left > 0:
+            at, header = self._batches[number]
+            end = at + header.size_bytes
+            if not header.is_control and header.next_offset > first:
+                begin = max(header.base_offset, first)
+                rows_max = min(header.next_offset - begin, header.record_count)
+                if rows_max > left:  # cut by offsets: their number bounds that of the rows
+                    after = begin + left
+                    break
+                left -= rows_max
+            after = max(after, header.next_offset)
+            number += 1
+        self._next = number
+        self._set(NO_RECORDS)
+        self._after = self._batch_end = after
+        return self._data[start:end], first, after
+
+    def _load(self, at: int, header: BatchHeader) -> None:
+        self._batch_end = header.next_offset
+        self._set(NO_RECORDS)
+        if header.is_control or header.next_offset <= self._after:
+            return
+        self.timestamp_type = header.timestamp_type
+        self._set(ROWS.decode(self._data, at, header, verify_crc=self._check_crcs))
+        if header.base_offset < self._after:  # an answer may begin in the middle of a batch
+            self._at = bisect_left(self._fields.offsets, self._after)
+
+    def _set(self, fields: Fields) -> None:
+        self._fields, self._count, self._at = fields, len(fields.offsets), 0
+
+
+class FetchBuffer:
+    """Answers in the order in which they came."""
+
+    def __init__(self) -> None:
+        self._answers: deque[deque[Chunk]] = deque()
+
+    @property
+    def answers(self) -> int:
+        """How many answers hold something that may still be handed out."""
+        self._drop_stale()
+        return len(self._answers)
+
+    def add(self, chunks: list[Chunk]) -> None:
+        if chunks:
+            self._answers.append(deque(chunks))
+
+    def first(self) -> Chunk | None:
+        """The chunk to hand out next."""
+        self._drop_stale()
+        return self._answers[0][0] if self._answers else None
+
+    def finish_first(self) -> None:
+        """The first chunk has nothing more."""
+        self._answers[0].popleft()
+        self._drop_stale()
+
+    def _drop_stale(self) -> None:
+        while self._answers:
+            chunks = self._answers[0]
+            while chunks and not chunks[0].is_current:
+                chunks.popleft()
+            if chunks:
+                return
+            self._answers.popleft()

@@ -1,0 +1,466 @@
+"""Fetches ahead of the application: one call in flight for all partitions, one answer ahead of the one in use.
+
+    loop: find positions that are missing -> fetch all partitions -> buffer the answer -> rest while the buffer is full
+
+A consumer that has seen nothing for some seconds rests between calls that do not wait: a function that
+waits is billed, a client is not.
+
+All partitions are in every call, so that none starves behind another and a long poll ends as soon as any has data. The
+order turns with each call: the server fills its answer in the order of the request. A seek or a new partition
+interrupts a call that waits.
+
+What goes wrong is tried again; it reaches `poll` when it cannot be helped by waiting, or when nothing has succeeded for
+default_api_timeout_ms.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+from inspect import isawaitable
+from typing import TYPE_CHECKING, Any
+
+from odradek.client.config import ConsumerConfig
+from odradek.client.connection import Connection, throttle_s
+from odradek.client.consumer.fetch_buffer import Chunk, FetchBuffer
+from odradek.client.consumer.held_records import Run
+from odradek.client.consumer.positions import RESET_TIMESTAMPS, PartitionState, Positions
+from odradek.client.consumer.record import ConsumerRecord, RecordDeserializationError, make_records
+from odradek.client.messages import offsets as offset_calls
+from odradek.client.messages.fetch import FetchedPartition, FetchResponse, fetch_request, fetched
+from odradek.client.retry import UNKNOWN_TOPIC_PATIENCE_MS, RetryAfter, decide
+from odradek.client.system import wait_for
+from odradek.columnar.rows import Fields
+from odradek.errors import ErrorCode, FormatError, KafkaError
+from odradek.format.record_batch import iter_headers
+from odradek.model.topic_partition import OffsetAndMetadata, TopicPartition
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from odradek.client.consumer.table_records import Decoded, Piece
+    from odradek.columnar.engine import EngineName
+
+_ANSWERS_MAX = 2  # one in use, one ahead
+
+Committed = Callable[[list[TopicPartition]], Awaitable[dict[TopicPartition, OffsetAndMetadata]]]
+
+
+_QUIET_S = 5.0  # so long a consumer waits as Kafka's do
+_REST_SHARE = 0.1  # of the quiet time
+
+
+def idle_pause_s(quiet_s: float, pause_max_s: float) -> float:
+    """How long to rest before the next call: a tenth of the time in which nothing came, up to the maximum."""
+    return 0.0 if quiet_s < _QUIET_S else min(quiet_s * _REST_SHARE, pause_max_s)
+
+
+class Fetcher:
+    """Keeps a buffer filled for the partitions in `positions`.
+
+    Args:
+        committed: reads committed offsets; None where there is no group.
+        activity: set when `poll` should look again.
+    """
+
+    def __init__(
+        self,
+        connection: Connection,
+        config: ConsumerConfig,
+        positions: Positions,
+        committed: Committed | None,
+        activity: asyncio.Event,
+    ) -> None:
+        self._connection = connection
+        self._config = config
+        self._positions = positions
+        self._committed = committed
+        self._activity = activity
+        self._clock = connection.clock
+        self._buffer = FetchBuffer()
+        self._changed = asyncio.Event()  # ends rest and long polls
+        self._room = asyncio.Event()
+        self._turn = 0
+        self._failures = 0
+        self._failing_since_s: float | None = None
+        self._throttled_until_s = 0.0
+        self._quiet_since_s = self._clock.monotonic()
+        self._has_rested = False
+        self._pending: list[Any] = []  # of handlers of poison records, to be awaited
+        self._error: KafkaError | None = None
+        self._poison: tuple[PartitionState, int, KafkaError] | None = None  # bytes that cannot be handed out
+        self._key, self._value = config.key_deserializer, config.value_deserializer
+        self._handler = config.deserialization_error_handler
+
+    # --- the application's side -----------------------------------------------------------------------------------
+
+    def changed(self) -> None:
+        """Partitions, positions or pauses are not what they were."""
+        self._quiet_since_s = self._clock.monotonic()
+        self._changed.set()
+        self._room.set()
+
+    @property
+    def has_records(self) -> bool:
+        """Whether something is buffered; it may turn out to be nothing but compacted batches."""
+        return self._poison is not None or self._buffer.answers > 0
+
+    def raise_error(self) -> None:
+        """Raise what went wrong since the last look, once."""
+        error, self._error = self._error, None
+        if error is not None:
+            raise error
+
+    async def take(self, limit: int) -> dict[TopicPartition, list[ConsumerRecord]]:
+        """Up to `limit` buffered records; the positions move past them. Raises KafkaError."""
+        records: dict[TopicPartition, list[ConsumerRecord]] = {}
+        for run in await self.hold(limit):
+            found = records.get(run.state.partition)
+            if found is None:
+                records[run.state.partition] = run.records
+            else:
+                found += run.records
+            run.state.position = run.after
+        return records
+
+    async def hold(self, limit: int) -> list[Run]:
+        """Up to `limit` buffered records whose positions the caller moves. Raises KafkaError.
+
+        Waits for what the handlers of poison records gave back. After a failure all is read again.
+        """
+        before = {state: (state.version, state.position) for state in self._positions}
+        try:
+            drained = self._drain(limit)
+            pending, self._pending = self._pending, []
+            for waiting in pending:
+                while isawaitable(waiting):  # an aio producer's send gives a future when it is awaited
+                    waiting = await waiting
+        except RecordDeserializationError:
+            raise  # its position is kept already
+        except BaseException:
+            if self._poison is None:
+                for state, (version, position) in before.items():
+                    if state.version == version:
+                        state.position = position
+                        state.drop_buffered()
+                self.changed()
+            raise
+        return drained
+
+    async def take_table(self, limit: int, columns: Sequence[str] | None, engine: EngineName) -> pa.Table:
+        """Up to `limit` buffered rows as a table; the positions move past them. Raises KafkaError."""
+        from odradek.client.consumer.table_records import Piece, decode_pieces, to_table
+
+        self._raise_poison()
+        taken: list[Piece] = []
+        while limit > 0 and (chunk := self._buffer.first()) is not None:
+            piece = chunk.take_bytes(limit)
+            if piece is None:
+                self._buffer.finish_first()
+                continue
+            data, start, end = piece
+            limit -= min(end - start, limit)
+            taken.append(Piece(chunk.state, chunk.state.version, data, start, end))
+        if self._buffer.answers < _ANSWERS_MAX:
+            self._room.set()
+        try:
+            decoded = await asyncio.to_thread(
+                decode_pieces, taken, columns, check_crcs=self._config.check_crcs, engine=engine
+            )
+        except BaseException:  # interrupted: what was taken out has not been handed out
+            self._fetch_again(taken)
+            raise
+        kept: list[Decoded] = []
+        for number, part in enumerate(decoded):
+            state = part.piece.state
+            if state.version != part.piece.version:
+                continue
+            kept.append(part)
+            state.position = part.end_offset
+            if part.error is not None:
+                # What came before is handed out first; whoever comes back for more is told.
+                self._fetch_again(taken[number:])
+                self._poison = (state, state.version, part.error)
+                if not any(each.rows.num_rows for each in kept):
+                    self._raise_poison()
+                break
+        return to_table(kept, columns)
+
+    def _fetch_again(self, pieces: Sequence[Piece]) -> None:
+        for piece in pieces:
+            if piece.state.version == piece.version:
+                piece.state.drop_buffered()
+        self.changed()
+
+    def _drain(self, limit: int) -> list[Run]:
+        out: list[Run] = []
+        self._raise_poison()
+        while limit > 0 and (chunk := self._buffer.first()) is not None:
+            before = len(out)
+            try:
+                taken = chunk.take(limit)
+                if taken is None:
+                    self._buffer.finish_first()
+                    continue
+                self._convert(chunk, *taken, out)
+            except KafkaError as error:
+                # What came before is handed out first; whoever comes back for more is told.
+                self._buffer.finish_first()
+                self._poison = (chunk.state, chunk.state.version, error)
+                if not out:
+                    self._raise_poison()
+                break
+            limit -= sum(len(run.records) for run in out[before:])
+        if self._buffer.answers < _ANSWERS_MAX:
+            self._room.set()
+        return out
+
+    def _raise_poison(self) -> None:
+        """Raise what stands at the position, unless that has been sought past; it is fetched again."""
+        poison, self._poison = self._poison, None
+        if poison is not None:
+            state, version, error = poison
+            if state.version == version:
+                state.drop_buffered()
+                self.changed()
+                raise error
+
+    def _convert(self, chunk: Chunk, fields: Fields, after: int, out: list[Run]) -> None:
+        state = chunk.state
+        if self._key is None and self._value is None:
+            records = make_records(*state.partition, chunk.timestamp_type, fields)
+            out.append(Run(state, state.version, records, after))
+        else:
+            self._deserialize(chunk, fields, after, out)
+
+    def _deserialize(self, chunk: Chunk, fields: Fields, after: int, out: list[Run]) -> None:
+        """Records whose keys and values are what the deserializers make of them, in runs between poison ones."""
+        state = chunk.state
+        (topic, partition), version, stamp = state.partition, state.version, chunk.timestamp_type
+        key_of, value_of = self._key, self._value
+        records: list[ConsumerRecord] = []
+        for offset, timestamp_ms, key, value, headers in zip(*fields, strict=True):
+            try:
+                new_key = key_of(key) if key_of is not None else key
+                new_value = value_of(value) if value_of is not None else value
+            except Exception as error:
+                if records:
+                    out.append(Run(state, version, records, offset))
+                    records = []
+                if self._handler is None:
+                    raise RecordDeserializationError(state.partition, offset, error) from error
+                raw = ConsumerRecord(topic, partition, offset, timestamp_ms, stamp, key, value, headers)
+                self._pending.append(self._handler(raw, error))
+                self._pass_over(state, offset + 1, out)
+                continue
+            records.append(ConsumerRecord(topic, partition, offset, timestamp_ms, stamp, new_key, new_value, headers))
+        if records:
+            out.append(Run(state, version, records, after))
+        else:
+            self._pass_over(state, after, out)
+
+    def _pass_over(self, state: PartitionState, after: int, out: list[Run]) -> None:
+        """A record that is not handed out counts as processed with the one before it."""
+        last = next((run for run in reversed(out) if run.state is state), None)
+        if last is not None:
+            last.after = after
+        else:
+            state.position = after
+
+    # --- the background -------------------------------------------------------------------------------------------
+
+    async def run(self) -> None:
+        """Fetch until cancelled."""
+        while True:
+            self._changed.clear()
+            try:
+                await self._find_positions()
+                await self._fetch_or_rest()
+            except KafkaError as error:
+                await self._back_off(error)
+
+    async def _back_off(self, error: KafkaError) -> None:
+        now_s = self._clock.monotonic()
+        if self._failing_since_s is None:
+            self._failing_since_s = now_s
+        self._failures += 1
+        patience_ms = self._config.default_api_timeout_ms
+        verdict = decide(
+            error,
+            attempts=self._failures,
+            left_s=self._failing_since_s + patience_ms / 1000 - now_s,
+            policy=self._connection.policy,
+            jitter=self._connection.rng.random(),
+        )
+        is_gone = error.code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION and self._committed is None
+        if isinstance(verdict, RetryAfter) and not is_gone:
+            pause_s = verdict.seconds
+        else:
+            if error.is_retryable and not is_gone:
+                error = KafkaError(error.code, f"no fetch has succeeded for {patience_ms} ms: {error.message}")
+            self._fail(error)
+            pause_s = self._config.retry_backoff_max_ms / 1000
+        await wait_for(self._changed, max(pause_s, 0.001), self._clock)
+
+    def _fail(self, error: KafkaError) -> None:
+        self._error = error
+        self._recovered()
+        self._activity.set()
+
+    def _recovered(self) -> None:
+        self._failures = 0
+        self._failing_since_s = None
+
+    async def _find_positions(self) -> None:
+        """Positions for partitions that have none: committed offsets, else by auto_offset_reset."""
+        now_s = self._clock.monotonic()
+        missing = [(state, state.version) for state in self._positions if state.needs_position(now_s)]
+        fresh = [(state, version) for state, version in missing if state.reset_to is None]
+        if fresh and self._committed is not None:
+            committed = await self._committed([state.partition for state, _ in fresh])
+            for state, version in fresh:
+                found = committed.get(state.partition)
+                if found is not None and state.version == version:
+                    state.seek(found.offset)
+            fresh = [
+                (state, version) for state, version in fresh if state.version == version and state.position is None
+            ]
+        for state, version in fresh:
+            if state.version == version:
+                self._reset(state, "nothing was committed")
+        resetting = {
+            state.partition: (state, state.version, state.reset_to)
+            for state, _ in missing
+            if state.position is None and state.reset_to is not None and not state.is_blocked
+        }
+        if resetting:
+            found_at = await offset_calls.list_offsets(
+                self._connection,
+                {partition: timestamp_ms for partition, (_, _, timestamp_ms) in resetting.items()},
+                timeout_ms=self._config.request_timeout_ms,
+            )
+            for partition, (state, version, _) in resetting.items():
+                if state.version == version:
+                    state.seek(max(found_at[partition].offset, 0))
+        if missing:
+            self._recovered()
+            self._activity.set()
+
+    def _reset(self, state: PartitionState, why: str) -> None:
+        policy = self._config.auto_offset_reset
+        if policy in RESET_TIMESTAMPS:
+            state.reset(RESET_TIMESTAMPS[policy])
+            return
+        state.not_before_s = self._clock.monotonic() + self._config.retry_backoff_max_ms / 1000
+        self._fail(
+            KafkaError(
+                ErrorCode.OFFSET_OUT_OF_RANGE,
+                f"{state.partition} has no position ({why}) and auto_offset_reset is none: seek to one",
+            )
+        )
+
+    async def _fetch_or_rest(self) -> None:
+        now_s = self._clock.monotonic()
+        if now_s < self._throttled_until_s:
+            await wait_for(self._changed, self._throttled_until_s - now_s, self._clock)
+            return
+        self._room.clear()
+        if self._buffer.answers >= _ANSWERS_MAX:
+            await wait_for(self._room, None, self._clock)
+            return
+        wanted = [
+            (state, state.version, state.fetch_offset)
+            for state in self._positions
+            if state.is_fetchable(now_s) and state.fetch_offset is not None
+        ]
+        if not wanted:
+            await wait_for(self._changed, self._next_try_s(now_s), self._clock)
+            return
+        pause_s = idle_pause_s(now_s - self._quiet_since_s, self._config.idle_pause_max_s)
+        if pause_s > 0 and not self._has_rested:
+            self._has_rested = True
+            await wait_for(self._changed, pause_s, self._clock)
+            return
+        self._has_rested = False
+        self._turn += 1
+        shift = self._turn % len(wanted)
+        wanted = wanted[shift:] + wanted[:shift]
+        answer = await self._call([(state.partition, offset) for state, _, offset in wanted], waits=pause_s <= 0)
+        if answer is None:
+            return
+        self._recovered()
+        self._read(answer, {state.partition: (state, version, offset) for state, version, offset in wanted})
+
+    def _next_try_s(self, now_s: float) -> float | None:
+        waits = [state.not_before_s - now_s for state in self._positions if state.not_before_s > now_s]
+        return min(waits, default=None)
+
+    async def _call(self, offsets: list[tuple[TopicPartition, int]], *, waits: bool) -> list[FetchedPartition] | None:
+        """One fetch; None where it was interrupted."""
+        call = asyncio.ensure_future(
+            self._connection.attempt(
+                fetch_request(offsets, self._config, waits=waits), FetchResponse, self._config.request_timeout_ms / 1000
+            )
+        )
+        interrupted = asyncio.ensure_future(self._changed.wait())
+        try:
+            await asyncio.wait({call, interrupted}, return_when=asyncio.FIRST_COMPLETED)
+            if not call.done():
+                return None
+            response = call.result()
+            self._throttled_until_s = self._clock.monotonic() + throttle_s(response)
+            return fetched(response)
+        finally:
+            interrupted.cancel()
+            if not call.done():
+                call.cancel()
+                await asyncio.gather(call, return_exceptions=True)
+
+    def _read(
+        self, answer: list[FetchedPartition], asked: dict[TopicPartition, tuple[PartitionState, int, int]]
+    ) -> None:
+        chunks = []
+        for part in answer:
+            state, version, offset = asked.get(part.partition, (None, 0, 0))
+            if state is None or state.version != version:
+                continue
+            if part.error is not ErrorCode.NONE:
+                self._read_error(state, part.error, offset)
+                continue
+            state.unknown_since_s = None
+            state.high_watermark = part.high_watermark
+            if not part.records:
+                continue
+            try:
+                batches = list(iter_headers(part.records))
+            except FormatError as error:
+                self._fail(KafkaError(error.code, f"{part.partition} at offset {offset}: {error}"))
+                state.not_before_s = self._clock.monotonic() + self._config.retry_backoff_max_ms / 1000
+                continue
+            if batches:
+                state.fetch_offset = max(batches[-1][1].next_offset, offset)
+                chunks.append(Chunk(state, offset, part.records, batches, check_crcs=self._config.check_crcs))
+        self._buffer.add(chunks)
+        if chunks:
+            self._quiet_since_s = self._clock.monotonic()
+            self._activity.set()
+
+    def _read_error(self, state: PartitionState, code: ErrorCode, offset: int) -> None:
+        now_s = self._clock.monotonic()
+        if code is ErrorCode.OFFSET_OUT_OF_RANGE:
+            if state.position == offset:  # else what is buffered is handed out first
+                self._reset(state, f"offset {offset} is out of range")
+            else:
+                state.not_before_s = now_s + self._config.retry_backoff_ms / 1000
+            return
+        state.not_before_s = now_s + self._config.retry_backoff_ms / 1000
+        if code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
+            if state.unknown_since_s is None:
+                state.unknown_since_s = now_s
+            # A group is told by its coordinator when a topic is gone.
+            if self._committed is not None or (now_s - state.unknown_since_s) * 1000 < UNKNOWN_TOPIC_PATIENCE_MS:
+                return
+            state.unknown_since_s = now_s
+        elif code.is_retryable:
+            return
+        self._fail(KafkaError(code, f"fetching {state.partition} at offset {offset}: {code.name}"))

@@ -1,0 +1,53 @@
+"""One record by its offset: a fetch of its batch, without an assignment."""
+
+from __future__ import annotations
+
+from odradek.client.config import ConsumerConfig
+from odradek.client.connection import Connection
+from odradek.client.consumer.record import ConsumerRecord, RecordDeserializationError
+from odradek.client.messages.fetch import FetchResponse, fetch_request, fetched
+from odradek.errors import ErrorCode, FormatError, KafkaError
+from odradek.format.record_batch import decode_rows, iter_headers
+from odradek.model.topic_partition import TopicPartition
+
+
+async def read_record(
+    connection: Connection, config: ConsumerConfig, place: TopicPartition, offset: int
+) -> ConsumerRecord | None:
+    """See Consumer.read_at."""
+
+    def check(response: FetchResponse) -> None:
+        for part in fetched(response):
+            if part.error is not ErrorCode.NONE:
+                raise KafkaError(part.error, f"reading {place} at offset {offset}: {part.error.name}")
+            if offset >= part.high_watermark:
+                raise KafkaError(
+                    ErrorCode.OFFSET_OUT_OF_RANGE, f"{place} ends at offset {part.high_watermark}: no {offset} yet"
+                )
+
+    response = await connection.call(
+        fetch_request([(place, offset)], config, waits=False), FetchResponse, f"reading {place}", check=check
+    )
+    for part in fetched(response):
+        try:
+            return _find(place, part.records, offset, config)
+        except FormatError as error:
+            raise KafkaError(error.code, f"{place} at offset {offset}: {error}") from error
+    return None
+
+
+def _find(place: TopicPartition, data: bytes, offset: int, config: ConsumerConfig) -> ConsumerRecord | None:
+    for at, header in iter_headers(data):
+        if header.is_control or not header.base_offset <= offset < header.next_offset:
+            continue
+        for found, timestamp_ms, key, value, headers in decode_rows(data, at, header, verify_crc=config.check_crcs):
+            if found == offset:
+                try:
+                    shown_key = key if config.key_deserializer is None else config.key_deserializer(key)
+                    shown_value = value if config.value_deserializer is None else config.value_deserializer(value)
+                except Exception as error:
+                    raise RecordDeserializationError(place, offset, error) from error
+                return ConsumerRecord(
+                    *place, offset, timestamp_ms, header.timestamp_type, shown_key, shown_value, headers
+                )
+    return None

@@ -1,0 +1,1 @@
+"""messages: see the modules."""

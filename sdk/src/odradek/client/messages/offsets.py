@@ -1,0 +1,207 @@
+"""Offsets over the wire: ListOffsets 7, OffsetCommit 9, OffsetFetch 9. Many partitions a call, one call a question."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from kio.schema.list_offsets.v7.request import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
+from kio.schema.list_offsets.v7.response import ListOffsetsResponse
+from kio.schema.offset_commit.v9.request import (
+    OffsetCommitRequest,
+    OffsetCommitRequestPartition,
+    OffsetCommitRequestTopic,
+)
+from kio.schema.offset_commit.v9.response import OffsetCommitResponse
+from kio.schema.offset_fetch.v9.request import OffsetFetchRequest, OffsetFetchRequestGroup, OffsetFetchRequestTopics
+from kio.schema.offset_fetch.v9.response import OffsetFetchResponse
+from kio.schema.types import BrokerId, GroupId, TopicName
+from kio.static.primitive import i8, i32, i64
+
+from odradek.client.connection import Connection, error_code
+from odradek.client.types import OffsetAndTimestamp
+from odradek.errors import ErrorCode, KafkaError
+from odradek.model.topic_partition import OffsetAndMetadata, TopicPartition
+
+_CONSUMER = -1
+NO_OFFSET = -1
+
+
+class Membership(NamedTuple):
+    """Who commits: a member of a group at an epoch, or nobody in particular."""
+
+    member_id: str = ""
+    member_epoch: int = -1
+    instance_id: str | None = None
+
+
+SIMPLE = Membership()
+
+
+@dataclass(frozen=True, slots=True)
+class ConsumerGroupMetadata:
+    """As whom a consumer reads: what a transaction needs to commit offsets in its name. See Consumer.group_metadata."""
+
+    group_id: str
+    member_id: str = ""
+    member_epoch: int = -1
+    group_instance_id: str | None = None
+
+
+def by_topic(partitions: Iterable[TopicPartition]) -> dict[str, list[int]]:
+    """Partition numbers by topic, in order."""
+    topics: dict[str, list[int]] = {}
+    for topic, partition in partitions:
+        topics.setdefault(topic, []).append(partition)
+    return topics
+
+
+async def list_offsets(
+    connection: Connection,
+    timestamps: Mapping[TopicPartition, int],
+    *,
+    read_committed: bool = False,
+    timeout_ms: float | None = None,
+) -> dict[TopicPartition, OffsetAndTimestamp]:
+    """The first offset at or after each timestamp (ms, or a constant of model.log). Raises KafkaError."""
+    if not timestamps:
+        return {}
+    request = ListOffsetsRequest(
+        replica_id=BrokerId(_CONSUMER),
+        isolation_level=i8(int(read_committed)),
+        topics=tuple(
+            ListOffsetsTopic(
+                name=TopicName(topic),
+                partitions=tuple(
+                    ListOffsetsPartition(
+                        partition_index=i32(partition), timestamp=i64(timestamps[TopicPartition(topic, partition)])
+                    )
+                    for partition in partitions
+                ),
+            )
+            for topic, partitions in by_topic(timestamps).items()
+        ),
+    )
+
+    def check(response: ListOffsetsResponse) -> None:
+        for topic in response.topics:
+            for partition in topic.partitions:
+                raise_for("offsets", TopicPartition(str(topic.name), partition.partition_index), partition.error_code)
+
+    response = await connection.call(request, ListOffsetsResponse, "ListOffsets", check=check, timeout_ms=timeout_ms)
+    return {
+        TopicPartition(str(topic.name), int(found.partition_index)): OffsetAndTimestamp(
+            int(found.offset), int(found.timestamp), int(found.leader_epoch)
+        )
+        for topic in response.topics
+        for found in topic.partitions
+    }
+
+
+async def fetch_committed(
+    connection: Connection,
+    group_id: str,
+    partitions: Iterable[TopicPartition] | None,
+    membership: Membership = SIMPLE,
+    *,
+    timeout_ms: float | None = None,
+) -> dict[TopicPartition, OffsetAndMetadata]:
+    """Committed offsets of a group (None: of all its partitions); what was never committed is left out.
+
+    Raises KafkaError: STALE_MEMBER_EPOCH and UNKNOWN_MEMBER_ID of a member that has to look at its epoch again.
+    """
+    request = OffsetFetchRequest(
+        groups=(
+            OffsetFetchRequestGroup(
+                group_id=GroupId(group_id),
+                member_id=membership.member_id or None,
+                member_epoch=i32(membership.member_epoch),
+                topics=None
+                if partitions is None
+                else tuple(
+                    OffsetFetchRequestTopics(name=TopicName(topic), partition_indexes=tuple(i32(p) for p in indexes))
+                    for topic, indexes in by_topic(partitions).items()
+                ),
+            ),
+        )
+    )
+
+    def check(response: OffsetFetchResponse) -> None:
+        for group in response.groups:
+            code = error_code(group.error_code)
+            if code is not ErrorCode.NONE:
+                raise KafkaError(code, f"committed offsets of group {group_id!r}: {code.name}")
+            for topic in group.topics:
+                for found in topic.partitions:
+                    name = TopicPartition(str(topic.name), found.partition_index)
+                    raise_for("committed offset", name, found.error_code)
+
+    response = await connection.call(request, OffsetFetchResponse, "OffsetFetch", check=check, timeout_ms=timeout_ms)
+    return {
+        TopicPartition(str(topic.name), int(found.partition_index)): OffsetAndMetadata(
+            int(found.committed_offset), int(found.committed_leader_epoch), found.metadata or ""
+        )
+        for group in response.groups
+        for topic in group.topics
+        for found in topic.partitions
+        if found.committed_offset != NO_OFFSET
+    }
+
+
+async def commit(
+    connection: Connection,
+    group_id: str,
+    offsets: Mapping[TopicPartition, OffsetAndMetadata],
+    membership: Membership = SIMPLE,
+    *,
+    timeout_ms: float | None = None,
+) -> None:
+    """Commit offsets. Raises KafkaError: the first partition's that was refused; others may have been committed."""
+    if not offsets:
+        return
+    request = OffsetCommitRequest(
+        group_id=GroupId(group_id),
+        generation_id_or_member_epoch=i32(membership.member_epoch),
+        member_id=membership.member_id,
+        group_instance_id=membership.instance_id,
+        topics=tuple(
+            OffsetCommitRequestTopic(
+                name=TopicName(topic),
+                partitions=tuple(
+                    _commit_partition(partition, offsets[TopicPartition(topic, partition)]) for partition in partitions
+                ),
+            )
+            for topic, partitions in by_topic(offsets).items()
+        ),
+    )
+
+    def check(response: OffsetCommitResponse) -> None:
+        for topic in response.topics:
+            for given in topic.partitions:
+                raise_for("commit", TopicPartition(str(topic.name), given.partition_index), given.error_code)
+
+    await connection.call(request, OffsetCommitResponse, "OffsetCommit", check=check, timeout_ms=timeout_ms)
+
+
+def _commit_partition(partition: int, given: OffsetAndMetadata) -> OffsetCommitRequestPartition:
+    return OffsetCommitRequestPartition(
+        partition_index=i32(partition),
+        committed_offset=i64(given.offset),
+        committed_leader_epoch=i32(given.leader_epoch),
+        committed_metadata=given.metadata,
+    )
+
+
+def raise_for(what: str, partition: TopicPartition, code: int) -> None:
+    """Raise the KafkaError of a partition's error code, if it is one."""
+    known = error_code(code)
+    if known is not ErrorCode.NONE:
+        raise KafkaError(known, f"{what} of {partition}: {_UNSAID.get(known, known.name)}")
+
+
+_UNSAID = {  # what answers without room for a message mean
+    ErrorCode.UNKNOWN_TOPIC_OR_PARTITION: "there is no such topic or partition",
+    ErrorCode.TOPIC_AUTHORIZATION_FAILED: "an ACL is missing",
+    ErrorCode.GROUP_AUTHORIZATION_FAILED: "an ACL is missing",
+}

@@ -1,0 +1,326 @@
+"""Where records wait to become batches. Any thread appends; the event loop drains.
+
+One lock guards lanes, open batches and the memory count; it is held for microseconds. An append wakes the loop only
+when the loop has to look again: a new batch (its linger begins) or a sealed one (it may go).
+
+A drain takes what is ready: sealed by size, lingered, or flushed. When one partition is ready, the others' open
+batches ride along, since a call and its upload cost more than a smaller batch. Several batches, at most one a
+partition, share a request up to max_request_size.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Callable, Iterable, Sequence
+from typing import TYPE_CHECKING
+
+from odradek.client.config import ProducerConfig
+from odradek.client.producer.batch import BatchState, ProducerBatch
+from odradek.client.producer.lane import Lane
+from odradek.client.producer.partitioner import PartitionChooser
+from odradek.client.producer.record_future import RecordFuture
+from odradek.errors import ErrorCode, FormatError, KafkaError
+from odradek.limits import BATCH_HEADER_BYTES
+from odradek.model.record import Header
+from odradek.model.topic_partition import TopicPartition
+from odradek.ports.clock import Clock
+
+if TYPE_CHECKING:
+    from odradek.client.producer.table_batches import EncodedBody
+
+_RECORD_OVERHEAD_BYTES = 26  # lengths, deltas and header count of a record, at most, without its headers
+_HEADER_OVERHEAD_BYTES = 10
+
+
+def header_bytes(headers: Sequence[Header]) -> int:
+    """An upper bound of what headers take in a batch without compression."""
+    return sum(
+        _HEADER_OVERHEAD_BYTES + 4 * len(name) + (0 if content is None else len(content)) for name, content in headers
+    )
+
+
+class Accumulator:
+    """Batches by partition, bounded by buffer_memory."""
+
+    def __init__(self, config: ProducerConfig, chooser: PartitionChooser, clock: Clock) -> None:
+        self.lock = threading.Lock()
+        self.lanes: dict[TopicPartition, Lane] = {}
+        self.incomplete: set[ProducerBatch] = set()  # all without an outcome
+        self.bytes_held = 0
+        self._config = config
+        self.chooser = chooser
+        self._clock = clock
+        self._serial = 0
+        self._linger_s = config.linger_ms / 1000
+        self._buffer_memory = config.buffer_memory
+        self._batch_size = config.batch_size
+        self._is_transactional = config.transactional_id is not None
+        self._choose = chooser.choose
+        self._lane: Callable[[tuple[str, int]], Lane | None] = self.lanes.get  # type: ignore[assignment]
+        self._record_bytes_max = min(config.max_request_size, config.buffer_memory) - BATCH_HEADER_BYTES
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._loop_thread: int | None = None
+        self._work = asyncio.Event()
+        self._woken = False
+
+    def bind(self, loop: asyncio.AbstractEventLoop) -> None:
+        """Called on the loop that drains."""
+        self._loop = loop
+        self._loop_thread = threading.get_ident()
+
+    # --- append: any thread ---------------------------------------------------------------------------------------
+
+    def append(
+        self,
+        topic: str,
+        partition: int | None,
+        partition_count: int,
+        timestamp_ms: int,
+        key: bytes | None,
+        value: bytes | None,
+        headers: Sequence[Header],
+        expected_offset: int | None = None,
+    ) -> RecordFuture | None:
+        """Add a record; None where buffer_memory has no room for it now.
+
+        A record that expects an offset is a batch of its own, which goes without lingering.
+
+        Raises:
+            KafkaError: MESSAGE_TOO_LARGE; INVALID_RECORD for a record that cannot be written; what the partitioner
+                raised.
+        """
+        # The one path that every record takes: flat, since a call costs as much as the rest of a line.
+        key_size = -1 if key is None else len(key)
+        value_size = -1 if value is None else len(value)
+        size = _RECORD_OVERHEAD_BYTES + key_size + value_size
+        if headers:
+            size += header_bytes(headers)
+        if size > self._record_bytes_max:
+            raise self._too_large(size)
+        wake = False
+        with self.lock:
+            if self.bytes_held + size > self._buffer_memory:
+                return None
+            if partition is None:
+                partition = self._choose(topic, key, value, partition_count)
+            lane = self._lane((topic, partition))
+            if lane is None:
+                lane = self._new_lane(TopicPartition(topic, partition))
+            batch = lane.open
+            if batch is None or batch.bytes_held + size > self._batch_size or expected_offset is not None:
+                if batch is not None:
+                    self._seal(lane)
+                batch = self._new_batch(lane.partition)
+                batch.expected_offset = expected_offset
+                wake = True
+            try:
+                index = batch.append(timestamp_ms, key, value, headers)
+            except (FormatError, TypeError, ValueError, AttributeError) as error:
+                raise _invalid(error) from error
+            future = RecordFuture(batch, index, timestamp_ms, key_size, value_size)
+            batch.bytes_held += size
+            self.bytes_held += size
+            if wake:  # only now, so that a record that cannot be written leaves no empty batch
+                lane.open = batch
+                self.incomplete.add(batch)
+            if batch.bytes_held >= self._batch_size or expected_offset is not None:
+                self._seal(lane)
+                wake = True
+        if wake:
+            self.wake()
+        return future
+
+    def append_body(self, topic: str, partition: int, body: EncodedBody) -> ProducerBatch | None:
+        """Add a finished batch, behind what waits for its partition; None where buffer_memory has no room for it now.
+
+        Raises KafkaError(MESSAGE_TOO_LARGE).
+        """
+        size = body.size_bytes
+        if size - BATCH_HEADER_BYTES > self._record_bytes_max:
+            raise self._too_large(size)
+        with self.lock:
+            if self.bytes_held + size > self._buffer_memory:
+                return None
+            lane = self._lane((topic, partition)) or self._new_lane(TopicPartition(topic, partition))
+            if lane.open is not None:
+                self._seal(lane)
+            batch = self._new_batch(lane.partition, body)
+            batch.bytes_held = size
+            self.bytes_held += size
+            lane.open = batch
+            self.incomplete.add(batch)
+            lane.seal()
+        self.wake()
+        return batch
+
+    def _too_large(self, size: int) -> KafkaError:
+        return KafkaError(
+            ErrorCode.MESSAGE_TOO_LARGE,
+            f"the record has {size} bytes, more than max_request_size={self._config.max_request_size} "
+            f"and buffer_memory={self._config.buffer_memory} let through",
+        )
+
+    def _new_lane(self, partition: TopicPartition) -> Lane:
+        lane = self.lanes[partition] = Lane(
+            partition,
+            idempotent=self._config.enable_idempotence,
+            in_flight_max=self._config.max_in_flight_requests_per_connection,
+        )
+        return lane
+
+    def _new_batch(self, partition: TopicPartition, body: EncodedBody | None = None) -> ProducerBatch:
+        self._serial += 1
+        return ProducerBatch(
+            partition,
+            self._serial,
+            self._clock.monotonic(),
+            self._config.compression,
+            self._config.compression_level,
+            self._loop_thread,
+            body,
+        )
+
+    def _seal(self, lane: Lane) -> None:
+        lane.seal()
+        self.chooser.batch_sealed(lane.partition.topic, lane.partition.partition)
+
+    # --- waking the loop ------------------------------------------------------------------------------------------
+
+    def wake(self) -> None:
+        """Let the loop look again; cheap where it was told already."""
+        if self._woken or self._loop is None:
+            return
+        self._woken = True
+        if threading.get_ident() == self._loop_thread:
+            self._work.set()
+        else:
+            try:
+                self._loop.call_soon_threadsafe(self._work.set)
+            except RuntimeError:  # the loop is closed: the batch fails with the producer
+                return
+
+    @property
+    def work(self) -> asyncio.Event:
+        """Set when there is something to look at."""
+        return self._work
+
+    def rest(self) -> None:
+        """The loop has looked; the next append wakes it again. Called on the loop, before it looks."""
+        self._work.clear()
+        self._woken = False
+
+    # --- drain: the loop, under the lock --------------------------------------------------------------------------
+
+    def seal_for_flush(self) -> int:
+        """Let everything that waits go at once; the serial up to which a flush has to wait."""
+        with self.lock:
+            for lane in self.lanes.values():
+                if lane.open is not None:
+                    self._seal(lane)
+            return self._serial
+
+    def is_complete_up_to(self, serial: int) -> bool:
+        """Whether all batches up to this one have an outcome."""
+        with self.lock:
+            return all(batch.serial > serial for batch in self.incomplete)
+
+    def take_requests(self, now_s: float, requests_max: int) -> tuple[list[list[ProducerBatch]], float | None]:
+        """Batches to send now, grouped into requests, and the seconds until something else may become ready.
+
+        The batches are marked as in flight and encoded.
+        """
+        requests: list[list[ProducerBatch]] = []
+        wait_s: float | None = None
+        while len(requests) < requests_max:
+            with self.lock:
+                ready, wait_s = self._ready(now_s)
+                picked = []
+                for lane in ready:
+                    batch = lane.next_to_send(now_s)
+                    if batch is not None:
+                        lane.send(batch, now_s)
+                        picked.append((lane, batch))
+            if not picked:
+                break
+            requests += self._pack(picked, requests_max - len(requests))
+        return requests, wait_s
+
+    def _pack(self, picked: list[tuple[Lane, ProducerBatch]], requests_max: int) -> list[list[ProducerBatch]]:
+        """Encode, outside the lock since compression takes its time, and fill requests; put back what finds no room."""
+        requests: list[list[ProducerBatch]] = [[]]
+        size = 0
+        for at, (lane, batch) in enumerate(picked):
+            size += len(batch.encode(lane.producer_id, lane.producer_epoch, is_transactional=self._is_transactional))
+            if size > self._config.max_request_size and requests[-1]:
+                if len(requests) == requests_max:
+                    with self.lock:
+                        for left_lane, left in picked[at:]:
+                            left_lane.put_back(left)
+                    break
+                requests.append([])
+                size = batch.size_bytes
+            requests[-1].append(batch)
+        return requests
+
+    def _ready(self, now_s: float) -> tuple[list[Lane], float | None]:
+        """Lanes with something to send, oldest first, and the time until the next may have."""
+        wait_s: float | None = None
+        ready: list[Lane] = []
+        lingering: list[Lane] = []
+        for lane in self.lanes.values():
+            pause_s = lane.not_before_s - now_s
+            if lane.batches and pause_s > 0:
+                wait_s = pause_s if wait_s is None else min(wait_s, pause_s)
+            elif lane.next_to_send(now_s) is not None:
+                ready.append(lane)
+            elif lane.open is not None and lane.may_start(now_s):
+                left_s = lane.open.created_s + self._linger_s - now_s
+                if left_s <= 0 or self._memory_is_short:
+                    self._seal(lane)
+                    ready.append(lane)
+                else:
+                    wait_s = left_s if wait_s is None else min(wait_s, left_s)
+                    lingering.append(lane)
+        if ready:
+            for lane in lingering:
+                self._seal(lane)
+            ready += lingering
+        ready.sort(key=lambda lane: lane.batches[0].created_s)
+        return ready, wait_s
+
+    def retries_due(self, now_s: float) -> list[float]:
+        """When lanes that wait for a retry may send again, in order.
+
+        A lane whose retry joins one of them makes no request of its own: while nothing works, a producer of many
+        partitions asks about as often as one of a single partition.
+        """
+        with self.lock:
+            return sorted(
+                {lane.not_before_s for lane in self.lanes.values() if lane.batches and lane.not_before_s > now_s}
+            )
+
+    @property
+    def _memory_is_short(self) -> bool:
+        return self.bytes_held * 2 > self._config.buffer_memory
+
+    def expired(self, now_s: float, delivery_timeout_s: float) -> list[ProducerBatch]:
+        """Batches that waited too long. One in flight is left to its answer."""
+        with self.lock:
+            return [
+                batch
+                for batch in self.incomplete
+                if now_s >= batch.created_s + delivery_timeout_s and batch.state is not BatchState.IN_FLIGHT
+            ]
+
+    def remove(self, batches: Iterable[ProducerBatch]) -> None:
+        """The batches have an outcome: their memory is free. The caller holds the lock."""
+        for batch in batches:
+            if batch in self.incomplete:
+                self.incomplete.discard(batch)
+                self.bytes_held -= batch.bytes_held
+
+
+def _invalid(error: Exception) -> KafkaError:
+    code = error.code if isinstance(error, FormatError) else ErrorCode.INVALID_RECORD
+    return KafkaError(code, f"the record cannot be written: {error}")

@@ -1,0 +1,264 @@
+"""A batch under way: records of one partition, and what has happened to them.
+
+OPEN        takes records                       (any thread, under the accumulator's lock)
+QUEUED      sealed; waits for its turn or for another attempt
+IN_FLIGHT   in a request that has not been answered
+DONE        acknowledged or failed: its futures have an outcome
+SPLIT       too large for the server: its records went on in two batches
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Callable, Iterator
+from enum import Enum, auto
+from typing import TYPE_CHECKING
+
+from odradek.errors import KafkaError
+from odradek.format.record_batch import RecordBatchBuilder, Row, decode_rows, parse_header
+from odradek.model.record import CompressionType
+from odradek.model.topic_partition import TopicPartition
+
+if TYPE_CHECKING:
+    from odradek.client.producer.table_batches import EncodedBody
+
+_SEQUENCE_SPAN = 2**31
+
+
+class BatchState(Enum):
+    OPEN = auto()
+    QUEUED = auto()
+    IN_FLIGHT = auto()
+    DONE = auto()
+    SPLIT = auto()
+
+
+class ProducerBatch:
+    """One record batch from its first record to its outcome.
+
+    Attributes:
+        serial: rises with creation; `flush` waits for all up to one. The halves of a split batch keep it.
+        created_s: monotonic time of the first record.
+        bytes_held: what counts against buffer_memory.
+        attempts: requests that carried it.
+        base_sequence: -1 until its first attempt, and always without idempotence.
+        sent_behind: others without an outcome were before it when its last attempt was sent.
+        maybe_applied: an attempt ended without an answer, and no later answer said that it had not been applied.
+        expected_offset: of a conditional send: the batch is written only if the log ends there; else None.
+    """
+
+    __slots__ = (
+        "_builder",
+        "_callbacks",
+        "_final_count",
+        "_halves",
+        "_lock",
+        "_loop_thread",
+        "_saw_all",
+        "_seen",
+        "append",
+        "attempts",
+        "base_offset",
+        "base_sequence",
+        "bytes_held",
+        "created_s",
+        "encoded",
+        "error",
+        "expected_offset",
+        "first_sent_s",
+        "log_append_time_ms",
+        "maybe_applied",
+        "partition",
+        "sent_behind",
+        "serial",
+        "state",
+    )
+
+    def __init__(
+        self,
+        partition: TopicPartition,
+        serial: int,
+        created_s: float,
+        compression_type: CompressionType,
+        compression_level: int | None,
+        loop_thread: int | None,
+        body: EncodedBody | None = None,
+    ) -> None:
+        self.partition = partition
+        self.serial = serial
+        self.created_s = created_s
+        self.bytes_held = 0
+        self.state = BatchState.OPEN
+        self.attempts = 0
+        self.first_sent_s: float | None = None
+        self.base_sequence = -1
+        self.maybe_applied = False
+        self.sent_behind = False
+        self.expected_offset: int | None = None
+        self.encoded: bytes | None = None  # kept for the next attempt: the same sequence, the same bytes
+        self.error: KafkaError | None = None
+        self.base_offset = -1
+        self.log_append_time_ms = -1
+        # The body of a table's batch is finished; else records are added one by one.
+        self._builder = RecordBatchBuilder(compression_type, compression_level) if body is None else body
+        self._final_count: int | None = None
+        self.append = self._builder.append  # (timestamp_ms, key, value, headers) -> index
+        self._loop_thread = loop_thread
+        self._lock = threading.Lock()
+        self._callbacks: list[tuple[int, Callable[[], object]]] = []
+        self._seen: set[int] = set()  # records whose outcome somebody has asked for
+        self._saw_all = False
+        self._halves: tuple[ProducerBatch, ProducerBatch] | None = None
+
+    @property
+    def size_bytes(self) -> int:
+        """Of the encoded batch; before that without compression."""
+        return len(self.encoded) if self.encoded is not None else self._builder.estimated_size
+
+    @property
+    def uncompressed_bytes(self) -> int:
+        return self._builder.estimated_size
+
+    @property
+    def record_count(self) -> int:
+        return self._builder.record_count if self._final_count is None else self._final_count
+
+    @property
+    def is_done(self) -> bool:
+        return self.state is BatchState.DONE
+
+    def encode(self, producer_id: int, producer_epoch: int, *, is_transactional: bool = False) -> bytes:
+        """The bytes of the batch, made once for a sequence."""
+        if self.encoded is None:
+            self.encoded = self._builder.build(
+                producer_id=producer_id,
+                producer_epoch=producer_epoch,
+                base_sequence=self.base_sequence,
+                is_transactional=is_transactional,
+            )
+        return self.encoded
+
+    def forget_sequence(self) -> None:
+        """Under a new producer epoch the batch gets a new sequence."""
+        self.base_sequence = -1
+        self.encoded = None
+        self.maybe_applied = False
+
+    # --- the outcome ----------------------------------------------------------------------------------------------
+
+    def acknowledge(self, base_offset: int, log_append_time_ms: int = -1) -> None:
+        """The batch is in the log."""
+        self.base_offset = base_offset
+        self.log_append_time_ms = log_append_time_ms
+        self._finish()
+
+    def fail(self, error: KafkaError) -> None:
+        """The batch is given up."""
+        self.error = error
+        self._finish()
+
+    def _finish(self) -> None:
+        with self._lock:
+            self.state = BatchState.DONE
+            callbacks, self._callbacks = self._callbacks, []
+        self._release()
+        for _, callback in callbacks:
+            callback()
+
+    def _release(self) -> None:
+        """A future that is kept keeps its batch, but need not keep the records."""
+        self._final_count = self._builder.record_count
+        self.encoded = None
+        self._builder = RecordBatchBuilder()
+        self.append = self._builder.append
+
+    def when_done(self, index: int, callback: Callable[[], object]) -> None:
+        """Call back for a record on the producer's thread, or at once where its outcome is known."""
+        with self._lock:
+            if self._halves is None and self.state is not BatchState.DONE:
+                self._callbacks.append((index, callback))
+                self._seen.add(index)
+                return
+        part, part_index = self.part_with(index)
+        if part is not self:
+            part.when_done(part_index, callback)
+            return
+        self.note_seen(index)
+        callback()
+
+    def part_with(self, index: int) -> tuple[ProducerBatch, int]:
+        """The batch that a record ended up in, and its place there."""
+        batch = self
+        while batch._halves is not None:
+            first, second = batch._halves
+            if index < first.record_count:
+                batch = first
+            else:
+                index -= first.record_count
+                batch = second
+        return batch, index
+
+    def leaves(self) -> Iterator[ProducerBatch]:
+        """The batches that the records ended up in, in order."""
+        if self._halves is None:
+            yield self
+        else:
+            for half in self._halves:
+                yield from half.leaves()
+
+    def note_all_seen(self) -> None:
+        """Somebody knows the outcome of all records."""
+        self._saw_all = True
+
+    def note_seen(self, index: int) -> None:
+        """Somebody knows the outcome of this record."""
+        self._seen.add(index)
+
+    @property
+    def unseen(self) -> int:
+        """How many records' outcomes nobody has asked for."""
+        return 0 if self._saw_all else self.record_count - len(self._seen)
+
+    def refuse_to_block(self) -> None:
+        """Raises asyncio.InvalidStateError on the thread that has to bring the outcome."""
+        if threading.get_ident() == self._loop_thread:
+            raise asyncio.InvalidStateError("the outcome is not known yet, and waiting here would stop it: await it")
+
+    # --- split ----------------------------------------------------------------------------------------------------
+
+    def split(self, compression_type: CompressionType, compression_level: int | None) -> list[ProducerBatch]:
+        """Two batches with the records of this one, in order; together they keep its range of sequences."""
+        rows = self._rows()
+        middle = len(rows) // 2
+        halves: list[ProducerBatch] = []
+        for start, part in ((0, rows[:middle]), (middle, rows[middle:])):
+            half = ProducerBatch(
+                self.partition, self.serial, self.created_s, compression_type, compression_level, self._loop_thread
+            )
+            for _, timestamp_ms, key, value, headers in part:
+                half.append(timestamp_ms, key, value, headers)
+            half.bytes_held = self.bytes_held * len(part) // len(rows)
+            half.attempts = self.attempts
+            half.first_sent_s = self.first_sent_s
+            half.state = BatchState.QUEUED
+            if self.base_sequence >= 0:
+                half.base_sequence = (self.base_sequence + start) % _SEQUENCE_SPAN
+            halves.append(half)
+        first, second = halves
+        second.bytes_held = self.bytes_held - first.bytes_held
+        with self._lock:
+            for index, callback in self._callbacks:
+                half, at = (first, index) if index < middle else (second, index - middle)
+                half._callbacks.append((at, callback))
+            first._seen = {index for index in self._seen if index < middle}
+            second._seen = {index - middle for index in self._seen if index >= middle}
+            self._callbacks = []
+            self._halves = (first, second)
+            self.state = BatchState.SPLIT
+        self._release()
+        return halves
+
+    def _rows(self) -> list[Row]:
+        data = self.encoded if self.encoded is not None else self._builder.build()
+        return decode_rows(data, 0, parse_header(data), verify_crc=False)

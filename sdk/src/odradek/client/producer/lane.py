@@ -1,0 +1,246 @@
+"""The order of one partition's batches, and the sequences of an idempotent producer (KIP-98, KIP-360): pure.
+
+A lane holds the sealed batches that have no outcome yet, oldest first.
+
+    next_to_send    which batch may go now
+    after_failure   what a failed attempt means: Retry, Fail, Split, or Acknowledge (a duplicate)
+    fail            gives a batch up
+
+Invariants with idempotence:
+    * A batch keeps its sequence and its bytes over all attempts; up to five are in flight.
+    * A batch that was sent before goes again only when it is the oldest; nothing new overtakes one that waits.
+    * Until the first acknowledgement under an epoch one batch is in flight: the others cannot overtake it on the way.
+    * A batch that is given up leaves a gap in the sequences. Nothing new is sent until all attempts are answered. Then
+      the rest goes on under the next epoch from sequence 0, which also fences any late attempt of before. If the next
+      batch may have been applied already, it is asked about first, by sending it once more as it was.
+
+The epoch is the lane's own: a log keeps producers by partition, so another partition's trouble does not disturb it.
+Without idempotence one batch is in flight: requests overtake each other on the way to functions.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import dataclass
+
+from odradek.client.producer.batch import BatchState, ProducerBatch
+from odradek.client.retry import GiveUp, RetryPolicy, decide
+from odradek.errors import ErrorCode, KafkaError, OffsetConflict
+from odradek.limits import SEQUENCE_MAX
+from odradek.model.topic_partition import TopicPartition
+
+PRODUCER_EPOCH_MAX = 2**15 - 1
+
+_MISPLACED = frozenset({ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, ErrorCode.UNKNOWN_PRODUCER_ID})
+_FENCED = frozenset({ErrorCode.INVALID_PRODUCER_EPOCH, ErrorCode.PRODUCER_FENCED})
+_TOO_LARGE = frozenset({ErrorCode.MESSAGE_TOO_LARGE, ErrorCode.RECORD_LIST_TOO_LARGE})
+
+
+@dataclass(frozen=True, slots=True)
+class Retry:
+    """Send it again, with the same sequence, after the pause."""
+
+    pause_s: float
+    pause_s_max: float  # where another retry is due until then, they may share its request
+
+
+@dataclass(frozen=True, slots=True)
+class Fail:
+    """Tell the caller."""
+
+    error: KafkaError
+
+
+@dataclass(frozen=True, slots=True)
+class Split:
+    """Send it in two batches."""
+
+
+@dataclass(frozen=True, slots=True)
+class Acknowledge:
+    """It is in the log already, at an offset that the server no longer knows."""
+
+
+Verdict = Retry | Fail | Split | Acknowledge
+
+
+class Lane:
+    """The sealed batches of one partition. The caller holds the accumulator's lock."""
+
+    def __init__(self, partition: TopicPartition, *, idempotent: bool, in_flight_max: int) -> None:
+        self.partition = partition
+        self.open: ProducerBatch | None = None
+        self.batches: deque[ProducerBatch] = deque()
+        self.not_before_s = 0.0
+        self.producer_id = -1  # -1: take one
+        self.producer_epoch = -1
+        self.next_sequence = 0
+        self.has_gap = False
+        self._acknowledged = False  # a batch, under this epoch
+        self._idempotent = idempotent
+        self._in_flight_max = in_flight_max if idempotent else 1
+
+    def seal(self) -> None:
+        """Move the open batch to those that wait."""
+        if self.open is not None:
+            self.open.state = BatchState.QUEUED
+            self.batches.append(self.open)
+            self.open = None
+
+    @property
+    def in_flight(self) -> int:
+        return sum(batch.state is BatchState.IN_FLIGHT for batch in self.batches)
+
+    @property
+    def needs_producer_id(self) -> bool:
+        """Whether the lane waits for an id; not while an attempt under the former one is still to be settled."""
+        return self._idempotent and self.producer_id < 0 and not self.in_flight and not self._must_ask
+
+    @property
+    def _must_ask(self) -> bool:
+        return self.has_gap and bool(self.batches) and self.batches[0].maybe_applied
+
+    def take_producer_id(self, producer_id: int, producer_epoch: int) -> None:
+        """Begin anew under this id: sequences start at 0."""
+        self.producer_id, self.producer_epoch = producer_id, producer_epoch
+        self._begin_epoch()
+
+    def may_start(self, now_s: float) -> bool:
+        """Whether a batch that is sealed now could go at once. Closes a gap that has no batch behind it."""
+        if self.has_gap and not self.batches:
+            self._close_gap()
+        return (
+            now_s >= self.not_before_s
+            and not self.has_gap
+            and not self.needs_producer_id
+            and all(batch.state is BatchState.IN_FLIGHT for batch in self.batches)
+            and len(self.batches) < self._limit
+        )
+
+    @property
+    def _limit(self) -> int:
+        return self._in_flight_max if self._acknowledged or not self._idempotent else 1
+
+    def next_to_send(self, now_s: float) -> ProducerBatch | None:
+        """The batch that may go now, None where none may. Changes the epoch where a gap has to be closed."""
+        if not self.batches or now_s < self.not_before_s:
+            return None
+        in_flight = self.in_flight
+        if in_flight >= (1 if self.has_gap else self._limit):
+            return None
+        if self.has_gap and not self._must_ask:
+            self._close_gap()
+        if self.needs_producer_id:
+            return None
+        oldest = self.batches[0]
+        candidate = next((batch for batch in self.batches if batch.state is BatchState.QUEUED), None)
+        if candidate is None or (candidate.attempts and candidate is not oldest):
+            return None
+        return candidate
+
+    def send(self, batch: ProducerBatch, now_s: float) -> None:
+        """Mark the batch as in flight and give it its sequence."""
+        if self._idempotent and batch.base_sequence < 0:
+            batch.base_sequence = self.next_sequence
+            self.next_sequence = (self.next_sequence + batch.record_count) % (SEQUENCE_MAX + 1)
+        batch.state = BatchState.IN_FLIGHT
+        batch.sent_behind = batch is not self.batches[0]
+        batch.attempts += 1
+        if batch.first_sent_s is None:
+            batch.first_sent_s = now_s
+
+    def put_back(self, batch: ProducerBatch) -> None:
+        """The batch was not sent after all."""
+        batch.state = BatchState.QUEUED
+        batch.attempts -= 1
+
+    def acknowledge(self, batch: ProducerBatch) -> None:
+        """The batch is in the log: it leaves the lane."""
+        self._acknowledged = True
+        self.batches.remove(batch)
+
+    def requeue(self, batch: ProducerBatch, not_before_s: float) -> None:
+        """The batch waits for another attempt."""
+        batch.state = BatchState.QUEUED
+        self.not_before_s = max(self.not_before_s, not_before_s)
+
+    def fail(self, batch: ProducerBatch, code: ErrorCode) -> None:
+        """The batch is given up: it leaves the lane, and a gap if it had a sequence."""
+        self.batches.remove(batch)
+        if batch.base_sequence >= 0:
+            self.has_gap = True
+        if code in _FENCED:
+            self.producer_id = -1
+
+    def replace(self, batch: ProducerBatch, halves: list[ProducerBatch]) -> None:
+        """The halves take the place of the batch."""
+        at = self.batches.index(batch)
+        self.batches.remove(batch)
+        for half in reversed(halves):
+            self.batches.insert(at, half)
+
+    def after_failure(
+        self,
+        batch: ProducerBatch,
+        error: KafkaError,
+        *,
+        may_have_applied: bool,
+        now_s: float,
+        deadline_s: float,
+        unknown_topic_patience_s: float,
+        policy: RetryPolicy,
+        jitter: float,
+    ) -> Verdict:
+        """What the failure of an attempt means for the batch.
+
+        Args:
+            may_have_applied: the attempt may have been applied all the same.
+            deadline_s: when the batch is given up (delivery_timeout_ms).
+        """
+        code = error.code
+        if self._idempotent:
+            if code is ErrorCode.DUPLICATE_SEQUENCE_NUMBER:
+                return Acknowledge()
+            if code in _MISPLACED and (verdict := self._misplaced(batch, error)) is not None:
+                return verdict
+            batch.maybe_applied |= may_have_applied
+        if code in _TOO_LARGE and batch.record_count > 1:
+            return Split()
+        patience_s = deadline_s
+        if code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION and batch.first_sent_s is not None:
+            patience_s = min(deadline_s, batch.first_sent_s + unknown_topic_patience_s)
+        if not self._idempotent and may_have_applied and batch.expected_offset is not None:
+            # Sent again it would lose against itself, and the caller would take its own record for somebody else's.
+            return Fail(KafkaError(code, f"{error.message}; the record may have been written"))
+        again = decide(error, attempts=batch.attempts, left_s=patience_s - now_s, policy=policy, jitter=jitter)
+        if isinstance(again, GiveUp):
+            if batch.attempts > 1 and not isinstance(error, OffsetConflict):
+                error = KafkaError(code, f"{error.message} (given up after {batch.attempts} attempts)")
+            return Fail(error)
+        return Retry(again.seconds, again.seconds_max)
+
+    def _misplaced(self, batch: ProducerBatch, error: KafkaError) -> Verdict | None:
+        """The server waits for an earlier sequence, or has forgotten the producer; None: this is final."""
+        forgotten = error.code is ErrorCode.UNKNOWN_PRODUCER_ID
+        # Those before it may have been acknowledged since the server looked: it is tried again as the first.
+        if batch is not self.batches[0] or batch.sent_behind or self.has_gap:
+            batch.maybe_applied = False
+            return Retry(0.0, 0.0)
+        if forgotten and not batch.maybe_applied:
+            self.has_gap = True  # nothing of this producer is in the log any more: begin a new epoch
+            return Retry(0.0, 0.0)
+        return None
+
+    def _close_gap(self) -> None:
+        if self.producer_epoch >= PRODUCER_EPOCH_MAX:
+            self.producer_id = -1
+        if self.producer_id >= 0:
+            self.producer_epoch += 1
+        self._begin_epoch()
+
+    def _begin_epoch(self) -> None:
+        for batch in self.batches:
+            batch.forget_sequence()
+        self.next_sequence = 0
+        self.has_gap = False
+        self._acknowledged = False

@@ -1,0 +1,118 @@
+"""The promise of one record: light, because a producer makes one for each record.
+
+A future holds its batch and its place in it; what can be waited for lives in the batch, once. It serves both faces:
+`result(timeout)` blocks a thread, `await` suspends a coroutine of any loop.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Callable, Generator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from odradek.errors import KafkaError, OffsetConflict
+from odradek.model.topic_partition import TopicPartition
+
+if TYPE_CHECKING:
+    from odradek.client.producer.batch import ProducerBatch
+
+
+@dataclass(frozen=True, slots=True)
+class RecordMetadata:
+    """Where a record was written. `offset` is -1 where the server could not tell (acks=0, a long past duplicate)."""
+
+    topic: str
+    partition: int
+    offset: int
+    timestamp_ms: int
+    serialized_key_size: int  # -1: no key
+    serialized_value_size: int  # -1: no value
+
+    @property
+    def topic_partition(self) -> TopicPartition:
+        return TopicPartition(self.topic, self.partition)
+
+
+class RecordFuture:
+    """The outcome of one `send`. Its batch does not know it, so that a future nobody keeps is gone at once."""
+
+    __slots__ = ("_batch", "_index", "_key_size", "_timestamp_ms", "_value_size")
+
+    def __init__(self, batch: ProducerBatch, index: int, timestamp_ms: int, key_size: int, value_size: int) -> None:
+        self._batch = batch
+        self._index = index
+        self._timestamp_ms = timestamp_ms
+        self._key_size = key_size
+        self._value_size = value_size
+
+    def done(self) -> bool:
+        """Whether the outcome is known."""
+        return self._batch.part_with(self._index)[0].is_done
+
+    def result(self, timeout: float | None = None) -> RecordMetadata:
+        """Wait for the outcome.
+
+        Args:
+            timeout: in seconds; None waits as long as delivery_timeout_ms lets the record live.
+
+        Raises:
+            KafkaError: why the record was not written.
+            TimeoutError: it is not known yet.
+            asyncio.InvalidStateError: this would block the event loop that has to bring the outcome: await it.
+        """
+        self._wait(timeout)
+        return self._outcome()
+
+    def exception(self, timeout: float | None = None) -> KafkaError | None:
+        """Wait for the outcome; the error, or None where the record was written. Raises as `result`, but KafkaError."""
+        self._wait(timeout)
+        try:
+            self._outcome()
+        except KafkaError as error:
+            return error
+        return None
+
+    def add_done_callback(self, callback: Callable[[RecordFuture], object]) -> None:
+        """Call `callback(future)` once the outcome is known: at once if it is, else on the producer's thread."""
+        self._batch.when_done(self._index, lambda: callback(self))
+
+    def __await__(self) -> Generator[object, None, RecordMetadata]:
+        if not self.done():
+            loop = asyncio.get_running_loop()
+            woken: asyncio.Future[None] = loop.create_future()
+
+            def wake() -> None:
+                if not woken.done():
+                    woken.set_result(None)
+
+            self._batch.when_done(self._index, lambda: loop.call_soon_threadsafe(wake))
+            yield from woken
+        return self._outcome()
+
+    def _wait(self, timeout: float | None) -> None:
+        if self.done():
+            return
+        self._batch.refuse_to_block()
+        woken = threading.Event()
+        self._batch.when_done(self._index, woken.set)
+        if not woken.wait(timeout):
+            raise TimeoutError(f"the record is not acknowledged after {timeout} s")
+
+    def _outcome(self) -> RecordMetadata:
+        batch, index = self._batch.part_with(self._index)
+        if batch.error is not None:
+            batch.note_seen(index)
+            # An exception of its own for each record: a shared one would collect everybody's traceback.
+            if isinstance(batch.error, OffsetConflict):
+                raise OffsetConflict(batch.error.expected_offset, batch.error.actual_offset)
+            raise KafkaError(batch.error.code, batch.error.message)
+        return RecordMetadata(
+            batch.partition.topic,
+            batch.partition.partition,
+            batch.base_offset + index if batch.base_offset >= 0 else -1,
+            self._timestamp_ms if batch.log_append_time_ms < 0 else batch.log_append_time_ms,
+            self._key_size,
+            self._value_size,
+        )

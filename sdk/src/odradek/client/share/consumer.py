@@ -1,0 +1,539 @@
+"""The share consumer, async (KIP-932): what odradek.aio.ShareConsumer is, and what the synchronous face runs.
+
+    poll           hand out what is held, else send the acknowledgements and fetch
+    acknowledge    say what became of a record of the last poll; it goes with the next poll or commit
+    member         a background task that keeps us in the group         (share_membership.py)
+
+Each record is one member's for the lock's duration, and comes back to somebody unless it is accepted before. In
+*implicit* mode the next poll, commit or close accepts what was handed out and not acknowledged otherwise; in *explicit*
+mode every record has to be acknowledged before the next poll.
+
+    handed out ──acknowledge──> pending ──sent──> gone
+         │  └── implicit: ACCEPT at the next poll ┘
+         └── RENEW: sent by itself; the record stays handed out
+
+A request whose answer got lost ends the share session; the next one opens another, and sends acknowledgements again:
+those that were taken the first time come back as INVALID_RECORD_STATE, which is told like any other failure.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import AsyncIterator, Callable, Iterable
+from types import TracebackType
+from typing import Any, NamedTuple, Self
+
+from odradek.client.config import ShareConsumerConfig
+from odradek.client.connection import Connection, error_code, throttle_s
+from odradek.client.consumer.fetcher import idle_pause_s
+from odradek.client.consumer.record import ConsumerRecord, RecordDeserializationError
+from odradek.client.messages.share import (
+    DeliveredPartition,
+    ShareAcknowledgeResponse,
+    ShareFetchResponse,
+    acknowledged,
+    delivered,
+    share_acknowledge_request,
+    share_fetch_request,
+)
+from odradek.client.share.membership import ShareMember
+from odradek.client.system import wait_for
+from odradek.errors import ErrorCode, FormatError, KafkaError
+from odradek.format.batch_header import iter_headers
+from odradek.format.record_decoder import decode_rows
+from odradek.model.record import TimestampType
+from odradek.model.share import CLOSE_SESSION_EPOCH, OPEN_SESSION_EPOCH, AcknowledgeType
+from odradek.model.topic_partition import PartitionId, TopicPartition
+
+AcknowledgementCallback = Callable[[dict[TopicPartition, set[int]], KafkaError | None], Any]
+"""(offsets, the error or None): told once for every acknowledgement that was answered."""
+Commits = dict[TopicPartition, KafkaError | None]
+
+_ITERATION_POLL_MS = 1_000
+_JOIN_PAUSE_S = 0.5
+_CLOSE_TIMEOUT_MS = 10_000
+
+
+class ShareRecord(NamedTuple):
+    """A record as a share consumer gets it."""
+
+    topic: str
+    partition: int
+    offset: int
+    timestamp_ms: int
+    timestamp_type: TimestampType
+    key: Any
+    value: Any
+    headers: tuple[tuple[str, bytes | None], ...]
+    delivery_count: int  # this delivery included
+
+    @property
+    def topic_partition(self) -> TopicPartition:
+        return TopicPartition(self.topic, self.partition)
+
+
+class _Held(NamedTuple):
+    """A record that is ours and not handed out yet."""
+
+    place: PartitionId
+    record: ShareRecord
+    until_s: float  # the end of its lock, by this machine's clock
+
+
+class ShareConsumer:
+    """Takes records off topics as off a queue, one of any number of members of a share group.
+
+    Use it as an async context manager, or `close` it. Configuration: docs/CLIENTS.md. For one task at a time.
+
+    Raises KafkaError(INVALID_CONFIG) for a configuration that is unknown or cannot work.
+    """
+
+    def __init__(self, config: ShareConsumerConfig | None = None, /, **configs: Any) -> None:
+        self.config = ShareConsumerConfig.given(config, configs)
+        self._connection = Connection(self.config)
+        self._clock = self._connection.clock
+        self._activity = asyncio.Event()
+        self._member = ShareMember(self._connection, self.config, self._activity)
+        self._task: asyncio.Task[None] | None = None
+        self._topics: tuple[str, ...] = ()
+        self._held: deque[_Held] = deque()
+        self._out: dict[PartitionId, dict[int, TopicPartition]] = {}  # handed out, not acknowledged
+        self._pending: dict[PartitionId, dict[int, int]] = {}  # acknowledged, not sent
+        self._names: dict[PartitionId, TopicPartition] = {}
+        self._session_epoch = OPEN_SESSION_EPOCH
+        self._session: frozenset[PartitionId] = frozenset()
+        self._lock = asyncio.Lock()  # a session's requests go one after the other
+        self._callback: AcknowledgementCallback | None = None
+        self._commits: set[asyncio.Task[Commits]] = set()
+        self._throttled_until_s = 0.0
+        self._failing_since_s: float | None = None
+        self._quiet_since_s = self._clock.monotonic()
+        self._closed = False
+
+    async def start(self) -> Self:
+        """Connect. Raises KafkaError that names the address where it is wrong."""
+        self._check_open()
+        await self._connection.connect()
+        return self
+
+    # --- what to read -----------------------------------------------------------------------------------------------
+
+    def subscribe(self, topics: Iterable[str]) -> None:
+        """Read topics as a member of the group, in place of any earlier subscription; joins at the next poll."""
+        self._check_open()
+        names = tuple(sorted({topics} if isinstance(topics, str) else set(topics)))
+        if not names:
+            raise KafkaError(ErrorCode.INVALID_REQUEST, "subscribe takes at least one topic; to stop, unsubscribe")
+        self._topics = names
+        self._member.subscribe(names)
+
+    async def unsubscribe(self) -> None:
+        """Give everything back that was not acknowledged, and leave the group."""
+        await self._give_up(commit=self.config.is_implicit)
+
+    def subscription(self) -> set[str]:
+        """The topics that are subscribed to."""
+        return set(self._topics)
+
+    def set_acknowledgement_commit_callback(self, callback: AcknowledgementCallback | None) -> None:
+        """Be told how acknowledgements ended that went with a poll, a commit or the close."""
+        self._callback = callback
+
+    # --- reading ----------------------------------------------------------------------------------------------------
+
+    async def poll(
+        self, timeout_ms: float = 0, *, max_records: int | None = None
+    ) -> dict[TopicPartition, list[ShareRecord]]:
+        """Records that are this member's from now on, within `timeout_ms`; empty where there are none.
+
+        Raises:
+            KafkaError: INVALID_REQUEST in explicit mode where a record of the last poll is not acknowledged;
+                authorization; CORRUPT_MESSAGE; INVALID_RECORD where a deserializer fails (the record is released);
+                REQUEST_TIMED_OUT where nothing succeeds for long.
+        """
+        self._check_open()
+        if not self._topics:
+            raise KafkaError(ErrorCode.INVALID_REQUEST, "nothing to read: subscribe first")
+        self._settle_last_poll()
+        limit = max_records or self.config.max_poll_records
+        deadline_s = self._clock.monotonic() + timeout_ms / 1000
+        while True:
+            records = self._hand_out(limit)
+            if records:
+                return records
+            self._run_background()
+            self._member.raise_error()
+            self._activity.clear()
+            left_s = deadline_s - self._clock.monotonic()
+            if self._member.is_in and self._member.partitions:
+                now_s = self._clock.monotonic()
+                rest_s = min(idle_pause_s(now_s - self._quiet_since_s, self.config.idle_pause_max_s), max(left_s, 0.0))
+                try:
+                    async with self._lock:
+                        await self._fetch(0.0 if rest_s else max(left_s, 0.0), limit)
+                    self._failing_since_s = None
+                    if self._held:
+                        self._quiet_since_s = self._clock.monotonic()
+                    elif rest_s:
+                        await self._clock.sleep(rest_s)
+                except KafkaError as error:
+                    if self._failing_since_s is None:
+                        self._failing_since_s = now_s
+                    patience_s = self.config.default_api_timeout_ms / 1000
+                    if not error.is_retryable or now_s - self._failing_since_s > patience_s:
+                        self._failing_since_s = None
+                        raise
+                    await self._clock.sleep(min(self.config.retry_backoff_ms / 1000, max(left_s, 0.0)))
+                if not self._held and deadline_s <= self._clock.monotonic():
+                    return {}
+            elif left_s <= 0:
+                return {}
+            else:
+                await wait_for(self._activity, min(left_s, _JOIN_PAUSE_S), self._clock)
+
+    def __aiter__(self) -> AsyncIterator[ShareRecord]:
+        return self
+
+    async def __anext__(self) -> ShareRecord:
+        while True:
+            for records in (await self.poll(_ITERATION_POLL_MS, max_records=1)).values():
+                return records[0]
+
+    # --- acknowledgements -------------------------------------------------------------------------------------------
+
+    def acknowledge(self, record: ShareRecord | ConsumerRecord, type: AcknowledgeType = AcknowledgeType.ACCEPT) -> None:
+        """Say what became of a record of the last poll. It is sent with the next poll, commit or close.
+
+        Raises KafkaError(INVALID_REQUEST) for a record that was not handed out, or has been acknowledged.
+        """
+        place = next(
+            (
+                place
+                for place, offsets in self._out.items()
+                if offsets.get(record.offset) == (record.topic, record.partition)
+            ),
+            None,
+        )
+        if place is None or type is AcknowledgeType.GAP:
+            raise KafkaError(
+                ErrorCode.INVALID_REQUEST,
+                f"offset {record.offset} of {record.topic}-{record.partition} is not one of the last poll that waits "
+                "to be acknowledged",
+            )
+        self._pending.setdefault(place, {})[record.offset] = int(type)
+        if type is not AcknowledgeType.RENEW:
+            self._forget(place, record.offset)
+
+    async def commit_sync(self) -> Commits:
+        """Send acknowledgements and wait; in implicit mode what was handed out is accepted first.
+
+        Returns:
+            For each partition None, or why its acknowledgements were not taken (INVALID_RECORD_STATE: too late).
+
+        Raises KafkaError: REQUEST_TIMED_OUT where the server cannot be reached; they are kept for the next time.
+        """
+        self._check_open()
+        self._settle_last_poll(strict=False)
+        return await self._commit(self.config.default_api_timeout_ms)
+
+    def commit_async(self) -> asyncio.Task[Commits]:
+        """`commit_sync` without waiting; `close` waits for it."""
+        self._check_open()
+        self._settle_last_poll(strict=False)
+        task = asyncio.ensure_future(self._commit(self.config.default_api_timeout_ms))
+        self._commits.add(task)
+        task.add_done_callback(self._commit_done)
+        return task
+
+    def _commit_done(self, task: asyncio.Task[Commits]) -> None:
+        self._commits.discard(task)
+        if not task.cancelled():
+            task.exception()  # whoever wants it has the task
+
+    async def _commit(self, timeout_ms: float) -> Commits:
+        outcome: Commits = {}
+
+        async def attempt(timeout_s: float) -> None:
+            async with self._lock:
+                for renews in (True, False):
+                    chosen = self._take(renews)
+                    if chosen:
+                        try:
+                            outcome.update(await self._send(chosen, timeout_s, renews=renews))
+                        except KafkaError:
+                            self._put_back(chosen)
+                            raise
+
+        await self._connection.retrying(attempt, "ShareAcknowledge", timeout_ms=timeout_ms)
+        return outcome
+
+    def _take(self, renews: bool) -> dict[PartitionId, dict[int, int]]:
+        """The pending renewals, or all other acknowledgements; they are no longer pending."""
+        chosen: dict[PartitionId, dict[int, int]] = {}
+        for place, types in list(self._pending.items()):
+            some = {o: kind for o, kind in types.items() if (kind == AcknowledgeType.RENEW) == renews}
+            if some:
+                chosen[place] = some
+            self._pending[place] = {offset: kind for offset, kind in types.items() if offset not in some}
+            if not self._pending[place]:
+                del self._pending[place]
+        return chosen
+
+    def _put_back(self, chosen: dict[PartitionId, dict[int, int]]) -> None:
+        for place, types in chosen.items():
+            self._pending[place] = {**types, **self._pending.get(place, {})}
+
+    async def _send(
+        self, chosen: dict[PartitionId, dict[int, int]], timeout_s: float, *, renews: bool, closes: bool = False
+    ) -> Commits:
+        """One ShareAcknowledge. Raises KafkaError: nothing is known of any of them."""
+        if self._session_epoch == OPEN_SESSION_EPOCH:
+            if closes and not chosen:
+                return {}
+            await self._open_session(timeout_s)
+        assert self.config.group_id is not None
+        epoch = CLOSE_SESSION_EPOCH if closes else self._session_epoch
+        request = share_acknowledge_request(self.config.group_id, self._member.member_id, epoch, chosen, renews=renews)
+        response = await self._session_call(request, ShareAcknowledgeResponse, timeout_s)
+        answered = acknowledged(response)
+        outcome: Commits = {}
+        for place, types in chosen.items():
+            code, message = answered.get(place, (ErrorCode.UNKNOWN_SERVER_ERROR, "the answer does not mention it"))
+            outcome[self._name(place)] = self._told(place, types, code, message)
+        return outcome
+
+    def _told(self, place: PartitionId, types: dict[int, int], code: ErrorCode, message: str) -> KafkaError | None:
+        name = self._name(place)
+        error = None if code is ErrorCode.NONE else KafkaError(code, f"{name}: {message or code.name}")
+        offsets = {offset for offset, kind in types.items() if kind != AcknowledgeType.GAP}
+        if self._callback is not None and offsets:
+            self._callback({name: offsets}, error)
+        return error
+
+    def _settle_last_poll(self, *, strict: bool = True) -> None:
+        """What the last poll handed out is accepted (implicit), or has to be acknowledged by now."""
+        renewed = {
+            (place, offset)
+            for place, types in self._pending.items()
+            for offset, kind in types.items()
+            if kind == AcknowledgeType.RENEW
+        }
+        if self.config.is_implicit:
+            for place, offsets in list(self._out.items()):
+                for offset in list(offsets):
+                    if (place, offset) not in renewed:
+                        self._pending.setdefault(place, {})[offset] = int(AcknowledgeType.ACCEPT)
+                        self._forget(place, offset)
+        elif strict and any((place, offset) not in renewed for place, each in self._out.items() for offset in each):
+            place, offset = next((p, o) for p, each in self._out.items() for o in each if (p, o) not in renewed)
+            raise KafkaError(
+                ErrorCode.INVALID_REQUEST,
+                f"offset {offset} of {self._name(place)} is not acknowledged: acknowledge every record before the next "
+                "poll, or set share_acknowledgement_mode='implicit'",
+            )
+
+    def _forget(self, place: PartitionId, offset: int) -> None:
+        self._out[place].pop(offset, None)
+        if not self._out[place]:
+            del self._out[place]
+
+    # --- the session ------------------------------------------------------------------------------------------------
+
+    async def _session_call(self, request: Any, response_type: Any, timeout_s: float) -> Any:
+        """One request of the session; whatever fails ends the session."""
+        epoch = int(request.share_session_epoch)
+        self._session_epoch = OPEN_SESSION_EPOCH  # until it is answered
+        response = await self._connection.attempt(request, response_type, timeout_s)
+        code = error_code(response.error_code)
+        if code is not ErrorCode.NONE:
+            raise KafkaError(code, f"share group {self.config.group_id!r}: {response.error_message or code.name}")
+        self._throttled_until_s = self._clock.monotonic() + throttle_s(response)
+        self._session_epoch = OPEN_SESSION_EPOCH if epoch < 0 else 1 if epoch >= 2**31 - 1 else epoch + 1
+        return response
+
+    async def _open_session(self, timeout_s: float) -> None:
+        request = self._fetch_request(0.0, 0, {})
+        await self._session_call(request, ShareFetchResponse, timeout_s)
+        self._session = self._member.partitions
+
+    def _fetch_request(self, wait_s: float, max_records: int, chosen: dict[PartitionId, dict[int, int]]) -> Any:
+        opens = self._session_epoch == OPEN_SESSION_EPOCH
+        wanted = self._member.partitions
+        return share_fetch_request(
+            self.config,
+            self._member.member_id,
+            self._session_epoch,
+            added=wanted if opens else wanted - self._session,
+            forgotten=frozenset() if opens else self._session - wanted,
+            acknowledgements=chosen,
+            max_wait_ms=min(wait_s * 1000, self.config.fetch_max_wait_ms),
+            max_records=max_records,
+        )
+
+    async def _fetch(self, wait_s: float, limit: int) -> None:
+        """One ShareFetch, with what is pending; held afterwards. Raises KafkaError."""
+        pause_s = self._throttled_until_s - self._clock.monotonic()
+        if pause_s > 0:
+            await self._clock.sleep(pause_s)
+        timeout_s = self.config.request_timeout_ms / 1000
+        if self._session_epoch == OPEN_SESSION_EPOCH and self._pending:
+            await self._open_session(timeout_s)
+        renewals = self._take(renews=True)
+        if renewals:
+            try:
+                await self._send(renewals, timeout_s, renews=True)
+            except KafkaError:
+                self._put_back(renewals)
+                raise
+        chosen = self._take(renews=False)
+        wanted = self._member.partitions
+        request = self._fetch_request(wait_s, limit, chosen)
+        asked_s = self._clock.monotonic()
+        try:
+            response = await self._session_call(request, ShareFetchResponse, timeout_s)
+        except KafkaError:
+            self._put_back(chosen)
+            raise
+        self._session = wanted
+        lock_s = response.acquisition_lock_timeout.total_seconds()
+        failure: KafkaError | None = None
+        answered = {each.partition: each for each in delivered(response)}
+        await self._learn_names([*answered, *chosen])
+        for place, types in chosen.items():
+            part = answered.get(place)
+            code = ErrorCode.UNKNOWN_SERVER_ERROR if part is None else part.acknowledge_error
+            self._told(place, types, code, "" if part is None else part.acknowledge_message)
+        for place, part in answered.items():
+            try:
+                self._hold(place, part, asked_s + lock_s)
+            except KafkaError as error:
+                failure = error
+        if failure is not None and not self._held:
+            raise failure
+
+    def _hold(self, place: PartitionId, part: DeliveredPartition, until_s: float) -> None:
+        """Decode what was acquired. Raises KafkaError for the partition's error, or damaged bytes."""
+        name = self._name(place)
+        if part.error is not ErrorCode.NONE:
+            if part.error in (ErrorCode.UNKNOWN_TOPIC_ID, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION):
+                return  # deleted: the next heartbeat says so
+            raise KafkaError(part.error, f"{name}: {part.message or part.error.name}")
+        left = dict(part.acquired)
+        try:
+            for at, header in iter_headers(part.records):
+                for row in decode_rows(part.records, at, header, verify_crc=self.config.check_crcs):
+                    offset, timestamp_ms, key, value, headers = row
+                    count = left.pop(offset, 0)
+                    if count:
+                        record = ShareRecord(
+                            *name, offset, timestamp_ms, header.timestamp_type, key, value, headers, count
+                        )
+                        self._held.append(_Held(place, record, until_s))
+        except FormatError as error:
+            for offset in left:  # others may read them; if nobody can, they are given up in the end
+                self._pending.setdefault(place, {})[offset] = int(AcknowledgeType.RELEASE)
+            raise KafkaError(error.code, f"{name}: {error}") from error
+        for offset in left:  # compaction left no record there
+            self._pending.setdefault(place, {})[offset] = int(AcknowledgeType.GAP)
+
+    async def _learn_names(self, places: Iterable[PartitionId]) -> None:
+        metadata = self._connection.metadata
+        unknown = [place for place in places if place not in self._names]
+        if any(metadata.name_of(place.topic_id) is None for place in unknown):
+            await metadata.refresh(self._topics)
+        for place in unknown:
+            name = metadata.name_of(place.topic_id)
+            if name is not None:
+                self._names[place] = TopicPartition(name, place.partition)
+
+    def _name(self, place: PartitionId) -> TopicPartition:
+        return self._names.get(place) or TopicPartition(str(place.topic_id), place.partition)
+
+    def _hand_out(self, limit: int) -> dict[TopicPartition, list[ShareRecord]]:
+        """Deserialize and give what is held; what waited longer than its lock is somebody else's by now."""
+        records: dict[TopicPartition, list[ShareRecord]] = {}
+        now_s = self._clock.monotonic()
+        while self._held and limit:
+            place, record, until_s = self._held[0]
+            if until_s <= now_s:
+                self._held.popleft()
+                continue
+            try:
+                shown = self._deserialized(record)
+            except RecordDeserializationError:
+                if records:
+                    break  # first those before it
+                self._held.popleft()
+                self._pending.setdefault(place, {})[record.offset] = int(AcknowledgeType.RELEASE)
+                raise
+            self._held.popleft()
+            self._out.setdefault(place, {})[record.offset] = record.topic_partition
+            records.setdefault(record.topic_partition, []).append(shown)
+            limit -= 1
+        return records
+
+    def _deserialized(self, record: ShareRecord) -> ShareRecord:
+        config = self.config
+        try:
+            key = record.key if config.key_deserializer is None else config.key_deserializer(record.key)
+            value = record.value if config.value_deserializer is None else config.value_deserializer(record.value)
+        except Exception as error:
+            raise RecordDeserializationError(record.topic_partition, record.offset, error) from error
+        return record._replace(key=key, value=value)
+
+    # --- the end ----------------------------------------------------------------------------------------------------
+
+    def _run_background(self) -> None:
+        if self._task is None:
+            self._task = asyncio.create_task(self._member.run())
+        elif self._task.done() and not self._task.cancelled():
+            self._task.result()  # a bug: tell it rather than hang
+
+    async def _give_up(self, *, commit: bool) -> None:
+        """Send what is acknowledged, give back the rest, leave the group; what goes wrong ends with the locks."""
+        await asyncio.gather(*self._commits, return_exceptions=True)
+        if commit:
+            self._settle_last_poll(strict=False)
+        self._held.clear()
+        try:
+            async with self._lock:
+                if self._member.is_in:
+                    await self._send(self._take(renews=False), _CLOSE_TIMEOUT_MS / 1000, renews=False, closes=True)
+        except KafkaError:
+            pass
+        self._out.clear()
+        self._pending.clear()
+        self._session_epoch, self._session = OPEN_SESSION_EPOCH, frozenset()
+        self._topics = ()
+        await self._member.leave()
+
+    async def close(self, *, commit: bool = True) -> None:
+        """Send acknowledgements, give back what was not acknowledged, leave the group. May be called twice.
+
+        Args:
+            commit: False gives back, in implicit mode, what the last poll handed out.
+        """
+        if self._closed:
+            return
+        try:
+            await self._give_up(commit=commit and self.config.is_implicit)
+        finally:
+            self._closed = True
+            if self._task is not None:
+                self._task.cancel()
+                await asyncio.gather(self._task, return_exceptions=True)
+            await self._connection.close()
+
+    async def __aenter__(self) -> Self:
+        return await self.start()
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        # After an error in the block the last records may not have been processed: they are delivered again.
+        await self.close(commit=error is None)
+
+    def _check_open(self) -> None:
+        if self._closed:
+            raise KafkaError(ErrorCode.INVALID_REQUEST, "the share consumer is closed: make another one")

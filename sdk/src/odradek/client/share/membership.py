@@ -1,0 +1,120 @@
+"""A member of a share group (KIP-932): heartbeats in the background, and the partitions that the group may read.
+
+    OUT ──join──> JOINING ──answer──> IN ──fenced, unknown──> JOINING
+
+Nothing is to be revoked or handed over, so there is nothing to wait for: what this member holds is its own until its
+locks end, whatever the assignment says.
+"""
+
+from __future__ import annotations
+
+import asyncio
+
+from odradek.client.config import ShareConsumerConfig
+from odradek.client.connection import Connection, error_code
+from odradek.client.consumer.heartbeats import LOST, new_member_id, pause_between_beats
+from odradek.client.messages.share import ShareGroupHeartbeatResponse, assignment, share_heartbeat_request
+from odradek.client.system import wait_for
+from odradek.errors import ErrorCode, KafkaError
+from odradek.model.group import JOIN_EPOCH, LEAVE_EPOCH
+from odradek.model.topic_partition import PartitionId
+
+_LEAVE_TIMEOUT_MS = 5_000
+
+
+class ShareMember:
+    """Keeps this consumer in its share group.
+
+    Args:
+        activity: set when `poll` should look again.
+    """
+
+    def __init__(self, connection: Connection, config: ShareConsumerConfig, activity: asyncio.Event) -> None:
+        assert config.group_id is not None
+        self._connection = connection
+        self._group_id = config.group_id
+        self._request_timeout_s = config.request_timeout_ms / 1000
+        self._activity = activity
+        self.member_id = new_member_id(connection.rng)
+        self.partitions: frozenset[PartitionId] = frozenset()
+        self._topics: tuple[str, ...] = ()
+        self._epoch = JOIN_EPOCH
+        self._says_topics = True
+        self._failures = 0
+        self._kick = asyncio.Event()
+        self._error: KafkaError | None = None
+
+    @property
+    def is_in(self) -> bool:
+        return self._epoch != JOIN_EPOCH
+
+    def subscribe(self, topics: tuple[str, ...]) -> None:
+        """What to read from now on."""
+        self._topics = topics
+        self._says_topics = True
+        self._kick.set()
+
+    def raise_error(self) -> None:
+        """Raise what ended the membership, once."""
+        error, self._error = self._error, None
+        if error is not None:
+            raise error
+
+    async def run(self) -> None:
+        """Send heartbeats until cancelled."""
+        while True:
+            pause_s = await self._beat() if self._topics and self._error is None else None
+            await wait_for(self._kick, pause_s, self._connection.clock)
+            self._kick.clear()
+
+    async def leave(self) -> None:
+        """Leave the group; what goes wrong ends with the session."""
+        if self.is_in:
+            try:
+                await self._connection.call(
+                    share_heartbeat_request(self._group_id, self.member_id, LEAVE_EPOCH, None),
+                    ShareGroupHeartbeatResponse,
+                    "leaving the share group",
+                    timeout_ms=_LEAVE_TIMEOUT_MS,
+                )
+            except KafkaError:
+                pass
+        self._epoch = JOIN_EPOCH
+        self._topics = ()
+        self.partitions = frozenset()
+
+    async def _beat(self) -> float | None:
+        """One heartbeat; the seconds until the next."""
+        topics = self._topics
+        says_topics = self._says_topics or not self.is_in
+        request = share_heartbeat_request(self._group_id, self.member_id, self._epoch, topics if says_topics else None)
+        try:
+            response = await self._connection.attempt(request, ShareGroupHeartbeatResponse, self._request_timeout_s)
+            code = error_code(response.error_code)
+            if code is not ErrorCode.NONE:
+                raise KafkaError(code, f"share group {self._group_id!r}: {response.error_message or code.name}")
+        except KafkaError as error:
+            return self._beat_failed(error)
+        self._failures = 0
+        if topics == self._topics:
+            self._says_topics = False
+        self._epoch = int(response.member_epoch)
+        found = assignment(response)
+        if found is not None:
+            self.partitions = found
+        self._activity.set()
+        return float(response.heartbeat_interval.total_seconds())
+
+    def _beat_failed(self, error: KafkaError) -> float | None:
+        self._says_topics = True  # the answer may have got lost with the assignment
+        if error.code in LOST:
+            self._epoch = JOIN_EPOCH
+            return 0.001
+        self._failures += 1
+        pause_s = pause_between_beats(error, self._failures, self._connection)
+        if pause_s is not None:
+            return pause_s
+        self._epoch = JOIN_EPOCH
+        self._error = error
+        self._activity.set()
+        return None

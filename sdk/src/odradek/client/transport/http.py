@@ -1,0 +1,225 @@
+"""Frames over HTTPS: one POST a call to the URL of the function that owns the API.
+
+    GET  <bootstrap>/.well-known/odradek   once: {"cluster_id", "region", "functions": {"produce": url, ...}}
+    POST <function url>                    application/octet-stream, a request frame -> a response frame
+
+What an HTTP failure means:
+
+    answer                        code                                            may have been applied
+    JSON {"error", "message"}     the named code                                  as the code says
+    401, 403                      SASL_AUTHENTICATION_FAILED / CLUSTER_AUTH...    no
+    413                           RECORD_LIST_TOO_LARGE                           no
+    429                           THROTTLING_QUOTA_EXCEEDED                       no
+    other 4xx                     INVALID_REQUEST                                 no
+    5xx                           NETWORK_EXCEPTION (504: REQUEST_TIMED_OUT)      yes
+    no connection                 BROKER_NOT_AVAILABLE, retried                   no
+    broken or no answer           NETWORK_EXCEPTION / REQUEST_TIMED_OUT           yes
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+from urllib.parse import urlsplit
+
+import aiohttp
+
+from odradek.client.transport.base import FrameTransport, RequestFailed
+from odradek.client.transport.signer import Signer, region_of
+from odradek.errors import ErrorCode, KafkaError
+from odradek.protocol.api import FunctionName
+
+DISCOVERY_PATH = "/.well-known/odradek"
+_FRAME_TYPE = "application/octet-stream"
+_DNS_CACHE_S = 300
+_MESSAGE_CHARACTERS_MAX = 500
+
+
+@dataclass(frozen=True, slots=True)
+class Cluster:
+    """What the discovery document says."""
+
+    cluster_id: str
+    region: str | None
+    functions: Mapping[FunctionName, str]
+
+
+class HttpTransport(FrameTransport):
+    """Calls function URLs.
+
+    Args:
+        url: of the coordinator function, or of the local service.
+        aws_access_key_id, aws_secret_access_key, aws_session_token: None takes botocore's default chain.
+        region: to sign for; None takes that of the host name, of the document, or of the AWS configuration.
+    """
+
+    def __init__(
+        self,
+        url: str,
+        *,
+        aws_access_key_id: str | None = None,
+        aws_secret_access_key: str | None = None,
+        aws_session_token: str | None = None,
+        region: str | None = None,
+    ) -> None:
+        super().__init__()
+        self._url = url.rstrip("/")
+        self._keys = (aws_access_key_id, aws_secret_access_key, aws_session_token)
+        self._region = region
+        self._signer: Signer | None = None
+        self._session: aiohttp.ClientSession | None = None
+        self._cluster: Cluster | None = None
+        self._connecting = asyncio.Lock()
+        self.inject: Callable[[dict[str, str]], None] | None = None  # adds headers of a trace (odradek.tracing)
+
+    async def connect(self, timeout_s: float) -> None:
+        """Read the discovery document once. See Transport.connect."""
+        async with self._connecting:
+            if self._cluster is not None:
+                return
+            if self._signer is None:
+                # The default chain may ask the instance's metadata service.
+                self._signer = await asyncio.to_thread(Signer, *self._keys)
+            if self._session is None:
+                self._session = aiohttp.ClientSession(
+                    connector=aiohttp.TCPConnector(limit=0, ttl_dns_cache=_DNS_CACHE_S), auto_decompress=True
+                )
+            url = self._url + DISCOVERY_PATH
+            status, body = await self._request("GET", url, b"", timeout_s)
+            if status != 200:
+                raise http_failure(status, body, url)
+            self._cluster = parse_discovery(body, self._url)
+
+    async def cluster_id(self, timeout_s: float) -> str:
+        """The cluster's id."""
+        await self.connect(timeout_s)
+        assert self._cluster is not None
+        return self._cluster.cluster_id
+
+    async def exchange(self, function: FunctionName, frame: bytes, timeout_s: float) -> bytes:
+        if self._cluster is None:
+            await self.connect(timeout_s)
+        assert self._cluster is not None
+        url = self._cluster.functions[function]
+        status, body = await self._request("POST", url, frame, timeout_s)
+        if status != 200:
+            raise http_failure(status, body, url, signed=self._signer is not None and self._signer.has_credentials)
+        return body
+
+    async def _request(self, method: str, url: str, body: bytes, timeout_s: float) -> tuple[int, bytes]:
+        assert self._signer is not None
+        assert self._session is not None
+        plain = {"content-type": _FRAME_TYPE} if body else {}
+        if self.inject is not None:
+            self.inject(plain)
+        headers = self._signer.headers(method, url, body, plain, self._region_for(url))
+        try:
+            async with self._session.request(
+                method,
+                url,
+                data=body or None,
+                headers=headers,
+                timeout=aiohttp.ClientTimeout(total=timeout_s),
+                allow_redirects=False,
+            ) as response:
+                return response.status, await response.read()
+        except aiohttp.ClientConnectorError as error:
+            raise RequestFailed(
+                ErrorCode.BROKER_NOT_AVAILABLE,
+                f"cannot connect to {url}: {error.os_error.strerror or error.os_error}",
+                may_have_applied=False,
+                retryable=True,
+            ) from error
+        except TimeoutError as error:
+            raise RequestFailed(
+                ErrorCode.REQUEST_TIMED_OUT,
+                f"{url} did not answer within {timeout_s * 1000:.0f} ms",
+                may_have_applied=True,
+            ) from error
+        except (aiohttp.ClientError, OSError) as error:
+            raise RequestFailed(
+                ErrorCode.NETWORK_EXCEPTION,
+                f"the connection to {url} broke: {error or type(error).__name__}",
+                may_have_applied=True,
+            ) from error
+
+    def _region_for(self, url: str) -> str:
+        assert self._signer is not None
+        discovered = self._cluster.region if self._cluster is not None else None
+        return self._region or region_of(urlsplit(url).hostname or "") or discovered or self._signer.default_region
+
+    async def close(self) -> None:
+        if self._session is not None:
+            session, self._session = self._session, None
+            self._cluster = None
+            await session.close()
+
+
+def parse_discovery(body: bytes, url: str) -> Cluster:
+    """Read a discovery document. Raises KafkaError(INVALID_CONFIG) that names the address."""
+    try:
+        document = json.loads(body)
+        functions = {name: _absolute(document["functions"][name.value], url) for name in FunctionName}
+        cluster_id, region = document["cluster_id"], document.get("region")
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        raise KafkaError(
+            ErrorCode.INVALID_CONFIG,
+            f"{url}{DISCOVERY_PATH} is no Odradek coordinator: set bootstrap_servers to the coordinator's URL",
+        ) from error
+    return Cluster(str(cluster_id), str(region) if region else None, functions)
+
+
+def _absolute(address: Any, url: str) -> str:
+    parts = urlsplit(address)
+    if parts.scheme not in {"http", "https"} or not parts.hostname:
+        raise ValueError(f"not a URL: {address!r}")
+    return str(address) if parts.path else f"{address}/"
+
+
+def http_failure(status: int, body: bytes, url: str, *, signed: bool = True) -> RequestFailed:
+    """What an HTTP status other than 200 means (the table above)."""
+    name, message = _error_document(body)
+    message = f"{url} answered HTTP {status}" + (f": {message}" if message else "")
+    if name is not None:
+        code = ErrorCode[name]
+        return RequestFailed(
+            code,
+            message,
+            may_have_applied=status >= 500 and not code.has_no_side_effects,
+            retryable=True if status in {429, 502, 503, 504} else None,
+        )
+    if status == 401:
+        return RequestFailed(ErrorCode.SASL_AUTHENTICATION_FAILED, message, may_have_applied=False)
+    if status == 403:
+        if not signed:
+            message += " (no AWS credentials were found to sign with: set them in the environment or the configuration)"
+            return RequestFailed(ErrorCode.SASL_AUTHENTICATION_FAILED, message, may_have_applied=False)
+        return RequestFailed(ErrorCode.CLUSTER_AUTHORIZATION_FAILED, message, may_have_applied=False)
+    if status == 404:
+        message += "; bootstrap_servers must be the URL of the coordinator function"
+        return RequestFailed(ErrorCode.INVALID_CONFIG, message, may_have_applied=False)
+    if status == 413:
+        return RequestFailed(ErrorCode.RECORD_LIST_TOO_LARGE, message, may_have_applied=False)
+    if status == 429:
+        return RequestFailed(ErrorCode.THROTTLING_QUOTA_EXCEEDED, message, may_have_applied=False)
+    if status < 500:
+        return RequestFailed(ErrorCode.INVALID_REQUEST, message, may_have_applied=False)
+    code = ErrorCode.REQUEST_TIMED_OUT if status == 504 else ErrorCode.NETWORK_EXCEPTION
+    return RequestFailed(code, message, may_have_applied=True)
+
+
+def _error_document(body: bytes) -> tuple[str | None, str]:
+    """The Kafka error name (None where it is not ours) and the message of an error answer."""
+    try:
+        document = json.loads(body)
+    except ValueError:
+        return None, ""
+    if not isinstance(document, dict):
+        return None, ""
+    name = document.get("error")
+    message = document.get("message") or document.get("Message") or ""
+    known = isinstance(name, str) and name in ErrorCode.__members__
+    return (name if known else None), str(message)[:_MESSAGE_CHARACTERS_MAX]

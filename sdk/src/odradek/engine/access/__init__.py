@@ -1,0 +1,1 @@
+"""access: see the modules."""

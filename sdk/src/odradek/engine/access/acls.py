@@ -1,0 +1,214 @@
+"""Access control lists: an item each in the catalog, and a short-lived copy of them all in each process.
+
+    Key                     Value                                                        Lifetime
+    acls    <digest, hex>   v: format version 1; t: resource type, n: its name, p:       created .. deleted
+                            pattern type, who, host, op: operation, may: permission
+
+The digest is SHA-256 over all seven parts: a rule is there once, whatever its name contains, and creating or deleting
+it again changes nothing, so an unknown outcome is simply repeated. A process trusts its copy for `acl_cache_ms`: a
+change takes effect everywhere within that time. Where the rules cannot be read nothing is allowed: the request fails
+and may be tried again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import json
+from collections.abc import Awaitable, Callable, Sequence
+from enum import IntEnum
+from typing import TypeVar
+
+from odradek.engine.access.decisions import AclSet
+from odradek.engine.partition.fields import attribute, check_version
+from odradek.errors import ErrorCode, FormatError, KafkaError, OutcomeUnknown, StoreUnavailable
+from odradek.format.item_keys import ACLS_PK
+from odradek.limits import ACLS_MAX, TOPIC_NAME_LENGTH_MAX
+from odradek.model.acl import (
+    CLUSTER_NAME,
+    AclBinding,
+    AclFilter,
+    AclOperation,
+    AclPermission,
+    PatternType,
+    ResourceType,
+)
+from odradek.ports.clock import Clock
+from odradek.ports.table import Delete, Item, Key, Put, Table
+from odradek.settings import Settings
+
+E = TypeVar("E", bound=IntEnum)
+
+VERSION = 1
+_TEXT_BYTES_MAX = 2_048  # of a principal, a host or a name
+_ATTEMPTS = 6
+_BACKOFF_S = 0.05
+_UNAVAILABLE = KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE, "access rules cannot be read or written now: try again")
+
+# What each type of resource can be asked for (Kafka's AclEntry.supportedOperations).
+_OPERATIONS: dict[ResourceType, frozenset[AclOperation]] = {
+    ResourceType.TOPIC: frozenset(
+        {
+            AclOperation.READ,
+            AclOperation.WRITE,
+            AclOperation.CREATE,
+            AclOperation.DESCRIBE,
+            AclOperation.DELETE,
+            AclOperation.ALTER,
+            AclOperation.DESCRIBE_CONFIGS,
+            AclOperation.ALTER_CONFIGS,
+        }
+    ),
+    ResourceType.GROUP: frozenset({AclOperation.READ, AclOperation.DESCRIBE, AclOperation.DELETE}),
+    ResourceType.CLUSTER: frozenset(
+        {
+            AclOperation.CREATE,
+            AclOperation.CLUSTER_ACTION,
+            AclOperation.DESCRIBE_CONFIGS,
+            AclOperation.ALTER_CONFIGS,
+            AclOperation.IDEMPOTENT_WRITE,
+            AclOperation.ALTER,
+            AclOperation.DESCRIBE,
+        }
+    ),
+    ResourceType.TRANSACTIONAL_ID: frozenset({AclOperation.DESCRIBE, AclOperation.WRITE}),
+}
+
+
+class Acls:
+    """The rules of a cluster."""
+
+    def __init__(self, catalog: Table, clock: Clock, settings: Settings) -> None:
+        self._catalog = catalog
+        self._clock = clock
+        self._settings = settings
+        self._super_users = tuple(filter(None, (name.strip() for name in settings.super_users.split(";"))))
+        self._lock = asyncio.Lock()
+        self._copy = AclSet()
+        self._copy_until = float("-inf")  # monotonic
+
+    async def current(self) -> AclSet:
+        """The rules, at most `acl_cache_ms` old. Raises KafkaError(COORDINATOR_NOT_AVAILABLE)."""
+        if self._clock.monotonic() < self._copy_until:
+            return self._copy
+        async with self._lock:  # one request reads for all that wait
+            if self._clock.monotonic() >= self._copy_until:
+                read_at = self._clock.monotonic()
+                self._copy = AclSet(
+                    await self._all(),
+                    super_users=self._super_users,
+                    allow_everyone_if_empty=self._settings.allow_everyone_if_no_acl_found,
+                )
+                self._copy_until = read_at + self._settings.acl_cache_ms / 1000
+            return self._copy
+
+    async def list(self, wanted: AclFilter | None = None) -> Sequence[AclBinding]:
+        """The rules that are meant, as they stand now. Raises KafkaError(COORDINATOR_NOT_AVAILABLE)."""
+        wanted = wanted or AclFilter()
+        return sorted(acl for acl in await self._all() if wanted.matches(acl))
+
+    async def create(self, acl: AclBinding) -> None:
+        """Add a rule; one that is there stays. Raises KafkaError: INVALID_REQUEST, COORDINATOR_NOT_AVAILABLE."""
+        check(acl)
+        if len((await self.current()).acls) >= ACLS_MAX:
+            raise KafkaError(ErrorCode.INVALID_REQUEST, f"there are {ACLS_MAX} rules already: use prefixes")
+        await self._repeat(lambda: self._catalog.put(Put(_key(acl), _encode(acl))))
+
+    async def delete(self, wanted: AclFilter) -> Sequence[AclBinding]:
+        """Remove the rules that are meant; those removed. Raises KafkaError(COORDINATOR_NOT_AVAILABLE)."""
+        found = await self.list(wanted)
+        for acl in found:
+            key = _key(acl)
+            await self._repeat(lambda key=key: self._catalog.delete(Delete(key)))  # type: ignore[misc]
+        return found
+
+    def _forget(self) -> None:
+        self._copy_until = float("-inf")
+
+    async def _all(self) -> Sequence[AclBinding]:
+        try:
+            return [_decode(row.item) for row in await self._catalog.query(ACLS_PK)]
+        except (StoreUnavailable, FormatError) as error:
+            raise _UNAVAILABLE from error
+
+    async def _repeat(self, write: Callable[[], Awaitable[object]]) -> None:
+        try:
+            for attempt in range(_ATTEMPTS):
+                try:
+                    await write()
+                except (StoreUnavailable, OutcomeUnknown):
+                    await self._clock.sleep(_BACKOFF_S * 2**attempt)
+                else:
+                    return
+        finally:
+            self._forget()
+        raise _UNAVAILABLE
+
+
+def check(acl: AclBinding) -> None:
+    """Raises KafkaError(INVALID_REQUEST) for a rule that cannot be, and says why."""
+    if acl.resource_type not in _OPERATIONS:
+        raise _invalid("a rule is about a topic, a group, the cluster or a transactional id")
+    if acl.pattern not in (PatternType.LITERAL, PatternType.PREFIXED):
+        raise _invalid("a pattern is literal or prefixed")
+    if acl.permission not in (AclPermission.ALLOW, AclPermission.DENY):
+        raise _invalid("a rule allows or denies")
+    if acl.operation is not AclOperation.ALL and acl.operation not in _OPERATIONS[acl.resource_type]:
+        raise _invalid(f"{acl.operation.name} is no operation on a {acl.resource_type.name}")
+    kind, _, name = acl.principal.partition(":")
+    if kind != "User" or not name:
+        raise _invalid(f"a principal is User:<name>, not {acl.principal!r}")
+    if not acl.host or not acl.name:
+        raise _invalid("host and resource name are not empty: * is every one")
+    if any(len(text.encode("utf-8", "surrogatepass")) > _TEXT_BYTES_MAX for text in (acl.principal, acl.host)):
+        raise _invalid(f"principal and host have up to {_TEXT_BYTES_MAX} bytes")
+    longest = TOPIC_NAME_LENGTH_MAX if acl.resource_type is ResourceType.TOPIC else _TEXT_BYTES_MAX
+    if len(acl.name.encode("utf-8", "surrogatepass")) > longest:
+        raise _invalid(f"the resource's name has up to {longest} bytes")
+    if acl.resource_type is ResourceType.CLUSTER and (
+        acl.name != CLUSTER_NAME or acl.pattern is not PatternType.LITERAL
+    ):
+        raise _invalid(f"the cluster's name is {CLUSTER_NAME}, literally")
+
+
+def _invalid(message: str) -> KafkaError:
+    return KafkaError(ErrorCode.INVALID_REQUEST, message)
+
+
+def _key(acl: AclBinding) -> Key:
+    parts = [int(acl.resource_type), acl.name, int(acl.pattern), acl.principal, acl.host]
+    text = json.dumps([*parts, int(acl.operation), int(acl.permission)], ensure_ascii=True)
+    return Key(ACLS_PK, hashlib.sha256(text.encode()).hexdigest())
+
+
+def _encode(acl: AclBinding) -> Item:
+    return {
+        "v": VERSION,
+        "t": int(acl.resource_type),
+        "n": acl.name,
+        "p": int(acl.pattern),
+        "who": acl.principal,
+        "host": acl.host,
+        "op": int(acl.operation),
+        "may": int(acl.permission),
+    }
+
+
+def _decode(item: Item) -> AclBinding:
+    check_version(item, VERSION, "access rule")
+    return AclBinding(
+        _number(ResourceType, item, "t"),
+        attribute(item, "n", str),
+        _number(PatternType, item, "p"),
+        attribute(item, "who", str),
+        attribute(item, "host", str),
+        _number(AclOperation, item, "op"),
+        _number(AclPermission, item, "may"),
+    )
+
+
+def _number(kind: type[E], item: Item, name: str) -> E:
+    try:
+        return kind(attribute(item, name, int))
+    except ValueError:
+        raise FormatError(f"access rule: {name} is not known") from None

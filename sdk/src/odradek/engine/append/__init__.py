@@ -1,0 +1,1 @@
+"""append: see the modules."""

@@ -1,0 +1,402 @@
+"""One conditional append: entries of one partition go into its log exactly once, whatever is lost, repeated or late.
+
+    blind ──update──> applied                                   the happy path: one write, no read
+      │ refused (the refusal carries the head) or outcome unknown (the same update again)
+      ▼
+    append_decisions.after_refusal(head) ──> applied │ rejected │ wait │ read a row │ upload again ──> update again
+
+Every step is bounded by `append_attempts_max`, `request_timeout_ms` and, for a batch that overtook its predecessor,
+`sequence_wait_ms`. When they run out the answer says whether the batch may be in the log.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from odradek.engine.append.decisions import (
+    Ahead,
+    Applied,
+    KnownRows,
+    NotLeader,
+    ReadProducerRow,
+    Reject,
+    SearchRows,
+    Try,
+    UploadAgain,
+    Verdict,
+    after_refusal,
+    decide_sequences,
+    not_leader,
+)
+from odradek.engine.append.wal import Wal
+from odradek.engine.leaders.leaders import Leaders
+from odradek.engine.partition.claims import FLEET_CLAIM
+from odradek.engine.partition.head import PartitionHead, decode_head
+from odradek.engine.partition.index import PartitionIndex
+from odradek.errors import (
+    ConditionFailed,
+    ErrorCode,
+    FormatError,
+    ItemTooLarge,
+    KafkaError,
+    OutcomeUnknown,
+    StoreError,
+    StoreFull,
+    StoreUnavailable,
+)
+from odradek.format.object_id import new_object_id, object_id_ms
+from odradek.format.tail_entry import FLAG_LOG_APPEND_TIME, TailEntry, encode_tail_entry
+from odradek.model.topic_partition import PartitionId
+from odradek.ports.clock import Clock
+from odradek.ports.rng import Rng
+from odradek.settings import Settings
+
+_BACKOFF_S = 0.02
+_BACKOFF_MAX_S = 1.0
+_AHEAD_POLL_S = 0.01
+_SEARCH_ROWS = 8
+_FLOORS_KEPT = 4096
+_SPILLS_MAX = 8
+_UNKNOWABLE = -1
+
+NOT_APPENDED = Reject(
+    ErrorCode.NOT_ENOUGH_REPLICAS,
+    "the store refused the write for now; nothing was appended: send the request again",
+)
+NO_ROOM = Reject(
+    ErrorCode.KAFKA_STORAGE_ERROR,
+    "the store has no room left: its disk is full; nothing was appended: make room and send the request again",
+)
+MAYBE_APPENDED = Reject(
+    ErrorCode.REQUEST_TIMED_OUT,
+    "the store did not say in time whether the batch was appended: an idempotent producer may send it again",
+)
+_GONE = Reject(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "the partition does not exist: its topic may have been deleted")
+
+
+def not_uploaded(error: StoreError) -> Reject:
+    """The answer where the upload failed: nothing refers to what it may have left."""
+    return NO_ROOM if isinstance(error, StoreFull) else NOT_APPENDED
+
+
+class CommitTimes:
+    """Commit times: this process' clock, but above every spill floor that refused one.
+
+    Where a merge has taken the rows that could tell, a refused append is not known to be new. A clock that is behind
+    must meet that once, and not until it has caught up.
+    """
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._floors_ms: OrderedDict[PartitionId, int] = OrderedDict()
+
+    def next_ms(self, partition: PartitionId) -> int:
+        """The commit time of an append that begins now."""
+        return max(self._clock.now_ms(), self._floors_ms.get(partition, -1) + 1)
+
+    def met(self, partition: PartitionId, floor_ms: int) -> None:
+        """A floor refused an append."""
+        if floor_ms >= self._clock.now_ms():
+            self._floors_ms[partition] = max(floor_ms, self._floors_ms.get(partition, -1))
+            self._floors_ms.move_to_end(partition)
+            if len(self._floors_ms) > _FLOORS_KEPT:
+                self._floors_ms.popitem(last=False)
+
+
+@dataclass(frozen=True, slots=True)
+class AppendTools:
+    """What every append works with."""
+
+    index: PartitionIndex
+    leaders: Leaders
+    wal: Wal
+    clock: Clock
+    rng: Rng
+    settings: Settings
+    commit_times: CommitTimes
+
+
+@dataclass(frozen=True, slots=True)
+class Appended:
+    """Where the entries went: the first one's offset, a head from after it, their commit time."""
+
+    base_offset: int
+    head: PartitionHead
+    commit_ms: int
+
+
+class ConditionalAppend:
+    """One append in flight.
+
+    Args:
+        data: the bytes of the entries, for the case that they must be uploaded again.
+        entries: entries of one chain, uploaded, without a commit time.
+        expected_offset: append only if this is the next offset; None: wherever it comes.
+    """
+
+    def __init__(
+        self,
+        tools: AppendTools,
+        partition: PartitionId,
+        data: memoryview,
+        entries: Sequence[TailEntry],
+        expected_offset: int | None,
+    ) -> None:
+        self._tools = tools
+        self._partition = partition
+        self._data = data
+        self._expected_offset = expected_offset
+        self._known = KnownRows()
+        self._maybe_applied = False
+        self._entries = stamped(entries, tools.commit_times.next_ms(partition))
+        self._claim = tools.leaders.claim(partition)
+        self.head: PartitionHead | None = None
+        self.partition_is_gone = False
+
+    async def run(self) -> Appended | Reject:
+        """Append, or say why not. Raises nothing of the store's."""
+        tools = self._tools
+        started = tools.clock.monotonic()
+        deadline = started + tools.settings.request_timeout_ms / 1000
+        ahead_until = started + tools.settings.sequence_wait_ms / 1000
+        verdict: Verdict = decide_sequences(self._entries, None, self._known)
+        if self._claim is None:
+            verdict = NotLeader(not_leader(PartitionHead()))
+        attempt = 0
+        while attempt == 0 or (
+            attempt < tools.settings.append_attempts_max and tools.clock.monotonic() < max(deadline, ahead_until)
+        ):
+            match verdict:
+                case Try():
+                    attempt += 1
+                    refusal = await self._attempt(verdict, attempt)
+                    if isinstance(refusal, Appended):
+                        return refusal
+                    if refusal is None:
+                        continue  # the same update again: where it was applied, its own entry refuses it
+                    self.head = refusal
+                case Applied(base_offset):
+                    assert self.head is not None
+                    return Appended(base_offset, self.head, self._entries[0].commit_ms)
+                case Reject():
+                    return verdict
+                case Ahead(rejection):
+                    if tools.clock.monotonic() >= ahead_until:
+                        return rejection
+                    await tools.clock.sleep(_AHEAD_POLL_S)
+                    await self._reread_head()
+                case NotLeader():
+                    attempt += 1
+                    verdict = await self._claim_anew(verdict, attempt)
+                    continue
+                case ReadProducerRow(producer_id):
+                    attempt += 1
+                    await self._read_producer_row(producer_id, attempt)
+                case SearchRows(floor_ms):
+                    attempt += 1
+                    found = await self._search_rows(floor_ms)
+                    if found is not None:
+                        return found
+                case UploadAgain():
+                    attempt += 1
+                    if not await self._upload_again():
+                        return NOT_APPENDED
+            if self.partition_is_gone or self.head is None:
+                return _GONE
+            verdict = self._next(self.head)
+        return self._gave_up(verdict)
+
+    def _next(self, head: PartitionHead) -> Verdict:
+        if self._claim is None:
+            return NotLeader(not_leader(head))
+        return after_refusal(self._entries, self._expected_offset, head, self._known, self._claim)
+
+    async def _claim_anew(self, verdict: NotLeader, attempt: int) -> Verdict:
+        """Take the partition where that is allowed, and decide again by the new claim.
+
+        A gateway's late attempts went by an epoch that is over. The fleet's may still be applied once it leads again:
+        after one of unknown outcome, that another leads now proves nothing.
+        """
+        try:
+            self.head, self._claim = await self._tools.leaders.acquire(self._partition, self.head)
+        except KafkaError as error:
+            return Reject(error.code, error.message)
+        except StoreError:
+            await self._back_off(attempt)
+            return verdict
+        if self.head is None:
+            self.partition_is_gone = True
+            return _GONE
+        if self._claim is not None:
+            return self._next(self.head)
+        if self._maybe_applied and self._tools.leaders.claim(self._partition) is FLEET_CLAIM:
+            return MAYBE_APPENDED
+        return not_leader(self.head)
+
+    def stopped_by(self, damaged: FormatError) -> Reject:
+        """The answer where the head or a row cannot be read: damaged, or written by a newer release."""
+        if self._maybe_applied:
+            return MAYBE_APPENDED
+        return Reject(ErrorCode.KAFKA_STORAGE_ERROR, f"the partition cannot be appended to: {damaged}")
+
+    def _gave_up(self, verdict: Verdict) -> Appended | Reject:
+        """The answer when time or attempts are over: what the last refusal showed, or what is not known."""
+        match verdict:
+            case Applied(base_offset) if self.head is not None:
+                return Appended(base_offset, self.head, self._entries[0].commit_ms)
+            case Reject():
+                return verdict
+            case NotLeader(rejection) if not self._maybe_applied:
+                return rejection
+            case SearchRows():
+                return MAYBE_APPENDED  # the entry may be among the spilled ones
+            case _:
+                return MAYBE_APPENDED if self._maybe_applied else NOT_APPENDED
+
+    async def _attempt(self, verdict: Try, attempt: int) -> Appended | PartitionHead | None:
+        """One update: done, the head that refused it, or None where it should simply be sent again."""
+        index = self._tools.index
+        assert self._claim is not None
+        try:
+            head = await index.append(
+                self._partition, self._entries, verdict.clauses, self._expected_offset, self._claim
+            )
+        except ConditionFailed as refused:
+            if refused.current is None:
+                self.partition_is_gone = True
+                return PartitionHead()
+            return decode_head(refused.current)
+        except OutcomeUnknown:
+            self._maybe_applied = True
+        except ItemTooLarge:
+            await self._make_room()
+        except StoreUnavailable:
+            pass
+        else:
+            await self._spill_if_due(head)
+            count = sum(entry.offset_count for entry in self._entries)
+            return Appended(head.next_offset - count, head, self._entries[0].commit_ms)
+        await self._back_off(attempt)
+        return None
+
+    async def _back_off(self, attempt: int) -> None:
+        pause = min(_BACKOFF_MAX_S, _BACKOFF_S * 2 ** (attempt - 1))
+        await self._tools.clock.sleep(pause * (0.5 + self._tools.rng.random() / 2))
+
+    async def _make_room(self) -> None:
+        """Spill a tail so long that the head has no room: appends that fail leave no other occasion to."""
+        try:
+            for _ in range(_SPILLS_MAX):
+                head = await self._tools.index.read_head(self._partition)
+                if head is None or not self._tools.index.is_long(head):
+                    return
+                await self._tools.index.spill(self._partition, head)
+        except StoreError:
+            return
+
+    async def _spill_if_due(self, head: PartitionHead) -> None:
+        if self._tools.index.wants_spill(head, len(self._entries)):
+            try:
+                await self._tools.index.spill(self._partition, head)
+            except StoreError:
+                return  # the append is in the log all the same; a later one spills
+
+    async def _reread_head(self) -> None:
+        try:
+            head = await self._tools.index.read_head(self._partition)
+        except StoreUnavailable:
+            return
+        self.partition_is_gone = head is None
+        self.head = head
+
+    async def _read_producer_row(self, producer_id: int, attempt: int) -> None:
+        assert self.head is not None
+        try:
+            row = await self._tools.index.read_producer_row(self._partition, producer_id)
+        except StoreUnavailable:
+            await self._back_off(attempt)
+            return
+        rows = self._known.rows if self._known.evictions == self.head.evictions else {}
+        self._known = KnownRows(self.head.evictions, {**rows, producer_id: row})
+
+    async def _search_rows(self, floor_ms: int) -> Appended | Reject | None:
+        """Look for the entry among the spilled ones; None: it is nowhere, and under its commit time never will be."""
+        assert self.head is not None
+        try:
+            found = await self._find_in_rows(self._entries[0])
+        except StoreUnavailable:
+            return MAYBE_APPENDED
+        self._tools.commit_times.met(self._partition, floor_ms)
+        if found == _UNKNOWABLE:
+            # Sequences tell a batch that is there from a new one, whatever its commit time.
+            if any(entry.producer_id < 0 for entry in self._entries):
+                return MAYBE_APPENDED
+        elif found is not None:
+            return Appended(found, self.head, self._entries[0].commit_ms)
+        else:
+            self._maybe_applied = False
+        self._entries = stamped(self._entries, self._tools.commit_times.next_ms(self._partition))
+        return None
+
+    async def _find_in_rows(self, entry: TailEntry) -> int | None:
+        """The entry's offset in the newest index rows, None where it surely is not there, or _UNKNOWABLE.
+
+        Rows are read newest first until one whose spill floor was below the commit time: every older row was written
+        before the entry could have been accepted. A segment has lost the identity of its entries, and so has a row that
+        retention has removed.
+        """
+        assert self.head is not None
+        packed = encode_tail_entry(entry)
+        limit = _SEARCH_ROWS
+        while True:
+            rows = await self._tools.index.newest_rows(self._partition, limit)
+            for row in rows:
+                if row.spill_floor_ms < entry.commit_ms:
+                    return None
+                if row.is_segment:
+                    return _UNKNOWABLE
+                offset = row.base_offset
+                for candidate in row.entries:
+                    if encode_tail_entry(candidate) == packed:
+                        return offset
+                    offset += candidate.offset_count
+            if len(rows) < limit:
+                oldest = rows[-1].base_offset if rows else self.head.tail_base_offset
+                return None if oldest == 0 else _UNKNOWABLE
+            limit *= 4
+
+    async def _upload_again(self) -> bool:
+        """The entries' own bytes under a new id, for a writer that stalled past the sweep floor."""
+        tools = self._tools
+        # Not before the floor, so that a clock that is behind does not get the new id refused as well.
+        floor_ms = object_id_ms(self.head.sweep_floor) if self.head is not None else 0
+        object_id = new_object_id(max(tools.clock.now_ms(), floor_ms), tools.rng.random_bytes)
+        try:
+            flags = await tools.wal.upload(object_id, [self._data])
+        except StoreError:
+            return False
+        start = self._entries[0].position
+        self._entries = [
+            replace(
+                entry,
+                object_id=object_id,
+                position=entry.position - start,
+                flags=(entry.flags & FLAG_LOG_APPEND_TIME) | flags,
+            )
+            for entry in self._entries
+        ]
+        return True
+
+
+def stamped(entries: Sequence[TailEntry], commit_ms: int) -> list[TailEntry]:
+    """The entries under a commit time, which is the append time of topics that want one."""
+    return [
+        replace(
+            entry,
+            commit_ms=commit_ms,
+            max_timestamp_ms=commit_ms if entry.flags & FLAG_LOG_APPEND_TIME else entry.max_timestamp_ms,
+        )
+        for entry in entries
+    ]

@@ -1,0 +1,277 @@
+"""What an append may do, decided from what is known: pure and total.
+
+An append is first tried blind: the condition says what must hold, nothing is read. When it is refused, the refusal
+carries the head, and `after_refusal` reads it in this order:
+
+    1. the entry is in the tail                         an earlier attempt was applied: success
+    2. the spill floor has passed the commit time       look in the newest index rows; not there: it never will be, so a
+                                                        new commit time is safe (docs/decisions/0002)
+    3. another leader, or another epoch of ours         `NotLeader`: who leads, and may we take over?
+    4. the sweep floor has passed the object            upload again under a new id
+    5. another next offset than expected                the conditional produce has lost
+    6. sequences                                        `decide_sequences`
+
+Sequences follow KIP-98 and KIP-360 (Apache Kafka's ProducerStateManager). `decide_sequences` with no head gives the
+blind clause. For a batch of a producer whose last epoch here is E and whose next sequence is S:
+
+    epoch below E                                       INVALID_PRODUCER_EPOCH
+    epoch above E, or nothing known of the producer     starts at 0; another sequence waits for its predecessor
+    one of the last five batches, same first and last   a duplicate: its original offset
+    sequence S                                          in order; sequences wrap from 2^31 - 1 to 0
+    ahead of S                                          waits for its predecessor, then OUT_OF_ORDER_SEQUENCE_NUMBER
+    wholly before the batches that are remembered       DUPLICATE_SEQUENCE_NUMBER: it is in the log, the offset unknown
+    anything else behind S                              OUT_OF_ORDER_SEQUENCE_NUMBER: it was never sent like this
+
+What waited for a predecessor of an unknown producer is answered UNKNOWN_PRODUCER_ID, upon which clients begin a new
+epoch; Apache Kafka would take it as it is. Here nothing is forgotten with deleted records, only with long silence
+(producer_expiry.py).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import pairwise
+
+from odradek.engine.partition.claims import FLEET_CLAIM, Claim
+from odradek.engine.partition.head import PartitionHead, ProducerState, encode_producer, next_sequence
+from odradek.engine.partition.index import SequenceClause
+from odradek.errors import ErrorCode
+from odradek.format.tail_entry import TailEntry, encode_tail_entry
+from odradek.limits import SEQUENCE_MAX
+from odradek.ports.table import Absent, AnyOf, Compare, Set, all_of
+
+
+@dataclass(frozen=True, slots=True)
+class Try:
+    """Attempt the update with these clauses."""
+
+    clauses: tuple[SequenceClause, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Applied:
+    """The append is in the log at this offset (an earlier attempt, or a duplicate of an earlier request)."""
+
+    base_offset: int
+
+
+@dataclass(frozen=True, slots=True)
+class Reject:
+    """The append is surely not in the log and will not be."""
+
+    code: ErrorCode
+    message: str
+    next_offset: int = -1  # of a conditional produce that lost: what it should have expected
+
+
+@dataclass(frozen=True, slots=True)
+class Ahead:
+    """A predecessor is missing: it may have been overtaken on the way; wait, then reject with this."""
+
+    rejection: Reject
+
+
+@dataclass(frozen=True, slots=True)
+class NotLeader:
+    """The claim that it went by is no longer the head's: get another one, or reject with this."""
+
+    rejection: Reject
+
+
+@dataclass(frozen=True, slots=True)
+class ReadProducerRow:
+    """The producer may have been evicted: read its row, then decide again."""
+
+    producer_id: int
+
+
+@dataclass(frozen=True, slots=True)
+class SearchRows:
+    """The entry may have been spilled: look in the index rows, then go on with a commit time above the floor."""
+
+    floor_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class UploadAgain:
+    """The object may have been swept."""
+
+
+Verdict = Try | Applied | Reject | Ahead | NotLeader | ReadProducerRow | SearchRows | UploadAgain
+
+
+@dataclass(frozen=True, slots=True)
+class KnownRows:
+    """Producer rows read so far, and how many evictions the head had seen then. None: there is no row."""
+
+    evictions: int = -1
+    rows: Mapping[int, ProducerState | None] = field(default_factory=dict)
+
+
+def after_refusal(
+    entries: Sequence[TailEntry],
+    expected_offset: int | None,
+    head: PartitionHead,
+    known: KnownRows,
+    claim: Claim = FLEET_CLAIM,
+) -> Verdict:
+    """What a refused append should do next."""
+    first = entries[0]
+    found = head.find(encode_tail_entry(first))
+    if found is not None:
+        return Applied(found)
+    if head.spill_floor_ms >= first.commit_ms:
+        return SearchRows(head.spill_floor_ms)
+    if not claim.holds(head):
+        return NotLeader(not_leader(head))
+    if head.sweep_floor > first.object_id:
+        return UploadAgain()
+    verdict = decide_sequences(entries, head, known)
+    if isinstance(verdict, Try) and expected_offset is not None and head.next_offset != expected_offset:
+        return Reject(
+            ErrorCode.OFFSET_OUT_OF_RANGE,
+            f"the partition's next offset is {head.next_offset}, not {expected_offset} as expected: "
+            "read up to it and decide again",
+            head.next_offset,
+        )
+    return verdict
+
+
+def not_leader(head: PartitionHead) -> Reject:
+    """The answer of a broker that does not lead the partition."""
+    return Reject(
+        ErrorCode.NOT_LEADER_OR_FOLLOWER,
+        f"broker {head.leader_id} leads this partition at epoch {head.leader_epoch}: send the request to it",
+    )
+
+
+def decide_sequences(entries: Sequence[TailEntry], head: PartitionHead | None, known: KnownRows) -> Verdict:
+    """Whether the producers' sequences let the entries in, and the clauses that hold them to it."""
+    clauses = []
+    for chain in _chains(entries):
+        for earlier, later in pairwise(chain):
+            if later.base_sequence != next_sequence(earlier.base_sequence, earlier.offset_count):
+                return Reject(
+                    ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER,
+                    f"batches of producer {later.producer_id} in one request do not follow each other",
+                )
+        verdict = _blind(chain) if head is None else _informed(chain, head, known)
+        if not isinstance(verdict, SequenceClause):
+            return verdict
+        clauses.append(verdict)
+    return Try(tuple(clauses))
+
+
+def _chains(entries: Sequence[TailEntry]) -> list[list[TailEntry]]:
+    """The entries of each idempotent producer epoch, in order."""
+    chains: dict[tuple[int, int], list[TailEntry]] = {}
+    for entry in entries:
+        if entry.producer_id >= 0:
+            chains.setdefault((entry.producer_id, entry.producer_epoch), []).append(entry)
+    return list(chains.values())
+
+
+def _after(chain: Sequence[TailEntry]) -> int:
+    return next_sequence(chain[-1].base_sequence, chain[-1].offset_count)
+
+
+def _blind(chain: Sequence[TailEntry]) -> SequenceClause:
+    first = chain[0]
+    path = ("p", str(first.producer_id))
+    if first.base_sequence == 0:
+        return SequenceClause(
+            AnyOf(
+                (
+                    all_of(Absent(path), Compare(("pv",), "=", 0)),
+                    Compare((*path, "e"), "<", first.producer_epoch),
+                )
+            ),
+            Set(path, encode_producer(ProducerState(first.producer_epoch, _after(chain)))),
+        )
+    return _follows(chain)
+
+
+def _follows(chain: Sequence[TailEntry]) -> SequenceClause:
+    first = chain[0]
+    path = ("p", str(first.producer_id))
+    return SequenceClause(
+        all_of(Compare((*path, "e"), "=", first.producer_epoch), Compare((*path, "s"), "=", first.base_sequence)),
+        Set((*path, "s"), _after(chain)),
+    )
+
+
+def _informed(chain: Sequence[TailEntry], head: PartitionHead, known: KnownRows) -> SequenceClause | Verdict:
+    first = chain[0]
+    producer_id = first.producer_id
+    state = head.producers.get(producer_id)
+    recent = head.recent_batches(producer_id)
+    in_head = state is not None
+    if state is None and head.evictions:
+        if known.evictions != head.evictions or producer_id not in known.rows:
+            return ReadProducerRow(producer_id)
+        state = known.rows[producer_id]
+        recent = state.recent if state else ()
+    absent = all_of(Absent(("p", str(producer_id))), Compare(("pv",), "=", head.evictions))
+    path = ("p", str(producer_id))
+
+    if state is None:
+        if first.base_sequence != 0:
+            return Ahead(
+                Reject(
+                    ErrorCode.UNKNOWN_PRODUCER_ID,
+                    f"nothing is known of producer {producer_id} here, and its first batch has sequence "
+                    f"{first.base_sequence}: start again with InitProducerId",
+                )
+            )
+        return SequenceClause(absent, Set(path, encode_producer(ProducerState(first.producer_epoch, _after(chain)))))
+
+    if first.producer_epoch < state.epoch:
+        return Reject(
+            ErrorCode.INVALID_PRODUCER_EPOCH,
+            f"producer {producer_id} has been fenced: epoch {state.epoch} is newer than {first.producer_epoch}",
+        )
+    if first.producer_epoch > state.epoch:
+        if first.base_sequence != 0:
+            return Ahead(_out_of_order(first, 0))
+    else:
+        for batch in recent:
+            if (batch.epoch, batch.base_sequence, batch.record_count) == (
+                first.producer_epoch,
+                first.base_sequence,
+                first.offset_count,
+            ):
+                return Applied(batch.base_offset)
+        if first.base_sequence != state.next_sequence:
+            if _is_up_to(state.next_sequence, first.base_sequence):
+                return Ahead(_out_of_order(first, state.next_sequence))
+            oldest = next((batch for batch in recent if batch.epoch == first.producer_epoch), None)
+            if oldest is not None and not _is_up_to(_after(chain), oldest.base_sequence):
+                return _out_of_order(first, state.next_sequence)
+            return Reject(
+                ErrorCode.DUPLICATE_SEQUENCE_NUMBER,
+                f"producer {producer_id} wrote sequence {first.base_sequence} earlier than its last five batches",
+            )
+        if in_head:
+            return _follows(chain)
+    unchanged = (
+        all_of(Compare((*path, "e"), "=", state.epoch), Compare((*path, "s"), "=", state.next_sequence))
+        if in_head
+        else absent
+    )
+    kept = recent if first.producer_epoch == state.epoch else ()
+    return SequenceClause(
+        unchanged, Set(path, encode_producer(ProducerState(first.producer_epoch, _after(chain), kept)))
+    )
+
+
+def _is_up_to(sequence: int, other: int) -> bool:
+    """Whether the sequence is the other one or before it, on the circle that they form."""
+    return (other - sequence) % (SEQUENCE_MAX + 1) <= SEQUENCE_MAX // 2
+
+
+def _out_of_order(entry: TailEntry, expected: int) -> Reject:
+    return Reject(
+        ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER,
+        f"producer {entry.producer_id} sent sequence {entry.base_sequence} where {expected} comes next",
+    )

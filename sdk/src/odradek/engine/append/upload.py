@@ -1,0 +1,182 @@
+"""Upload: what an append and a transaction share. Validate the batches of a request, then store them as one object.
+
+A batch that passes is described by tail entries; nothing refers to the bytes until somebody commits those entries. A
+request that is refused, and one whose process dies after the upload, leave an object that the sweep removes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from odradek.engine.append.conditional_append import NOT_APPENDED
+from odradek.engine.append.wal import Wal
+from odradek.engine.catalog.topic_configs import TopicConfig
+from odradek.engine.catalog.topics import Topics
+from odradek.errors import ErrorCode, FormatError, KafkaError, ObjectMissing, StoreError
+from odradek.format.object_id import new_object_id
+from odradek.format.object_keys import wal_key
+from odradek.format.record_batch import decode_batch, validate_batches
+from odradek.format.tail_entry import FLAG_LOG_APPEND_TIME, TailEntry
+from odradek.limits import BATCH_HEADER_BYTES, REQUEST_BATCHES_PER_PARTITION_MAX
+from odradek.model.log import Buffer, ProducePartition, ProduceResult
+from odradek.model.topic import Topic
+from odradek.model.topic_partition import PartitionId
+from odradek.ports.clock import Clock
+from odradek.ports.rng import Rng
+from odradek.settings import Settings
+
+
+@dataclass(frozen=True, slots=True)
+class Upload:
+    """The batches of one partition that passed validation."""
+
+    index: int  # position in the request
+    topic: Topic
+    partition: PartitionId
+    request: ProducePartition
+    entries: tuple[TailEntry, ...]  # positions in the object; before `Uploads.store` no object id, no commit time yet
+    bytes_: memoryview
+
+
+class Uploads:
+    """Validates and stores batches; holds no state between calls."""
+
+    def __init__(self, wal: Wal, topics: Topics, clock: Clock, rng: Rng, settings: Settings) -> None:
+        self._wal = wal
+        self._topics = topics
+        self._clock = clock
+        self._rng = rng
+        self._settings = settings
+
+    async def validate_all(
+        self, partitions: Sequence[ProducePartition], *, transactional: bool = False
+    ) -> tuple[list[Upload], dict[int, ProduceResult]]:
+        """Check the batches of a request; nothing is written.
+
+        Args:
+            transactional: whether the batches must be, or must not be, marked as part of a transaction.
+
+        Returns:
+            What may be stored together, and the results of the partitions that were refused by their positions.
+        """
+        uploads: list[Upload] = []
+        refused: dict[int, ProduceResult] = {}
+        position = 0
+        seen: set[PartitionId] = set()
+        for i, request in enumerate(partitions):
+            try:
+                upload = await self._validate(i, request, position, transactional=transactional)
+                if upload.partition in seen:
+                    raise KafkaError(ErrorCode.INVALID_REQUEST, "a partition stands twice in one produce request")
+            except (KafkaError, FormatError) as error:
+                message = error.message if isinstance(error, KafkaError) else str(error)
+                refused[i] = refusal(request, error.code, message)
+            except StoreError:
+                refused[i] = refusal(request, NOT_APPENDED.code, NOT_APPENDED.message)
+            else:
+                seen.add(upload.partition)
+                uploads.append(upload)
+                position += len(upload.bytes_)
+        return uploads, refused
+
+    async def _validate(
+        self, index: int, request: ProducePartition, position: int, *, transactional: bool = False
+    ) -> Upload:
+        """Check the batches of one partition.
+
+        Args:
+            index: position in the request.
+            position: where the partition's bytes will lie in the object.
+
+        Raises KafkaError, FormatError, StoreError.
+        """
+        topic = await self._topics.resolve(request.topic, request.topic_id)
+        if not 0 <= request.partition < topic.partition_count:
+            raise KafkaError(
+                ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+                f"topic {topic.name} has partitions 0 to {topic.partition_count - 1}, not {request.partition}",
+            )
+        config = TopicConfig.of(topic, self._settings)
+        data = memoryview(request.records)
+        entries = []
+        batches = validate_batches(data, max_message_bytes=config.max_message_bytes)
+        if len(batches) > REQUEST_BATCHES_PER_PARTITION_MAX:
+            raise KafkaError(
+                ErrorCode.INVALID_RECORD,
+                f"{len(batches)} batches for one partition, more than the {REQUEST_BATCHES_PER_PARTITION_MAX} that a "
+                "request may hold: make them larger",
+            )
+        for start, header in batches:
+            if header.is_transactional != transactional:
+                raise KafkaError(ErrorCode.INVALID_TXN_STATE, _MISPLACED[transactional])
+            if config.is_compacted:
+                _check_keys(data[start : start + header.size_bytes])
+            entries.append(
+                TailEntry(
+                    object_id=b"",
+                    position=position + start,
+                    length=header.size_bytes,
+                    offset_count=header.last_offset_delta + 1,
+                    max_timestamp_ms=header.max_timestamp_ms,
+                    producer_id=header.producer_id,
+                    producer_epoch=header.producer_epoch,
+                    base_sequence=header.base_sequence,
+                    flags=FLAG_LOG_APPEND_TIME if config.is_log_append_time else 0,
+                )
+            )
+        partition = PartitionId(topic.topic_id, request.partition)
+        return Upload(index, topic, partition, request, tuple(entries), data)
+
+    async def store(self, uploads: Sequence[Upload]) -> list[Upload]:
+        """Make the bytes durable as one object, and put its id into the entries. Raises StoreError."""
+        object_id = new_object_id(self._clock.now_ms(), self._rng.random_bytes)
+        parts: list[Buffer] = [upload.bytes_ for upload in uploads]
+        flags = await self._wal.upload(object_id, parts)
+        return [
+            replace(
+                upload,
+                entries=tuple(
+                    replace(entry, object_id=object_id, flags=entry.flags | flags) for entry in upload.entries
+                ),
+            )
+            for upload in uploads
+        ]
+
+    async def check_stored(self, entry: TailEntry) -> None:
+        """See that a batch which another process stored as an object is there, by its header.
+
+        Raises KafkaError(INVALID_REQUEST), StoreUnavailable.
+        """
+        refused = KafkaError(
+            ErrorCode.INVALID_REQUEST,
+            f"this store does not hold the batch at {entry.position} of {entry.object_id.hex()}",
+        )
+        if entry.is_item or entry.producer_id >= 0 or entry.length < BATCH_HEADER_BYTES:
+            raise refused
+        try:
+            data = await self._wal.read_range(wal_key(entry.object_id), entry.position, entry.length)
+            [(_, header)] = validate_batches(memoryview(data), max_message_bytes=entry.length)
+        except (ObjectMissing, FormatError, ValueError):
+            raise refused from None
+        if (header.size_bytes, header.last_offset_delta + 1) != (entry.length, entry.offset_count):
+            raise refused
+
+
+def refusal(request: ProducePartition, code: ErrorCode, message: str) -> ProduceResult:
+    """The result of a partition whose batches were not taken."""
+    return ProduceResult(request.topic, request.partition, error=code, message=message, topic_id=request.topic_id)
+
+
+_MISPLACED = {
+    False: "a transactional batch outside of a transaction",
+    True: "a batch of a transaction must be marked as transactional",
+}
+
+
+def _check_keys(batch: memoryview) -> None:
+    """Compaction needs keys; only here does the server look into records."""
+    if any(record.key is None for record in decode_batch(batch, verify_crc=False)):
+        raise KafkaError(
+            ErrorCode.INVALID_RECORD, "the topic is compacted: every record needs a key; give one or drop the record"
+        )

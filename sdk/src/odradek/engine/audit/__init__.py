@@ -1,0 +1,1 @@
+"""audit: see the modules."""

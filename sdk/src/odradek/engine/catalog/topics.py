@@ -1,0 +1,401 @@
+"""Topics: the catalog's rows, and the order of writes that keeps them and the heads in step.
+
+    create   heads, then one transaction: topic row if absent, topic id row     visible only when whole
+    grow     heads, then one transaction: the topic row on its version
+    delete   one transaction: topic row and id row go, a deleted-topics row comes; then heads; maintenance the rest
+
+Heads that become visible have the sweep's floor, and their transaction checks that it still is the floor
+(sweep_floor.py). A crash in between leaves heads without a topic, or a deleted-topics row whose work is still to be
+done: both invisible.
+
+Keys and values (catalog table):
+    topics / <name>              v, id: 16 bytes, n: partitions, c: config overrides, t: created ms, ver: version
+    topic-ids / <topic id>       name
+    deleted-topics / <topic id>  name, n: partitions, t: deleted ms, e: emptied ms, once it is
+"""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import replace
+from uuid import UUID
+
+from odradek.engine.catalog.sweep_floor import SweepState, read_sweep_state
+from odradek.engine.catalog.topic_configs import check_configs, describe
+from odradek.engine.partition.fields import attribute, check_version
+from odradek.engine.partition.index import PartitionIndex
+from odradek.errors import (
+    ConditionFailed,
+    ErrorCode,
+    KafkaError,
+    OutcomeUnknown,
+    StoreError,
+    StoreUnavailable,
+    TransactionCanceled,
+)
+from odradek.format.item_keys import DELETED_TOPICS_PK, TOPIC_IDS_PK, TOPICS_PK, topic_id_sk
+from odradek.limits import PARTITIONS_PER_TOPIC_MAX, TOPIC_NAME_LENGTH_MAX
+from odradek.model.topic import ConfigEntry, Topic
+from odradek.model.topic_partition import PartitionId
+from odradek.ports.clock import Clock
+from odradek.ports.rng import Rng
+from odradek.ports.table import Absent, AllOf, Check, Compare, Delete, Item, Key, Put, Set, Table, Update
+from odradek.settings import Settings
+
+_Applied = Callable[[], Awaitable[bool | None]]
+_OnHead = Callable[[PartitionId], Awaitable[None]]
+
+VERSION = 1
+_LEGAL_NAME = re.compile(r"[a-zA-Z0-9._-]+")
+_ATTEMPTS = 5
+_BACKOFF_S = 0.05
+_PARALLEL_HEADS = 25
+_UNAVAILABLE = KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE, "the catalog is not reachable now: try again")
+
+
+class Topics:
+    """The catalog, with a short-lived copy of each row that was used (`catalog_cache_ms`)."""
+
+    def __init__(self, catalog: Table, index: PartitionIndex, clock: Clock, rng: Rng, settings: Settings) -> None:
+        self._catalog = catalog
+        self._index = index
+        self._clock = clock
+        self._rng = rng
+        self._settings = settings
+        self._by_name: dict[str, tuple[float, Topic]] = {}
+        self._name_by_id: dict[UUID, str] = {}
+
+    # --- read -----------------------------------------------------------------------------------------------------
+
+    async def get(self, name: str) -> Topic | None:
+        """The topic of that name, at most `catalog_cache_ms` old; None where there is none. Raises KafkaError."""
+        cached = self._by_name.get(name)
+        if cached is not None and cached[0] > self._clock.monotonic():
+            return cached[1]
+        if not is_legal_name(name):
+            return None
+        try:
+            item = await self._catalog.get(_topic_key(name))
+        except StoreUnavailable as error:
+            raise _UNAVAILABLE from error
+        if item is None:
+            self._by_name.pop(name, None)
+            return None
+        return self._remember(_decode(name, item))
+
+    async def get_by_id(self, topic_id: UUID) -> Topic | None:
+        """The topic of that id; None where there is none or it has been deleted. Raises KafkaError."""
+        name = self._name_by_id.get(topic_id)
+        if name is None:
+            try:
+                item = await self._catalog.get(Key(TOPIC_IDS_PK, topic_id_sk(topic_id)))
+            except StoreUnavailable as error:
+                raise _UNAVAILABLE from error
+            if item is None:
+                return None
+            name = attribute(item, "name", str)
+        topic = await self.get(name)
+        return topic if topic is not None and topic.topic_id == topic_id else None
+
+    async def resolve(self, name: str, topic_id: UUID | None = None) -> Topic:
+        """The topic by id where one is given, else by name.
+
+        Raises KafkaError: UNKNOWN_TOPIC_OR_PARTITION, UNKNOWN_TOPIC_ID, INVALID_TOPIC_EXCEPTION.
+        """
+        if topic_id is not None:
+            by_id = await self.get_by_id(topic_id)
+            if by_id is None:
+                raise KafkaError(
+                    ErrorCode.UNKNOWN_TOPIC_ID, f"no topic has the id {topic_id}; it may have been deleted"
+                )
+            return by_id
+        check_name(name)
+        topic = await self.get(name)
+        if topic is None:
+            raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"topic {name!r} does not exist: create it first")
+        return topic
+
+    async def list(self) -> list[Topic]:
+        """All topics by name. Raises KafkaError."""
+        try:
+            rows = await self._catalog.query(TOPICS_PK)
+        except StoreUnavailable as error:
+            raise _UNAVAILABLE from error
+        return [_decode(row.key.sk, row.item) for row in rows]
+
+    def forget(self, topic: Topic) -> None:
+        """Drop the copy: its partitions turned out to be gone."""
+        self._by_name.pop(topic.name, None)
+        self._name_by_id.pop(topic.topic_id, None)
+
+    def describe_configs(self, topic: Topic) -> Sequence[ConfigEntry]:
+        """Every configuration of the topic with its effective value."""
+        return describe(topic, self._settings)
+
+    # --- write ----------------------------------------------------------------------------------------------------
+
+    async def create(
+        self,
+        name: str,
+        partition_count: int = -1,
+        configs: Mapping[str, str] | None = None,
+        *,
+        validate_only: bool = False,
+    ) -> Topic:
+        """Create a topic (-1 partitions: the default).
+
+        Raises KafkaError: INVALID_TOPIC_EXCEPTION, INVALID_PARTITIONS, INVALID_CONFIG, TOPIC_ALREADY_EXISTS,
+        COORDINATOR_NOT_AVAILABLE, REQUEST_TIMED_OUT (it may have been created).
+        """
+        check_name(name)
+        count = self._settings.default_partitions if partition_count == -1 else partition_count
+        _check_partition_count(count)
+        checked = check_configs(configs or {})
+        exists = KafkaError(ErrorCode.TOPIC_ALREADY_EXISTS, f"topic {name!r} exists already")
+        self._by_name.pop(name, None)
+        if await self.get(name) is not None:
+            raise exists
+        topic = Topic(name, self._new_topic_id(), count, checked, self._clock.now_ms())
+        if validate_only:
+            return topic
+        puts = (
+            Put(_topic_key(name), _encode(topic), Absent(("v",))),
+            Put(Key(TOPIC_IDS_PK, topic_id_sk(topic.topic_id)), {"name": name}),
+        )
+        # What is repeated and comes hours late does not bring the topic back after it was deleted.
+        never_deleted = Check(Key(DELETED_TOPICS_PK, topic_id_sk(topic.topic_id)), Absent(("n",)))
+
+        async def applied() -> bool | None:
+            item = await self._catalog.get(_topic_key(name))
+            return None if item is None else _decode(name, item).topic_id == topic.topic_id
+
+        for attempt in range(_ATTEMPTS):
+            floor = await self._floor()
+            await self._create_heads(topic, 0, floor.floor)
+            created = await self._transact((*puts, never_deleted, floor.unchanged), applied)
+            if created:
+                return self._remember(topic)
+            if created is False:
+                await self._delete_heads(topic)
+                raise exists
+            await self._clock.sleep(_BACKOFF_S * 2**attempt)  # the sweep's floor has risen meanwhile
+        raise _UNAVAILABLE
+
+    async def delete(self, name: str) -> Topic:
+        """Delete a topic. Raises KafkaError: UNKNOWN_TOPIC_OR_PARTITION and as `create`."""
+        self._by_name.pop(name, None)
+        topic = await self.resolve(name)
+        for attempt in range(_ATTEMPTS):
+            if await self._delete(topic):
+                self.forget(topic)
+                await self._delete_heads(topic)
+                return topic
+            await self._clock.sleep(_BACKOFF_S * 2**attempt)
+            self._by_name.pop(name, None)
+            changed = await self.get(name)
+            topic = changed if changed is not None and changed.topic_id == topic.topic_id else topic
+        raise _UNAVAILABLE
+
+    async def _delete(self, topic: Topic) -> bool:
+        """Remove the topic's row; whether it is gone. It stays where somebody has changed it meanwhile.
+
+        So the deleted-topics row knows all partitions: those that another caller has just added too.
+        """
+        operations = (
+            Delete(_topic_key(topic.name), _is(topic)),
+            Delete(Key(TOPIC_IDS_PK, topic_id_sk(topic.topic_id))),
+            Put(
+                Key(DELETED_TOPICS_PK, topic_id_sk(topic.topic_id)),
+                {"name": topic.name, "n": topic.partition_count, "t": self._clock.now_ms()},
+            ),
+        )
+
+        async def applied() -> bool | None:
+            item = await self._catalog.get(_topic_key(topic.name))
+            return True if item is None or _decode(topic.name, item).topic_id != topic.topic_id else None
+
+        return bool(await self._transact(operations, applied))
+
+    async def create_partitions(self, name: str, total_count: int, *, validate_only: bool = False) -> Topic:
+        """Grow a topic to that many partitions.
+
+        Raises KafkaError: INVALID_PARTITIONS where that is not more than it has, and as `create`.
+        """
+        for attempt in range(_ATTEMPTS):
+            self._by_name.pop(name, None)
+            topic = await self.resolve(name)
+            _check_partition_count(total_count)
+            if total_count <= topic.partition_count:
+                raise KafkaError(
+                    ErrorCode.INVALID_PARTITIONS,
+                    f"topic {name!r} has {topic.partition_count} partitions; ask for more than that, not {total_count}",
+                )
+            grown = replace(topic, partition_count=total_count, version=topic.version + 1)
+            if validate_only:
+                return grown
+            floor = await self._floor()
+            await self._create_heads(grown, topic.partition_count, floor.floor)
+            if await self._change(topic, (Set(("n",), total_count),), floor.unchanged):
+                return self._remember(grown)
+            await self._clock.sleep(_BACKOFF_S * 2**attempt)
+        raise _UNAVAILABLE
+
+    async def alter_configs(
+        self, name: str, *, set: Mapping[str, str], delete: Sequence[str] = (), validate_only: bool = False
+    ) -> Topic:
+        """Set and delete configuration overrides. Raises KafkaError: INVALID_CONFIG and as `create`."""
+        checked = check_configs(set)
+        for attempt in range(_ATTEMPTS):
+            self._by_name.pop(name, None)
+            topic = await self.resolve(name)
+            kept = {key: value for key, value in topic.configs.items() if key not in delete}
+            altered = replace(topic, configs={**kept, **checked}, version=topic.version + 1)
+            if validate_only or await self._change(topic, (Set(("c",), dict(altered.configs)),)):
+                return altered if validate_only else self._remember(altered)
+            await self._clock.sleep(_BACKOFF_S * 2**attempt)
+        raise _UNAVAILABLE
+
+    async def _change(self, topic: Topic, actions: tuple[Set, ...], check: Check | None = None) -> bool:
+        """Change the topic's row if it is still this version and the check holds; False too where it cannot be said."""
+        update = Update(
+            _topic_key(topic.name),
+            (*actions, Set(("ver",), topic.version + 1)),
+            _is(topic),
+        )
+        try:
+            if check is None:
+                await self._catalog.update(update)
+            else:
+                await self._catalog.transact((update, check))
+        except (ConditionFailed, TransactionCanceled):
+            return False
+        except OutcomeUnknown:
+            return False  # the caller reads the row again: changes are idempotent, only their version moves twice
+        except StoreUnavailable as error:
+            raise _UNAVAILABLE from error
+        return True
+
+    async def _transact(self, operations: Sequence[Put | Delete | Check], applied: _Applied) -> bool | None:
+        """Run a transaction. Where it was refused, what `applied` reads back: None means that nobody's was applied."""
+        for attempt in range(_ATTEMPTS):
+            try:
+                await self._catalog.transact(operations)
+                return True
+            except TransactionCanceled:
+                return await self._read_back(applied)
+            except OutcomeUnknown:
+                outcome = await self._read_back(applied)
+                if outcome is not None:
+                    return outcome
+            except StoreUnavailable:
+                pass
+            await self._clock.sleep(_BACKOFF_S * 2**attempt)
+        raise KafkaError(
+            ErrorCode.REQUEST_TIMED_OUT, "the catalog did not answer in time: look whether the change is made"
+        )
+
+    async def _read_back(self, applied: _Applied) -> bool | None:
+        try:
+            return await applied()
+        except StoreUnavailable as error:
+            raise _UNAVAILABLE from error
+
+    async def _floor(self) -> SweepState:
+        try:
+            return await read_sweep_state(self._catalog)
+        except StoreUnavailable as error:
+            raise _UNAVAILABLE from error
+
+    async def _create_heads(self, topic: Topic, first: int, sweep_floor: bytes) -> None:
+        await self._each_head(topic, first, lambda partition: self._index.create_head(partition, sweep_floor))
+
+    async def _delete_heads(self, topic: Topic) -> None:
+        try:
+            await self._each_head(topic, 0, self._index.delete_head)
+        except KafkaError:
+            return  # maintenance finds the deleted-topics row
+
+    async def _each_head(self, topic: Topic, first: int, act: _OnHead) -> None:
+        """Apply an idempotent act to every head, a few at once, each tried again a bounded number of times."""
+
+        async def persist(partition: int) -> None:
+            for attempt in range(_ATTEMPTS):
+                try:
+                    return await act(PartitionId(topic.topic_id, partition))
+                except StoreError:
+                    await self._clock.sleep(_BACKOFF_S * 2**attempt)
+            raise _UNAVAILABLE
+
+        for start in range(first, topic.partition_count, _PARALLEL_HEADS):
+            stop = min(start + _PARALLEL_HEADS, topic.partition_count)
+            await asyncio.gather(*(persist(partition) for partition in range(start, stop)))
+
+    def _remember(self, topic: Topic) -> Topic:
+        self._by_name[topic.name] = (self._clock.monotonic() + self._settings.catalog_cache_ms / 1000, topic)
+        self._name_by_id[topic.topic_id] = topic.name
+        return topic
+
+    def _new_topic_id(self) -> UUID:
+        return UUID(bytes=self._rng.random_bytes(16), version=4)
+
+
+def _is(topic: Topic) -> AllOf:
+    """The row is this topic's and as it was read.
+
+    The version alone would not say so: a topic made anew under the name begins with the first again. Compare of a
+    missing row is false: a deleted topic is not brought back.
+    """
+    return AllOf((Compare(("id",), "=", topic.topic_id.bytes), Compare(("ver",), "=", topic.version)))
+
+
+def is_legal_name(name: str) -> bool:
+    """Kafka's rule for topic names."""
+    return (
+        0 < len(name) <= TOPIC_NAME_LENGTH_MAX and name not in (".", "..") and _LEGAL_NAME.fullmatch(name) is not None
+    )
+
+
+def check_name(name: str) -> None:
+    """Raises KafkaError(INVALID_TOPIC_EXCEPTION) for a name that Kafka would refuse."""
+    if not is_legal_name(name):
+        raise KafkaError(
+            ErrorCode.INVALID_TOPIC_EXCEPTION,
+            f"a topic name has 1 to {TOPIC_NAME_LENGTH_MAX} of the characters a-z A-Z 0-9 . _ - "
+            f"and is not '.' or '..'; this one is {name[:60]!r}",
+        )
+
+
+def _check_partition_count(count: int) -> None:
+    if not 1 <= count <= PARTITIONS_PER_TOPIC_MAX:
+        raise KafkaError(
+            ErrorCode.INVALID_PARTITIONS, f"a topic has 1 to {PARTITIONS_PER_TOPIC_MAX} partitions, not {count}"
+        )
+
+
+def _topic_key(name: str) -> Key:
+    return Key(TOPICS_PK, name)
+
+
+def _encode(topic: Topic) -> Item:
+    return {
+        "v": VERSION,
+        "id": topic.topic_id.bytes,
+        "n": topic.partition_count,
+        "c": dict(topic.configs),
+        "t": topic.created_ms,
+        "ver": topic.version,
+    }
+
+
+def _decode(name: str, item: Item) -> Topic:
+    check_version(item, VERSION, "a topic")
+    return Topic(
+        name,
+        UUID(bytes=attribute(item, "id", bytes)),
+        attribute(item, "n", int),
+        attribute(item, "c", dict),
+        attribute(item, "t", int),
+        attribute(item, "ver", int),
+    )

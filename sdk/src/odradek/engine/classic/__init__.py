@@ -1,0 +1,1 @@
+"""classic: see the modules."""

@@ -1,0 +1,69 @@
+"""When a silent member of a classic group may be removed.
+
+A session is a counter that every heartbeat raises. A process that serves a group remembers each counter and since when,
+by its own monotonic clock, it has not changed; a member whose counter stood still for its whole session is gone. No
+clocks of two machines are compared, and a process that was away has seen nothing and removes nobody. Whoever else
+waits or heartbeats in the group does the looking; what a crashed gateway had seen is seen again by the next.
+
+The long dead: a member that by the clock has been silent for two sessions is removed after a short look (`LOOK_MS`), so
+that a group whose members died yesterday does not make today's first member wait. A removed member that lives after all
+is told so (UNKNOWN_MEMBER_ID) and joins again; none of its commits is taken in between.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Mapping
+
+from odradek.engine.classic.items import Session
+from odradek.model.classic_group import ClassicGroup, ClassicMember
+from odradek.ports.clock import Clock
+
+LOOK_MS = 3_000  # Kafka's default heartbeat interval
+LONG_DEAD_SESSIONS = 2
+_GROUPS_MAX = 10_000
+
+
+class SessionWatch:
+    """What this process has seen of the sessions of the groups that it serves."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        # By group and member: the counter and since when it stands; the group seen longest ago comes first.
+        self._seen: OrderedDict[str, dict[str, tuple[int, float]]] = OrderedDict()
+
+    def expired(self, group_id: str, group: ClassicGroup, sessions: Mapping[str, Session]) -> list[str]:
+        """The members whose sessions are over, this look included."""
+        now_s, now_ms = self._clock.monotonic(), self._clock.now_ms()
+        before = self._seen.pop(group_id, {})
+        seen: dict[str, tuple[int, float]] = {}
+        gone = []
+        for member in group.members:
+            session = sessions.get(member.member_id, Session(0, now_ms))  # not written yet: not dead by the clock
+            counter, since_s = before.get(member.member_id, (-1, now_s))
+            if counter != session.counter:
+                since_s = now_s
+            seen[member.member_id] = session.counter, since_s
+            still_ms = (now_s - since_s) * 1000
+            is_long_dead = seems_dead(member, session, now_ms) and still_ms >= min(LOOK_MS, member.session_ms)
+            if still_ms >= member.session_ms or is_long_dead:
+                gone.append(member.member_id)
+        if seen:
+            self._seen[group_id] = seen
+            if len(self._seen) > _GROUPS_MAX:
+                self._seen.popitem(last=False)
+        return gone
+
+
+def seems_dead(member: ClassicMember, session: Session, now_ms: int) -> bool:
+    """Whether the member, by the clock alone, has been silent for two sessions."""
+    return now_ms - session.renewed_ms >= LONG_DEAD_SESSIONS * member.session_ms
+
+
+def alive(group: ClassicGroup, sessions: Mapping[str, Session], now_ms: int) -> list[ClassicMember]:
+    """The members that do not seem dead: what administration sees."""
+    return [
+        member
+        for member in group.members
+        if not seems_dead(member, sessions.get(member.member_id, Session(0, now_ms)), now_ms)
+    ]

@@ -1,0 +1,1 @@
+"""compaction: see the modules."""

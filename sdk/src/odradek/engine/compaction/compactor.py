@@ -1,0 +1,338 @@
+"""Compaction: a topic with `cleanup.policy=compact` keeps the last record of each key (compaction_decisions.py).
+
+    1. plan      how far the log is clean (state item), how much above is dirty; does it pay?
+    2. fill      the keys of the dirty part into the offset map, until it is full
+    3. rewrite   from the log start to the end of what the map knows: read a few neighbouring segments, upload what is
+                 left of them as one (.log, then .index), swap the index rows, delete the objects replaced
+    4. state     the first dirty offset moves up; again from 2 while there is dirty left
+
+Only segments are compacted, never WAL entries: what no merge has taken up yet is Kafka's active segment. Memory is
+bounded by the map's size and the segment size, whatever the partition holds.
+
+Why every step may fail, be cut short or come late:
+
+* An upload has an object id of its own, so it replaces nothing; no row refers to it before the swap.
+* The swap is one transaction under the maintenance lease (PartitionIndex.replace_rows): readers see the old segments or
+  the new one, and a compactor that has lost its lease changes nothing.
+* What is replaced is deleted only after a swap that surely happened. Where a swap's outcome is open both sides stay,
+  and the partition is not left clean: who holds the lease next looks for objects without a row.
+* The state says only what stays true (compaction_state.py). It is written after the swap; when it is not, the work is
+  done again, on segments that have nothing left to drop.
+* A pass that is cut short is taken up where it was: its map is filled again from [first dirty, pass end). The rewrite
+  goes upwards, so the dirty part is the last to change, and what is left of it has each of its keys' last records.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Sequence
+from dataclasses import dataclass, replace
+
+from odradek.engine.compaction.batch import compact_batch, read_keys
+from odradek.engine.compaction.decisions import (
+    Bounds,
+    CompactionPolicy,
+    DirtyPart,
+    dirty_part,
+    is_overdue,
+    joins,
+    wants_cleaning,
+)
+from odradek.engine.compaction.offset_map import OffsetMap
+from odradek.engine.compaction.segments import NewSegment, object_keys, read_stretches
+from odradek.engine.compaction.state import CompactionState, decode_state, encode_state, state_key
+from odradek.engine.maintenance.maintenance import HeldPartition, PartitionLook
+from odradek.engine.partition.head import PartitionHead
+from odradek.engine.partition.index import ROWS_REPLACED_MAX, PartitionIndex
+from odradek.engine.partition.index_row import IndexRow
+from odradek.engine.partition.maintenance_lease import LeaseLost, MaintenanceLeases
+from odradek.errors import ObjectExists, OutcomeUnknown, StoreUnavailable, TransactionCanceled
+from odradek.format.batch_header import HEADER
+from odradek.format.object_id import new_object_id
+from odradek.format.object_keys import segment_key
+from odradek.format.offset_index import encode_offset_index
+from odradek.limits import BATCH_HEADER_BYTES
+from odradek.model.log import Buffer
+from odradek.model.record import BatchHeader
+from odradek.model.topic_partition import PartitionId
+from odradek.ports.clock import Clock
+from odradek.ports.object_store import ObjectStore
+from odradek.ports.rng import Rng
+from odradek.ports.table import Operation, Put, Table
+from odradek.settings import Settings
+
+_ROWS_PER_QUERY = 64
+_ATTEMPTS = 4
+_BACKOFF_S = 0.05
+
+
+@dataclass(frozen=True, slots=True)
+class CompactionPass:
+    """What one pass is to do: drop from [position, pass end) what [first_dirty, pass end) knows a later record of."""
+
+    head: PartitionHead
+    first_dirty: int
+    limit: int  # exclusive: where it ends unless the map is full before
+    cleanable_end: int
+    position: int  # where the rewrite begins
+    clean_bytes: int  # of the segments below the position
+
+
+class Compactor:
+    """The upkeep of compacted topics. One partition at a time in a process, for the sake of memory and the one core.
+
+    A subclass may do a pass by other means (odradek.spark.compaction): `run_pass`, which fills and rewrites where it
+    likes, and puts what it made in its place by `put_in_place`, from the log's start upwards.
+
+    Args:
+        log: the log table, for the state item.
+        index, objects: rows and bytes.
+        leases: to hold on to the lease while it works.
+    """
+
+    def __init__(
+        self,
+        log: Table,
+        index: PartitionIndex,
+        objects: ObjectStore,
+        leases: MaintenanceLeases,
+        clock: Clock,
+        rng: Rng,
+        settings: Settings,
+    ) -> None:
+        self._log = log
+        self._index = index
+        self._objects = objects
+        self._leases = leases
+        self._clock = clock
+        self._rng = rng
+        self._settings = settings
+        self._turn = asyncio.Semaphore(1)
+
+    async def is_due(self, look: PartitionLook) -> bool:
+        """See maintenance.Upkeep."""
+        if not look.config.is_compacted:
+            return False
+        policy = CompactionPolicy.of(look.topic, self._settings)
+        state = await self._read_state(look.partition)
+        return await self._plan(look.partition, look.head, state, policy) is not None
+
+    async def run(self, held: HeldPartition) -> None:
+        """Clean the partition where it pays. Raises LeaseLost, StoreError, FormatError."""
+        if not held.config.is_compacted:
+            return
+        async with self._turn:
+            await self.hold_on(held)
+            await self._compact(held)
+
+    async def _compact(self, held: HeldPartition) -> None:
+        head = await self._index.read_head(held.partition)
+        if head is None:
+            return
+        state = await self._read_state(held.partition)
+        policy = CompactionPolicy.of(held.topic, self._settings)
+        work = await self._plan(held.partition, head, state, policy)
+        while work is not None:
+            state = await self.run_pass(held, work, policy)
+            held.report.done["compaction_passes"] += 1
+            if state.first_dirty >= work.cleanable_end:
+                return
+            work = replace(
+                work,
+                first_dirty=state.first_dirty,
+                limit=work.cleanable_end,
+                position=head.log_start_offset,
+                clean_bytes=0,
+            )
+
+    async def _read_state(self, partition: PartitionId) -> CompactionState:
+        item = await self._log.get(state_key(partition))
+        return CompactionState() if item is None else decode_state(item)
+
+    # --- 1. plan --------------------------------------------------------------------------------------------------
+
+    async def _plan(
+        self, partition: PartitionId, head: PartitionHead, state: CompactionState, policy: CompactionPolicy
+    ) -> CompactionPass | None:
+        first_dirty = max(state.first_dirty, head.log_start_offset)
+        rows = [row async for row in self.segments_from(partition, head, first_dirty)]
+        now_ms = self._clock.now_ms()
+        dirty = dirty_part(rows, first_dirty, now_ms, policy)
+        if state.is_under_way and first_dirty < state.pass_end <= dirty.end_offset:
+            return CompactionPass(
+                head, first_dirty, state.pass_end, dirty.end_offset, state.position, state.clean_bytes
+            )
+        overdue = await self._is_overdue(partition, rows, dirty, now_ms, policy)
+        if not wants_cleaning(dirty, state.clean_bytes, policy, is_overdue=overdue):
+            return None
+        return CompactionPass(head, first_dirty, dirty.end_offset, dirty.end_offset, head.log_start_offset, 0)
+
+    async def _is_overdue(
+        self, partition: PartitionId, rows: Sequence[IndexRow], dirty: DirtyPart, now_ms: int, policy: CompactionPolicy
+    ) -> bool:
+        """By the first batch of the first dirty segment, as Kafka has it; read only where there is a maximum lag."""
+        row = next((row for row in rows if row.size_bytes and row.base_offset < dirty.end_offset), None)
+        if row is None or not policy.has_max_lag:
+            return False
+        assert row.segment_id is not None
+        data = await self._objects.get_range(
+            segment_key(partition, row.base_offset, row.segment_id), 0, BATCH_HEADER_BYTES
+        )
+        return is_overdue(BatchHeader(*HEADER.unpack(data)).max_timestamp_ms, now_ms, policy)
+
+    # --- 2. fill --------------------------------------------------------------------------------------------------
+
+    async def _fill(self, held: HeldPartition, work: CompactionPass, offsets: OffsetMap) -> int:
+        """Note the keys of the dirty part; the offset up to which the map knows them all."""
+        async for row in self.segments_from(held.partition, work.head, work.first_dirty):
+            if row.base_offset >= work.limit:
+                break
+            async for stretch in self._read(held, row):
+                for batch, header in stretch:
+                    if header.last_offset < work.first_dirty or header.base_offset >= work.limit:
+                        continue
+                    full_at = read_keys(batch, header, work.first_dirty, offsets)
+                    if full_at is not None:
+                        return min(full_at, work.limit)
+        return work.limit
+
+    # --- 3. rewrite -----------------------------------------------------------------------------------------------
+
+    async def run_pass(self, held: HeldPartition, work: CompactionPass, policy: CompactionPolicy) -> CompactionState:
+        """Do a pass; the state after it, written. Raises LeaseLost, StoreError, FormatError."""
+        offsets = OffsetMap(self._settings.compaction_map_entries_max)
+        pass_end = await self._fill(held, work, offsets)
+        log_start = work.head.log_start_offset
+        state = CompactionState(work.first_dirty, pass_end, work.position, work.clean_bytes)
+        group = NewSegment()
+        async for row in self.segments_from(held.partition, work.head, max(state.position, log_start)):
+            if row.base_offset >= pass_end:
+                break
+            if not joins(group.rows, group.size_bytes, row, policy, ROWS_REPLACED_MAX):
+                state = await self._finish(held, group, state)
+                group = NewSegment()
+            bounds = Bounds(log_start, pass_end, self._clock.now_ms())
+            group.begin(row)
+            async for stretch in self._read(held, row):
+                for batch, header in stretch:
+                    is_last = header.next_offset == work.cleanable_end
+                    left = compact_batch(batch, header, offsets, bounds, policy, is_last=is_last)
+                    group.add(left.batch, header, left.dropped, is_changed=left.is_changed)
+        if group.rows:
+            state = await self._finish(held, group, state)
+        state = CompactionState(pass_end, pass_end, pass_end, state.clean_bytes)
+        await self.write_state(held, state)
+        return state
+
+    async def _finish(self, held: HeldPartition, group: NewSegment, state: CompactionState) -> CompactionState:
+        """Put the new segment in the place of the old ones, where it is any better; the state after it."""
+        if not group.is_worthwhile:
+            return replace(
+                state, position=group.rows[-1].end_offset, clean_bytes=state.clean_bytes + group.replaced_bytes
+            )
+        segment = group.build()
+        index = encode_offset_index(segment.index)
+        segment_id = new_object_id(self._clock.now_ms(), self._rng.random_bytes)
+        row = group.row(segment, segment_id, len(index))
+        log_object, index_object = object_keys(held.partition, row)
+        await self._upload(held, log_object, segment.parts)
+        await self._upload(held, index_object, [index])
+        return await self.put_in_place(held, group.rows, row, group.dropped, state)
+
+    async def put_in_place(
+        self, held: HeldPartition, old: Sequence[IndexRow], row: IndexRow, dropped: int, state: CompactionState
+    ) -> CompactionState:
+        """Have an uploaded segment take the place of others; the state after it, written.
+
+        Args:
+            dropped: how many records of the old ones it lacks.
+
+        Raises:
+            LeaseLost: nothing has changed.
+            StoreUnavailable, OutcomeUnknown: either may be there.
+        """
+        await self._swap(held, old, row)
+        replaced_bytes = sum(each.size_bytes for each in old)
+        held.report.done["records_dropped"] += dropped
+        held.report.done["bytes_reclaimed"] += replaced_bytes - row.size_bytes
+        held.report.done["segments_compacted"] += len(old)
+        state = replace(state, position=row.end_offset, clean_bytes=state.clean_bytes + row.size_bytes)
+        await self._delete(held, [key for each in old for key in object_keys(held.partition, each)])
+        await self.write_state(held, state)
+        return state
+
+    # --- the ports ------------------------------------------------------------------------------------------------
+
+    async def segments_from(self, partition: PartitionId, head: PartitionHead, offset: int) -> AsyncIterator[IndexRow]:
+        """The segments from the one that holds the offset on, up to the first row that is none."""
+        first = await self._index.row_at(partition, offset, merged_offset=head.merged_offset)
+        rows = [first] if first is not None and first.end_offset > offset else []
+        while True:
+            for row in rows:
+                if not row.is_segment:
+                    return
+                offset = row.end_offset
+                yield row
+            rows = await self._index.rows_from(partition, offset, _ROWS_PER_QUERY)
+            if not rows:
+                return
+
+    async def _read(self, held: HeldPartition, row: IndexRow) -> AsyncIterator[list[tuple[memoryview, BatchHeader]]]:
+        """The batches of a segment; the lease is held meanwhile."""
+        async for stretch in read_stretches(self._objects, held.partition, row, self._settings.compaction_read_bytes):
+            await self.hold_on(held)
+            yield stretch
+
+    async def hold_on(self, held: HeldPartition) -> None:
+        """Renew the lease when half of its time is over. Raises LeaseLost, StoreUnavailable."""
+        if held.lease.expires_ms - self._clock.now_ms() < self._settings.maintenance_lease_ms // 2:
+            held.lease = await self._leases.renew(held.lease)
+
+    async def _upload(self, held: HeldPartition, key: str, parts: Sequence[Buffer]) -> None:
+        """Make an object durable. Its name is nobody else's, so one that is there is from an attempt before."""
+        for attempt in range(1, _ATTEMPTS + 1):
+            try:
+                await self._objects.put(key, parts)
+                return
+            except ObjectExists:
+                return
+            except (StoreUnavailable, OutcomeUnknown) as error:
+                if isinstance(error, OutcomeUnknown):
+                    held.left_clean = False  # it may appear later, when nothing refers to it any more
+                if attempt == _ATTEMPTS:
+                    raise
+                await self._clock.sleep(_BACKOFF_S * 2 ** (attempt - 1))
+
+    async def _swap(self, held: HeldPartition, old: Sequence[IndexRow], new: IndexRow) -> None:
+        """Replace the rows; what is raised leaves open whether that happened, unless it is LeaseLost."""
+        for attempt in range(1, _ATTEMPTS + 1):
+            await self.hold_on(held)
+            try:
+                await self._index.replace_rows(held.lease, old, [new])
+                return
+            except StoreUnavailable:
+                if attempt == _ATTEMPTS:
+                    raise
+                await self._clock.sleep(_BACKOFF_S * 2 ** (attempt - 1))
+
+    async def _delete(self, held: HeldPartition, keys: Sequence[str]) -> None:
+        """Delete replaced objects; what could not be deleted is for whoever finds the partition not left clean."""
+        try:
+            await self._objects.delete(keys)
+        except (StoreUnavailable, OutcomeUnknown):
+            held.left_clean = False
+
+    # --- 4. state -------------------------------------------------------------------------------------------------
+
+    async def write_state(self, held: HeldPartition, state: CompactionState) -> None:
+        """Raises LeaseLost, StoreUnavailable, OutcomeUnknown."""
+        operations: list[Operation] = [held.lease.held, Put(state_key(held.partition), encode_state(state))]
+        for attempt in range(1, _ATTEMPTS + 1):
+            try:
+                await self._log.transact(operations)
+                return
+            except TransactionCanceled:
+                raise LeaseLost(str(held.partition)) from None
+            except OutcomeUnknown:
+                if attempt == _ATTEMPTS:
+                    raise

@@ -1,0 +1,127 @@
+"""The bytes of a compaction: segments read a stretch at a time, and the new segment that takes their place.
+
+What is in memory at once: one stretch (`compaction_read_bytes`, or one batch that is larger), one batch decompressed,
+and the new segment, which takes in another old one only as long as both together stay within the segment size.
+Batches that stay are copied out of their stretch, so that a stretch is not held by the few that stay.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Sequence
+from dataclasses import replace
+
+from odradek.engine.partition.index_row import IndexRow
+from odradek.errors import FormatError
+from odradek.format.batch_header import LENGTH_PREFIX_BYTES, iter_headers
+from odradek.format.object_keys import index_key, segment_key
+from odradek.format.segment import Segment, SegmentBuilder
+from odradek.model.log import Buffer
+from odradek.model.record import BatchHeader
+from odradek.model.topic_partition import PartitionId
+from odradek.ports.object_store import ObjectStore
+
+Stretch = list[tuple[memoryview, BatchHeader]]
+
+
+async def read_stretches(
+    objects: ObjectStore, partition: PartitionId, row: IndexRow, read_bytes: int
+) -> AsyncIterator[Stretch]:
+    """The batches of a segment in order, as many at once as `read_bytes` holds, at least one.
+
+    Raises FormatError where the object is not what the row says, ObjectMissing, StoreUnavailable.
+    """
+    assert row.segment_id is not None
+    key = segment_key(partition, row.base_offset, row.segment_id)
+    position, length = 0, read_bytes
+    while position < row.size_bytes:
+        length = min(max(length, LENGTH_PREFIX_BYTES), row.size_bytes - position)
+        data = memoryview(await objects.get_range(key, position, length))
+        if len(data) != length:
+            raise FormatError(f"{key} ends {length - len(data)} bytes early")
+        stretch = [(data[at : at + header.size_bytes], header) for at, header in iter_headers(data)]
+        if not stretch:
+            # One batch is longer than a stretch: its second field says by how much.
+            needed = LENGTH_PREFIX_BYTES + int.from_bytes(data[8:LENGTH_PREFIX_BYTES], "big")
+            if needed <= length or needed > row.size_bytes - position:
+                raise FormatError(f"{key} holds no whole batch at position {position}")
+            length = needed
+            continue
+        yield stretch
+        position += sum(header.size_bytes for _, header in stretch)
+        length = read_bytes
+
+
+class NewSegment:
+    """What is left of neighbouring segments, as one segment.
+
+    Attributes:
+        rows: of the segments that it takes the place of, in order.
+        dropped: records that went.
+    """
+
+    def __init__(self) -> None:
+        self.rows: list[IndexRow] = []
+        self.dropped = 0
+        self._is_changed = False
+        self._builder: SegmentBuilder | None = None
+
+    @property
+    def size_bytes(self) -> int:
+        return self._builder.size_bytes if self._builder else 0
+
+    @property
+    def replaced_bytes(self) -> int:
+        return sum(row.size_bytes for row in self.rows)
+
+    @property
+    def is_worthwhile(self) -> bool:
+        """Whether it differs from what is there: something went, or several segments become one."""
+        return self._is_changed or len(self.rows) > 1
+
+    def begin(self, row: IndexRow) -> None:
+        """Take the next segment; `add` its batches then."""
+        self._builder = self._builder or SegmentBuilder(row.base_offset)
+        self.rows.append(row)
+
+    def add(self, batch: Buffer | None, header: BatchHeader, dropped: int, *, is_changed: bool) -> None:
+        """Take what is left of a batch; `header` is that of the batch before."""
+        assert self._builder is not None
+        self._is_changed |= is_changed
+        self.dropped += dropped
+        if batch is not None:
+            self._builder.append(bytes(batch), header.base_offset, header.partition_leader_epoch)
+
+    def build(self) -> Segment:
+        """The segment, spanning all that its rows span."""
+        assert self._builder is not None
+        return self._builder.build(self.rows[-1].end_offset)
+
+    def row(self, segment: Segment, segment_id: bytes, index_bytes: int) -> IndexRow:
+        """The index row of the segment that `build` made."""
+        index = segment.index
+        return row_in_place_of(self.rows, segment_id, index.max_timestamp_ms, index.size_bytes, index_bytes)
+
+
+def row_in_place_of(
+    rows: Sequence[IndexRow], segment_id: bytes, max_timestamp_ms: int, size_bytes: int, index_bytes: int
+) -> IndexRow:
+    """The row of a segment that takes the place of those of neighbouring rows."""
+    return replace(
+        rows[-1],
+        base_offset=rows[0].base_offset,
+        max_timestamp_ms=max_timestamp_ms,
+        size_bytes=size_bytes,
+        spill_floor_ms=max(row.spill_floor_ms for row in rows),
+        segment_id=segment_id,
+        index_bytes=index_bytes,
+        segment_started_ms=rows[0].started_ms,
+    )
+
+
+def object_keys(partition: PartitionId, row: IndexRow) -> list[str]:
+    """The objects of a segment: log and index."""
+    assert row.segment_id is not None
+    return [
+        segment_key(partition, row.base_offset, row.segment_id),
+        index_key(partition, row.base_offset, row.segment_id),
+    ]

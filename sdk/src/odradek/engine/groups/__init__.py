@@ -1,0 +1,1 @@
+"""groups: see the modules."""

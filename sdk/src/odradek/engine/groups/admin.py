@@ -1,0 +1,245 @@
+"""List, describe and delete groups.
+
+States are KIP-848's: Empty (no members), Assigning (members have come or gone, and the next target waits for its
+interval or a heartbeat), Reconciling (a member owes or waits for partitions), Stable. Members that seem dead by the
+clock (group_sessions.py) are not shown, and do not keep a group from being deleted: whether they are removed is
+decided on their versions, never on the clock alone.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import replace
+
+from odradek.engine.classic.items import session_key
+from odradek.engine.classic.sessions import alive as alive_classic
+from odradek.engine.groups.decisions import LEASES_PER_STEP, Circumstances, by_topic, decide_expiry
+from odradek.engine.groups.items import (
+    LEASE_PREFIX,
+    LEASES_END,
+    LISTING_PK,
+    group_key,
+    group_pk,
+    listing_key,
+)
+from odradek.engine.groups.requests import check_group_id
+from odradek.engine.groups.sessions import alive
+from odradek.engine.groups.state import NO_PARTITIONS, GroupState, GroupView
+from odradek.engine.groups.store import GroupStore
+from odradek.engine.share.group_decisions import decide_share_expiry
+from odradek.engine.share.items import SESSION_END, SESSION_PREFIX, SHARE_END, SHARE_PREFIX
+from odradek.engine.share.windows import forget_windows
+from odradek.errors import (
+    ConditionFailed,
+    ErrorCode,
+    KafkaError,
+    OutcomeUnknown,
+    StoreUnavailable,
+    TransactionCanceled,
+)
+from odradek.model.classic_group import ClassicState
+from odradek.model.group import GroupDescription, GroupListing, MemberDescription
+from odradek.ports.clock import Clock
+from odradek.ports.table import Absent, Compare, Condition, Delete, Operation, Row, all_of
+from odradek.ports.tables import Tables
+from odradek.settings import Settings
+
+_PARALLEL_READS = 16
+_BACKOFF_S = 0.02
+
+
+async def list_groups(
+    store: GroupStore, now_ms: int, states: Sequence[str], types: Sequence[str]
+) -> list[GroupListing]:
+    """All groups, filtered. Raises KafkaError(COORDINATOR_NOT_AVAILABLE)."""
+    try:
+        group_ids = [row.key.sk for row in await store.table.query(LISTING_PK)]
+    except StoreUnavailable as error:
+        raise _unavailable() from error
+    views = await _read_all(store, group_ids)
+    listings = [_listing(view, view.group, now_ms) for view in views if view.group is not None]
+    wanted_states, wanted_types = {state.lower() for state in states}, {kind.lower() for kind in types}
+    return [
+        listing
+        for listing in listings
+        if (not wanted_states or listing.state.lower() in wanted_states)
+        and (not wanted_types or listing.group_type.lower() in wanted_types)
+    ]
+
+
+def _listing(view: GroupView, group: GroupState, now_ms: int) -> GroupListing:
+    if group.classic is not None:
+        state = group.classic.state if alive_classic(group.classic, view.sessions, now_ms) else ClassicState.EMPTY
+        return GroupListing(view.group_id, state.value, "classic", group.classic.protocol_type)
+    state_name = state_of(view, group, now_ms)
+    if group.is_share:
+        return GroupListing(view.group_id, state_name, "share", "share")
+    if group.epoch == 0:  # it has only ever had offsets
+        return GroupListing(view.group_id, state_name, "classic", "")
+    return GroupListing(view.group_id, state_name)
+
+
+async def describe_groups(store: GroupStore, now_ms: int, group_ids: Sequence[str]) -> list[GroupDescription]:
+    """The groups in the order asked for. Raises KafkaError(COORDINATOR_NOT_AVAILABLE)."""
+    return [_described(view, now_ms) for view in await _read_all(store, group_ids)]
+
+
+async def delete_group(tables: Tables, clock: Clock, settings: Settings, group_id: str) -> ErrorCode:
+    """Delete a group that has no living members, with its leases and offsets; see `Groups.delete` for the codes.
+
+    Leases go first and the group last: a crash in between leaves a group that can be deleted again. A lease that got
+    an owner or a commit meanwhile stays, and so does then the group.
+    """
+    store = GroupStore(tables.groups)
+    try:
+        check_group_id(group_id)
+    except KafkaError as error:
+        return error.code
+    for attempt in range(settings.group_attempts_max):
+        try:
+            view = await store.read(group_id)
+            if view.group is None:
+                return ErrorCode.NONE if attempt else ErrorCode.GROUP_ID_NOT_FOUND
+            if has_living_members(view, clock.now_ms()):
+                return ErrorCode.NON_EMPTY_GROUP
+            if view.members:
+                await evict(store, clock, settings, view)
+                continue
+            leases = await store.table.query(group_pk(group_id), sk_from=LEASE_PREFIX, sk_to=LEASES_END)
+            if view.group.is_share:
+                await _delete_share_items(tables, group_id)
+            for member_id in sorted(view.sessions):
+                await store.table.delete(Delete(session_key(group_id, member_id)))
+            while len(leases) > LEASES_PER_STEP:
+                await store.table.transact([_delete_lease(row) for row in leases[:LEASES_PER_STEP]])
+                leases = leases[LEASES_PER_STEP:]
+            is_as_read = Compare(("n",), "=", view.group.version)
+            await store.table.transact(
+                [
+                    Delete(group_key(group_id), is_as_read),
+                    Delete(listing_key(group_id)),
+                    *(_delete_lease(row) for row in leases),
+                ]
+            )
+        except (ConditionFailed, TransactionCanceled, OutcomeUnknown, StoreUnavailable):
+            await clock.sleep(min(_BACKOFF_S * 2**attempt, 1.0))
+        else:
+            return ErrorCode.NONE
+    return ErrorCode.COORDINATOR_NOT_AVAILABLE
+
+
+async def _delete_share_items(tables: Tables, group_id: str) -> None:
+    """Delete the windows of a share group without members: only a member's session lets one be made."""
+    groups, pk = tables.groups, group_pk(group_id)
+    await forget_windows(tables, await groups.query(pk, sk_from=SHARE_PREFIX, sk_to=SHARE_END))
+    rows = await groups.query(pk, sk_from=SESSION_PREFIX, sk_to=SESSION_END)
+    for start in range(0, len(rows), LEASES_PER_STEP):
+        await groups.transact([Delete(row.key) for row in rows[start : start + LEASES_PER_STEP]])
+
+
+def has_living_members(view: GroupView, now_ms: int) -> bool:
+    """Whether a member of either protocol does not seem dead by the clock."""
+    classic = view.group.classic if view.group is not None else None
+    if classic is not None and alive_classic(classic, view.sessions, now_ms):
+        return True
+    return bool(alive(view.members.values(), now_ms))
+
+
+async def evict(store: GroupStore, clock: Clock, settings: Settings, view: GroupView) -> None:
+    """One step of removing all members, who seem dead; the caller reads again. Raises as `GroupStore.write`."""
+    # Nobody stays, so the target is empty and no topic matters.
+    around = Circumstances({}, clock.now_ms(), b"", settings)
+    gone = list(view.members.values())
+    if view.group is not None and view.group.is_share:
+        await store.write(view, decide_share_expiry(view.group, gone))
+    else:
+        await store.write(view, decide_expiry(view, gone, around))
+
+
+def state_of(view: GroupView, group: GroupState, now_ms: int) -> str:
+    """The group's state as Kafka names it."""
+    members = alive(view.members.values(), now_ms)
+    if not members:
+        return "Empty"
+    if group.is_share:
+        return "Stable"
+    if not view.is_assigned:
+        return "Assigning"
+    is_settled = all(
+        member.is_away
+        or (
+            member.epoch == group.epoch
+            and not member.revoking
+            and member.assigned == group.target.get(member.member_id, NO_PARTITIONS)
+        )
+        for member in members
+    )
+    return "Stable" if is_settled else "Reconciling"
+
+
+def _described(view: GroupView, now_ms: int) -> GroupDescription:
+    if view.group is None:
+        return GroupDescription(
+            view.group_id, ErrorCode.GROUP_ID_NOT_FOUND, f"group {view.group_id!r} does not exist", "Dead"
+        )
+    if view.group.classic is not None:
+        classic = view.group.classic
+        living = tuple(alive_classic(classic, view.sessions, now_ms))
+        state = classic.state if living else ClassicState.EMPTY
+        return GroupDescription(
+            view.group_id,
+            state=state.value,
+            group_epoch=classic.generation,
+            assignment_epoch=classic.generation,
+            assignor=classic.protocol or "",
+            classic=replace(classic, members=living),
+        )
+    members = alive(view.members.values(), now_ms)
+    state_name = state_of(view, view.group, now_ms)
+    return GroupDescription(
+        view.group_id,
+        state=state_name,
+        group_epoch=view.group.epoch + 1 if state_name == "Assigning" else view.group.epoch,
+        assignment_epoch=view.group.epoch,
+        assignor=view.group.assignor,
+        is_share=view.group.is_share,
+        members=tuple(
+            MemberDescription(
+                member_id=member.member_id,
+                instance_id=member.instance_id,
+                rack_id=member.rack_id,
+                member_epoch=member.epoch,
+                client_id=member.client_id,
+                client_host=member.client_host,
+                subscribed_topic_names=member.subscribed_topic_names,
+                subscribed_topic_regex=member.subscribed_topic_regex,
+                assignment=by_topic(member.assigned),
+                target_assignment=by_topic(view.group.target.get(member.member_id, NO_PARTITIONS)),
+            )
+            for member in members
+        ),
+    )
+
+
+def _delete_lease(row: Row) -> Operation:
+    """Delete a lease if it is as read: nobody owns it and the last commit is the one seen."""
+    commit_ms = row.item.get("c")
+    unchanged: Condition = Compare(("c",), "=", commit_ms) if isinstance(commit_ms, int) else Absent(("c",))
+    return Delete(row.key, all_of(Absent(("o",)), unchanged))
+
+
+async def _read_all(store: GroupStore, group_ids: Sequence[str]) -> list[GroupView]:
+    views: list[GroupView] = []
+    try:
+        for start in range(0, len(group_ids), _PARALLEL_READS):
+            views += await asyncio.gather(
+                *(store.read(group_id) for group_id in group_ids[start : start + _PARALLEL_READS])
+            )
+    except StoreUnavailable as error:
+        raise _unavailable() from error
+    return views
+
+
+def _unavailable() -> KafkaError:
+    return KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE, "the groups table is not reachable now: try again")

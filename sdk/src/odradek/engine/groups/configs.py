@@ -1,0 +1,277 @@
+"""Configuration of groups (KIP-848, 932, 1191, 1263): which values exist, their bounds, and where they are kept.
+
+Catalog table:
+
+    group-configs   <group id>   {"v": 1, "n": version, "c": {name: value}}    overrides only
+
+A group need not exist to be configured, and its configuration outlives it, as in Kafka. What is read is at most
+`catalog_cache_ms` old. Those named `consumer.` are of consumer groups, the others of share groups; for all else,
+consumer groups use the settings.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+
+from odradek.engine.catalog.topic_configs import ConfigType
+from odradek.engine.groups.requests import check_group_id
+from odradek.engine.partition.fields import attribute, check_version
+from odradek.engine.share.window import SharePolicy
+from odradek.errors import ConditionFailed, ErrorCode, KafkaError, OutcomeUnknown, StoreUnavailable
+from odradek.format.item_keys import GROUP_CONFIGS_PK
+from odradek.limits import SHARE_RECORD_LOCKS_MAX
+from odradek.model.topic import ConfigEntry
+from odradek.ports.clock import Clock
+from odradek.ports.table import Absent, Compare, Item, Key, Put, Table, Value
+from odradek.settings import Settings
+
+VERSION = 1
+EARLIEST, LATEST = "earliest", "latest"
+BY_DURATION = "by_duration:"
+ASSIGNMENT_INTERVAL = "consumer.assignment.interval.ms"
+DEAD_LETTER_TOPIC = "errors.deadletterqueue.topic.name"
+_ATTEMPTS = 8
+_BACKOFF_S = 0.02
+_REMEMBERED_MAX = 10_000
+_DURATION = re.compile(r"P(?:(\d+)D)?(?:T(?:(\d+)H)?(?:(\d+)M)?(?:(\d+)S)?)?")
+_UNIT_MS = (86_400_000, 3_600_000, 60_000, 1_000)
+_UNAVAILABLE = KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE, "the catalog is not reachable now: try again")
+
+
+def duration_ms(text: str) -> int | None:
+    """An ISO 8601 duration of days, hours, minutes and seconds; None where it is none."""
+    match = _DURATION.fullmatch(text)
+    if match is None or not any(match.groups()):
+        return None
+    return sum(int(number or 0) * unit_ms for number, unit_ms in zip(match.groups(), _UNIT_MS, strict=True))
+
+
+def _is_reset(text: str) -> bool:
+    if text.startswith(BY_DURATION):
+        return duration_ms(text.removeprefix(BY_DURATION)) is not None
+    return text in (EARLIEST, LATEST)
+
+
+def _between(low: int, high: int) -> Callable[[str], bool]:
+    return lambda text: text.isascii() and text.isdigit() and low <= int(text) <= high
+
+
+@dataclass(frozen=True, slots=True)
+class _Definition:
+    type: ConfigType
+    default: Callable[[Settings], str]
+    documentation: str
+    check: Callable[[str], bool]
+
+
+DEFINITIONS: Mapping[str, _Definition] = {
+    ASSIGNMENT_INTERVAL: _Definition(
+        ConfigType.INT,
+        lambda settings: str(settings.group_assignment_interval_ms),
+        "Between two computations of a consumer group's assignment, at least: 0 to 15000.",
+        _between(0, 15_000),
+    ),
+    "share.heartbeat.interval.ms": _Definition(
+        ConfigType.INT,
+        lambda settings: str(settings.group_heartbeat_interval_ms),
+        "Between two heartbeats of a member.",
+        _between(1_000, 60_000),
+    ),
+    "share.session.timeout.ms": _Definition(
+        ConfigType.INT,
+        lambda settings: str(settings.group_session_timeout_ms),
+        "Silence after which a member is removed.",
+        _between(6_000, 1_800_000),
+    ),
+    "share.record.lock.duration.ms": _Definition(
+        ConfigType.INT,
+        lambda settings: str(settings.share_record_lock_duration_ms),
+        "How long a delivered record is its member's: 1000 to 3600000.",
+        _between(1_000, 3_600_000),
+    ),
+    "share.delivery.count.limit": _Definition(
+        ConfigType.INT,
+        lambda settings: str(settings.share_delivery_count_limit),
+        "Deliveries after which a record is given up: 1 to 10.",
+        _between(1, 10),
+    ),
+    "share.partition.max.record.locks": _Definition(
+        ConfigType.INT,
+        lambda settings: str(settings.share_partition_max_record_locks),
+        f"Records of a partition between the oldest that is not done and the newest delivered: 100 to "
+        f"{SHARE_RECORD_LOCKS_MAX}.",
+        _between(100, SHARE_RECORD_LOCKS_MAX),
+    ),
+    "share.auto.offset.reset": _Definition(
+        ConfigType.STRING,
+        lambda _: LATEST,
+        "Where the group begins in a partition: earliest, latest, or by_duration:PnDTnHnMnS before now.",
+        _is_reset,
+    ),
+    "share.isolation.level": _Definition(
+        ConfigType.STRING,
+        lambda _: "read_uncommitted",
+        "Both levels are the same: nothing uncommitted is in a log.",
+        lambda text: text in ("read_uncommitted", "read_committed"),
+    ),
+    "share.renew.acknowledge.enable": _Definition(
+        ConfigType.BOOLEAN,
+        lambda _: "true",
+        "Whether members may renew locks.",
+        lambda text: text in ("true", "false"),
+    ),
+    DEAD_LETTER_TOPIC: _Definition(
+        ConfigType.STRING,
+        lambda _: "",
+        "The topic for records that were rejected or have no delivery left; empty: they are dropped.",
+        lambda text: len(text) <= 249,
+    ),
+    "errors.deadletterqueue.copy.record.enable": _Definition(
+        ConfigType.BOOLEAN,
+        lambda _: "true",
+        "Whether dead letters carry key, value and headers of the record, or only where it stands.",
+        lambda text: text in ("true", "false"),
+    ),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class ShareConfig:
+    """The configuration of a share group that the engine acts on."""
+
+    heartbeat_interval_ms: int
+    session_timeout_ms: int
+    policy: SharePolicy
+    offset_reset: str
+    may_renew: bool
+    dead_letter_topic: str  # empty: none
+    copies_records: bool
+
+    @classmethod
+    def of(cls, overrides: Mapping[str, str], settings: Settings) -> ShareConfig:
+        """Overrides over the settings."""
+
+        def value(name: str) -> str:
+            return overrides.get(name, DEFINITIONS[name].default(settings))
+
+        topic = value(DEAD_LETTER_TOPIC)
+        return cls(
+            heartbeat_interval_ms=int(value("share.heartbeat.interval.ms")),
+            session_timeout_ms=int(value("share.session.timeout.ms")),
+            policy=SharePolicy(
+                int(value("share.record.lock.duration.ms")),
+                int(value("share.delivery.count.limit")),
+                int(value("share.partition.max.record.locks")),
+                has_dead_letters=bool(topic),
+            ),
+            offset_reset=value("share.auto.offset.reset"),
+            may_renew=value("share.renew.acknowledge.enable") == "true",
+            dead_letter_topic=topic,
+            copies_records=value("errors.deadletterqueue.copy.record.enable") == "true",
+        )
+
+
+class GroupConfigs:
+    """Configurations of groups, with a short-lived copy of those that were used."""
+
+    def __init__(self, catalog: Table, clock: Clock, settings: Settings) -> None:
+        self._catalog = catalog
+        self._clock = clock
+        self._settings = settings
+        self._remembered: dict[str, tuple[float, Mapping[str, str]]] = {}
+
+    async def of(self, group_id: str) -> ShareConfig:
+        """What a share group goes by. Raises KafkaError(COORDINATOR_NOT_AVAILABLE), FormatError."""
+        return ShareConfig.of(await self._overrides(group_id), self._settings)
+
+    async def assignment_interval_ms(self, group_id: str) -> int:
+        """How long a consumer group's target stands at least. Raises as `of`."""
+        overrides = await self._overrides(group_id)
+        return int(overrides.get(ASSIGNMENT_INTERVAL, self._settings.group_assignment_interval_ms))
+
+    async def _overrides(self, group_id: str) -> Mapping[str, str]:
+        known = self._remembered.get(group_id)
+        if known is not None and known[0] > self._clock.monotonic():
+            return known[1]
+        _, overrides = await self._read(group_id)
+        if len(self._remembered) >= _REMEMBERED_MAX:
+            self._remembered.clear()
+        self._remembered[group_id] = (self._clock.monotonic() + self._settings.catalog_cache_ms / 1000, overrides)
+        return overrides
+
+    async def describe(self, group_id: str) -> list[ConfigEntry]:
+        """Every configuration of a group, in the order of names. Raises KafkaError, FormatError."""
+        check_group_id(group_id)
+        _, overrides = await self._read(group_id)
+        return [
+            ConfigEntry(
+                name,
+                overrides.get(name, definition.default(self._settings)),
+                is_default=name not in overrides,
+                config_type=int(definition.type),
+                documentation=definition.documentation,
+            )
+            for name, definition in sorted(DEFINITIONS.items())
+        ]
+
+    async def alter(
+        self,
+        group_id: str,
+        *,
+        set: Mapping[str, str],
+        delete: Iterable[str] = (),
+        replaces: bool = False,
+        validate_only: bool = False,
+    ) -> None:
+        """Change overrides; with `replaces` those that are not named go.
+
+        A write of unknown outcome is made again: setting the same values twice is setting them once, unless another
+        administrator came in between, and then it was later or earlier than theirs.
+
+        Raises KafkaError: INVALID_GROUP_ID, INVALID_CONFIG, COORDINATOR_NOT_AVAILABLE (may have been applied).
+        """
+        check_group_id(group_id)
+        gone = list(delete)
+        for name in [*set, *gone]:
+            if name not in DEFINITIONS:
+                known = ", ".join(sorted(DEFINITIONS))
+                raise KafkaError(ErrorCode.INVALID_CONFIG, f"unknown group configuration {name!r}; known are: {known}")
+        for name, value in set.items():
+            if not DEFINITIONS[name].check(value):
+                raise KafkaError(
+                    ErrorCode.INVALID_CONFIG, f"{name} cannot be {value!r}. {DEFINITIONS[name].documentation}"
+                )
+        for attempt in range(_ATTEMPTS):
+            version, overrides = await self._read(group_id)
+            if validate_only:
+                return
+            kept = {} if replaces else {name: value for name, value in overrides.items() if name not in gone}
+            values: dict[str, Value] = {**kept, **set}
+            item: Item = {"v": VERSION, "n": version + 1, "c": values}
+            condition = Absent(("v",)) if version == 0 else Compare(("n",), "=", version)
+            try:
+                await self._catalog.put(Put(_key(group_id), item, condition))
+            except (ConditionFailed, StoreUnavailable, OutcomeUnknown):
+                await self._clock.sleep(_BACKOFF_S * 2**attempt)
+            else:
+                self._remembered.pop(group_id, None)
+                return
+        raise _UNAVAILABLE
+
+    async def _read(self, group_id: str) -> tuple[int, dict[str, str]]:
+        """Version and overrides; 0 and nothing where there are none."""
+        try:
+            item = await self._catalog.get(_key(group_id))
+        except StoreUnavailable as error:
+            raise _UNAVAILABLE from error
+        if item is None:
+            return 0, {}
+        check_version(item, VERSION, f"the configuration of group {group_id}")
+        values = attribute(item, "c", dict)
+        return attribute(item, "n", int), {name: str(value) for name, value in values.items() if name in DEFINITIONS}
+
+
+def _key(group_id: str) -> Key:
+    return Key(GROUP_CONFIGS_PK, group_id)

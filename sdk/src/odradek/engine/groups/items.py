@@ -1,0 +1,220 @@
+"""Items of the groups table, to and from the state (docs/formats/group_items.md).
+
+    Key                                      Value                    Lifetime
+    groups       <group id>                  {"v": 1}: a listing row  as the group item
+    g#<group>    group                       the group                first join or commit .. DeleteGroups
+    g#<group>    m#<member id>               a member                 join .. leave or expiry
+    g#<group>    o#<topic id>#<partition>    a lease: owner, offset   first grant or commit .. DeleteGroups
+
+A group of the classic protocol has another item under the same key, and sessions beside it (classic_rows.py).
+
+`g#` keeps a group named "groups" apart from the listing. "group" and "m#" sort next to each other and before "o#",
+so one Query reads a group with its members and no lease.
+
+    group     v: format version 1   n: version        e: epoch         a: assignor
+              t: target (group_partitions.py)         d: digest of the topics behind the target    c: members
+              ta: target computed at, ms              ti: how long the next one waits from then on, ms    (absent: 0)
+              k: "share" for a share group (share_rows.py has its other items), else absent
+
+    member    v: format version 1   n: version        e: epoch         pe: previous epoch    w: nonce of the writer
+              i: instance id        r: rack           ci, ch: client id, host
+              s: subscribed topics  x: topic pattern  sa: assignor asked for
+              rt: rebalance timeout, ms   st: session, ms   hi: heartbeat interval, ms
+              rn: renewed at, ms    re: revoking for, ms    as, rv: assigned, revoking (group_partitions.py)
+              ws: watches, {member id: [version, elapsed ms]}; absent where there is none
+
+    lease     v: format version 1   t: topic name
+              o: owner's member id  e: its epoch when it was granted        both absent where nobody owns the partition
+              f: committed offset   le: leader epoch   m: metadata   c: commit stamp, ms    absent before a commit
+
+Optional strings are absent rather than null. Version 1 is the only one; a reader refuses others.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from uuid import UUID
+
+from odradek.engine.classic.items import decode_classic, is_classic
+from odradek.engine.groups.partition_sets import decode_partitions, decode_target, encode_partitions, encode_target
+from odradek.engine.groups.state import GroupState, LeaseState, MemberState, Watch
+from odradek.engine.partition.fields import attribute, check_version
+from odradek.errors import FormatError
+from odradek.model.topic_partition import OffsetAndMetadata, PartitionId
+from odradek.ports.table import Item, Key, Value
+
+VERSION = 1
+LISTING_PK = "groups"
+SHARE_KIND = "share"  # a share group's `k`; a consumer group has none
+GROUP_SK = "group"
+MEMBER_PREFIX = "m#"
+MEMBERS_END = "m$"  # the first key after every member
+LEASE_PREFIX = "o#"
+LEASES_END = "o$"
+ID_BYTES_MAX = 900  # of group and member ids: a sort key has at most 1,024 bytes
+
+
+def group_pk(group_id: str) -> str:
+    """The `pk` that all items of a group share."""
+    return f"g#{group_id}"
+
+
+def listing_key(group_id: str) -> Key:
+    """The row by which a group is listed."""
+    return Key(LISTING_PK, group_id)
+
+
+def group_key(group_id: str) -> Key:
+    """The group item."""
+    return Key(group_pk(group_id), GROUP_SK)
+
+
+def member_key(group_id: str, member_id: str) -> Key:
+    """The item of a member."""
+    return Key(group_pk(group_id), f"{MEMBER_PREFIX}{member_id}")
+
+
+def lease_key(group_id: str, partition: PartitionId) -> Key:
+    """The item that holds owner and offset of a partition."""
+    return Key(group_pk(group_id), f"{LEASE_PREFIX}{partition.topic_id}#{partition.partition}")
+
+
+def lease_partition(sk: str) -> PartitionId:
+    """The partition that a lease's `sk` names. Raises FormatError where it is no such key."""
+    try:
+        topic_id, number = sk.removeprefix(LEASE_PREFIX).split("#")
+        return PartitionId(UUID(topic_id), int(number))
+    except ValueError as error:
+        raise FormatError(f"{sk!r} is not the key of a lease") from error
+
+
+def encode_group(group: GroupState) -> Item:
+    """The group's item, without its key."""
+    kind: Item = {"k": SHARE_KIND} if group.is_share else {}
+    return {
+        **kind,
+        "v": VERSION,
+        "n": group.version,
+        "e": group.epoch,
+        "a": group.assignor,
+        "t": encode_target(group.target),
+        "d": group.topics_digest,
+        "c": group.member_count,
+        "ta": group.assigned_ms,
+        "ti": group.assignment_interval_ms,
+    }
+
+
+def decode_group(group_id: str, item: Item) -> GroupState:
+    """Raises FormatError where the item is damaged or of another version."""
+    check_version(item, VERSION, f"group {group_id}")
+    if is_classic(item):
+        classic = decode_classic(item)
+        return GroupState(
+            group_id,
+            version=attribute(item, "n", int),
+            epoch=classic.generation,
+            assignor=classic.protocol or "",
+            member_count=len(classic.members),
+            classic=classic,
+        )
+    return GroupState(
+        group_id=group_id,
+        version=attribute(item, "n", int),
+        epoch=attribute(item, "e", int),
+        assignor=attribute(item, "a", str),
+        target=decode_target(attribute(item, "t", bytes)),
+        topics_digest=attribute(item, "d", bytes),
+        member_count=attribute(item, "c", int),
+        assigned_ms=attribute(item, "ta", int) if "ta" in item else 0,
+        assignment_interval_ms=attribute(item, "ti", int) if "ti" in item else 0,
+        is_share=item.get("k") == SHARE_KIND,
+    )
+
+
+def encode_member(member: MemberState) -> Item:
+    """The member's item, without its key."""
+    item: Item = {
+        "v": VERSION,
+        "n": member.version,
+        "e": member.epoch,
+        "pe": member.previous_epoch,
+        "w": member.nonce,
+        "ci": member.client_id,
+        "ch": member.client_host,
+        "s": list(member.subscribed_topic_names),
+        "rt": member.rebalance_timeout_ms,
+        "st": member.session_ms,
+        "hi": member.interval_ms,
+        "rn": member.renewed_ms,
+        "re": member.revoking_elapsed_ms,
+        "as": encode_partitions(member.assigned),
+        "rv": encode_partitions(member.revoking),
+    }
+    optional = {
+        "i": member.instance_id,
+        "r": member.rack_id,
+        "x": member.subscribed_topic_regex,
+        "sa": member.assignor,
+    }
+    item.update({name: text for name, text in optional.items() if text is not None})
+    if member.watches:
+        item["ws"] = {member_id: [watch.version, watch.elapsed_ms] for member_id, watch in member.watches.items()}
+    return item
+
+
+def decode_member(member_id: str, item: Item) -> MemberState:
+    """Raises FormatError where the item is damaged or of another version."""
+    check_version(item, VERSION, f"member {member_id}")
+    return MemberState(
+        member_id=member_id,
+        epoch=attribute(item, "e", int),
+        previous_epoch=attribute(item, "pe", int),
+        version=attribute(item, "n", int),
+        nonce=attribute(item, "w", bytes),
+        instance_id=_text(item, "i"),
+        rack_id=_text(item, "r"),
+        client_id=attribute(item, "ci", str),
+        client_host=attribute(item, "ch", str),
+        subscribed_topic_names=tuple(str(name) for name in attribute(item, "s", list)),
+        subscribed_topic_regex=_text(item, "x"),
+        assignor=_text(item, "sa"),
+        rebalance_timeout_ms=attribute(item, "rt", int),
+        session_ms=attribute(item, "st", int),
+        interval_ms=attribute(item, "hi", int),
+        renewed_ms=attribute(item, "rn", int),
+        revoking_elapsed_ms=attribute(item, "re", int),
+        assigned=decode_partitions(attribute(item, "as", bytes)),
+        revoking=decode_partitions(attribute(item, "rv", bytes)),
+        watches=_watches(attribute(item, "ws", dict)) if "ws" in item else {},
+    )
+
+
+def decode_lease(item: Item) -> LeaseState:
+    """Raises FormatError where the item is damaged or of another version."""
+    check_version(item, VERSION, "a lease")
+    committed = None
+    if "f" in item:
+        committed = OffsetAndMetadata(attribute(item, "f", int), attribute(item, "le", int), attribute(item, "m", str))
+    return LeaseState(
+        topic=attribute(item, "t", str),
+        owner=_text(item, "o"),
+        epoch=attribute(item, "e", int) if "e" in item else -1,
+        committed=committed,
+        commit_ms=attribute(item, "c", int) if "c" in item else 0,
+    )
+
+
+def _text(item: Item, name: str) -> str | None:
+    return attribute(item, name, str) if name in item else None
+
+
+def _watches(stored: Mapping[str, Value]) -> dict[str, Watch]:
+    watches = {}
+    for member_id, pair in stored.items():
+        match pair:
+            case [int(version), int(elapsed_ms)]:
+                watches[member_id] = Watch(version, elapsed_ms)
+            case _:
+                raise FormatError(f"a member watches {member_id} with {pair!r}")
+    return watches

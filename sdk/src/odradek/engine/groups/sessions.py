@@ -1,0 +1,78 @@
+"""Sessions: when a silent member may be removed. Pure.
+
+**Theory of operation.** A session is a lease with a duration and a version counter. Each heartbeat of a member
+raises the member's version; the same write carries, at no further cost, what this member *watches*: for each other
+member that looks late, the version seen and how long it has not changed. A member is removed when some other member
+has watched one and the same version for the whole session duration. So a member that renews is never removed, however
+far clocks are apart: its version changes and every watch starts again. After an outage of the table nobody is removed
+either, for nobody was watching.
+
+**What rests on clocks: liveness only.** Functions are stateless and one watch is continued by many machines, so the
+time between two looks is the difference of two machines' clocks, cut to [0, twice the interval that the watcher was
+asked to keep]. A clock that is hours ahead thus adds two intervals a look at most, one that is behind adds nothing.
+At worst a silent member is removed after half its session, or a dead one twice as late. A member removed in error is
+fenced by its leases, learns it from its next heartbeat (UNKNOWN_MEMBER_ID) and joins again: no commit of it is
+accepted in between.
+
+**The long dead.** A member that by the clock has been silent for two sessions, and was seen silent for two
+intervals, is removed then: a group whose members all died yesterday should not make today's first member wait a
+session. Administration (DeleteGroups, commits by simple consumers, a static member's successor) has no watcher and
+goes by this clock rule alone; it is the one place where skew beyond a session matters, and there too only for
+liveness.
+
+Late means: not renewed within its own interval by the reader's clock, in either direction, so that a clock ahead
+cannot hide a dead member. In a healthy group no member is late and no watch is stored.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from odradek.engine.groups.state import GroupView, MemberState, Watch
+
+LONG_DEAD_SESSIONS = 2
+LONG_DEAD_INTERVALS = 2
+ELAPSED_INTERVALS_MAX = 2  # what one look can add
+
+
+def elapsed_ms(member: MemberState, now_ms: int) -> int:
+    """Time since the member's last heartbeat as far as its next one may count it."""
+    return min(max(now_ms - member.renewed_ms, 0), ELAPSED_INTERVALS_MAX * member.interval_ms)
+
+
+def look(watcher: MemberState, view: GroupView, now_ms: int) -> dict[str, Watch]:
+    """What the watcher has seen of the late members, this look included."""
+    passed_ms = elapsed_ms(watcher, now_ms)
+    watches = {}
+    for member in view.members.values():
+        if member.member_id == watcher.member_id or not _is_late(member, now_ms):
+            continue
+        before = watcher.watches.get(member.member_id)
+        seen_ms = before.elapsed_ms + passed_ms if before is not None and before.version == member.version else 0
+        watches[member.member_id] = Watch(member.version, seen_ms)
+    return watches
+
+
+def expired(view: GroupView, watches: Mapping[str, Watch], now_ms: int, interval_ms: int) -> list[MemberState]:
+    """The members that these watches say are gone, in the order of their ids."""
+    gone = []
+    for member_id, watch in sorted(watches.items()):
+        member = view.members[member_id]
+        is_long_dead = watch.elapsed_ms >= LONG_DEAD_INTERVALS * interval_ms and seems_dead(member, now_ms)
+        if watch.elapsed_ms >= member.session_ms or is_long_dead:
+            gone.append(member)
+    return gone
+
+
+def seems_dead(member: MemberState, now_ms: int) -> bool:
+    """Whether the member, by the clock alone, has been silent for two sessions."""
+    return now_ms - member.renewed_ms >= LONG_DEAD_SESSIONS * member.session_ms
+
+
+def alive(members: Iterable[MemberState], now_ms: int) -> list[MemberState]:
+    """The members that do not seem dead: what administration sees."""
+    return [member for member in members if not seems_dead(member, now_ms)]
+
+
+def _is_late(member: MemberState, now_ms: int) -> bool:
+    return abs(now_ms - member.renewed_ms) > member.interval_ms or member.session_ms == 0

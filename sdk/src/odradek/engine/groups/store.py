@@ -1,0 +1,168 @@
+"""Reading a group and writing a transition: the only place that turns group decisions into table operations.
+
+A view is one Query: the group item and all members, no lease. A transition is one conditional write or one
+transaction; each item is written on the version that the view holds, each lease on its owner. So a transition applies
+whole to the state it was decided on, or not at all. A member that joins without a new target checks that the group is
+as it was read, and does not write it: those who join at once do not refuse each other.
+"""
+
+from __future__ import annotations
+
+from odradek.engine.classic.items import SESSION_PREFIX, Session, decode_session
+from odradek.engine.groups.decisions import LEASES_PER_STEP, Grant, Release, Transition
+from odradek.engine.groups.items import (
+    GROUP_SK,
+    MEMBER_PREFIX,
+    MEMBERS_END,
+    VERSION,
+    decode_group,
+    decode_member,
+    encode_group,
+    encode_member,
+    group_key,
+    group_pk,
+    lease_key,
+    listing_key,
+    member_key,
+)
+from odradek.engine.groups.partition_sets import TARGET_BYTES_MAX
+from odradek.engine.groups.state import GroupState, GroupView, MemberState
+from odradek.engine.partition.fields import is_version, is_version_or_absent
+from odradek.engine.share.items import share_session_key
+from odradek.errors import ErrorCode, KafkaError
+from odradek.limits import TABLE_TRANSACTION_ITEMS_MAX
+from odradek.ports.table import (
+    Absent,
+    AnyOf,
+    Check,
+    Compare,
+    Condition,
+    Delete,
+    Key,
+    Operation,
+    Put,
+    Remove,
+    Set,
+    Table,
+    Update,
+    all_of,
+)
+
+assert LEASES_PER_STEP + 4 <= TABLE_TRANSACTION_ITEMS_MAX, (
+    "a step writes a group (or checks it), its row and two members beside leases"
+)
+
+
+class GroupStore:
+    """Groups in their table."""
+
+    def __init__(self, table: Table) -> None:
+        self.table = table
+
+    async def read(self, group_id: str) -> GroupView:
+        """The group with its members, as they stand. Raises StoreUnavailable, FormatError."""
+        rows = await self.table.query(group_pk(group_id), sk_from=GROUP_SK, sk_to=MEMBERS_END)
+        group: GroupState | None = None
+        members: dict[str, MemberState] = {}
+        sessions: dict[str, Session] = {}
+        for key, item in rows:
+            if key.sk == GROUP_SK:
+                group = decode_group(group_id, item)
+            elif key.sk.startswith(MEMBER_PREFIX):
+                member_id = key.sk.removeprefix(MEMBER_PREFIX)
+                members[member_id] = decode_member(member_id, item)
+            elif key.sk.startswith(SESSION_PREFIX):
+                sessions[key.sk.removeprefix(SESSION_PREFIX)] = decode_session(item)
+        return GroupView(group_id, group, members, sessions)
+
+    async def read_group(self, group_id: str) -> GroupState | None:
+        """The group alone. Raises StoreUnavailable, FormatError."""
+        item = await self.table.get(group_key(group_id))
+        return None if item is None else decode_group(group_id, item)
+
+    async def read_member(self, group_id: str, member_id: str) -> MemberState | None:
+        """One member alone. Raises StoreUnavailable, FormatError."""
+        item = await self.table.get(member_key(group_id, member_id))
+        return None if item is None else decode_member(member_id, item)
+
+    async def write(self, view: GroupView, transition: Transition) -> None:
+        """Apply a transition to the view that it was decided on.
+
+        Raises:
+            ConditionFailed, TransactionCanceled: another write was first; read and decide again.
+            StoreUnavailable: surely not applied.
+            OutcomeUnknown: may have been applied; the nonce in the member's item tells.
+            KafkaError(GROUP_MAX_SIZE_REACHED): the target no longer fits an item.
+        """
+        operations = _operations(view, transition)
+        match operations:
+            case [Put() as put]:
+                await self.table.put(put)
+            case _:
+                await self.table.transact(operations)
+
+
+def create_group_operations(group: GroupState) -> list[Operation]:
+    """Make a group that is not there yet, and its listing row."""
+    return [
+        Put(group_key(group.group_id), encode_group(group), Absent(("v",))),
+        Put(listing_key(group.group_id), {"v": VERSION}),
+    ]
+
+
+def _operations(view: GroupView, transition: Transition) -> list[Operation]:
+    group_id = view.group_id
+    operations: list[Operation] = []
+    if transition.group is not None:
+        item = encode_group(transition.group)
+        target = item["t"]
+        if isinstance(target, bytes) and len(target) > TARGET_BYTES_MAX:
+            raise KafkaError(
+                ErrorCode.GROUP_MAX_SIZE_REACHED,
+                f"the assignment of group {group_id} takes {len(target)} bytes, at most {TARGET_BYTES_MAX} fit: "
+                f"use fewer members or topics",
+            )
+        if view.group is None:
+            operations += create_group_operations(transition.group)
+        else:
+            operations.append(Put(group_key(group_id), item, _is_version(view.group.version)))
+    for member in transition.members:
+        before = view.members.get(member.member_id)
+        condition = Absent(("v",)) if before is None else _is_version(before.version)
+        if before is None and transition.group is None and view.group is not None:
+            operations.append(Check(group_key(group_id), _is_version(view.group.version)))
+        operations.append(Put(member_key(group_id, member.member_id), encode_member(member), condition))
+    operations += [
+        Delete(member_key(group_id, member.member_id), _is_version(member.version)) for member in transition.removed
+    ]
+    if view.group is not None and view.group.is_share:
+        operations += [Delete(share_session_key(group_id, member.member_id)) for member in transition.removed]
+    operations += [grant_operation(lease_key(group_id, grant.partition), grant) for grant in transition.granted]
+    operations += [
+        release_operation(lease_key(group_id, release.partition), release) for release in transition.released
+    ]
+    return operations
+
+
+def grant_operation(key: Key, grant: Grant) -> Update:
+    """Make the member the owner if nobody else is."""
+    return Update(
+        key,
+        (
+            Set(("v",), VERSION),
+            Set(("t",), grant.topic),
+            Set(("o",), grant.member_id),
+            Set(("e",), grant.epoch),
+        ),
+        all_of(is_version_or_absent(VERSION), AnyOf((Absent(("o",)), Compare(("o",), "=", grant.member_id)))),
+    )
+
+
+def release_operation(key: Key, release: Release) -> Update:
+    """Leave the partition, with its committed offset, to nobody."""
+    condition = all_of(is_version(VERSION), Compare(("o",), "=", release.member_id))
+    return Update(key, (Remove(("o",)), Remove(("e",))), condition)
+
+
+def _is_version(version: int) -> Condition:
+    return Compare(("n",), "=", version)

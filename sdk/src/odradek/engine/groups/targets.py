@@ -1,0 +1,68 @@
+"""The target assignment: from the members' subscriptions and the catalog to who should own what. Pure.
+
+A target is due when its inputs changed: a member came, went or subscribed otherwise, or the *digest* of the subscribed
+topics (ids and partition counts) is another one, that is, a topic was created, deleted or grown. The heartbeat that
+notices computes the new target and writes it with the next group epoch, on condition that the group is still as it
+was read; whoever computes it, the outcome is the same.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from uuid import UUID
+
+from odradek.engine.groups.assignors import ASSIGNORS, AssignorMember, preferred_assignor
+from odradek.engine.groups.state import NO_PARTITIONS, GroupState, MemberState
+from odradek.engine.groups.topic_pattern import matches_pattern
+from odradek.model.topic import Topic
+
+DIGEST_BYTES = 12
+
+
+def subscribed(member: MemberState, topics: Mapping[str, Topic]) -> frozenset[UUID]:
+    """The ids of the topics that a member subscribes to, by name or by pattern."""
+    names = {name for name in member.subscribed_topic_names if name in topics}
+    if member.subscribed_topic_regex:
+        names |= {name for name in topics if matches_pattern(member.subscribed_topic_regex, name)}
+    return frozenset(topics[name].topic_id for name in names)
+
+
+def topics_digest(members: Iterable[MemberState], topics: Mapping[str, Topic]) -> bytes:
+    """A digest of what the target depends on besides the members."""
+    ids = frozenset[UUID]().union(*(subscribed(member, topics) for member in _distinct(members)))
+    counts = sorted((topic.topic_id.bytes, topic.partition_count) for topic in topics.values() if topic.topic_id in ids)
+    return hashlib.sha256(repr(counts).encode()).digest()[:DIGEST_BYTES]
+
+
+def next_target(group: GroupState, members: Mapping[str, MemberState], topics: Mapping[str, Topic]) -> GroupState:
+    """The group one epoch further, with the target for these members."""
+    assignor = preferred_assignor(member.assignor for member in members.values())
+    counts = {topic.topic_id: topic.partition_count for topic in topics.values()}
+    target = ASSIGNORS[assignor](
+        [
+            AssignorMember(
+                member.member_id,
+                subscribed(member, topics),
+                group.target.get(member.member_id, NO_PARTITIONS),
+                member.instance_id,
+            )
+            for member in members.values()
+        ],
+        counts,
+    )
+    return replace(
+        group,
+        version=group.version + 1,
+        epoch=group.epoch + 1,
+        assignor=assignor,
+        target=target,
+        topics_digest=topics_digest(members.values(), topics),
+        member_count=len(members),
+    )
+
+
+def _distinct(members: Iterable[MemberState]) -> list[MemberState]:
+    """One member a subscription: most groups have one."""
+    return list({(member.subscribed_topic_names, member.subscribed_topic_regex): member for member in members}.values())

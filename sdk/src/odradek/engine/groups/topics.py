@@ -1,0 +1,65 @@
+"""The topics that a group's members subscribe to, at most `catalog_cache_ms` old unless asked for afresh.
+
+A heartbeat compares them with the digest behind the group's target. A stale copy must never make a target, or two
+functions with different copies would undo each other's: what changes a group is always decided on fresh topics.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable
+
+from odradek.engine.catalog.topics import Topics
+from odradek.engine.groups.state import MemberState
+from odradek.model.group import GroupHeartbeat
+from odradek.model.topic import Topic
+from odradek.ports.clock import Clock
+from odradek.settings import Settings
+
+_LIST_FROM_NAMES = 50  # from so many names on, one listing is cheaper than a read each
+_PARALLEL_READS = 25
+
+
+class SubscribedTopics:
+    """Topics by name, with a short-lived copy of what was not there and of the whole listing."""
+
+    def __init__(self, topics: Topics, clock: Clock, settings: Settings) -> None:
+        self._topics = topics
+        self._clock = clock
+        self._settings = settings
+        self._by_name: dict[str, tuple[float, Topic | None]] = {}
+        self._all: tuple[float, dict[str, Topic]] = (float("-inf"), {})
+
+    async def of(
+        self, members: Iterable[MemberState], request: GroupHeartbeat | None = None, *, fresh: bool = False
+    ) -> dict[str, Topic]:
+        """The topics that members and request may mean, by name: all topics where any has a pattern. Raises
+        KafkaError."""
+        names: set[str] = set(request.subscribed_topic_names or ()) if request is not None else set()
+        has_pattern = request is not None and bool(request.subscribed_topic_regex)
+        for member in members:
+            names.update(member.subscribed_topic_names)
+            has_pattern = has_pattern or member.subscribed_topic_regex is not None
+        if has_pattern or len(names) >= _LIST_FROM_NAMES:
+            return await self._list(fresh=fresh)
+        now = self._clock.monotonic()
+        missing = [name for name in sorted(names) if fresh or self._by_name.get(name, (now, None))[0] <= now]
+        for start in range(0, len(missing), _PARALLEL_READS):
+            await asyncio.gather(*(self._read(name, fresh=fresh) for name in missing[start : start + _PARALLEL_READS]))
+        found = {name: self._by_name[name][1] for name in names}
+        return {name: topic for name, topic in found.items() if topic is not None}
+
+    async def _read(self, name: str, *, fresh: bool) -> None:
+        topic = await self._topics.get(name)
+        if fresh and topic is not None:
+            self._topics.forget(topic)
+            topic = await self._topics.get(name)
+        self._by_name[name] = (self._expires(), topic)
+
+    async def _list(self, *, fresh: bool) -> dict[str, Topic]:
+        if fresh or self._all[0] <= self._clock.monotonic():
+            self._all = (self._expires(), {topic.name: topic for topic in await self._topics.list()})
+        return self._all[1]
+
+    def _expires(self) -> float:
+        return self._clock.monotonic() + self._settings.catalog_cache_ms / 1000

@@ -1,0 +1,1 @@
+"""leaders: see the modules."""

@@ -1,0 +1,174 @@
+"""Leadership of partitions: taking it, appending by it, giving it back (leader_decisions.py has the rules).
+
+    taking      1. the row of the epoch that ends     create-only: a fact, harmless if nothing follows
+                2. li = us, le + 1, es = no           on condition that li and le are as seen
+
+    The claim is ours only where the second step answered that it was applied. Where its answer was lost, the epoch that
+    it may have begun is nobody's: we look again and take the next one. So no epoch ever has two holders, not even two
+    incarnations of one broker id, and the head need not say which incarnation took it.
+
+The fleet takes lazily: a function that is refused because a gateway leads asks the registry, and takes over where that
+gateway's session is over. A gateway takes on its first append to a partition, or by `take`. What it holds ends when the
+head refuses it; a gateway that lost its registration holds nothing any more.
+"""
+
+from __future__ import annotations
+
+import asyncio
+
+from odradek.engine.leaders.brokers import Brokers, RegistrationLost
+from odradek.engine.partition.claims import (
+    FLEET_CLAIM,
+    AskRegistry,
+    Claim,
+    Follow,
+    Lead,
+    Verdict,
+    decide_leadership,
+    handover,
+)
+from odradek.engine.partition.head import PartitionHead, decode_head
+from odradek.engine.partition.index import PartitionIndex, head_key
+from odradek.engine.partition.leader_epochs import EpochStart, LeaderEpochs
+from odradek.errors import ConditionFailed, ErrorCode, KafkaError, OutcomeUnknown, StoreUnavailable
+from odradek.model.cluster import FLEET_BROKER_ID, Broker
+from odradek.model.topic_partition import PartitionId
+from odradek.ports.clock import Clock
+from odradek.ports.table import Item, Table, Update
+from odradek.settings import Settings
+
+_ATTEMPTS = 6
+_RENEWALS_A_SESSION = 3
+
+
+class Leaders:
+    """What this process leads.
+
+    Args:
+        broker_id: the fleet's, or the id that this process registers under (`register`).
+    """
+
+    def __init__(
+        self,
+        log: Table,
+        index: PartitionIndex,
+        brokers: Brokers,
+        epochs: LeaderEpochs,
+        clock: Clock,
+        settings: Settings,
+        broker_id: int = FLEET_BROKER_ID,
+    ) -> None:
+        self.broker_id = broker_id
+        self._log = log
+        self._index = index
+        self._brokers = brokers
+        self._epochs = epochs
+        self._clock = clock
+        self._settings = settings
+        self._claims: dict[PartitionId, Claim] = {}
+        self._locks: dict[PartitionId, asyncio.Lock] = {}
+
+    # --- a gateway's life -----------------------------------------------------------------------------------------
+
+    async def register(self, host: str, port: int, rack: str | None = None) -> None:
+        """Become a broker that may lead. Raises KafkaError as `Brokers.register`."""
+        await self._brokers.register(Broker(self.broker_id, host, port, rack))
+
+    async def run_renewal(self) -> None:
+        """Keep the registration alive until cancelled.
+
+        Raises RegistrationLost: another process has this id; all claims are dropped, and this process must end.
+        """
+        pause_s = self._settings.broker_session_ms / _RENEWALS_A_SESSION / 1000
+        while True:
+            await self._clock.sleep(pause_s)
+            try:
+                await self._brokers.renew()
+            except (StoreUnavailable, OutcomeUnknown):
+                continue  # there are other attempts within a session
+            except RegistrationLost:
+                self._claims.clear()
+                raise
+
+    async def release_all(self) -> None:
+        """Give every partition back to the fleet, then leave."""
+        await asyncio.gather(*(self.release(partition) for partition in list(self._claims)))
+        await self._brokers.release()
+
+    # --- one partition --------------------------------------------------------------------------------------------
+
+    def claim(self, partition: PartitionId) -> Claim | None:
+        """The claim that an append goes by; None: a gateway that does not lead yet (`acquire`)."""
+        return FLEET_CLAIM if self.broker_id == FLEET_BROKER_ID else self._claims.get(partition)
+
+    @property
+    def claims(self) -> dict[PartitionId, Claim]:
+        """What a gateway holds, as far as it knows."""
+        return dict(self._claims)
+
+    async def take(self, partition: PartitionId) -> Claim | None:
+        """Lead the partition; None where another broker leads or the partition is gone.
+
+        Raises StoreUnavailable; KafkaError(NOT_LEADER_OR_FOLLOWER) where this process is not registered.
+        """
+        return (await self.acquire(partition))[1]
+
+    async def acquire(
+        self, partition: PartitionId, head: PartitionHead | None = None
+    ) -> tuple[PartitionHead | None, Claim | None]:
+        """As `take`, from a head that was read already; with the head as it is then (None: the partition is gone)."""
+        if self.broker_id != FLEET_BROKER_ID and self._brokers.own is None:
+            raise KafkaError(
+                ErrorCode.NOT_LEADER_OR_FOLLOWER, f"this process is not registered as broker {self.broker_id}"
+            )
+        async with self._locks.setdefault(partition, asyncio.Lock()):
+            for _ in range(_ATTEMPTS):
+                head = head or await self._index.read_head(partition)
+                if head is None:
+                    self._claims.pop(partition, None)
+                    return None, None
+                verdict = await self._decide(partition, head)
+                if isinstance(verdict, Lead):
+                    return head, verdict.claim
+                if isinstance(verdict, Follow):
+                    self._claims.pop(partition, None)
+                    return head, None
+                head = await self._take_once(partition, head)
+        raise StoreUnavailable(f"the leadership of {partition} is contended")
+
+    async def release(self, partition: PartitionId) -> None:
+        """Give the partition back to the fleet under a new epoch. What fails here ends with the registration."""
+        claim = self._claims.pop(partition, None)
+        if claim is None or claim.leader_epoch is None:
+            return
+        condition, actions = handover(self.broker_id, claim.leader_epoch, FLEET_BROKER_ID)
+        try:
+            await self._epochs.keep(partition, EpochStart(claim.leader_epoch, claim.epoch_start))
+            await self._log.update(Update(head_key(partition), actions, condition))
+        except (ConditionFailed, OutcomeUnknown, StoreUnavailable):
+            return
+
+    # --- steps ----------------------------------------------------------------------------------------------------
+
+    async def _decide(self, partition: PartitionId, head: PartitionHead) -> Verdict:
+        claim = self._claims.get(partition)
+        verdict = decide_leadership(head, self.broker_id, claim)
+        if isinstance(verdict, AskRegistry):
+            is_gone = await self._brokers.find(verdict.broker_id) is None
+            verdict = decide_leadership(head, self.broker_id, claim, is_gone)
+        return verdict
+
+    async def _take_once(self, partition: PartitionId, head: PartitionHead) -> PartitionHead | None:
+        """Both steps once. The head after them; None: look again."""
+        await self._epochs.keep(partition, EpochStart(head.leader_epoch, head.epoch_start))
+        condition, actions = handover(head.leader_id, head.leader_epoch, self.broker_id)
+        try:
+            item: Item | None = await self._log.update(Update(head_key(partition), actions, condition))
+        except ConditionFailed as refused:
+            return None if refused.current is None else decode_head(refused.current)
+        except OutcomeUnknown:
+            return None
+        taken = decode_head(item or {})
+        if self.broker_id != FLEET_BROKER_ID:
+            self._claims[partition] = Claim(self.broker_id, taken.leader_epoch, taken.epoch_start)
+        return taken

@@ -1,0 +1,351 @@
+"""Maintenance: the work that no request waits for. A plan, and its tasks; any number of each may run at once.
+
+    plan              what has work now, by reads alone: a partition at rest costs a few of them and is no task
+    topic_deletion    heads, rows, segments and share groups' windows of a `deleted-topics` row; hours later once more,
+                      for what was written late, and then the row
+    partition         under its lease, by the upkeeps in order (`Upkeep`): what one leaves the next goes on with
+    transactions      those that timed out are fenced, what ended ones left is deleted (transactions.py)
+    sweep             WAL objects and items that nothing refers to (sweep.py)
+
+One process does a plan and its tasks (`run`), or the plan goes to a queue and workers do them (maintenance_queue.py).
+A task may be done twice, late, in any order or never (format/maintenance_task.py), and be cut short anywhere; one that
+fails leaves the others to go on. The next plan names whatever is left.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Protocol
+from uuid import UUID
+
+from odradek.engine.catalog.topic_configs import TopicConfig
+from odradek.engine.catalog.topics import Topics
+from odradek.engine.maintenance.sweep import Sweep
+from odradek.engine.maintenance.wal_uploads import HOUR_MS
+from odradek.engine.partition.fields import attribute
+from odradek.engine.partition.head import PartitionHead
+from odradek.engine.partition.index import PartitionIndex
+from odradek.engine.partition.maintenance_lease import LeaseLost, LeaseState, MaintenanceLease, MaintenanceLeases
+from odradek.engine.share.windows import forget_topic
+from odradek.engine.transactions.transactions import Transactions
+from odradek.errors import ConditionFailed, FormatError, KafkaError, StoreError
+from odradek.format.item_keys import DELETED_TOPICS_PK, topic_id_sk
+from odradek.format.maintenance_task import MaintenanceTask, TaskKind
+from odradek.format.object_keys import topic_prefix
+from odradek.model.topic import Topic
+from odradek.model.topic_partition import PartitionId
+from odradek.ports.clock import Clock
+from odradek.ports.object_store import ObjectStore
+from odradek.ports.table import Delete, Exists, Item, Key, Row, Set, Table, Update
+from odradek.ports.tables import Tables
+from odradek.settings import Settings
+
+_OBJECTS_AT_ONCE = 1000
+_HEADS_PER_READ = 100
+_LOOKS_AT_ONCE = 32
+_READS_HELD = 8  # of so many reads the heads are kept at a time: a store may have any number of partitions
+
+_FAILURES = (StoreError, FormatError, KafkaError)
+
+
+@dataclass
+class MaintenancePlan:
+    """What has work now; filled as it is found, so that a plan that is cut short has what it had found by then.
+
+    Attributes:
+        tasks: in no order.
+        topics: those of the tasks, as they were then.
+        failures: what could not be looked at, and why; the next plan looks again.
+    """
+
+    tasks: list[MaintenanceTask] = field(default_factory=list)
+    topics: dict[UUID, Topic] = field(default_factory=dict)
+    failures: list[str] = field(default_factory=list)
+
+    def of_kind(self, kind: TaskKind) -> list[MaintenanceTask]:
+        """The tasks of that kind."""
+        return [task for task in self.tasks if task.kind is kind]
+
+
+@dataclass
+class MaintenanceReport:
+    """What was done, by name of the thing done; and what could not be done."""
+
+    done: Counter[str] = field(default_factory=Counter)
+    failures: list[str] = field(default_factory=list)
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionLook:
+    """A partition as it looks to a plan, which does not hold its lease."""
+
+    topic: Topic
+    config: TopicConfig
+    partition: PartitionId
+    head: PartitionHead
+    lease: LeaseState
+
+
+@dataclass
+class HeldPartition:
+    """A partition under its lease, as the upkeeps see it.
+
+    Attributes:
+        lease: replaced when it is renewed.
+        left_clean: an upkeep sets False where it may have left an object that no row refers to.
+    """
+
+    topic: Topic
+    config: TopicConfig
+    partition: PartitionId
+    lease: MaintenanceLease
+    report: MaintenanceReport
+    left_clean: bool = True
+
+
+class Upkeep(Protocol):
+    """One kind of work on a partition."""
+
+    async def is_due(self, look: PartitionLook) -> bool:
+        """Whether `run` would find anything to do now, by reads alone. Raises StoreError, FormatError, KafkaError.
+
+        What it overlooks is never done; what it sees in vain costs a task with every plan.
+        """
+        ...
+
+    async def run(self, held: HeldPartition) -> None:
+        """Do what there is to do. Raises LeaseLost, StoreError, FormatError: the partition is left as it is."""
+        ...
+
+
+class Maintenance:
+    """Finishes what requests began, and keeps logs cheap to read and bounded in size."""
+
+    def __init__(
+        self,
+        catalog: Table,
+        index: PartitionIndex,
+        objects: ObjectStore,
+        topics: Topics,
+        leases: MaintenanceLeases,
+        clock: Clock,
+        settings: Settings,
+        upkeeps: Sequence[Upkeep] = (),
+        sweep: Sweep | None = None,
+        transactions: Transactions | None = None,
+        tables: Tables | None = None,
+    ) -> None:
+        self._catalog = catalog
+        self._index = index
+        self._objects = objects
+        self._topics = topics
+        self._leases = leases
+        self._clock = clock
+        self._settings = settings
+        self._upkeeps = upkeeps
+        self._sweep = sweep
+        self._transactions = transactions
+        self._tables = tables
+
+    async def run(self) -> MaintenanceReport:
+        """A plan and all its tasks, in this process. Raises KafkaError where there is no plan: run it again."""
+        plan = MaintenancePlan()
+        await self.plan(plan)
+        report = MaintenanceReport(failures=plan.failures)
+        for kind in TaskKind:
+            slots = asyncio.Semaphore(self._settings.maintenance_parallelism)
+            await asyncio.gather(*(self._do_in(slots, task, report, plan.topics) for task in plan.of_kind(kind)))
+        return report
+
+    async def _do_in(
+        self, slots: asyncio.Semaphore, task: MaintenanceTask, report: MaintenanceReport, topics: dict[UUID, Topic]
+    ) -> None:
+        async with slots:
+            await self.do(task, report, topics)
+
+    # --- plan -----------------------------------------------------------------------------------------------------
+
+    async def plan(self, plan: MaintenancePlan) -> None:
+        """Find what has work now. Raises KafkaError where the topics cannot be listed; other failures are noted."""
+        await self._plan_store(plan)
+        if self._upkeeps:
+            slots, held = asyncio.Semaphore(_LOOKS_AT_ONCE), asyncio.Semaphore(_READS_HELD)
+            topics = await self._topics.list()
+
+            async def plan_some(some: Sequence[tuple[Topic, int]]) -> None:
+                async with held:
+                    await self._plan_some(plan, some, slots)
+
+            await asyncio.gather(*(plan_some(some) for some in _chunks(topics)))
+
+    async def _plan_store(self, plan: MaintenancePlan) -> None:
+        """What is not of one partition."""
+        try:
+            rows = await self._catalog.query(DELETED_TOPICS_PK)
+            plan.tasks += [MaintenanceTask.of_deletion(UUID(row.key.sk)) for row in rows if self._is_due(row.item)]
+        except (*_FAILURES, ValueError) as error:
+            plan.failures.append(f"deleted topics: {type(error).__name__}: {error}")
+        try:
+            if self._transactions is not None and await self._transactions.wants_expiry():
+                plan.tasks.append(MaintenanceTask(TaskKind.TRANSACTIONS))
+        except _FAILURES as error:
+            plan.failures.append(f"transactions: {type(error).__name__}: {error}")
+        try:
+            if self._sweep is not None and await self._sweep.is_due():
+                plan.tasks.append(MaintenanceTask(TaskKind.SWEEP))
+        except _FAILURES as error:
+            plan.failures.append(f"sweep: {type(error).__name__}: {error}")
+
+    async def _plan_some(
+        self, plan: MaintenancePlan, some: Sequence[tuple[Topic, int]], slots: asyncio.Semaphore
+    ) -> None:
+        """Look at neighbouring partitions, whose heads and leases are read together."""
+        partitions = [PartitionId(topic.topic_id, number) for topic, number in some]
+        try:
+            async with slots:
+                heads = await self._index.read_heads(partitions)
+                leases = await self._leases.look(partitions)
+        except FormatError as error:
+            if len(some) == 1:
+                plan.failures.append(f"{_name(some)}: {type(error).__name__}: {error}")
+            else:  # one of them is damaged: the others are not
+                await asyncio.gather(*(self._plan_some(plan, [each], slots) for each in some))
+            return
+        except StoreError as error:
+            plan.failures.append(f"{_name(some)}: {type(error).__name__}: {error}")
+            return
+        looks = [
+            PartitionLook(topic, TopicConfig.of(topic, self._settings), partition, head, lease)
+            for (topic, _), partition, head, lease in zip(some, partitions, heads, leases, strict=True)
+            if head is not None
+        ]
+        await asyncio.gather(*(self._plan_one(plan, look, slots) for look in looks))
+
+    async def _plan_one(self, plan: MaintenancePlan, look: PartitionLook, slots: asyncio.Semaphore) -> None:
+        if look.lease.is_held:
+            return  # somebody is at it; what is left then is for the next plan
+        if look.head.tail_base_offset == 0 and look.lease.epoch == 0:
+            return  # nothing has left the tail yet: there is nothing but the head
+        try:
+            async with slots:
+                for upkeep in self._upkeeps:
+                    if await upkeep.is_due(look):
+                        plan.tasks.append(MaintenanceTask.of_partition(look.partition))
+                        plan.topics[look.topic.topic_id] = look.topic
+                        return
+        except _FAILURES as error:
+            plan.failures.append(f"{look.topic.name}-{look.partition.partition}: {type(error).__name__}: {error}")
+
+    # --- tasks ----------------------------------------------------------------------------------------------------
+
+    async def do(
+        self, task: MaintenanceTask, report: MaintenanceReport, topics: dict[UUID, Topic] | None = None
+    ) -> None:
+        """Do a task as far as there is anything left of it. What fails is noted in the report, not raised.
+
+        Args:
+            topics: known already; others are looked up.
+        """
+        try:
+            match task:
+                case MaintenanceTask(TaskKind.TOPIC_DELETION, UUID() as topic_id):
+                    await self._finish_deletion(topic_id, report)
+                case MaintenanceTask(TaskKind.PARTITION, UUID() as topic_id, int() as number):
+                    topic = (topics or {}).get(topic_id) or await self._topics.get_by_id(topic_id)
+                    if topic is not None and number < topic.partition_count:
+                        await self.run_partition(topic, number, report)
+                case MaintenanceTask(TaskKind.TRANSACTIONS) if self._transactions is not None:
+                    report.done.update(await self._transactions.expire_transactions())
+                case MaintenanceTask(TaskKind.SWEEP) if self._sweep is not None:
+                    await self._sweep.run_if_due(report.done)
+        except _FAILURES as error:
+            place = task.kind.value if task.topic_id is None else f"{task.kind.value} of {task.topic_id}"
+            report.failures.append(f"{place}: {type(error).__name__}: {error}")
+
+    async def run_partition(self, topic: Topic, number: int, report: MaintenanceReport) -> None:
+        """All upkeeps of one partition, where its lease is free."""
+        partition = PartitionId(topic.topic_id, number)
+        try:
+            lease = await self._leases.take(partition)
+        except (StoreError, FormatError) as error:
+            report.failures.append(f"{topic.name}-{number}: {error}")
+            return
+        if lease is None:
+            report.done["partitions_busy"] += 1
+            return
+        held = HeldPartition(topic, TopicConfig.of(topic, self._settings), partition, lease, report)
+        try:
+            for upkeep in self._upkeeps:
+                await upkeep.run(held)
+        except (LeaseLost, *_FAILURES) as error:
+            report.failures.append(f"{topic.name}-{number}: {type(error).__name__}: {error}")
+            held.left_clean = False
+        await self._leases.release(held.lease, clean=held.left_clean)
+
+    async def finish_deletions(self, report: MaintenanceReport) -> None:
+        """Remove what is left of deleted topics. Raises StoreError, FormatError: call it again."""
+        for row in await self._catalog.query(DELETED_TOPICS_PK):
+            await self._remove_topic(row, report)
+
+    async def _finish_deletion(self, topic_id: UUID, report: MaintenanceReport) -> None:
+        key = Key(DELETED_TOPICS_PK, topic_id_sk(topic_id))
+        item = await self._catalog.get(key)
+        if item is not None and self._is_due(item):
+            await self._remove_topic(Row(key, item), report)
+
+    def _is_due(self, item: Item) -> bool:
+        """Whether a deleted topic is to be looked at: at once, and again when nothing late can come any more."""
+        return "e" not in item or self._is_over(item)
+
+    def _is_over(self, item: Item) -> bool:
+        return self._clock.now_ms() >= attribute(item, "e", int) + self._settings.sweep_recheck_hours * HOUR_MS
+
+    async def _remove_topic(self, row: Row, report: MaintenanceReport) -> None:
+        topic_id = UUID(row.key.sk)
+        for number in range(attribute(row.item, "n", int)):
+            report.done["items_removed"] += await self._index.delete_items(PartitionId(topic_id, number))
+        report.done["objects_removed"] += await self.delete_prefix(topic_prefix(PartitionId(topic_id, 0)))
+        if self._tables is not None:
+            report.done["windows_removed"] += await forget_topic(self._tables, topic_id)
+        if "e" not in row.item:
+            # A maintainer that was at it may still write, a creation may be repeated: the row stays for a while, for
+            # creations to check, and all is removed once more before it goes.
+            report.done["topics_removed"] += 1
+            try:
+                await self._catalog.update(Update(row.key, (Set(("e",), self._clock.now_ms()),), Exists(("n",))))
+            except ConditionFailed:
+                pass  # another one was slower, and first to look again
+        elif self._is_over(row.item):
+            await self._catalog.delete(Delete(row.key))
+            report.done["topics_forgotten"] += 1
+
+    async def delete_prefix(self, prefix: str) -> int:
+        """Delete all objects under a prefix; returns how many. Raises StoreError: call it again."""
+        count = 0
+        while infos := await self._objects.list(prefix, limit=_OBJECTS_AT_ONCE):
+            await self._objects.delete([info.key for info in infos])
+            count += len(infos)
+        return count
+
+
+def _chunks(topics: Sequence[Topic]) -> Iterator[list[tuple[Topic, int]]]:
+    """All partitions, as many at a time as one read takes."""
+    chunk = []
+    for topic in topics:
+        for number in range(topic.partition_count):
+            chunk.append((topic, number))
+            if len(chunk) == _HEADS_PER_READ:
+                yield chunk
+                chunk = []
+    if chunk:
+        yield chunk
+
+
+def _name(some: Sequence[tuple[Topic, int]]) -> str:
+    """What partitions are called in a failure."""
+    (first, first_number), (last, last_number) = some[0], some[-1]
+    name = f"{first.name}-{first_number}"
+    return name if len(some) == 1 else f"{name} to {last.name}-{last_number}"

@@ -1,0 +1,129 @@
+"""Which neighbouring index rows become one segment. Pure.
+
+The rows of a partition, oldest to newest, are segments and then spilled rows. Two kinds of windows are merged:
+
+    spilled     the oldest spilled rows, once there are `rows_min` of them or the oldest has waited for `age_ms`; as
+                many as fit a segment, with the segments before them that pay; none that is younger than `delay_ms`
+    segments    neighbouring segments alone, where they pay: what compaction or another setting left small
+
+**What pays.** A segment is *closed*, and never rewritten by a merge, when it has half of the bytes that a segment may
+have. Below that sizes have rungs, each `FANOUT` times the next. Segments are merged only if what they make stands on a
+higher rung than each of them. So every rewriting lifts a byte by a rung at least, and it is rewritten at most once a
+rung: log(segment size / batch size) times, however small the batches come. A window always reaches as far back
+as it pays, so at most `FANOUT - 1` segments stay on one rung, next to each other.
+
+**Young rows.** A writer that does not know whether its append was applied, or whose clock is behind, looks for its
+entry in the newest rows (decisions/0002). A segment no longer knows entries, so rows stay as they are for as long as a
+request and a skew of clocks may take.
+
+**Time.** Retention drops whole segments, so a segment must not grow for ever on a quiet partition: a window ends where
+its first and last batch would be committed more than `segment.ms` apart. A single row may span more.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from odradek.engine.catalog.topic_configs import TopicConfig
+from odradek.engine.partition.index_row import IndexRow
+from odradek.settings import Settings
+
+FANOUT = 4
+
+
+@dataclass(frozen=True, slots=True)
+class MergePolicy:
+    """What a merge goes by.
+
+    Attributes:
+        segment_bytes: of a segment, at most; a single spilled row may have more and then becomes several.
+        segment_ms: between the first and the last commit of a segment, at most.
+        rows_min, age_ms, delay_ms: when spilled rows are merged.
+        rows_max: in one window.
+    """
+
+    segment_bytes: int
+    segment_ms: int
+    rows_min: int
+    age_ms: int
+    delay_ms: int
+    rows_max: int
+
+    @classmethod
+    def of(cls, config: TopicConfig, settings: Settings, rows_max: int) -> MergePolicy:
+        return cls(
+            segment_bytes=min(config.segment_bytes, settings.segment_bytes_max, settings.merge_bytes_max),
+            segment_ms=config.segment_ms,
+            rows_min=min(settings.merge_rows_min, rows_max),
+            age_ms=settings.merge_age_ms,
+            delay_ms=settings.merge_delay_ms,
+            rows_max=rows_max,
+        )
+
+    def rung(self, size_bytes: int) -> int:
+        """How many times a segment of this size can still grow by `FANOUT` before it is closed; 0: it is closed."""
+        rung = 0
+        while 2 * size_bytes < self.segment_bytes:
+            size_bytes = max(1, size_bytes) * FANOUT
+            rung += 1
+        return rung
+
+
+def choose_window(rows: Sequence[IndexRow], policy: MergePolicy, now_ms: int) -> tuple[int, int] | None:
+    """The rows [first, stop) to merge next; None where nothing pays.
+
+    Args:
+        rows: the newest segments and the oldest spilled rows of a partition, neighbours, oldest first.
+    """
+    rows = [row for row in rows if row.is_segment or row.spill_floor_ms + policy.delay_ms <= now_ms]
+    spilled = next((i for i, row in enumerate(rows) if not row.is_segment), len(rows))
+    if wants_merge(rows[spilled:], policy, now_ms):
+        stop = _spilled_end(rows, spilled, policy)
+        return _reach_back(rows, spilled, stop, policy), stop
+    for stop in range(spilled, 1, -1):
+        first = _reach_back(rows, stop, stop, policy)
+        if first < stop:
+            return first, stop
+    return None
+
+
+def wants_merge(spilled: Sequence[IndexRow], policy: MergePolicy, now_ms: int) -> bool:
+    """Whether spilled rows, the oldest first and none too young, are many or old enough to be merged."""
+    if not spilled:
+        return False
+    return len(spilled) >= policy.rows_min or spilled[0].spill_floor_ms + policy.age_ms <= now_ms
+
+
+def _spilled_end(rows: Sequence[IndexRow], first: int, policy: MergePolicy) -> int:
+    """The end of the run of spilled rows from `first` that makes one segment; at least one row."""
+    size = 0
+    for stop in range(first, min(len(rows), first + policy.rows_max)):
+        size += rows[stop].size_bytes
+        if stop > first and (size > policy.segment_bytes or not _is_near(rows[first], rows[stop], policy)):
+            return stop
+    return min(len(rows), first + policy.rows_max)
+
+
+def _reach_back(rows: Sequence[IndexRow], spilled: int, stop: int, policy: MergePolicy) -> int:
+    """The first row of the longest window up to `stop` that pays; `spilled` itself where no segment joins.
+
+    Args:
+        spilled: rows from here on are written anyway.
+    """
+    size = sum(row.size_bytes for row in rows[spilled:stop])
+    found, highest = spilled, None
+    for first in range(spilled - 1, max(-1, stop - 1 - policy.rows_max), -1):
+        row = rows[first]
+        rung = policy.rung(row.size_bytes)
+        size += row.size_bytes
+        if rung == 0 or size > policy.segment_bytes or not _is_near(row, rows[stop - 1], policy):
+            break
+        highest = rung if highest is None else min(highest, rung)
+        if stop - first > 1 and policy.rung(size) < highest:
+            found = first
+    return found
+
+
+def _is_near(first: IndexRow, last: IndexRow, policy: MergePolicy) -> bool:
+    return last.spill_floor_ms - first.started_ms <= policy.segment_ms

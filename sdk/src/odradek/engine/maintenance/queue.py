@@ -1,0 +1,62 @@
+"""A maintenance plan goes to the queue: ten messages a request, what is refused again after a pause.
+
+A plan that is no longer than what waits already is not sent: then workers are behind, the queue holds that much work,
+and what the plan names stays where it is. So the queue never holds more than two plans, however far behind they are,
+and workers that keep up always find the newest. What could not be sent is named by the next plan again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+
+from odradek.engine.maintenance.maintenance import MaintenancePlan
+from odradek.engine.maintenance.patience import patiently
+from odradek.errors import StoreError
+from odradek.format.maintenance_task import encode_task
+from odradek.ports.clock import Clock
+from odradek.ports.task_queue import MESSAGES_PER_SEND_MAX, TaskQueue
+
+_SENDS_AT_ONCE = 8
+_ATTEMPTS = 5
+_BACKOFF_S = 0.1
+
+
+async def enqueue(plan: MaintenancePlan, queue: TaskQueue, clock: Clock) -> int:
+    """Send the tasks of a plan; returns how many were sent. What could not be sent is noted in the plan's failures."""
+    if not plan.tasks:
+        return 0
+    try:
+        if await queue.waiting() >= len(plan.tasks):
+            return 0
+    except StoreError as error:
+        plan.failures.append(f"the queue: {type(error).__name__}: {error}")
+        return 0
+    messages = [encode_task(task) for task in plan.tasks]
+    slots = asyncio.Semaphore(_SENDS_AT_ONCE)
+    sent = await asyncio.gather(
+        *(
+            _send(plan, messages[start : start + MESSAGES_PER_SEND_MAX], queue, clock, slots)
+            for start in range(0, len(messages), MESSAGES_PER_SEND_MAX)
+        )
+    )
+    return sum(sent)
+
+
+async def _send(
+    plan: MaintenancePlan, messages: Sequence[str], queue: TaskQueue, clock: Clock, slots: asyncio.Semaphore
+) -> int:
+    """Send until the queue has taken them all, so often at most; a message may be sent twice."""
+    left = list(messages)
+    try:
+        async with slots:
+            for attempt in range(_ATTEMPTS):
+                if attempt:
+                    await clock.sleep(_BACKOFF_S * 2 ** (attempt - 1))
+                left = await patiently(clock, lambda some=left: queue.send(some))  # type: ignore[misc]
+                if not left:
+                    return len(messages)
+            plan.failures.append(f"the queue refused {len(left)} tasks")
+    except StoreError as error:
+        plan.failures.append(f"{len(left)} tasks were not sent: {type(error).__name__}: {error}")
+    return len(messages) - len(left)

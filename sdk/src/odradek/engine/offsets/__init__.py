@@ -1,0 +1,1 @@
+"""offsets: see the modules."""

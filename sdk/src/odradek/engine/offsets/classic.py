@@ -1,0 +1,177 @@
+"""Commits by members of classic groups: fenced by (member, generation) in the transaction that writes the offsets.
+
+A lease of a classic group names no owner, for the coordinator does not know what the leader assigned. So the commit
+carries a check of the group's item: it is classic, of this generation, has this member and is not between a round and
+its sync. A member that was paused for however long can not commit after the round that left it out: the generation is
+another one by then. Up to `PARTITIONS_A_COMMIT` partitions are committed all together or not at all.
+
+Stamps make a commit that arrives late harmless, as in offset_decisions.py. Such a commit costs twice the write units of
+one in the consumer protocol (it is a transaction), and commits of many members that meet in one moment are retried.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from odradek.engine.catalog.topics import Topics
+from odradek.engine.classic.decisions import decide_commit
+from odradek.engine.classic.items import KIND, decode_classic, is_classic
+from odradek.engine.groups.items import group_key, lease_key
+from odradek.engine.offsets.decisions import Committer, check_offset, commit_operation, decide_refusal
+from odradek.errors import ErrorCode, KafkaError, OutcomeUnknown, StoreUnavailable, TransactionCanceled
+from odradek.limits import TABLE_TRANSACTION_ITEMS_MAX
+from odradek.model.classic_group import ClassicGroup, ClassicIdentity, ClassicState
+from odradek.model.group import OffsetCommitResult
+from odradek.model.topic_partition import OffsetAndMetadata, PartitionId, TopicPartition
+from odradek.ports.clock import Clock
+from odradek.ports.table import Check, Compare, Contains, Item, Key, Operation, Table, all_of
+from odradek.settings import Settings
+
+PARTITIONS_A_COMMIT = TABLE_TRANSACTION_ITEMS_MAX - 1
+_BACKOFF_S = 0.01
+_BACKOFF_S_MAX = 0.2
+_SIMPLE = Committer()  # what the lease sees: nobody owns it
+
+
+def fence(group_id: str, member_id: str, generation: int) -> Check:
+    """Holds while this member may commit in this generation; a transaction may hold it as it is."""
+    return Check(
+        group_key(group_id),
+        all_of(
+            Compare(("k",), "=", KIND),
+            Compare(("g",), "=", generation),
+            Compare(("s",), "<>", ClassicState.COMPLETING_REBALANCE.value),
+            Contains(("i",), member_id),
+        ),
+    )
+
+
+def explain_fence(current: Item | None, identity: ClassicIdentity) -> ErrorCode | None:
+    """Why the fence did not hold, NONE where it would now; None where the group is not classic."""
+    if current is not None and not is_classic(current):
+        return None
+    group = ClassicGroup() if current is None else decode_classic(current)
+    return decide_commit(group, identity)
+
+
+@dataclass(slots=True)
+class _Commit:
+    """One partition of a commit that is under way."""
+
+    partition: TopicPartition
+    key: Key
+    offset: OffsetAndMetadata
+    stamp_ms: int
+
+
+class ClassicOffsets:
+    """Commits of classic members."""
+
+    def __init__(self, groups: Table, topics: Topics, clock: Clock, settings: Settings) -> None:
+        self._table = groups
+        self._topics = topics
+        self._clock = clock
+        self._settings = settings
+
+    async def commit(
+        self, group_id: str, offsets: Mapping[TopicPartition, OffsetAndMetadata], committer: Committer
+    ) -> list[OffsetCommitResult] | None:
+        """Commit; results in the order of `offsets`, or None where the group is of the consumer protocol.
+
+        Codes of a partition: those of `GroupOffsets.commit`; ILLEGAL_GENERATION, REBALANCE_IN_PROGRESS (join again).
+        """
+        identity = ClassicIdentity(group_id, committer.member_id, committer.member_epoch, committer.instance_id)
+        codes: dict[TopicPartition, ErrorCode] = {}
+        commits = []
+        for partition, offset in offsets.items():
+            found = await self._prepare(group_id, partition, offset)
+            if isinstance(found, ErrorCode):
+                codes[partition] = found
+            else:
+                commits.append(found)
+        for start in range(0, len(commits), PARTITIONS_A_COMMIT):
+            chunk = commits[start : start + PARTITIONS_A_COMMIT]
+            done = await self._commit(identity, chunk)
+            if done is None:
+                return None
+            codes |= done
+        return [OffsetCommitResult(partition, codes[partition]) for partition in offsets]
+
+    async def refusal(self, group_id: str, committer: Committer) -> ErrorCode | None:
+        """Whether the member may commit as things stand; None where the group is of the consumer protocol.
+
+        Raises KafkaError(COORDINATOR_NOT_AVAILABLE).
+        """
+        identity = ClassicIdentity(group_id, committer.member_id, committer.member_epoch, committer.instance_id)
+        try:
+            return explain_fence(await self._table.get(group_key(group_id)), identity)
+        except StoreUnavailable as error:
+            raise KafkaError(
+                ErrorCode.COORDINATOR_NOT_AVAILABLE, "the groups table is not reachable now: try again"
+            ) from error
+
+    async def _prepare(
+        self, group_id: str, partition: TopicPartition, offset: OffsetAndMetadata
+    ) -> _Commit | ErrorCode:
+        code = check_offset(offset, self._settings.offset_metadata_bytes_max)
+        if code is not ErrorCode.NONE:
+            return code
+        try:
+            topic = await self._topics.get(partition.topic)
+        except KafkaError as error:
+            return error.code
+        if topic is None or not 0 <= partition.partition < topic.partition_count:
+            return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        key = lease_key(group_id, PartitionId(topic.topic_id, partition.partition))
+        return _Commit(partition, key, offset, self._clock.now_ms())
+
+    async def _commit(
+        self, identity: ClassicIdentity, commits: list[_Commit]
+    ) -> dict[TopicPartition, ErrorCode] | None:
+        started_s = self._clock.monotonic()
+        codes: dict[TopicPartition, ErrorCode] = {}
+        for attempt in range(self._settings.group_attempts_max):
+            operations: list[Operation] = [fence(identity.group_id, identity.member_id, identity.generation)]
+            operations += [
+                commit_operation(each.key, each.partition.topic, each.offset, _SIMPLE, each.stamp_ms)
+                for each in commits
+            ]
+            try:
+                await self._table.transact(operations)
+            except TransactionCanceled as error:
+                if error.failures[0] is not None:
+                    code = explain_fence(error.failures[0].current, identity)
+                    if code is None:
+                        return None
+                    if code is not ErrorCode.NONE:
+                        return codes | {each.partition: code for each in commits}
+                commits = _after_refusal(commits, error, codes)
+                if not commits:
+                    return codes
+            except (OutcomeUnknown, StoreUnavailable):
+                for each in commits:
+                    each.stamp_ms += 1
+                longest_s = min(_BACKOFF_S * 2**attempt, _BACKOFF_S_MAX)
+                await self._clock.sleep(longest_s)
+            else:
+                return codes | {each.partition: ErrorCode.NONE for each in commits}
+            if self._clock.monotonic() - started_s > self._settings.request_timeout_ms / 1000:
+                break  # nobody waits for this call any more: a later commit must not be undone by it
+        return codes | {each.partition: ErrorCode.COORDINATOR_NOT_AVAILABLE for each in commits}
+
+
+def _after_refusal(
+    commits: list[_Commit], error: TransactionCanceled, codes: dict[TopicPartition, ErrorCode]
+) -> list[_Commit]:
+    """What is left to try: with a later stamp where that stood in the way; what is owned goes to `codes`."""
+    left = []
+    for commit, failure in zip(commits, error.failures[1:], strict=True):
+        refusal = None if failure is None else decide_refusal(failure.current, _SIMPLE)
+        if isinstance(refusal, ErrorCode):
+            codes[commit.partition] = refusal
+            continue
+        if refusal is not None:
+            commit.stamp_ms = max(refusal, commit.stamp_ms) + 1
+        left.append(commit)
+    return left

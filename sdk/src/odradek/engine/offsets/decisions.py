@@ -1,0 +1,118 @@
+"""What a commit writes and what its refusal means. Pure.
+
+Owner and offset of a partition lie in one item, the lease, so a commit is one conditional update, with no read
+before it:
+
+    by a member            the lease's owner is this member, granted at its epoch or an earlier one
+    by a simple consumer   nobody owns the partition
+
+and in both cases `stamp` is above that of the last commit. A former owner that was paused between any two calls
+fails the first condition as soon as its lease is released: no clock and no session has a say in it.
+
+**Stamps** make a commit that arrives late harmless. A write whose outcome was unknown may still be on its way when
+it is repeated; the repeat carries a higher stamp, so the first can no longer apply after it and put back an older
+offset. The stamp is the time of the call, raised above the last one where a refusal shows that clocks disagree or two
+commits met in one millisecond; a call that has itself been stalled for longer than a request lasts does not raise it,
+but gives up.
+
+A member may commit backwards (a seek), and only what it owns: Kafka would also take offsets of partitions that the
+member was never given, which nothing could fence.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from odradek.engine.groups.items import VERSION, decode_lease
+from odradek.engine.groups.state import MemberState
+from odradek.engine.partition.fields import is_version_or_absent
+from odradek.errors import ErrorCode
+from odradek.limits import OFFSET_MAX
+from odradek.model.topic_partition import OffsetAndMetadata
+from odradek.ports.table import Absent, AnyOf, Compare, Condition, Item, Key, Set, Update, all_of
+
+NO_EPOCH = -1  # of a simple consumer, which is no member
+
+
+@dataclass(frozen=True, slots=True)
+class Committer:
+    """Who commits. Epoch NO_EPOCH: a consumer that assigned its partitions itself, an admin tool."""
+
+    member_id: str = ""
+    member_epoch: int = NO_EPOCH
+    instance_id: str | None = None
+
+    @property
+    def is_simple(self) -> bool:
+        return self.member_epoch < 0
+
+
+def check_offset(offset: OffsetAndMetadata, metadata_bytes_max: int) -> ErrorCode:
+    """Whether an offset can be committed at all."""
+    if len(offset.metadata.encode()) > metadata_bytes_max:
+        return ErrorCode.OFFSET_METADATA_TOO_LARGE
+    if not 0 <= offset.offset <= OFFSET_MAX:
+        return ErrorCode.OFFSET_OUT_OF_RANGE
+    return ErrorCode.NONE
+
+
+def commit_operation(key: Key, topic: str, offset: OffsetAndMetadata, committer: Committer, stamp_ms: int) -> Update:
+    """The conditional update of one lease; a transaction may hold it as it is."""
+    actions = (
+        Set(("v",), VERSION),
+        Set(("t",), topic),
+        Set(("f",), offset.offset),
+        Set(("le",), offset.leader_epoch),
+        Set(("m",), offset.metadata),
+        Set(("c",), stamp_ms),
+    )
+    return Update(key, actions, all_of(is_version_or_absent(VERSION), *_may_commit(committer), _is_newer(stamp_ms)))
+
+
+def decide_refusal(current: Item | None, committer: Committer) -> ErrorCode | int:
+    """Why the lease refused: a stamp to exceed, or what it says about the committer.
+
+    Returns:
+        The last commit's stamp where only that stood in the way; FENCED_MEMBER_EPOCH where the partition is not the
+        committer's; STALE_MEMBER_EPOCH where it is, but of a later epoch; UNKNOWN_MEMBER_ID for a simple consumer
+        where a member owns it.
+    """
+    lease = None if current is None else decode_lease(current)
+    owner = None if lease is None else lease.owner
+    if committer.is_simple:
+        return ErrorCode.UNKNOWN_MEMBER_ID if lease is not None and owner is not None else _stamp(current)
+    if lease is None or owner != committer.member_id:
+        return ErrorCode.FENCED_MEMBER_EPOCH
+    return ErrorCode.STALE_MEMBER_EPOCH if lease.epoch > committer.member_epoch else _stamp(current)
+
+
+def explain_refusal(code: ErrorCode, committer: Committer, members: Mapping[str, MemberState]) -> ErrorCode:
+    """The most telling code for a member's refused commit, now that the group has been read."""
+    if committer.is_simple:
+        return code
+    if committer.instance_id is not None:
+        holders = [member.member_id for member in members.values() if member.instance_id == committer.instance_id]
+        if holders and committer.member_id not in holders:
+            return ErrorCode.FENCED_INSTANCE_ID
+    member = members.get(committer.member_id)
+    if member is None:
+        return ErrorCode.UNKNOWN_MEMBER_ID
+    if member.epoch != committer.member_epoch:
+        return ErrorCode.STALE_MEMBER_EPOCH
+    return code
+
+
+def _may_commit(committer: Committer) -> tuple[Condition, ...]:
+    if committer.is_simple:
+        return (Absent(("o",)),)
+    return Compare(("o",), "=", committer.member_id), Compare(("e",), "<=", committer.member_epoch)
+
+
+def _is_newer(stamp_ms: int) -> Condition:
+    return AnyOf((Absent(("c",)), Compare(("c",), "<", stamp_ms)))
+
+
+def _stamp(current: Item | None) -> int:
+    stamp_ms = (current or {}).get("c", 0)
+    return stamp_ms if isinstance(stamp_ms, int) else 0

@@ -1,0 +1,103 @@
+"""OffsetDelete (KIP-496): forget what a group has committed for a partition that none of its members reads.
+
+A lease is deleted on condition that nobody owns it. Members of a classic group do not own leases; what they read is
+taken from their subscriptions, the bytes that Kafka's clients agree upon (ConsumerProtocolSubscription: version i16,
+topics [string], more).
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Sequence
+
+from odradek.engine.catalog.topics import Topics
+from odradek.engine.classic.sessions import alive as alive_classic
+from odradek.engine.groups.items import lease_key
+from odradek.engine.groups.sessions import alive
+from odradek.engine.groups.state import GroupView
+from odradek.engine.groups.store import GroupStore
+from odradek.errors import ConditionFailed, ErrorCode, KafkaError, OutcomeUnknown, StoreUnavailable
+from odradek.model.classic_group import ClassicGroup
+from odradek.model.group import OffsetCommitResult
+from odradek.model.topic_partition import PartitionId, TopicPartition
+from odradek.ports.clock import Clock
+from odradek.ports.table import Absent, Delete
+
+_ATTEMPTS = 6
+_BACKOFF_S = 0.02
+
+
+async def delete_offsets(
+    store: GroupStore, topics: Topics, clock: Clock, group_id: str, partitions: Sequence[TopicPartition]
+) -> list[OffsetCommitResult]:
+    """See `GroupOffsets.delete`."""
+    try:
+        view = await store.read(group_id)
+    except StoreUnavailable as error:
+        raise KafkaError(
+            ErrorCode.COORDINATOR_NOT_AVAILABLE, "the groups table is not reachable now: try again"
+        ) from error
+    if view.group is None:
+        raise KafkaError(ErrorCode.GROUP_ID_NOT_FOUND, f"group {group_id!r} does not exist")
+    read = _topics_read(view, clock.now_ms())
+    results = []
+    for partition in partitions:
+        code = ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC
+        if partition.topic not in read:
+            code = await _delete_one(store, topics, clock, group_id, partition)
+        results.append(OffsetCommitResult(partition, code))
+    return results
+
+
+async def _delete_one(
+    store: GroupStore, topics: Topics, clock: Clock, group_id: str, partition: TopicPartition
+) -> ErrorCode:
+    try:
+        topic = await topics.get(partition.topic)
+    except KafkaError as error:
+        return error.code
+    if topic is None or not 0 <= partition.partition < topic.partition_count:
+        return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    key = lease_key(group_id, PartitionId(topic.topic_id, partition.partition))
+    for attempt in range(_ATTEMPTS):
+        try:
+            await store.table.delete(Delete(key, Absent(("o",))))
+        except ConditionFailed:
+            return ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC  # granted to a member meanwhile, or by its pattern
+        except (StoreUnavailable, OutcomeUnknown):  # deleting twice is deleting
+            await clock.sleep(_BACKOFF_S * 2**attempt)
+        else:
+            return ErrorCode.NONE
+    return ErrorCode.COORDINATOR_NOT_AVAILABLE
+
+
+def _topics_read(view: GroupView, now_ms: int) -> frozenset[str]:
+    """The topics that living members subscribe to by name. Raises KafkaError(NON_EMPTY_GROUP)."""
+    classic = view.group.classic if view.group is not None else None
+    if classic is None:
+        living = alive(view.members.values(), now_ms)
+        return frozenset(name for member in living for name in member.subscribed_topic_names)
+    members = alive_classic(classic, view.sessions, now_ms)
+    if not members:
+        return frozenset()
+    return frozenset(name for member in members for name in _subscription(view.group_id, classic, member.protocols))
+
+
+def _subscription(group_id: str, group: ClassicGroup, protocols: Sequence[tuple[str, bytes]]) -> list[str]:
+    """The topics in a member's subscription."""
+    try:
+        if group.protocol_type != "consumer":
+            raise ValueError(group.protocol_type)
+        metadata = protocols[0][1]
+        (count,) = struct.unpack_from(">i", metadata, 2)
+        at, names = 6, []
+        for _ in range(count):
+            (size,) = struct.unpack_from(">h", metadata, at)
+            names.append(metadata[at + 2 : at + 2 + size].decode())
+            at += 2 + size
+    except (ValueError, struct.error):
+        raise KafkaError(
+            ErrorCode.NON_EMPTY_GROUP,
+            f"group {group_id} has members of protocol type {group.protocol_type!r}: delete offsets when all have left",
+        ) from None
+    return names

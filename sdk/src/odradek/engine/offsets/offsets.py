@@ -1,0 +1,289 @@
+"""Commit and fetch of consumer offsets: each partition's is in its lease (offset_decisions.py).
+
+A commit is one conditional update a partition, a few at once; nothing is read before. Only a refused commit reads
+the group, to tell the member why. A simple consumer (no member id, epoch -1) reads the group item first: its commits
+are taken only while the group has no members, and make the group where there is none.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping, Sequence
+
+from odradek.engine.catalog.topics import Topics
+from odradek.engine.classic.groups import MEMBER_ID
+from odradek.engine.groups.admin import evict, has_living_members
+from odradek.engine.groups.items import (
+    LEASE_PREFIX,
+    LEASES_END,
+    decode_lease,
+    group_pk,
+    lease_key,
+    lease_partition,
+)
+from odradek.engine.groups.requests import check_group_id
+from odradek.engine.groups.state import GroupState, MemberState
+from odradek.engine.groups.store import GroupStore, create_group_operations
+from odradek.engine.offsets.classic import ClassicOffsets
+from odradek.engine.offsets.decisions import (
+    NO_EPOCH,
+    Committer,
+    check_offset,
+    commit_operation,
+    decide_refusal,
+    explain_refusal,
+)
+from odradek.engine.offsets.deletion import delete_offsets
+from odradek.errors import (
+    ConditionFailed,
+    ErrorCode,
+    KafkaError,
+    OutcomeUnknown,
+    StoreUnavailable,
+    TransactionCanceled,
+)
+from odradek.model.group import OffsetCommitResult, OffsetFetchResult
+from odradek.model.topic import Topic
+from odradek.model.topic_partition import OffsetAndMetadata, PartitionId, TopicPartition
+from odradek.ports.clock import Clock
+from odradek.ports.table import Table
+from odradek.settings import Settings
+
+_PARALLEL_COMMITS = 25
+_BACKOFF_S = 0.01
+_BACKOFF_S_MAX = 0.2
+
+
+class GroupOffsets:
+    """Committed offsets of consumer groups."""
+
+    def __init__(self, groups: Table, topics: Topics, clock: Clock, settings: Settings) -> None:
+        self._store = GroupStore(groups)
+        self._classic = ClassicOffsets(groups, topics, clock, settings)
+        self._topics = topics
+        self._clock = clock
+        self._settings = settings
+
+    async def commit(
+        self,
+        group_id: str,
+        offsets: Mapping[TopicPartition, OffsetAndMetadata],
+        *,
+        member_id: str = "",
+        member_epoch: int = NO_EPOCH,
+        instance_id: str | None = None,
+    ) -> list[OffsetCommitResult]:
+        """Commit offsets as a member, or as a simple consumer; results in the order of `offsets`.
+
+        Codes of a partition: NONE; UNKNOWN_TOPIC_OR_PARTITION, OFFSET_METADATA_TOO_LARGE, OFFSET_OUT_OF_RANGE
+        (correct it); STALE_MEMBER_EPOCH (the epoch of the next heartbeat may do); FENCED_MEMBER_EPOCH (the partition
+        is not the member's now), UNKNOWN_MEMBER_ID, FENCED_INSTANCE_ID (drop it); COORDINATOR_NOT_AVAILABLE (commit
+        again).
+
+        Raises:
+            KafkaError: INVALID_GROUP_ID; UNKNOWN_MEMBER_ID where a simple consumer meets a group with members;
+                COORDINATOR_NOT_AVAILABLE.
+        """
+        check_group_id(group_id)
+        committer = Committer(member_id, member_epoch, instance_id)
+        if committer.is_simple and offsets:
+            await self._make_room_for_simple(group_id)
+        if not committer.is_simple and MEMBER_ID.search(member_id):
+            results = await self._classic.commit(group_id, offsets, committer)
+            if results is not None:
+                return results
+        limit = asyncio.Semaphore(_PARALLEL_COMMITS)
+        started_s = self._clock.monotonic()
+
+        async def commit_one(partition: TopicPartition, offset: OffsetAndMetadata) -> ErrorCode:
+            async with limit:
+                return await self._commit_one(group_id, partition, offset, committer, started_s)
+
+        codes = await asyncio.gather(*(commit_one(partition, offset) for partition, offset in offsets.items()))
+        refused = {ErrorCode.FENCED_MEMBER_EPOCH, ErrorCode.STALE_MEMBER_EPOCH}
+        if not committer.is_simple and refused.intersection(codes):
+            members = await self._members(group_id)
+            codes = [explain_refusal(code, committer, members) if code in refused else code for code in codes]
+        return [OffsetCommitResult(partition, code) for partition, code in zip(offsets, codes, strict=True)]
+
+    async def fetch(
+        self,
+        group_id: str,
+        partitions: Sequence[TopicPartition] | None,
+        *,
+        member_id: str | None = None,
+        member_epoch: int = NO_EPOCH,
+    ) -> list[OffsetFetchResult]:
+        """Committed offsets of the partitions in their order, or of all that have one (None), by topic and partition.
+
+        Offsets of topics that were deleted are not there any more, also where a topic of that name was created again.
+
+        Raises:
+            KafkaError: INVALID_GROUP_ID; UNKNOWN_MEMBER_ID, STALE_MEMBER_EPOCH where a member is named that the group
+                does not have with this epoch; COORDINATOR_NOT_AVAILABLE.
+        """
+        check_group_id(group_id)
+        try:
+            if member_id is not None and member_epoch >= 0:
+                await self._check_member(group_id, member_id, member_epoch)
+            if partitions is None:
+                return await self._fetch_all(group_id)
+            return await self._fetch_some(group_id, partitions)
+        except StoreUnavailable as error:
+            raise _unavailable() from error
+
+    async def refusals(
+        self, group_id: str, partitions: Sequence[PartitionId], committer: Committer
+    ) -> dict[PartitionId, ErrorCode]:
+        """Whether the committer may commit these partitions as things stand; NONE where it may. Nothing is committed.
+
+        A simple consumer's group is made where there is none. Raises KafkaError as `commit`.
+        """
+        if committer.is_simple and partitions:
+            await self._make_room_for_simple(group_id)
+        elif MEMBER_ID.search(committer.member_id):
+            code = await self._classic.refusal(group_id, committer)
+            if code is not None:
+                return dict.fromkeys(partitions, code)
+        try:
+            items = await self._store.table.get_many([lease_key(group_id, partition) for partition in partitions])
+        except StoreUnavailable as error:
+            raise _unavailable() from error
+        verdicts = [decide_refusal(item, committer) for item in items]
+        codes = [verdict if isinstance(verdict, ErrorCode) else ErrorCode.NONE for verdict in verdicts]
+        if any(codes):
+            members = await self._members(group_id)
+            codes = [explain_refusal(code, committer, members) if code else code for code in codes]
+        return dict(zip(partitions, codes, strict=True))
+
+    async def delete(self, group_id: str, partitions: Sequence[TopicPartition]) -> list[OffsetCommitResult]:
+        """Delete committed offsets (OffsetDelete, KIP-496); results in the order of `partitions`.
+
+        Codes of a partition: NONE (also where there was none); UNKNOWN_TOPIC_OR_PARTITION; GROUP_SUBSCRIBED_TO_TOPIC
+        (a member reads the topic); COORDINATOR_NOT_AVAILABLE (again).
+
+        Raises:
+            KafkaError: INVALID_GROUP_ID, GROUP_ID_NOT_FOUND; NON_EMPTY_GROUP where members do not say what they read;
+                COORDINATOR_NOT_AVAILABLE.
+        """
+        check_group_id(group_id)
+        return await delete_offsets(self._store, self._topics, self._clock, group_id, partitions)
+
+    # --- commit ---------------------------------------------------------------------------------------------------
+
+    async def _commit_one(
+        self,
+        group_id: str,
+        partition: TopicPartition,
+        offset: OffsetAndMetadata,
+        committer: Committer,
+        started_s: float,
+    ) -> ErrorCode:
+        code = check_offset(offset, self._settings.offset_metadata_bytes_max)
+        if code is not ErrorCode.NONE:
+            return code
+        try:
+            topic = await self._topics.get(partition.topic)
+        except KafkaError as error:
+            return error.code
+        if topic is None or not 0 <= partition.partition < topic.partition_count:
+            return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        key = lease_key(group_id, PartitionId(topic.topic_id, partition.partition))
+        stamp_ms = self._clock.now_ms()
+        for attempt in range(self._settings.group_attempts_max):
+            try:
+                await self._store.table.update(commit_operation(key, topic.name, offset, committer, stamp_ms))
+            except ConditionFailed as error:
+                refusal = decide_refusal(error.current, committer)
+                if isinstance(refusal, ErrorCode):
+                    return refusal
+                if self._clock.monotonic() - started_s > self._settings.request_timeout_ms / 1000:
+                    break  # nobody waits for this call any more: a later commit must not be undone by it
+                stamp_ms = max(refusal, stamp_ms) + 1
+            except (OutcomeUnknown, StoreUnavailable):
+                stamp_ms += 1
+                await self._back_off(attempt)
+            else:
+                return ErrorCode.NONE
+        return ErrorCode.COORDINATOR_NOT_AVAILABLE
+
+    async def _make_room_for_simple(self, group_id: str) -> None:
+        """Make the group if it is not there, and remove members that died long ago. Raises KafkaError."""
+        for attempt in range(self._settings.group_attempts_max):
+            try:
+                group = await self._store.read_group(group_id)
+                if group is None:
+                    await self._store.table.transact(create_group_operations(GroupState(group_id)))
+                    return
+                if group.is_share:
+                    raise KafkaError(
+                        ErrorCode.GROUP_ID_NOT_FOUND, f"group {group_id} is a share group: it commits no offsets"
+                    )
+                if group.member_count == 0:
+                    return
+                view = await self._store.read(group_id)
+                if has_living_members(view, self._clock.now_ms()):
+                    raise KafkaError(
+                        ErrorCode.UNKNOWN_MEMBER_ID,
+                        f"group {group_id} has members: commit as one of them, or when all have left",
+                    )
+                if view.group is not None and view.group.classic is not None:
+                    return  # all dead: their generation still fences them
+                if not view.members:
+                    return  # two that left at once, each leaving the other the group
+                await evict(self._store, self._clock, self._settings, view)
+            except (ConditionFailed, TransactionCanceled, OutcomeUnknown, StoreUnavailable):
+                await self._back_off(attempt)
+        raise _unavailable()
+
+    async def _back_off(self, attempt: int) -> None:
+        await self._clock.sleep(min(_BACKOFF_S * 2**attempt, _BACKOFF_S_MAX))
+
+    # --- fetch ----------------------------------------------------------------------------------------------------
+
+    async def _check_member(self, group_id: str, member_id: str, member_epoch: int) -> None:
+        member = await self._store.read_member(group_id, member_id)
+        if member is None:
+            group = await self._store.read_group(group_id)
+            if group is not None and group.classic is not None:
+                return  # a classic member may ask for anything
+            raise KafkaError(ErrorCode.UNKNOWN_MEMBER_ID, f"member {member_id} is not in group {group_id}: join again")
+        if member.epoch != member_epoch:
+            raise KafkaError(
+                ErrorCode.STALE_MEMBER_EPOCH,
+                f"member {member_id} has epoch {member.epoch}, not {member_epoch}: ask again after the next heartbeat",
+            )
+
+    async def _fetch_some(self, group_id: str, partitions: Sequence[TopicPartition]) -> list[OffsetFetchResult]:
+        topics: dict[str, Topic | None] = {}
+        for name in dict.fromkeys(partition.topic for partition in partitions):
+            topics[name] = await self._topics.get(name)
+        keys = {}
+        for partition in partitions:
+            topic = topics[partition.topic]
+            if topic is not None and 0 <= partition.partition < topic.partition_count:
+                keys[partition] = lease_key(group_id, PartitionId(topic.topic_id, partition.partition))
+        items = dict(zip(keys, await self._store.table.get_many(list(keys.values())), strict=True))
+        found = {partition: decode_lease(item).committed for partition, item in items.items() if item is not None}
+        return [OffsetFetchResult(partition, found.get(partition)) for partition in partitions]
+
+    async def _fetch_all(self, group_id: str) -> list[OffsetFetchResult]:
+        rows = await self._store.table.query(group_pk(group_id), sk_from=LEASE_PREFIX, sk_to=LEASES_END)
+        results = []
+        for key, item in rows:
+            topic_id, number = lease_partition(key.sk)
+            lease = decode_lease(item)
+            topic = None if lease.committed is None else await self._topics.get_by_id(topic_id)
+            if topic is not None:
+                results.append(OffsetFetchResult(TopicPartition(topic.name, number), lease.committed))
+        return sorted(results, key=lambda result: result.partition)
+
+    async def _members(self, group_id: str) -> Mapping[str, MemberState]:
+        try:
+            return (await self._store.read(group_id)).members
+        except StoreUnavailable as error:
+            raise _unavailable() from error
+
+
+def _unavailable() -> KafkaError:
+    return KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE, "the groups table is not reachable now: try again")

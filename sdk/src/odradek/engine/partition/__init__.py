@@ -1,0 +1,1 @@
+"""partition: see the modules."""

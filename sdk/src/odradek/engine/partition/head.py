@@ -1,0 +1,197 @@
+"""The head of a partition: the one item that every append updates (docs/formats/head.md).
+
+Key: `<topic id>#<partition>`, `head`. Lifetime: made before the topic's row, removed after it. Names are short since
+the item is kept under 1 KB, where a write costs one unit:
+
+    v   format version 1
+    no  next offset: the high watermark, since nothing uncommitted ever enters a log
+    ls  log start offset
+    tb  tail base offset: everything below lies in index rows
+    mo  merged offset: everything below lies in segments; a spilled row below it is a ghost (partition_index.py)
+    rm  running maximum: the largest timestamp of everything below the tail, deleted or not, ms
+    t   tail: packed tail entries, oldest first (format/tail_entry.py)
+    sf  spill floor, ms: an append whose commit time is not above it is refused (docs/decisions/0002)
+    wf  sweep floor, object id: an append whose object is below it is refused, since the sweep may have deleted it
+    li  leader id        le  leader epoch        es  start offset of that epoch (engine/leader_epochs.py)
+    by  bytes appended since creation
+    p   producers: id -> {e: epoch, s: next sequence, r: recent batches that left the tail, t: commit time of the last}
+    pv  evictions: how many times a producer left `p` for a row of its own
+
+`p.<id>.r` and an evicted producer's row hold its last batches, newest last, each packed as
+epoch (i16), base sequence (i32), record count (u32), base offset (i64): a duplicate of one of the last five is
+answered with its original offset.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+
+from odradek.engine.partition.fields import attribute, check_version
+from odradek.errors import FormatError
+from odradek.format.tail_entry import TailEntry, decode_tail_entry, encode_tail_entry
+from odradek.limits import PRODUCER_BATCHES_REMEMBERED, SEQUENCE_MAX
+from odradek.model.cluster import FLEET_BROKER_ID
+from odradek.ports.table import Item, Value
+
+VERSION = 1
+NO_FLOOR = bytes(16)
+NO_TIMESTAMP = -(2**63)  # before every timestamp
+
+_RECENT = struct.Struct(">hiIq")
+
+
+@dataclass(frozen=True, slots=True)
+class RecentBatch:
+    """A batch of a producer, remembered to answer its duplicate."""
+
+    epoch: int
+    base_sequence: int
+    record_count: int
+    base_offset: int
+
+
+@dataclass(frozen=True, slots=True)
+class ProducerState:
+    """What the head or a producer row knows of a producer."""
+
+    epoch: int
+    next_sequence: int
+    recent: tuple[RecentBatch, ...] = ()
+    spilled_ms: int = 0  # commit time of its newest batch that left the tail; 0: none did
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionHead:
+    """The head as the engine sees it."""
+
+    next_offset: int = 0
+    log_start_offset: int = 0
+    tail_base_offset: int = 0
+    merged_offset: int = 0
+    running_max_timestamp_ms: int = NO_TIMESTAMP
+    tail: tuple[bytes, ...] = ()
+    spill_floor_ms: int = 0
+    sweep_floor: bytes = NO_FLOOR
+    leader_id: int = FLEET_BROKER_ID
+    leader_epoch: int = 0
+    epoch_start: int = 0
+    appended_bytes: int = 0
+    producers: Mapping[int, ProducerState] = field(default_factory=dict)
+    evictions: int = 0
+
+    def entries(self) -> Iterator[tuple[int, TailEntry]]:
+        """The tail's entries with their base offsets, oldest first."""
+        offset = self.tail_base_offset
+        for packed in self.tail:
+            entry = decode_tail_entry(packed)
+            yield offset, entry
+            offset += entry.offset_count
+
+    def find(self, packed: bytes) -> int | None:
+        """The base offset of an entry that is in the tail, or None."""
+        if packed not in self.tail:
+            return None
+        return next(offset for offset, entry in self.entries() if encode_tail_entry(entry) == packed)
+
+    def recent_batches(self, producer_id: int) -> tuple[RecentBatch, ...]:
+        """A producer's last batches, newest last: those that left the tail, then those in it."""
+        state = self.producers.get(producer_id)
+        in_tail = (
+            RecentBatch(entry.producer_epoch, entry.base_sequence, entry.offset_count, offset)
+            for offset, entry in self.entries()
+            if entry.producer_id == producer_id
+        )
+        return (*(state.recent if state else ()), *in_tail)[-PRODUCER_BATCHES_REMEMBERED:]
+
+
+def next_sequence(base_sequence: int, record_count: int) -> int:
+    """The sequence after a batch; wraps from 2^31 - 1 to 0 (KIP-98)."""
+    return (base_sequence + record_count) % (SEQUENCE_MAX + 1)
+
+
+def encode_recent(batches: Iterable[RecentBatch]) -> bytes:
+    """Pack remembered batches, oldest first."""
+    return b"".join(_RECENT.pack(b.epoch, b.base_sequence, b.record_count, b.base_offset) for b in batches)
+
+
+def decode_recent(data: bytes) -> tuple[RecentBatch, ...]:
+    """Unpack remembered batches. Raises FormatError for a length that is no multiple of a batch's."""
+    if len(data) % _RECENT.size:
+        raise FormatError(f"{len(data)} bytes are no whole number of remembered batches")
+    return tuple(RecentBatch(*fields) for fields in _RECENT.iter_unpack(data))
+
+
+def encode_producer(state: ProducerState) -> dict[str, Value]:
+    """A producer's entry in the head's map, and the value of an evicted producer's row."""
+    entry: dict[str, Value] = {"e": state.epoch, "s": state.next_sequence}
+    if state.recent:
+        entry["r"] = encode_recent(state.recent)
+    if state.spilled_ms:
+        entry["t"] = state.spilled_ms
+    return entry
+
+
+def decode_producer(item: Mapping[str, object]) -> ProducerState:
+    """A producer's state from the head's map or a row. Raises FormatError."""
+    recent = attribute(item, "r", bytes) if "r" in item else b""
+    spilled_ms = attribute(item, "t", int) if "t" in item else 0
+    return ProducerState(attribute(item, "e", int), attribute(item, "s", int), decode_recent(recent), spilled_ms)
+
+
+def encode_head(head: PartitionHead) -> Item:
+    """The head's item, without its key."""
+    return {
+        "v": VERSION,
+        "no": head.next_offset,
+        "ls": head.log_start_offset,
+        "tb": head.tail_base_offset,
+        "mo": head.merged_offset,
+        "rm": head.running_max_timestamp_ms,
+        "t": list(head.tail),
+        "sf": head.spill_floor_ms,
+        "wf": head.sweep_floor,
+        "li": head.leader_id,
+        "le": head.leader_epoch,
+        "es": head.epoch_start,
+        "by": head.appended_bytes,
+        "p": {str(producer_id): encode_producer(state) for producer_id, state in head.producers.items()},
+        "pv": head.evictions,
+    }
+
+
+def decode_head(item: Item) -> PartitionHead:
+    """The head from its item. Raises FormatError for an unknown version or a damaged item."""
+    check_version(item, VERSION, "a partition head")
+    return PartitionHead(
+        next_offset=attribute(item, "no", int),
+        log_start_offset=attribute(item, "ls", int),
+        tail_base_offset=attribute(item, "tb", int),
+        merged_offset=attribute(item, "mo", int),
+        running_max_timestamp_ms=attribute(item, "rm", int),
+        tail=_tail(item),
+        spill_floor_ms=attribute(item, "sf", int),
+        sweep_floor=attribute(item, "wf", bytes),
+        leader_id=attribute(item, "li", int),
+        leader_epoch=attribute(item, "le", int),
+        epoch_start=attribute(item, "es", int),
+        appended_bytes=attribute(item, "by", int),
+        producers=_producers(item),
+        evictions=attribute(item, "pv", int),
+    )
+
+
+def _tail(item: Item) -> tuple[bytes, ...]:
+    tail = attribute(item, "t", list)
+    if not all(type(packed) is bytes for packed in tail):
+        raise FormatError("the tail of a partition head holds something else than packed entries")
+    return tuple(tail)
+
+
+def _producers(item: Item) -> dict[int, ProducerState]:
+    producers = attribute(item, "p", dict)
+    try:
+        return {int(each): decode_producer(attribute(producers, each, dict)) for each in producers}
+    except ValueError:
+        raise FormatError("the producers of a partition head are no map of ids to states") from None

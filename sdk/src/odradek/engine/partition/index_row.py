@@ -1,0 +1,92 @@
+"""Index row: where the offsets below the tail lie (docs/formats/index_row.md).
+
+Key: `i#<base offset>`. Lifetime: written by a spill before the head forgets the entries, replaced by a merge,
+removed by retention or with the topic. Two kinds, told apart by `k`:
+
+    k = "w"   spilled WAL entries        e: tail entries, packed one after the other
+    k = "s"   one segment                o: object id (16 bytes), x: bytes of its index object
+
+                                         c: commit time of its first batch, ms
+
+    both      v: format version 1        n: end offset (exclusive)     mt: largest timestamp, ms
+              z: bytes of the batches    sf: the head's spill floor after this spill (ms)
+              rm: running maximum: at least the largest timestamp of this row and of all that were ever before it (ms)
+
+Along the rows `sf` and `rm` never fall, so both can be bisected. `rm` is an upper bound: the record that raised it may
+have been deleted or compacted away.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from odradek.engine.partition.fields import attribute, check_version
+from odradek.engine.partition.head import NO_TIMESTAMP
+from odradek.errors import FormatError
+from odradek.format.tail_entry import TailEntry, decode_tail_entries, encode_tail_entries
+from odradek.ports.table import Item
+
+VERSION = 1
+
+
+@dataclass(frozen=True, slots=True)
+class IndexRow:
+    """The offsets [base_offset, end_offset): either WAL entries or a segment."""
+
+    base_offset: int
+    end_offset: int
+    max_timestamp_ms: int
+    size_bytes: int
+    spill_floor_ms: int
+    entries: tuple[TailEntry, ...] = ()
+    segment_id: bytes | None = None
+    index_bytes: int = 0
+    running_max_timestamp_ms: int = NO_TIMESTAMP
+    segment_started_ms: int = 0
+
+    @property
+    def started_ms(self) -> int:
+        """Commit time of the first batch, ms."""
+        return self.entries[0].commit_ms if self.entries else self.segment_started_ms
+
+    @property
+    def is_segment(self) -> bool:
+        return self.segment_id is not None
+
+
+def encode_index_row(row: IndexRow) -> Item:
+    """The row's item, without its key."""
+    item: Item = {
+        "v": VERSION,
+        "k": "s" if row.is_segment else "w",
+        "n": row.end_offset,
+        "mt": row.max_timestamp_ms,
+        "z": row.size_bytes,
+        "sf": row.spill_floor_ms,
+        "rm": row.running_max_timestamp_ms,
+    }
+    if row.segment_id is not None:
+        item |= {"o": row.segment_id, "x": row.index_bytes, "c": row.segment_started_ms}
+    else:
+        item["e"] = encode_tail_entries(row.entries)
+    return item
+
+
+def decode_index_row(base_offset: int, item: Item) -> IndexRow:
+    """The row from its item. Raises FormatError for an unknown version or kind, or a damaged item."""
+    check_version(item, VERSION, "an index row")
+    kind = attribute(item, "k", str)
+    if kind not in ("s", "w"):
+        raise FormatError(f"an index row of kind {kind!r} is not known to this release")
+    return IndexRow(
+        base_offset=base_offset,
+        end_offset=attribute(item, "n", int),
+        max_timestamp_ms=attribute(item, "mt", int),
+        size_bytes=attribute(item, "z", int),
+        spill_floor_ms=attribute(item, "sf", int),
+        entries=tuple(decode_tail_entries(attribute(item, "e", bytes))) if kind == "w" else (),
+        segment_id=attribute(item, "o", bytes) if kind == "s" else None,
+        index_bytes=attribute(item, "x", int) if kind == "s" else 0,
+        running_max_timestamp_ms=attribute(item, "rm", int),
+        segment_started_ms=attribute(item, "c", int) if kind == "s" else 0,
+    )

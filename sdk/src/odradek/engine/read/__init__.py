@@ -1,0 +1,1 @@
+"""read: see the modules."""

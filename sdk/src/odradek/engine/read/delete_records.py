@@ -1,0 +1,102 @@
+"""DeleteRecords (KIP-107): everything below an offset is gone for readers at once; its bytes go later.
+
+    -1                     stands for the high watermark of the moment
+    above it               OFFSET_OUT_OF_RANGE
+    at or below the start  nothing to do: the answer is the log start offset, as after a deletion
+
+Only the head moves, by an update that can only raise the log start: repeated, late or doubled it is harmless. Rows and
+objects wholly below it are removed by maintenance (retention.py), whatever the topic's cleanup policy is by then.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+
+from odradek.engine.catalog.topic_configs import TopicConfig
+from odradek.engine.catalog.topics import Topics
+from odradek.engine.partition.head import PartitionHead
+from odradek.engine.partition.index import PartitionIndex
+from odradek.errors import ErrorCode, FormatError, KafkaError, OutcomeUnknown, StoreUnavailable
+from odradek.model.log import DeleteRecordsPartition, DeleteRecordsResult
+from odradek.model.topic_partition import PartitionId
+from odradek.ports.clock import Clock
+from odradek.settings import Settings
+
+HIGH_WATERMARK = -1
+_ATTEMPTS = 5
+_BACKOFF_S = 0.05
+
+
+class RecordDeleter:
+    """Answers DeleteRecords for any partition."""
+
+    def __init__(self, index: PartitionIndex, topics: Topics, clock: Clock, settings: Settings) -> None:
+        self._index = index
+        self._topics = topics
+        self._clock = clock
+        self._settings = settings
+
+    async def delete_records(self, partitions: Sequence[DeleteRecordsPartition]) -> list[DeleteRecordsResult]:
+        """Results in the order of the request. See Engine.delete_records."""
+        return list(await asyncio.gather(*(self._answer(request) for request in partitions)))
+
+    async def _answer(self, request: DeleteRecordsPartition) -> DeleteRecordsResult:
+        error = KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, "the store did not answer: ask again")
+        offset = request.offset
+        for attempt in range(_ATTEMPTS):
+            try:
+                partition, head = await self._find(request)
+                # Fixed by the first head seen, so that a repetition after a lost answer deletes nothing newer.
+                offset = head.next_offset if offset == HIGH_WATERMARK else offset
+                return await self._delete(request, partition, head, offset)
+            except KafkaError as refused:
+                return _failed(request, refused)
+            except FormatError as damaged:
+                return _failed(request, KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, str(damaged)))
+            except StoreUnavailable:
+                pass
+            except OutcomeUnknown:
+                error = KafkaError(
+                    ErrorCode.REQUEST_TIMED_OUT, "the store did not say whether the records are deleted: ask again"
+                )
+            await self._clock.sleep(_BACKOFF_S * 2**attempt)
+        return _failed(request, error)
+
+    async def _find(self, request: DeleteRecordsPartition) -> tuple[PartitionId, PartitionHead]:
+        topic = await self._topics.resolve(request.topic)
+        partition = PartitionId(topic.topic_id, request.partition)
+        in_range = 0 <= request.partition < topic.partition_count
+        head = await self._index.read_head(partition) if in_range else None
+        if head is None:
+            if in_range:
+                self._topics.forget(topic)
+            raise KafkaError(
+                ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"topic {topic.name} has no partition {request.partition}"
+            )
+        if not TopicConfig.of(topic, self._settings).is_deleting:
+            raise KafkaError(
+                ErrorCode.POLICY_VIOLATION,
+                f"topic {topic.name} is only compacted: records are deleted there by tombstones; "
+                "or add delete to its cleanup.policy",
+            )
+        return partition, head
+
+    async def _delete(
+        self, request: DeleteRecordsPartition, partition: PartitionId, head: PartitionHead, offset: int
+    ) -> DeleteRecordsResult:
+        if not 0 <= offset <= head.next_offset:
+            raise KafkaError(
+                ErrorCode.OFFSET_OUT_OF_RANGE,
+                f"records can be deleted up to the high watermark {head.next_offset}, not up to {offset}",
+            )
+        after: PartitionHead | None = head
+        if offset > head.log_start_offset:
+            after = await self._index.advance_log_start(partition, offset)
+        if after is None:
+            raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"topic {request.topic} has been deleted")
+        return DeleteRecordsResult(request.topic, request.partition, low_watermark=after.log_start_offset)
+
+
+def _failed(request: DeleteRecordsPartition, error: KafkaError) -> DeleteRecordsResult:
+    return DeleteRecordsResult(request.topic, request.partition, error=error.code, message=error.message)

@@ -1,0 +1,295 @@
+"""Fetch: heads, index rows, ranged reads; a long poll where there is nothing yet (Kafka's rules, KIP-74).
+
+    at the head of a quiet log       one read of the heads
+    in the tail                      the same, and the reads of objects
+    below it                         two queries of index rows when cold, none when warm
+    in a segment                     one index when cold, one range of the segment
+
+Nothing is ever listed, and the cost does not grow with the lag. Where compaction left nothing between the offset and
+the next stretch of a segment, that is read in a second round. Nothing uncommitted is in a log, so isolation levels
+agree.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from odradek.engine.catalog.topics import Topics
+from odradek.engine.partition.claims import check_leader_epoch
+from odradek.engine.partition.head import PartitionHead
+from odradek.engine.partition.index import PartitionIndex
+from odradek.engine.partition.leader_epochs import EpochHistory, LeaderEpochs
+from odradek.engine.read.log_reader import LogReader, Piece, PieceReader, patched
+from odradek.errors import ErrorCode, FormatError, KafkaError, ObjectMissing, StoreUnavailable, UnknownVersion
+from odradek.format.segment import select_batches
+from odradek.model.log import Buffer, FetchPartition, FetchResult
+from odradek.model.topic import Topic
+from odradek.model.topic_partition import PartitionId
+from odradek.ports.clock import Clock
+from odradek.settings import Settings
+
+_STORE_BUSY = KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, "the store did not answer: fetch again")
+_DAMAGED = "the stored log could not be read: run an audit"
+_BACKOFF_S = 0.02
+_REPLANS = 3
+
+
+@dataclass(frozen=True, slots=True)
+class _Wanted:
+    """A partition of the request that exists."""
+
+    index: int
+    request: FetchPartition
+    topic: Topic
+    partition: PartitionId
+    offset: int  # where to read: the request's, or the end of a gap that it fell into
+
+
+@dataclass(frozen=True, slots=True)
+class _Planned:
+    """What will be read of a partition."""
+
+    wanted: _Wanted
+    head: PartitionHead
+    pieces: list[Piece]
+    history: EpochHistory | None  # needed for batches from before the present leader epoch
+    limit: int  # bytes to answer at most
+    is_first: bool  # the first batch is answered however large
+
+    @property
+    def bytes_max(self) -> int:
+        """What its answer can take up: a segment's stretch is cut to the limit when it is read."""
+        size = sum(piece.length for piece in self.pieces)
+        return size if self.is_first else min(size, self.limit)
+
+    def epoch_of(self, piece: Piece) -> int:
+        """The leader epoch under which the piece's batch was written; a batch is never of two."""
+        if self.history is None or piece.base_offset >= self.head.epoch_start:
+            return self.head.leader_epoch
+        return self.history.at(piece.base_offset)
+
+
+class Fetcher:
+    """Fetches from any partition; keeps only index rows."""
+
+    def __init__(
+        self,
+        index: PartitionIndex,
+        reader: LogReader,
+        pieces: PieceReader,
+        topics: Topics,
+        epochs: LeaderEpochs,
+        clock: Clock,
+        settings: Settings,
+    ) -> None:
+        self._epochs = epochs
+        self._index = index
+        self._reader = reader
+        self._pieces = pieces
+        self._topics = topics
+        self._clock = clock
+        self._settings = settings
+
+    async def fetch(
+        self, partitions: Sequence[FetchPartition], *, max_wait_ms: int, min_bytes: int, max_bytes: int
+    ) -> list[FetchResult]:
+        """Read; results in the order of the request. See Engine.fetch."""
+        results: list[FetchResult | None] = [None] * len(partitions)
+        wanted = []
+        for i, request in enumerate(partitions):
+            try:
+                wanted.append(await self._resolve(i, request))
+            except KafkaError as error:
+                results[i] = _failed(request, error)
+        failed_early = len(wanted) < len(partitions)
+        for result in await self._poll(wanted, 0 if failed_early else max_wait_ms, min_bytes, max_bytes):
+            results[result[0].index] = result[1]
+        return [result for result in results if result is not None]
+
+    async def _resolve(self, index: int, request: FetchPartition) -> _Wanted:
+        topic = await self._topics.resolve(request.topic, request.topic_id)
+        if not 0 <= request.partition < topic.partition_count:
+            raise KafkaError(
+                ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+                f"topic {topic.name} has partitions 0 to {topic.partition_count - 1}, not {request.partition}",
+            )
+        return _Wanted(index, request, topic, PartitionId(topic.topic_id, request.partition), request.offset)
+
+    async def _poll(
+        self, wanted: Sequence[_Wanted], max_wait_ms: int, min_bytes: int, max_bytes: int
+    ) -> list[tuple[_Wanted, FetchResult]]:
+        """Look until there is enough, something is wrong, or the time is over; then read."""
+        deadline = self._clock.monotonic() + max_wait_ms / 1000
+        pause = self._settings.poll_interval_ms / 1000
+        while True:
+            planned, failed = await self._plan(wanted, max_bytes)
+            size = sum(piece.length for plan in planned for piece in plan.pieces)
+            left = deadline - self._clock.monotonic()
+            if failed or size >= min_bytes or left <= 0 or not wanted or any(map(_has_more, planned)):
+                return failed + await self._read(planned)
+            await self._clock.sleep(min(pause, left))
+            pause = min(pause * 1.5, self._settings.poll_interval_ms_max / 1000)
+
+    async def _plan(
+        self, wanted: Sequence[_Wanted], max_bytes: int, *, is_first: bool = True
+    ) -> tuple[list[_Planned], list[tuple[_Wanted, FetchResult]]]:
+        """Choose pieces within the limits: the request's, each partition's; at least one piece in all.
+
+        Args:
+            is_first: false where others have been answered already, so that nothing may go past its limit.
+        """
+        planned: list[_Planned] = []
+        failed: list[tuple[_Wanted, FetchResult]] = []
+        try:
+            heads = await self._index.read_heads([want.partition for want in wanted]) if wanted else []
+        except (StoreUnavailable, FormatError) as error:
+            return [], [(want, _failed(want.request, _as_kafka(error))) for want in wanted]
+        left = max_bytes
+        for want, head in zip(wanted, heads, strict=True):
+            plan = await self._plan_one(want, head, min(want.request.max_bytes, left), is_first=is_first)
+            if isinstance(plan, FetchResult):
+                failed.append((want, plan))
+                continue
+            planned.append(plan)
+            if plan.pieces:
+                left -= plan.bytes_max
+                is_first = False
+        return planned, failed
+
+    async def _plan_one(
+        self, want: _Wanted, head: PartitionHead | None, limit: int, *, is_first: bool
+    ) -> _Planned | FetchResult:
+        """What to read of one partition, by this head or a newer one; or why nothing can be read."""
+        for _ in range(_REPLANS):
+            if head is None:
+                self._topics.forget(want.topic)
+                gone = KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"topic {want.topic.name} has been deleted")
+                return _failed(want.request, gone)
+            try:
+                check_leader_epoch(want.request.current_leader_epoch, head)
+                pieces = await self._choose(want, head, limit, is_first=is_first)
+                is_older = any(not p.is_segment and p.base_offset < head.epoch_start for p in pieces)
+                history = await self._epochs.history(want.partition, head) if is_older else None
+                return _Planned(want, head, pieces, history, limit, is_first)
+            except KafkaError as error:
+                return _failed(want.request, error, head)
+            except (StoreUnavailable, FormatError) as error:
+                return _failed(want.request, _as_kafka(error), head)
+            except ObjectMissing:  # the index of a segment that was replaced, or a row that retention removed
+                self._reader.forget(want.partition)
+            try:
+                head = await self._index.read_head(want.partition)
+            except (StoreUnavailable, FormatError) as error:
+                return _failed(want.request, _as_kafka(error))
+        return _failed(want.request, KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, _DAMAGED), head)
+
+    async def _choose(self, want: _Wanted, head: PartitionHead, limit: int, *, is_first: bool) -> list[Piece]:
+        """Raises KafkaError(OFFSET_OUT_OF_RANGE), and as LogReader.pieces."""
+        if not head.log_start_offset <= want.offset <= head.next_offset:
+            raise KafkaError(
+                ErrorCode.OFFSET_OUT_OF_RANGE,
+                f"offset {want.offset} is outside of [{head.log_start_offset}, {head.next_offset}]",
+            )
+        if want.offset == head.next_offset or (limit <= 0 and not is_first):
+            return []
+        pieces = await self._reader.pieces(want.partition, head, want.offset, max_bytes=limit)
+        # Only the first partition that has anything may go past its limit, so that a large batch is readable at all.
+        # Of a segment it shows when it is read.
+        if pieces and pieces[0].length > limit and not is_first and not pieces[0].is_segment:
+            return []
+        return pieces
+
+    async def _read(self, planned: Sequence[_Planned]) -> list[tuple[_Wanted, FetchResult]]:
+        try:
+            data = await self._pieces.read([piece for plan in planned for piece in plan.pieces])
+        except (ObjectMissing, StoreUnavailable):
+            # One partition must not fail the others: each by itself.
+            return list(await asyncio.gather(*(self._read_one(plan) for plan in planned)))
+        results = []
+        at = 0
+        for plan in planned:
+            found = data[at : at + len(plan.pieces)]
+            at += len(plan.pieces)
+            results.append(await self._read_one(plan, found))
+        return results
+
+    async def _read_one(self, plan: _Planned, data: Sequence[memoryview] | None = None) -> tuple[_Wanted, FetchResult]:
+        """Read one partition, planning again where a merge replaced what was planned, or after a gap."""
+        want = plan.wanted
+        error = _STORE_BUSY
+        for attempt in range(_REPLANS):
+            try:
+                data = await self._pieces.read(plan.pieces) if data is None else data
+                if not _is_gap(plan, data):
+                    return want, _result(plan, data)
+                want = replace(want, offset=plan.pieces[-1].end_offset)
+                error = KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, _DAMAGED)
+            except ObjectMissing:
+                self._reader.forget(want.partition)
+                error = KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, _DAMAGED)
+            except StoreUnavailable:
+                error = _STORE_BUSY
+                await self._clock.sleep(_BACKOFF_S * 2**attempt)
+                continue
+            except FormatError as damage:
+                return want, _failed(want.request, _as_kafka(damage), plan.head)
+            data = None
+            # No more than before: the others have been promised the rest, and the log may have grown since.
+            again, failed = await self._plan([want], plan.bytes_max, is_first=plan.is_first)
+            if failed:
+                return failed[0]
+            plan = again[0]
+        return want, _failed(want.request, error, plan.head)
+
+
+def _has_more(plan: _Planned) -> bool:
+    """Whether more is there than was planned: then there is nothing to wait for."""
+    return bool(plan.pieces) and plan.pieces[-1].end_offset < plan.head.next_offset
+
+
+def _is_gap(plan: _Planned, data: Sequence[memoryview]) -> bool:
+    """Whether nothing that was read reaches the offset: compaction left nothing between it and what was planned."""
+    if not plan.pieces or not all(piece.is_segment for piece in plan.pieces):
+        return False
+    return not any(len(select_batches(stored, plan.wanted.offset, 0)[0]) for stored in data)
+
+
+def _as_kafka(error: StoreUnavailable | FormatError) -> KafkaError:
+    if isinstance(error, UnknownVersion):
+        return KafkaError(error.code, str(error))
+    return KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, _DAMAGED) if isinstance(error, FormatError) else _STORE_BUSY
+
+
+def _result(plan: _Planned, data: Sequence[memoryview]) -> FetchResult:
+    records: list[Buffer] = []
+    for piece, stored in zip(plan.pieces, data, strict=True):
+        if not piece.is_segment:
+            records += patched(piece, stored, plan.epoch_of(piece))
+            continue
+        batches, _ = select_batches(stored, plan.wanted.offset, plan.limit)
+        if len(batches) and (len(batches) <= plan.limit or plan.is_first):
+            records.append(batches)
+    return FetchResult(
+        plan.wanted.request.topic,
+        plan.wanted.request.partition,
+        high_watermark=plan.head.next_offset,
+        log_start_offset=plan.head.log_start_offset,
+        records=records,
+        topic_id=plan.wanted.topic.topic_id,
+    )
+
+
+def _failed(request: FetchPartition, error: KafkaError, head: PartitionHead | None = None) -> FetchResult:
+    return FetchResult(
+        request.topic,
+        request.partition,
+        error=error.code,
+        message=error.message,
+        topic_id=request.topic_id,
+        high_watermark=head.next_offset if head else -1,
+        log_start_offset=head.log_start_offset if head else -1,
+        current_leader_id=head.leader_id if head else -1,
+        current_leader_epoch=head.leader_epoch if head else -1,
+    )

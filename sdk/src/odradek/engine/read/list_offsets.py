@@ -1,0 +1,83 @@
+"""ListOffsets: the ends of a log and offsets by timestamp (KIP-79, KIP-734); the search is in timestamp_lookup.py."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+
+from odradek.engine.catalog.topics import Topics
+from odradek.engine.partition.claims import check_leader_epoch
+from odradek.engine.partition.head import PartitionHead
+from odradek.engine.partition.index import PartitionIndex
+from odradek.engine.read.timestamp_lookup import TimestampLookup
+from odradek.errors import ErrorCode, FormatError, KafkaError, ObjectMissing, StoreUnavailable
+from odradek.model.log import (
+    EARLIEST_LOCAL_TIMESTAMP,
+    EARLIEST_TIMESTAMP,
+    LATEST_TIERED_TIMESTAMP,
+    LATEST_TIMESTAMP,
+    MAX_TIMESTAMP,
+    ListOffsetsPartition,
+    ListOffsetsResult,
+)
+from odradek.model.topic_partition import PartitionId
+
+_ATTEMPTS = 3
+
+
+class OffsetLister:
+    """Answers ListOffsets for any partition."""
+
+    def __init__(self, index: PartitionIndex, lookups: TimestampLookup, topics: Topics) -> None:
+        self._index = index
+        self._lookups = lookups
+        self._topics = topics
+
+    async def list_offsets(self, partitions: Sequence[ListOffsetsPartition]) -> list[ListOffsetsResult]:
+        """Results in the order of the request. See Engine.list_offsets."""
+        return list(await asyncio.gather(*(self._answer(request) for request in partitions)))
+
+    async def _answer(self, request: ListOffsetsPartition) -> ListOffsetsResult:
+        code, message = ErrorCode.KAFKA_STORAGE_ERROR, "the store did not answer: ask again"
+        for _ in range(_ATTEMPTS):
+            try:
+                return await self._list_one(request)
+            except KafkaError as error:
+                code, message = error.code, error.message
+                break
+            except FormatError as error:
+                message = f"the stored log could not be read: {error}"
+                break
+            except (ObjectMissing, StoreUnavailable):
+                continue
+        return ListOffsetsResult(request.topic, request.partition, error=code, message=message)
+
+    async def _list_one(self, request: ListOffsetsPartition) -> ListOffsetsResult:
+        topic = await self._topics.resolve(request.topic)
+        partition = PartitionId(topic.topic_id, request.partition)
+        in_range = 0 <= request.partition < topic.partition_count
+        head = await self._index.read_head(partition) if in_range else None
+        if head is None:
+            raise KafkaError(
+                ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"topic {topic.name} has no partition {request.partition}"
+            )
+        check_leader_epoch(request.current_leader_epoch, head)
+        offset, timestamp_ms = await self._lookup(partition, head, request.timestamp_ms)
+        return ListOffsetsResult(
+            request.topic, request.partition, offset=offset, timestamp_ms=timestamp_ms, leader_epoch=head.leader_epoch
+        )
+
+    async def _lookup(self, partition: PartitionId, head: PartitionHead, timestamp_ms: int) -> tuple[int, int]:
+        if timestamp_ms == LATEST_TIMESTAMP:
+            return head.next_offset, -1
+        if timestamp_ms in (EARLIEST_TIMESTAMP, EARLIEST_LOCAL_TIMESTAMP):
+            return head.log_start_offset, -1
+        if timestamp_ms == LATEST_TIERED_TIMESTAMP:
+            return -1, -1
+        if timestamp_ms < 0 and timestamp_ms != MAX_TIMESTAMP:
+            raise KafkaError(ErrorCode.UNSUPPORTED_VERSION, f"{timestamp_ms} is not a special timestamp known here")
+        if timestamp_ms == MAX_TIMESTAMP:
+            found = await self._lookups.largest(partition, head)
+        else:
+            found = await self._lookups.first_at(partition, head, timestamp_ms)
+        return found or (-1, -1)

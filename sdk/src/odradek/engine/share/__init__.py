@@ -1,0 +1,1 @@
+"""share: see the modules."""

@@ -1,0 +1,150 @@
+"""What a heartbeat does to its share group (KIP-932, "Share group membership"): pure.
+
+A share group needs no target and no leases: every member may read every partition of the topics that it subscribes to
+(Kafka's assignor `simple`, without its thinning out), and who gets which record is decided at each fetch. What is left
+of a consumer group's state machine (group_decisions.py) is membership: sessions that expire, and an epoch that rises
+when a member comes, goes or subscribes otherwise, or when a topic that anybody subscribes to changes.
+
+    epoch 0 ──> member at the group's epoch ── heartbeat: epoch = the group's, assignment where it changed ──┐
+                  │ epoch -1, expired: removed, with its share session; what it holds comes back by the lock <┘
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+from odradek.engine.groups.decisions import Circumstances, Transition, by_topic
+from odradek.engine.groups.sessions import expired, look, seems_dead
+from odradek.engine.groups.state import GroupState, GroupView, MemberState
+from odradek.engine.groups.targets import subscribed, topics_digest
+from odradek.errors import ErrorCode
+from odradek.limits import TABLE_TRANSACTION_ITEMS_MAX
+from odradek.model.group import JOIN_EPOCH, LEAVE_EPOCH, GroupHeartbeat, GroupHeartbeatResult
+from odradek.model.topic import Topic
+from odradek.model.topic_partition import PartitionId
+
+ASSIGNOR = "simple"
+EXPIRED_PER_STEP = 40
+
+assert 2 * EXPIRED_PER_STEP + 3 <= TABLE_TRANSACTION_ITEMS_MAX, "members go with their sessions, beside the group"
+
+
+def decide_share_heartbeat(
+    view: GroupView, request: GroupHeartbeat, around: Circumstances, *, interval_ms: int, session_ms: int
+) -> Transition:
+    """The next step for a heartbeat that `check_share_heartbeat` has passed. Total: a refusal writes nothing."""
+    if view.group is not None and not view.group.is_share:
+        return _refuse(ErrorCode.GROUP_ID_NOT_FOUND, f"group {view.group_id} exists and is no share group")
+    group = view.group or GroupState(view.group_id, assignor=ASSIGNOR, is_share=True)
+    member = view.members.get(request.member_id)
+    if request.member_epoch == LEAVE_EPOCH:
+        if member is None:
+            return _unknown(request)
+        left = GroupHeartbeatResult(member_id=member.member_id, member_epoch=LEAVE_EPOCH)
+        return replace(decide_share_expiry(group, [member]), result=left, then="answer")
+    if request.member_epoch == JOIN_EPOCH:
+        if member is None and len(view.members) >= around.settings.group_members_max:
+            return _full(view, group, around)
+        known = member or MemberState(request.member_id)
+    elif member is None:
+        return _unknown(request)
+    elif request.member_epoch not in (member.epoch, member.previous_epoch):
+        return _refuse(
+            ErrorCode.FENCED_MEMBER_EPOCH,
+            f"member {request.member_id} has epoch {member.epoch}, not {request.member_epoch}: join again",
+        )
+    else:
+        known = member
+    watches = look(known, view, around.now_ms) if member is not None else {}
+    gone = expired(view, watches, around.now_ms, interval_ms)
+    if gone:
+        return decide_share_expiry(group, gone)
+    names = request.subscribed_topic_names
+    renewed = replace(
+        known,
+        version=known.version + 1,
+        nonce=around.nonce,
+        rack_id=request.rack_id or known.rack_id,
+        client_id=request.client_id,
+        client_host=request.client_host,
+        subscribed_topic_names=known.subscribed_topic_names if names is None else tuple(sorted(set(names))),
+        session_ms=session_ms,
+        interval_ms=interval_ms,
+        renewed_ms=around.now_ms,
+        watches=watches,
+    )
+    members = {**view.members, renewed.member_id: renewed}
+    digest = topics_digest(members.values(), around.topics)
+    is_same = member is not None and renewed.subscription == known.subscription and digest == group.topics_digest
+    if not is_same:
+        group = replace(
+            group,
+            version=group.version + 1,
+            epoch=group.epoch + 1,
+            topics_digest=digest,
+            member_count=len(members),
+        )
+    wanted = partitions_of(renewed, around.topics)
+    renewed = replace(
+        renewed,
+        assigned=wanted,
+        epoch=group.epoch,
+        previous_epoch=known.epoch if known.epoch != group.epoch else known.previous_epoch,
+    )
+    says_all = names is not None or wanted != known.assigned or request.member_epoch != group.epoch
+    return Transition(
+        GroupHeartbeatResult(
+            member_id=renewed.member_id,
+            member_epoch=group.epoch,
+            heartbeat_interval_ms=interval_ms,
+            assignment=by_topic(wanted) if says_all else None,
+        ),
+        group=None if is_same else group,
+        members=(renewed,),
+    )
+
+
+def decide_share_expiry(group: GroupState, gone: Sequence[MemberState]) -> Transition:
+    """Remove members, as many as fit one step; `then` is "again"."""
+    taken = tuple(gone[:EXPIRED_PER_STEP])
+    left = replace(
+        group,
+        version=group.version + 1,
+        epoch=group.epoch + 1,
+        member_count=max(0, group.member_count - len(taken)),
+    )
+    return Transition(GroupHeartbeatResult(), group=left, removed=taken, then="again")
+
+
+def partitions_of(member: MemberState, topics: Mapping[str, Topic]) -> frozenset[PartitionId]:
+    """Everything that the member subscribes to."""
+    ids = subscribed(member, topics)
+    return frozenset(
+        PartitionId(topic.topic_id, number)
+        for topic in topics.values()
+        if topic.topic_id in ids
+        for number in range(topic.partition_count)
+    )
+
+
+def _full(view: GroupView, group: GroupState, around: Circumstances) -> Transition:
+    dead = [member for _, member in sorted(view.members.items()) if seems_dead(member, around.now_ms)]
+    if dead:
+        return decide_share_expiry(group, dead)
+    return _refuse(
+        ErrorCode.GROUP_MAX_SIZE_REACHED,
+        f"group {view.group_id} has {len(view.members)} members, the most that are allowed",
+    )
+
+
+def _unknown(request: GroupHeartbeat) -> Transition:
+    return _refuse(
+        ErrorCode.UNKNOWN_MEMBER_ID,
+        f"member {request.member_id} is not in group {request.group_id}: its session expired or it never joined; "
+        f"join with epoch 0",
+    )
+
+
+def _refuse(code: ErrorCode, message: str) -> Transition:
+    return Transition(GroupHeartbeatResult(error=code, message=message))

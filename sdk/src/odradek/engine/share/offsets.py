@@ -1,0 +1,176 @@
+"""Where share groups are, and moving them (KIP-932: Describe-, Alter-, DeleteShareGroupOffsets).
+
+A group's windows are moved only while nobody is in it; a window that is moved forgets deliveries and dead letters, one
+that is deleted begins again where `share.auto.offset.reset` says. A window is made for a partition that the group has
+not read in one transaction that raises the group's version, so that no group is deleted around it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping, Sequence
+
+from odradek.engine.catalog.topics import Topics
+from odradek.engine.groups.admin import has_living_members
+from odradek.engine.groups.items import SHARE_KIND, group_key, group_pk
+from odradek.engine.groups.requests import check_group_id
+from odradek.engine.groups.store import GroupStore
+from odradek.engine.read.list_offsets import OffsetLister
+from odradek.engine.share.items import (
+    NONCE_BYTES,
+    SHARE_END,
+    SHARE_PREFIX,
+    ShareItem,
+    decode_share,
+    encode_share,
+    share_key,
+    share_partition,
+)
+from odradek.engine.share.window import SharePartition, reset_to
+from odradek.engine.share.windows import SharePartitions, forget_windows, windows_of_topic
+from odradek.errors import (
+    ErrorCode,
+    KafkaError,
+    OutcomeUnknown,
+    StoreUnavailable,
+    TransactionCanceled,
+)
+from odradek.model.log import LATEST_TIMESTAMP, ListOffsetsPartition
+from odradek.model.share import ShareOffset
+from odradek.model.topic_partition import PartitionId, TopicPartition
+from odradek.ports.clock import Clock
+from odradek.ports.rng import Rng
+from odradek.ports.table import Absent, Add, Compare, Put, Update
+from odradek.ports.tables import Tables
+
+_ATTEMPTS = 8
+_BACKOFF_S = 0.02
+_UNAVAILABLE = KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE, "the groups table is not reachable now: try again")
+
+
+class ShareOffsets:
+    """Administration of windows."""
+
+    def __init__(
+        self,
+        tables: Tables,
+        windows: SharePartitions,
+        topics: Topics,
+        lister: OffsetLister,
+        clock: Clock,
+        rng: Rng,
+    ) -> None:
+        self._tables = tables
+        self._store = GroupStore(tables.groups)
+        self._windows = windows
+        self._topics = topics
+        self._lister = lister
+        self._clock = clock
+        self._rng = rng
+
+    async def describe(self, group_id: str, partitions: Sequence[TopicPartition] | None) -> list[ShareOffset]:
+        """Where the group is; None asks for all that it has read. Raises KafkaError, FormatError."""
+        await self._check(group_id)
+        try:
+            if partitions is None:
+                return await self._describe_all(group_id)
+            return [await self._describe_one(group_id, each) for each in partitions]
+        except StoreUnavailable as error:
+            raise _UNAVAILABLE from error
+
+    async def alter(self, group_id: str, offsets: Mapping[TopicPartition, int]) -> list[ShareOffset]:
+        """Move windows; one result each. Raises KafkaError: GROUP_ID_NOT_FOUND, NON_EMPTY_GROUP."""
+        await self._check(group_id, must_be_empty=True)
+        results = []
+        for place, offset in offsets.items():
+            try:
+                topic = await self._topics.resolve(place.topic)
+                if not 0 <= place.partition < topic.partition_count or offset < 0:
+                    raise KafkaError(
+                        ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"there is no offset {offset} of partition {place}"
+                    )
+                await self._move(group_id, PartitionId(topic.topic_id, place.partition), offset)
+                results.append(ShareOffset(place.topic, topic.topic_id, place.partition, offset))
+            except KafkaError as error:
+                results.append(ShareOffset(place.topic, None, place.partition, error=error.code, message=error.message))
+        return results
+
+    async def delete(self, group_id: str, topic_names: Sequence[str]) -> list[ShareOffset]:
+        """Forget the windows of whole topics; one result a topic. Raises KafkaError as `alter`."""
+        await self._check(group_id, must_be_empty=True)
+        results = []
+        for name in topic_names:
+            try:
+                topic = await self._topics.resolve(name)
+                rows = await windows_of_topic(self._tables.groups, group_id, topic.topic_id)
+                await forget_windows(self._tables, rows)
+                results.append(ShareOffset(name, topic.topic_id, -1))
+            except KafkaError as error:
+                results.append(ShareOffset(name, None, -1, error=error.code, message=error.message))
+            except (StoreUnavailable, OutcomeUnknown, TransactionCanceled):  # deleting twice is deleting
+                results.append(ShareOffset(name, None, -1, error=_UNAVAILABLE.code, message=_UNAVAILABLE.message))
+        return results
+
+    async def _check(self, group_id: str, *, must_be_empty: bool = False) -> None:
+        check_group_id(group_id)
+        try:
+            view = await self._store.read(group_id)
+        except StoreUnavailable as error:
+            raise _UNAVAILABLE from error
+        if view.group is None or not view.group.is_share:
+            raise KafkaError(ErrorCode.GROUP_ID_NOT_FOUND, f"there is no share group {group_id!r}")
+        if must_be_empty and has_living_members(view, self._clock.now_ms()):
+            raise KafkaError(ErrorCode.NON_EMPTY_GROUP, f"group {group_id!r} has members: stop them first")
+
+    async def _describe_all(self, group_id: str) -> list[ShareOffset]:
+        rows = await self._store.table.query(group_pk(group_id), sk_from=SHARE_PREFIX, sk_to=SHARE_END)
+        found = []
+        for row in rows:
+            partition = share_partition(row.key.sk)
+            topic = await self._topics.get_by_id(partition.topic_id)
+            if topic is not None:
+                place = TopicPartition(topic.name, partition.partition)
+                found.append(self._told(place, partition, decode_share(row.item).state))
+        return sorted(await asyncio.gather(*found), key=lambda each: (each.topic, each.partition))
+
+    async def _describe_one(self, group_id: str, place: TopicPartition) -> ShareOffset:
+        topic = await self._topics.get(place.topic)
+        if topic is None or not 0 <= place.partition < topic.partition_count:
+            return ShareOffset(
+                place.topic,
+                None,
+                place.partition,
+                error=ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+                message=f"there is no partition {place}",
+            )
+        partition = PartitionId(topic.topic_id, place.partition)
+        [item] = await self._windows.read(group_id, [partition])
+        if item is None:
+            return ShareOffset(place.topic, topic.topic_id, place.partition)
+        return await self._told(place, partition, item.state)
+
+    async def _told(self, place: TopicPartition, partition: PartitionId, state: SharePartition) -> ShareOffset:
+        [end] = await self._lister.list_offsets([ListOffsetsPartition(place.topic, place.partition, LATEST_TIMESTAMP)])
+        lag = -1 if end.error else max(0, end.offset - state.start_offset - state.done_count)
+        return ShareOffset(place.topic, partition.topic_id, place.partition, state.start_offset, lag)
+
+    async def _move(self, group_id: str, partition: PartitionId, offset: int) -> None:
+        """A write of unknown outcome is made again: moved twice to one place is moved once."""
+        for attempt in range(_ATTEMPTS):
+            try:
+                [item] = await self._windows.read(group_id, [partition])
+                if item is not None:
+                    await self._windows.change(group_id, partition, item, lambda state: (reset_to(state, offset), None))
+                    return
+                made = ShareItem(SharePartition(offset), self._rng.random_bytes(NONCE_BYTES), version=1)
+                await self._store.table.transact(
+                    [
+                        Put(share_key(group_id, partition), encode_share(made), Absent(("v",))),
+                        Update(group_key(group_id), (Add(("n",), 1),), Compare(("k",), "=", SHARE_KIND)),
+                    ]
+                )
+            except (StoreUnavailable, OutcomeUnknown, TransactionCanceled):
+                await self._clock.sleep(_BACKOFF_S * 2**attempt)
+            else:
+                return
+        raise _UNAVAILABLE

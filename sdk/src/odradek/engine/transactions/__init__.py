@@ -1,0 +1,1 @@
+"""transactions: see the modules."""

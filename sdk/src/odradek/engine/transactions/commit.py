@@ -1,0 +1,249 @@
+"""The atomic commit: entries enter the logs of many partitions, offsets their leases, and one row says so; or nothing.
+
+    read the heads ─> decide each partition (transaction_decisions.follow) ─> one TransactWriteItems ─> spill
+
+The *deciding row* moves in the same transaction, on the condition that it is still what its caller read: the row of a
+transactional id, or of a writer of numbered batches. So the commit is applied at most once, whatever is repeated, lost
+or late: a second application finds the row moved. And whoever wants to know whether it was applied reads the row.
+
+One attempt decides on what it has just read; a refusal because something moved meanwhile is answered by another
+attempt. What stays wrong - a topic is gone, the sweep has passed an object, a producer wrote under a newer epoch, a
+group moved on - is `Failed`, and nothing of the transaction ever becomes visible.
+
+A commit asks no leader: its condition holds leader and epoch as they were read, and a gateway that leads a partition
+takes a foreign entry like one of its own, since an append's offset comes from the head's new image.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from odradek.engine.append.conditional_append import stamped
+from odradek.engine.classic.groups import MEMBER_ID
+from odradek.engine.groups.items import group_key, lease_key
+from odradek.engine.offsets.classic import explain_fence, fence
+from odradek.engine.offsets.decisions import Committer, commit_operation, decide_refusal
+from odradek.engine.partition.claims import Claim
+from odradek.engine.partition.head import PartitionHead, ProducerState
+from odradek.engine.partition.index import PartitionIndex
+from odradek.engine.transactions.decisions import Follows, ReadProducerRow, Unfit, follow
+from odradek.engine.transactions.items import PendingOffset
+from odradek.errors import (
+    ErrorCode,
+    ItemTooLarge,
+    KafkaError,
+    OutcomeUnknown,
+    StoreError,
+    StoreUnavailable,
+    TransactionCanceled,
+)
+from odradek.format.tail_entry import TailEntry
+from odradek.limits import TABLE_TRANSACTION_ITEMS_MAX, TRANSACTION_BATCHES_MAX
+from odradek.model.classic_group import ClassicIdentity
+from odradek.model.topic_partition import PartitionId
+from odradek.ports.clock import Clock
+from odradek.ports.tables import TableOperation, Tables
+
+_SPILLS_MAX = 8  # rounds after one commit; a later append goes on
+
+
+@dataclass(frozen=True, slots=True)
+class CommitWork:
+    """What enters logs and leases.
+
+    Attributes:
+        batches: by partition, in order.
+        aborted_sequences: where aborted transactions of the producer's epoch left the sequence of a partition.
+        checks: what must hold besides; where it does not the commit has failed.
+    """
+
+    batches: Mapping[PartitionId, Sequence[TailEntry]]
+    offsets: Sequence[PendingOffset] = ()
+    aborted_sequences: Mapping[PartitionId, int] | None = None
+    checks: Sequence[TableOperation] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Failed:
+    """It can never be committed."""
+
+    message: str
+
+
+Attempted = Literal["applied", "again", "unknown"] | Failed
+
+
+class AtomicCommit:
+    """One attempt to commit.
+
+    Attributes:
+        stamp_ms: of the offsets; hand it to the next attempt, it rises above what a refusal showed.
+    """
+
+    def __init__(
+        self, tables: Tables, index: PartitionIndex, clock: Clock, work: CommitWork, stamp_ms: int = 0
+    ) -> None:
+        self._tables = tables
+        self._index = index
+        self._clock = clock
+        self._work = work
+        self.stamp_ms = stamp_ms
+        self._long: list[PartitionId] = []
+        self._classic: set[str] = set()  # ids of groups of the classic protocol
+
+    async def attempt(self, deciding: TableOperation) -> Attempted:
+        """Try once.
+
+        Args:
+            deciding: the write of the deciding row, on the condition that it is as the caller read it.
+
+        Returns:
+            "applied"; "again": something moved, surely not applied by this attempt, read the row and come back;
+            "unknown": likewise, but it may have been applied; Failed.
+        """
+        self.stamp_ms = max(self.stamp_ms, self._clock.now_ms())
+        try:
+            operations = await self._operations()
+        except StoreUnavailable:
+            return "again"
+        if isinstance(operations, Failed):
+            return operations
+        if len(operations) >= TABLE_TRANSACTION_ITEMS_MAX:
+            return Failed(
+                f"{len(operations)} partitions and offsets are more than the {TABLE_TRANSACTION_ITEMS_MAX - 1} that "
+                f"one transaction can write"
+            )
+        try:
+            await self._tables.transact([deciding, *operations])
+        except TransactionCanceled as canceled:
+            return self._refused(canceled)
+        except StoreUnavailable:
+            return "again"
+        except OutcomeUnknown:
+            return "unknown"
+        except ItemTooLarge:
+            return Failed("a partition's head or a lease has no room for the transaction: make it smaller")
+        return "applied"
+
+    async def _operations(self) -> list[TableOperation] | Failed:
+        """Heads, fences of classic groups, then leases in the order of the offsets, then checks."""
+        batches = self._work.batches
+        if sum(map(len, batches.values())) > TRANSACTION_BATCHES_MAX:
+            return Failed(f"a transaction holds at most {TRANSACTION_BATCHES_MAX} batches: commit more often")
+        partitions = list(batches)
+        heads = await self._index.read_heads(partitions) if partitions else []
+        decided = await asyncio.gather(
+            *(self._partition(partition, head) for partition, head in zip(partitions, heads, strict=True))
+        )
+        operations: list[TableOperation] = []
+        for each in decided:
+            if isinstance(each, Failed):
+                return each
+            if each is not None:
+                operations.append(each)
+        self._long = [
+            partition
+            for partition, head in zip(partitions, heads, strict=True)
+            if head is not None and self._index.is_long(head, more=len(batches[partition]))
+        ]
+        fences = await self._fences()
+        if isinstance(fences, Failed):
+            return fences
+        return [*operations, *fences, *(self._lease(offset) for offset in self._work.offsets), *self._work.checks]
+
+    async def _fences(self) -> list[TableOperation] | Failed:
+        """For members of classic groups, who own no leases, the check of member and generation (classic_offsets.py)."""
+        members = {
+            (each.group_id, each.member_id, each.member_epoch)
+            for each in self._work.offsets
+            if each.member_epoch >= 0 and MEMBER_ID.search(each.member_id)
+        }
+        fences = []
+        for group_id, member_id, generation in sorted(members):
+            identity = ClassicIdentity(group_id, member_id, generation)
+            code = explain_fence(await self._tables.groups.get(group_key(group_id)), identity)
+            if code is None:
+                continue
+            if code is not ErrorCode.NONE:
+                return Failed(f"the offsets of group {group_id!r} cannot be committed, {code.name}: join again")
+            self._classic.add(group_id)
+            fences.append(TableOperation("groups", fence(group_id, member_id, generation)))
+        return fences
+
+    def _committer(self, pending: PendingOffset) -> Committer:
+        if pending.group_id in self._classic:
+            return Committer()  # fenced by the group's item
+        return Committer(pending.member_id, pending.member_epoch)
+
+    async def _partition(self, partition: PartitionId, head: PartitionHead | None) -> TableOperation | Failed | None:
+        entries = self._work.batches[partition]
+        if head is None:
+            return Failed(f"partition {partition} is gone: its topic has been deleted")
+        oldest = min(entry.object_id for entry in entries)
+        if head.sweep_floor > oldest:
+            return Failed(f"partition {partition}: the batches were uploaded too long ago and may have been swept")
+        aborted = (self._work.aborted_sequences or {}).get(partition)
+        evicted: dict[int, ProducerState | None] = {}
+        verdict = follow(entries, head, evicted, aborted)
+        if isinstance(verdict, ReadProducerRow):
+            producer_id = verdict.producer_id
+            evicted[producer_id] = await self._index.read_producer_row(partition, producer_id)
+            verdict = follow(entries, head, evicted, aborted)
+        if isinstance(verdict, Unfit):
+            return Failed(f"partition {partition}: {verdict.message}")
+        assert isinstance(verdict, Follows)
+        if not verdict.entries:
+            return None
+        commit_ms = max(self._clock.now_ms(), head.spill_floor_ms + 1)
+        update = self._index.append_update(
+            partition,
+            stamped(verdict.entries, commit_ms),
+            verdict.clauses,
+            claim=Claim(head.leader_id, head.leader_epoch),
+        )
+        return TableOperation("log", update)
+
+    def _lease(self, pending: PendingOffset) -> TableOperation:
+        update = commit_operation(
+            lease_key(pending.group_id, pending.partition),
+            pending.topic,
+            pending.offset,
+            self._committer(pending),
+            self.stamp_ms,
+        )
+        return TableOperation("groups", update)
+
+    def _refused(self, canceled: TransactionCanceled) -> Attempted:
+        """A head or the row moved: the next attempt reads them. A lease says what it wants in its refusal."""
+        first_check = len(canceled.failures) - len(self._work.checks)
+        if any(failure is not None for failure in canceled.failures[first_check:]):
+            return Failed("what it was made for is there no more")
+        first_offset = first_check - len(self._work.offsets)
+        for pending, failure in zip(self._work.offsets, canceled.failures[first_offset:first_check], strict=True):
+            if failure is None:
+                continue
+            refusal = decide_refusal(failure.current, self._committer(pending))
+            if isinstance(refusal, ErrorCode):
+                return Failed(
+                    f"the offsets of group {pending.group_id!r} cannot be committed, {refusal.name}: partition "
+                    f"{pending.topic}-{pending.partition.partition} has gone to another member, or the group rebalanced"
+                )
+            self.stamp_ms = max(self.stamp_ms, refusal + 1)
+        return "again"
+
+    async def spill(self) -> None:
+        """After "applied": move what made tails long to index rows. Failures are left to later appends."""
+        await asyncio.gather(*(self._spill(partition) for partition in self._long))
+
+    async def _spill(self, partition: PartitionId) -> None:
+        try:
+            for _ in range(_SPILLS_MAX):
+                head = await self._index.read_head(partition)
+                if head is None or not self._index.is_long(head):
+                    return
+                await self._index.spill(partition, head)
+        except (StoreError, KafkaError):
+            return

@@ -1,0 +1,363 @@
+"""What a transactional id may do next, decided from its row: pure and total.
+
+    state       InitProducerId     a partition or offset is added    EndTxn                    timeout
+    Empty       Empty, epoch+1     Ongoing, number+1                 INVALID_TXN_STATE         -
+    Ongoing     Empty, epoch+1     Ongoing                           Complete...               Empty, epoch+1
+    Complete... Empty, epoch+1     Ongoing, number+1                 the same answer again     -
+
+Whoever holds an older epoch is fenced. Under the second protocol (KIP-890: EndTxn 5 and later) each end bumps the
+epoch, so a request that was delayed past the end of its transaction cannot reach into the next one; an abort with
+nothing open bumps it too. Under the first one a transaction's partitions are announced before they are written, and a
+duplicate that arrives late is told by its sequence.
+
+The epoch before the last bump is remembered: EndTxn under it is a repetition, and InitProducerId under it (KIP-360)
+comes from the producer that this epoch was made for. Sources: KIP-98, KIP-360, KIP-588, KIP-890.
+
+`follow` decides at the commit whether a partition's batches continue what its log holds of the producer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TypeVar
+
+from odradek.engine.partition.head import PartitionHead, ProducerState, encode_producer, next_sequence
+from odradek.engine.partition.index import SequenceClause
+from odradek.engine.transactions.items import PendingBatches, TransactionRow, TransactionState
+from odradek.errors import ErrorCode, KafkaError
+from odradek.format.tail_entry import TailEntry
+from odradek.limits import (
+    PRODUCER_EPOCH_MAX,
+    SEQUENCE_MAX,
+    TRANSACTION_BATCHES_PER_PARTITION_MAX,
+    TRANSACTION_PLACES_MAX,
+)
+from odradek.model.topic_partition import PartitionId
+from odradek.ports.table import Absent, Compare, Set, all_of
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class FreshProducerId:
+    """A new producer id is needed: allocate one, then decide again with it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """The transaction has ended as asked, now or at an earlier attempt: this id and epoch are valid from here on."""
+
+    producer_id: int
+    producer_epoch: int
+
+
+@dataclass(frozen=True, slots=True)
+class TimedOut:
+    """The open transaction is too old: fence its producer first."""
+
+
+@dataclass(frozen=True, slots=True)
+class End:
+    """The transaction is open and may end."""
+
+
+# --- InitProducerId -----------------------------------------------------------------------------------------------
+
+
+def decide_init(
+    row: TransactionRow | None,
+    transactional_id: str,
+    timeout_ms: int,
+    producer_id: int,
+    producer_epoch: int,
+    fresh_id: int | None,
+) -> TransactionRow | FreshProducerId:
+    """The row after InitProducerId; what was open is aborted by it.
+
+    Args:
+        producer_id, producer_epoch: as given by a producer that wants to go on (KIP-360), else -1.
+        fresh_id: a producer id never used before, once FreshProducerId was answered.
+
+    Raises KafkaError: PRODUCER_FENCED.
+    """
+    if row is None:
+        return FreshProducerId() if fresh_id is None else TransactionRow(transactional_id, fresh_id, 0, timeout_ms)
+    given = (producer_id, producer_epoch)
+    if producer_id >= 0 and given != (row.producer_id, row.producer_epoch):
+        if given != (row.last_producer_id, row.last_epoch) or row.is_ongoing:
+            raise fenced(row)
+        return replace(row, timeout_ms=timeout_ms)  # its epoch has been bumped already
+    keeps_last = given if producer_id >= 0 else (-1, -1)
+    return bumped(replace(row, timeout_ms=timeout_ms), TransactionState.EMPTY, keeps_last, fresh_id)
+
+
+def bumped(
+    row: TransactionRow, state: TransactionState, last: tuple[int, int], fresh_id: int | None
+) -> TransactionRow | FreshProducerId:
+    """The row under the next epoch, or under a fresh producer id where the epochs are used up."""
+    producer_id, epoch = row.producer_id, row.producer_epoch + 1
+    if epoch > PRODUCER_EPOCH_MAX:
+        if fresh_id is None:
+            return FreshProducerId()
+        producer_id, epoch = fresh_id, 0
+    return replace(
+        _closed(row, state),
+        producer_id=producer_id,
+        producer_epoch=epoch,
+        last_producer_id=last[0],
+        last_epoch=last[1],
+        aborted_sequences={},
+    )
+
+
+def _closed(row: TransactionRow, state: TransactionState) -> TransactionRow:
+    return replace(row, state=state, start_ms=-1, partitions=(), groups=(), leases=())
+
+
+# --- what an open transaction takes in ----------------------------------------------------------------------------
+
+
+def check_producer(row: TransactionRow | None, producer_id: int, producer_epoch: int) -> TransactionRow:
+    """The row, where the producer is the current one.
+
+    Raises KafkaError: INVALID_PRODUCER_ID_MAPPING, PRODUCER_FENCED.
+    """
+    if row is None or producer_id not in (row.producer_id, row.last_producer_id):
+        raise KafkaError(
+            ErrorCode.INVALID_PRODUCER_ID_MAPPING,
+            f"producer id {producer_id} does not belong to the transactional id: start again with InitProducerId",
+        )
+    if (producer_id, producer_epoch) != (row.producer_id, row.producer_epoch):
+        raise fenced(row)
+    return row
+
+
+def fenced(row: TransactionRow) -> KafkaError:
+    """The error of a producer whose epoch is not the current one."""
+    return KafkaError(
+        ErrorCode.PRODUCER_FENCED,
+        f"transactional id {row.transactional_id!r} has gone on to epoch {row.producer_epoch} of producer "
+        f"{row.producer_id}: another instance has taken it over, or the transaction timed out",
+    )
+
+
+def decide_join(
+    row: TransactionRow,
+    now_ms: int,
+    *,
+    partitions: Sequence[PartitionId] = (),
+    groups: Sequence[str] = (),
+    leases: Sequence[tuple[str, PartitionId]] = (),
+) -> TransactionRow:
+    """The row with these in its transaction, which begins with the first of them.
+
+    Raises KafkaError: TRANSACTION_ABORTABLE where the transaction would need more items than one commit can write;
+    PRODUCER_FENCED where it is too old, for whoever ends it or looks after it will fence its producer.
+    """
+    if row.has_timed_out(now_ms):
+        raise fenced(row)
+    begun = row
+    if not row.is_ongoing:
+        begun = replace(_closed(row, TransactionState.ONGOING), number=row.number + 1, start_ms=now_ms)
+    joined = replace(
+        begun,
+        partitions=_united(begun.partitions, partitions),
+        groups=_united(begun.groups, groups),
+        leases=_united(begun.leases, leases),
+    )
+    places = len(joined.partitions) + len(joined.leases)
+    if places > TRANSACTION_PLACES_MAX:
+        raise KafkaError(
+            ErrorCode.TRANSACTION_ABORTABLE,
+            f"a transaction holds at most {TRANSACTION_PLACES_MAX} partitions and committed offsets together, this one "
+            f"would hold {places}: abort it and write to fewer of them in one transaction",
+        )
+    return joined
+
+
+def _united(known: tuple[T, ...], more: Sequence[T]) -> tuple[T, ...]:
+    return tuple(dict.fromkeys((*known, *more)))
+
+
+def check_announced(row: TransactionRow, partitions: Sequence[PartitionId] = (), groups: Sequence[str] = ()) -> None:
+    """Raises KafkaError(INVALID_TXN_STATE) unless these are in the open transaction (the first protocol)."""
+    if not row.is_ongoing or not set(partitions) <= set(row.partitions) or not set(groups) <= set(row.groups):
+        raise KafkaError(
+            ErrorCode.INVALID_TXN_STATE,
+            "the partition or group is in no open transaction: send AddPartitionsToTxn or AddOffsetsToTxn first",
+        )
+
+
+# --- EndTxn -------------------------------------------------------------------------------------------------------
+
+
+def decide_end(
+    row: TransactionRow | None, producer_id: int, producer_epoch: int, now_ms: int, *, commit: bool, bump: bool
+) -> Ended | End | TimedOut:
+    """Whether the transaction may end so.
+
+    Args:
+        bump: whether the end bumps the epoch (the second protocol).
+
+    Raises KafkaError: INVALID_PRODUCER_ID_MAPPING, PRODUCER_FENCED, INVALID_TXN_STATE.
+    """
+    wanted = TransactionState.COMMITTED if commit else TransactionState.ABORTED
+    complete = (TransactionState.COMMITTED, TransactionState.ABORTED)
+    if (
+        row is not None
+        and row.state in complete
+        and (row.last_producer_id, row.last_epoch)
+        == (
+            producer_id,
+            producer_epoch,
+        )
+    ):
+        if row.state is wanted:
+            return Ended(row.producer_id, row.producer_epoch)
+        raise _wrong_state(row, commit)
+    row = check_producer(row, producer_id, producer_epoch)
+    if row.is_ongoing:
+        return TimedOut() if row.has_timed_out(now_ms) else End()
+    if bump and not commit:
+        return End()
+    if not bump and row.state is wanted:
+        return Ended(row.producer_id, row.producer_epoch)
+    raise _wrong_state(row, commit)
+
+
+def _wrong_state(row: TransactionRow, commit: bool) -> KafkaError:
+    return KafkaError(
+        ErrorCode.INVALID_TXN_STATE,
+        f"there is nothing to {'commit' if commit else 'abort'}: transactional id {row.transactional_id!r} is in state "
+        f"{row.state.value}",
+    )
+
+
+def decide_ended(
+    row: TransactionRow, *, commit: bool, bump: bool, pending: Sequence[PendingBatches], fresh_id: int | None
+) -> TransactionRow | FreshProducerId:
+    """The row after the end of its transaction.
+
+    An abort without a bump remembers the sequences that the aborted batches used up; a commit leaves that to the logs.
+    """
+    state = TransactionState.COMMITTED if commit else TransactionState.ABORTED
+    if commit:
+        row = replace(row, committed_number=row.number)
+    if bump:
+        return bumped(row, state, (row.producer_id, row.producer_epoch), fresh_id)
+    kept = dict(row.aborted_sequences)
+    for partition, entries in chains(pending).items():
+        if commit:
+            kept.pop(partition, None)
+        else:
+            kept[partition] = _after(entries[-1])
+    return replace(_closed(row, state), last_producer_id=-1, last_epoch=-1, aborted_sequences=kept)
+
+
+def decide_fence(row: TransactionRow, fresh_id: int | None) -> TransactionRow | FreshProducerId:
+    """The row after its transaction timed out; its producer may come back by InitProducerId (KIP-588)."""
+    return bumped(row, TransactionState.EMPTY, (row.producer_id, row.producer_epoch), fresh_id)
+
+
+# --- the batches of one partition ---------------------------------------------------------------------------------
+
+
+def chains(pending: Sequence[PendingBatches]) -> dict[PartitionId, list[TailEntry]]:
+    """Each partition's batches in the order of their sequences, which may wrap from 2^31 - 1 to 0."""
+    found: dict[PartitionId, list[TailEntry]] = {}
+    for each in pending:
+        found.setdefault(each.partition, []).extend(each.entries)
+    for entries in found.values():
+        entries.sort(key=lambda entry: entry.base_sequence)
+        if entries[-1].base_sequence - entries[0].base_sequence > SEQUENCE_MAX // 2:
+            entries.sort(key=lambda entry: (entry.base_sequence - SEQUENCE_MAX // 2) % (SEQUENCE_MAX + 1))
+    return found
+
+
+@dataclass(frozen=True, slots=True)
+class Follows:
+    """These entries continue the log of their partition, as long as the clauses hold. None at all: all were there."""
+
+    entries: tuple[TailEntry, ...]
+    clauses: tuple[SequenceClause, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Unfit:
+    """The batches cannot be committed, now or later."""
+
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
+class ReadProducerRow:
+    """The producer may have been evicted: read its row, then decide again."""
+
+    producer_id: int
+
+
+def follow(
+    entries: Sequence[TailEntry],
+    head: PartitionHead,
+    evicted: Mapping[int, ProducerState | None],
+    next_expected: int | None,
+) -> Follows | Unfit | ReadProducerRow:
+    """Whether a partition's batches, all of one producer epoch, continue what the log holds of it.
+
+    Args:
+        entries: in the order of their sequences.
+        evicted: producer rows that were read under this head's count of evictions.
+        next_expected: where aborted transactions of this epoch left the sequence; None: none did.
+    """
+    if len(entries) > TRANSACTION_BATCHES_PER_PARTITION_MAX:
+        return Unfit(
+            f"a transaction holds at most {TRANSACTION_BATCHES_PER_PARTITION_MAX} batches of a partition, this one "
+            f"{len(entries)}: commit more often or make batches larger"
+        )
+    first = entries[0]
+    producer_id, epoch = first.producer_id, first.producer_epoch
+    if producer_id < 0:
+        return Follows(tuple(entries))
+    path = ("p", str(producer_id))
+    state = head.producers.get(producer_id)
+    recent = head.recent_batches(producer_id)
+    absent = all_of(Absent(path), Compare(("pv",), "=", head.evictions))
+    if state is None and head.evictions:
+        if producer_id not in evicted:
+            return ReadProducerRow(producer_id)
+        state = evicted[producer_id]
+        recent = state.recent if state else ()
+    if state is not None and state.epoch > epoch:
+        return Unfit(f"producer {producer_id} has written under epoch {state.epoch}, which is newer than {epoch}")
+    same_epoch = state is not None and state.epoch == epoch
+    if next_expected is None:
+        next_expected = state.next_sequence if state is not None and same_epoch else 0
+    new = [entry for entry in entries if not _lies_behind(entry.base_sequence, next_expected)]
+    for entry in new:
+        if entry.base_sequence != next_expected:
+            return Unfit(
+                f"a batch is missing: producer {producer_id} wrote sequence {entry.base_sequence} where "
+                f"{next_expected} comes next"
+            )
+        next_expected = _after(entry)
+    if not new:
+        return Follows(())
+    if producer_id in head.producers and state is not None:
+        unchanged = all_of(Compare((*path, "e"), "=", state.epoch), Compare((*path, "s"), "=", state.next_sequence))
+        if same_epoch:
+            return Follows(tuple(new), (SequenceClause(unchanged, Set((*path, "s"), next_expected)),))
+    else:
+        unchanged = absent
+    kept = recent if same_epoch else ()
+    after = encode_producer(ProducerState(epoch, next_expected, kept))
+    return Follows(tuple(new), (SequenceClause(unchanged, Set(path, after)),))
+
+
+def _lies_behind(sequence: int, expected: int) -> bool:
+    """Whether the sequence was used before: what a delayed duplicate of an earlier transaction carries."""
+    return (sequence - expected) % (SEQUENCE_MAX + 1) > SEQUENCE_MAX // 2
+
+
+def _after(entry: TailEntry) -> int:
+    return next_sequence(entry.base_sequence, entry.offset_count)
