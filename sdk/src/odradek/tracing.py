@@ -94,7 +94,7 @@ def context_of(headers: Pairs) -> Any:
 
 
 class TracedTransport:
-    """A client's transport, each call in a span (client/transport.py)."""
+    """A client's transport, each call in a span (client/transport/base.py)."""
 
     def __init__(self, transport: Any, tracing: Tracing) -> None:
         self._transport, self._tracing = transport, tracing

@@ -1,4 +1,4 @@
-"""What a run used, by operation: the meter that adapters and functions feed. prices.py makes dollars of it."""
+"""What a run used, by operation: the meter that adapters and functions feed. cost/prices.py makes dollars of it."""
 
 from __future__ import annotations
 

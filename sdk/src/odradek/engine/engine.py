@@ -6,7 +6,7 @@
     transactions                   all or nothing     (transactions.py)
     numbered_batches               once by number     (numbered_batches.py)
     groups, offsets                consumer groups    (groups.py, offsets.py)
-    share_groups, share            queues over a log  (share_groups.py, share_fetch.py)
+    share_groups, share            queues over a log  (share/groups.py, share/fetch.py)
     users, acls                    who may do what    (users.py, acls.py)
     leaders, brokers, epochs       who appends        (leaders.py, brokers.py, leader_epochs.py)
 

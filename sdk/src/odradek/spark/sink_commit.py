@@ -6,8 +6,8 @@
                                                  it is told to commit before it does (protocol/numbered_commit.py)
 
 Who uploads and dies leaves objects that nothing names: the sweep removes them. Who commits and dies is repeated by
-Spark with the same batch id, which adds nothing twice (engine/numbered_batches.py); so a commit whose outcome is not
-known is simply called again here.
+Spark with the same batch id, which adds nothing twice (engine/transactions/numbered_batches.py); so a commit whose
+outcome is not known is simply called again here.
 """
 
 from __future__ import annotations

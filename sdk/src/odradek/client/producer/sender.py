@@ -99,7 +99,7 @@ class Sender:
                 task.add_done_callback(self._request_ended)
             await wait_for(self._accumulator.work, self._until_next(now_s, wait_s), self._clock)
 
-    # --- transactions: called by producer_transactions.py, on the loop ------------------------------------------------
+    # --- transactions: called by producer/transactions.py, on the loop ------------------------------------------------
 
     def take_transactional_producer(self, producer_id: int, producer_epoch: int) -> None:
         """Every lane begins anew under this id and epoch; nothing is under way."""

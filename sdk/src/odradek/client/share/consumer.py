@@ -2,7 +2,7 @@
 
     poll           hand out what is held, else send the acknowledgements and fetch
     acknowledge    say what became of a record of the last poll; it goes with the next poll or commit
-    member         a background task that keeps us in the group         (share_membership.py)
+    member         a background task that keeps us in the group         (share/membership.py)
 
 Each record is one member's for the lock's duration, and comes back to somebody unless it is accepted before. In
 *implicit* mode the next poll, commit or close accepts what was handed out and not acknowledged otherwise; in *explicit*

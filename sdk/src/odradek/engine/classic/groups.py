@@ -1,6 +1,6 @@
 """Classic groups over a table: JoinGroup, SyncGroup, Heartbeat, LeaveGroup for clients from before KIP-848.
 
-Any process may serve any request: what is decided (classic_decisions.py) is decided on one read of the group and
+Any process may serve any request: what is decided (classic/decisions.py) is decided on one read of the group and
 written on its version. A member that waits in JoinGroup or SyncGroup polls the group; while it waits, it renews its
 own session and looks after the others': whoever polls first completes a round whose time has come and removes who is
 gone. When the process that it waits in dies, its client comes again, to any other.

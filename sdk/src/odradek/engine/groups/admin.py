@@ -2,7 +2,7 @@
 
 States are KIP-848's: Empty (no members), Assigning (members have come or gone, and the next target waits for its
 interval or a heartbeat), Reconciling (a member owes or waits for partitions), Stable. Members that seem dead by the
-clock (group_sessions.py) are not shown, and do not keep a group from being deleted: whether they are removed is
+clock (groups/sessions.py) are not shown, and do not keep a group from being deleted: whether they are removed is
 decided on their versions, never on the clock alone.
 """
 

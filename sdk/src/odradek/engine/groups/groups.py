@@ -3,7 +3,7 @@
 A heartbeat of a quiet group is one Query and one PutItem. One that joins, leaves or moves partitions is a
 transaction or two. A target stands for `consumer.assignment.interval.ms` before the next is computed. There is no
 barrier: each member reconciles at its own heartbeats, and leases keep two members from one partition
-(group_decisions.py).
+(groups/decisions.py).
 
 Every written member carries the nonce of its call. A write whose outcome is not known, or whose first attempt was
 applied behind an adapter's retry, is recognized by it on the next read, so a heartbeat is applied once however it

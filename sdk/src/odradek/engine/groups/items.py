@@ -6,21 +6,21 @@
     g#<group>    m#<member id>               a member                 join .. leave or expiry
     g#<group>    o#<topic id>#<partition>    a lease: owner, offset   first grant or commit .. DeleteGroups
 
-A group of the classic protocol has another item under the same key, and sessions beside it (classic_rows.py).
+A group of the classic protocol has another item under the same key, and sessions beside it (classic/items.py).
 
 `g#` keeps a group named "groups" apart from the listing. "group" and "m#" sort next to each other and before "o#",
 so one Query reads a group with its members and no lease.
 
     group     v: format version 1   n: version        e: epoch         a: assignor
-              t: target (group_partitions.py)         d: digest of the topics behind the target    c: members
+              t: target (groups/partition_sets.py)         d: digest of the topics behind the target    c: members
               ta: target computed at, ms              ti: how long the next one waits from then on, ms    (absent: 0)
-              k: "share" for a share group (share_rows.py has its other items), else absent
+              k: "share" for a share group (share/items.py has its other items), else absent
 
     member    v: format version 1   n: version        e: epoch         pe: previous epoch    w: nonce of the writer
               i: instance id        r: rack           ci, ch: client id, host
               s: subscribed topics  x: topic pattern  sa: assignor asked for
               rt: rebalance timeout, ms   st: session, ms   hi: heartbeat interval, ms
-              rn: renewed at, ms    re: revoking for, ms    as, rv: assigned, revoking (group_partitions.py)
+              rn: renewed at, ms    re: revoking for, ms    as, rv: assigned, revoking (groups/partition_sets.py)
               ws: watches, {member id: [version, elapsed ms]}; absent where there is none
 
     lease     v: format version 1   t: topic name

@@ -1,4 +1,4 @@
-"""Leadership of partitions: taking it, appending by it, giving it back (leader_decisions.py has the rules).
+"""Leadership of partitions: taking it, appending by it, giving it back (partition/claims.py has the rules).
 
     taking      1. the row of the epoch that ends     create-only: a fact, harmless if nothing follows
                 2. li = us, le + 1, es = no           on condition that li and le are as seen

@@ -7,7 +7,7 @@
     transactions      those that timed out are fenced, what ended ones left is deleted (transactions.py)
     sweep             WAL objects and items that nothing refers to (sweep.py)
 
-One process does a plan and its tasks (`run`), or the plan goes to a queue and workers do them (maintenance_queue.py).
+One process does a plan and its tasks (`run`), or the plan goes to a queue and workers do them (maintenance/queue.py).
 A task may be done twice, late, in any order or never (format/maintenance_task.py), and be cut short anywhere; one that
 fails leaves the others to go on. The next plan names whatever is left.
 """

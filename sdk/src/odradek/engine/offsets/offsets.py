@@ -1,4 +1,4 @@
-"""Commit and fetch of consumer offsets: each partition's is in its lease (offset_decisions.py).
+"""Commit and fetch of consumer offsets: each partition's is in its lease (offsets/decisions.py).
 
 A commit is one conditional update a partition, a few at once; nothing is read before. Only a refused commit reads
 the group, to tell the member why. A simple consumer (no member id, epoch -1) reads the group item first: its commits

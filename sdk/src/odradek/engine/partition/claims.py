@@ -17,7 +17,7 @@ Every taking raises the epoch, on condition that leader and epoch are as seen, s
 only who may try: whoever loses the epoch is refused by the head, however late its append arrives.
 
 The fleet needs no epoch. A function that stalled while a gateway took the partition and gave it back appends at the end
-of the log like any other function, and its entry is applied once (append_decisions.py). Only an answer needs care: a
+of the log like any other function, and its entry is applied once (append/decisions.py). Only an answer needs care: a
 fleet's attempt of unknown outcome may still be applied once the fleet leads again, so a refusal after it is no proof.
 """
 

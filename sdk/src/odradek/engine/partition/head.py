@@ -7,12 +7,12 @@ the item is kept under 1 KB, where a write costs one unit:
     no  next offset: the high watermark, since nothing uncommitted ever enters a log
     ls  log start offset
     tb  tail base offset: everything below lies in index rows
-    mo  merged offset: everything below lies in segments; a spilled row below it is a ghost (partition_index.py)
+    mo  merged offset: everything below lies in segments; a spilled row below it is a ghost (partition/index.py)
     rm  running maximum: the largest timestamp of everything below the tail, deleted or not, ms
     t   tail: packed tail entries, oldest first (format/tail_entry.py)
     sf  spill floor, ms: an append whose commit time is not above it is refused (docs/decisions/0002)
     wf  sweep floor, object id: an append whose object is below it is refused, since the sweep may have deleted it
-    li  leader id        le  leader epoch        es  start offset of that epoch (engine/leader_epochs.py)
+    li  leader id        le  leader epoch        es  start offset of that epoch (engine/partition/leader_epochs.py)
     by  bytes appended since creation
     p   producers: id -> {e: epoch, s: next sequence, r: recent batches that left the tail, t: commit time of the last}
     pv  evictions: how many times a producer left `p` for a row of its own

@@ -1,7 +1,7 @@
 """The partition index: heads and index rows over the log table, and the two conditional writes that move them.
 
 Append (one update, no read before it) and spill (row first, then the head forgets) are here as data: a condition and
-actions. What a refusal means is decided in append_decisions.py; loops and back-off are in append.py.
+actions. What a refusal means is decided in append/decisions.py; loops and back-off are in append.py.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 A share group needs no target and no leases: every member may read every partition of the topics that it subscribes to
 (Kafka's assignor `simple`, without its thinning out), and who gets which record is decided at each fetch. What is left
-of a consumer group's state machine (group_decisions.py) is membership: sessions that expire, and an epoch that rises
+of a consumer group's state machine (groups/decisions.py) is membership: sessions that expire, and an epoch that rises
 when a member comes, goes or subscribes otherwise, or when a topic that anybody subscribes to changes.
 
     epoch 0 ──> member at the group's epoch ── heartbeat: epoch = the group's, assignment where it changed ──┐

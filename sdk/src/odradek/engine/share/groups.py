@@ -1,7 +1,7 @@
 """Share groups' membership: the loop of consumer groups (groups.py) over decisions of their own.
 
 A heartbeat of a quiet group is one Query and one PutItem. Configuration comes from the group's own
-(group_configs.py). Describing, listing and deleting is what `Groups` does for groups of every kind.
+(groups/configs.py). Describing, listing and deleting is what `Groups` does for groups of every kind.
 """
 
 from __future__ import annotations

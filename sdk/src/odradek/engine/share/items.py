@@ -9,7 +9,7 @@
                       ln: lot number         w: nonces of the last writers, 8 bytes each, the newest last
 
     session           v: format version 1    n: the epoch that the next request must have
-                      w: nonce of the writer p: partitions (group_partitions.py)
+                      w: nonce of the writer p: partitions (groups/partition_sets.py)
 
     runs    base time ms (varlong), then for each run: length (varint), state (a byte: bits 0-2 the state, bit 3
             rejected), delivery count (varint); where it is ACQUIRED holder's place (varint), lock end less the base

@@ -20,7 +20,7 @@ Invariants of every state that these functions give:
 * a record that is DONE never becomes anything else, and a run that a member holds changes only by that member's
   acknowledgement or when its lock is over: so no record has two holders.
 
-*Dead letters* are written by whoever comes along (share_dead_letters.py). A LOT is the set of dying records that goes
+*Dead letters* are written by whoever comes along (share/dead_letters.py). A LOT is the set of dying records that goes
 under one number; while there is one no other is made, so everybody who writes the lot of a number writes the same.
 
 Times are those of the function that decides. A clock that is ahead ends a lock sooner, and then the record may be with

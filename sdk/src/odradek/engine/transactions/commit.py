@@ -155,7 +155,7 @@ class AtomicCommit:
         return [*operations, *fences, *(self._lease(offset) for offset in self._work.offsets), *self._work.checks]
 
     async def _fences(self) -> list[TableOperation] | Failed:
-        """For members of classic groups, who own no leases, the check of member and generation (classic_offsets.py)."""
+        """For members of classic groups, who own no leases, the check of member and generation (offsets/classic.py)."""
         members = {
             (each.group_id, each.member_id, each.member_epoch)
             for each in self._work.offsets
