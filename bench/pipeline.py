@@ -100,7 +100,7 @@ def chunks(total: int) -> Iterator[tuple[int, pa.Table]]:
 
 
 def encode(rows: pa.Table) -> list[bytes]:
-    from odradek.columnar import encode_from_arrow
+    from odradek.columnar.encode import encode_from_arrow
     from odradek.model.record import CompressionType
 
     return encode_from_arrow(rows, default_timestamp_ms=0, compression_type=CompressionType.LZ4)

@@ -25,6 +25,7 @@ from odradek.client.producer.sender import Sender
 from odradek.client.producer.table_future import TableFuture
 from odradek.client.retry import timed_out
 from odradek.errors import ErrorCode, KafkaError
+from odradek.extras import extra
 from odradek.model.record import Header
 from odradek.model.topic_partition import OffsetAndMetadata, TopicPartition
 
@@ -258,7 +259,8 @@ class Producer:
             KafkaError: as `send`; INVALID_RECORD for a table that cannot be sent. Rows before the one that fails may
                 be queued already.
         """
-        from odradek.client.producer.table_batches import TableBatches
+        with extra("table"):
+            from odradek.client.producer.table_batches import TableBatches
 
         names = {"key": key, "value": value, "timestamp": timestamp, "headers": headers}
         await self.start()
