@@ -10,6 +10,7 @@ from odradek.client.admin import admin as aio
 from odradek.client.admin.admin import OffsetSpec
 from odradek.client.background_loop import BackgroundLoop
 from odradek.client.config import AdminConfig
+from odradek.client.documented import documented_by
 from odradek.client.messages.share_admin import ShareGroupOffset
 from odradek.client.types import ConsumerGroupDescription, NewTopic, OffsetAndTimestamp, TopicDescription
 from odradek.model.acl import AclBinding, AclFilter
@@ -18,6 +19,7 @@ from odradek.model.topic import ConfigEntry
 from odradek.model.topic_partition import OffsetAndMetadata, TopicPartition
 
 
+@documented_by(aio.Admin)
 class Admin:
     """Manages topics and groups. Connects at once; use it as a context manager, or `close` it."""
 

@@ -18,6 +18,7 @@ from odradek.client.consumer import consumer as aio
 from odradek.client.consumer.consumer import Offsets
 from odradek.client.consumer.rebalance import RebalanceListener
 from odradek.client.consumer.record import ConsumerRecord
+from odradek.client.documented import documented_by
 from odradek.client.messages.offsets import ConsumerGroupMetadata
 from odradek.client.types import OffsetAndTimestamp
 from odradek.model.topic_partition import OffsetAndMetadata, TopicPartition
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
 _ITERATION_POLL_MS = 1_000
 
 
+@documented_by(aio.Consumer)
 class Consumer:
     """Reads records of topics, alone or as a member of a group; for one thread at a time.
 
@@ -89,11 +91,9 @@ class Consumer:
         return self._loop.call(self._consumer.poll(timeout_ms, max_records=max_records))
 
     def poll_table(self, timeout_ms: float = 0, columns: Sequence[str] | None = None, **options: Any) -> pa.Table:
-        """See aio.Consumer.poll_table."""
         return self._loop.call(self._consumer.poll_table(timeout_ms, columns, **options))
 
     def read_at(self, topic: str, partition: int, offset: int) -> ConsumerRecord | None:
-        """See aio.Consumer.read_at."""
         return self._loop.call(self._consumer.read_at(topic, partition, offset))
 
     def __iter__(self) -> Iterator[ConsumerRecord]:
@@ -146,7 +146,6 @@ class Consumer:
         return self._loop.call(self._consumer.lag())
 
     def group_metadata(self) -> ConsumerGroupMetadata:
-        """See aio.Consumer.group_metadata."""
         return self._consumer.group_metadata()
 
     def pause(self, *partitions: TopicPartition) -> None:
@@ -164,7 +163,6 @@ class Consumer:
     # --- the end --------------------------------------------------------------------------------------------------
 
     def close(self, *, commit: bool = True) -> None:
-        """See aio.Consumer.close; may be called twice."""
         if self._loop.is_closed:
             return
         try:

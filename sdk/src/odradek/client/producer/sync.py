@@ -11,6 +11,7 @@ from typing import Any, Self
 
 from odradek.client.background_loop import BackgroundLoop
 from odradek.client.config import ProducerConfig
+from odradek.client.documented import documented_by
 from odradek.client.messages.offsets import ConsumerGroupMetadata
 from odradek.client.producer import producer as aio
 from odradek.client.producer.producer import Headers
@@ -22,6 +23,7 @@ from odradek.model.topic_partition import OffsetAndMetadata, TopicPartition
 _AT_EXIT_S = 30.0
 
 
+@documented_by(aio.Producer)
 class Producer:
     """Writes records to topics; safe for many threads.
 
@@ -53,7 +55,6 @@ class Producer:
         timestamp_ms: int | None = None,
         expected_offset: int | None = None,
     ) -> RecordFuture:
-        """Queue a record; the future's `result(timeout)` is its metadata. See aio.Producer.send."""
         record = self._prepare(value, key, headers, timestamp_ms, topic)
         future = self._try_send(topic, record, partition, expected_offset)
         if future is None:
@@ -61,33 +62,26 @@ class Producer:
         return future
 
     def send_table(self, topic: str, table: Any, **options: Any) -> TableFuture:
-        """Queue the rows of a table; the future's `result(timeout)` is their metadata. See aio.Producer.send_table."""
         return self._loop.call(self._producer.send_table(topic, table, **options))
 
     def flush(self, timeout: float | None = None) -> None:
-        """See aio.Producer.flush."""
         self._loop.call(self._producer.flush(timeout))
 
     def init_transactions(self) -> None:
-        """See aio.Producer.init_transactions."""
         self._loop.call(self._producer.init_transactions())
 
     def begin_transaction(self) -> None:
-        """See aio.Producer.begin_transaction."""
         self._loop.call(self._producer.begin_transaction())
 
     def send_offsets_to_transaction(
         self, offsets: Mapping[TopicPartition, OffsetAndMetadata | int], group_metadata: ConsumerGroupMetadata | str
     ) -> None:
-        """See aio.Producer.send_offsets_to_transaction."""
         self._loop.call(self._producer.send_offsets_to_transaction(offsets, group_metadata))
 
     def commit_transaction(self) -> None:
-        """See aio.Producer.commit_transaction."""
         self._loop.call(self._producer.commit_transaction())
 
     def abort_transaction(self) -> None:
-        """See aio.Producer.abort_transaction."""
         self._loop.call(self._producer.abort_transaction())
 
     @contextmanager
@@ -103,7 +97,6 @@ class Producer:
         self._loop.call(_left(opened, None))
 
     def close(self, timeout: float | None = None) -> None:
-        """Flush, then stop. See aio.Producer.close; may be called twice."""
         self._forget()
         if self._loop.is_closed:
             return
@@ -117,7 +110,6 @@ class Producer:
         return self._loop.call(self._producer.partitions_for(topic))
 
     def metrics(self) -> dict[str, float]:
-        """See aio.Producer.metrics."""
         return self._producer.metrics()
 
     def __enter__(self) -> Self:

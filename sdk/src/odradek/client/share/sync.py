@@ -9,6 +9,7 @@ from typing import Any, Self
 
 from odradek.client.background_loop import BackgroundLoop
 from odradek.client.config import ShareConsumerConfig
+from odradek.client.documented import documented_by
 from odradek.client.share import consumer as aio
 from odradek.client.share.consumer import AcknowledgementCallback, Commits, ShareRecord
 from odradek.model.share import AcknowledgeType
@@ -17,8 +18,9 @@ from odradek.model.topic_partition import TopicPartition
 _ITERATION_POLL_MS = 1_000
 
 
+@documented_by(aio.ShareConsumer)
 class ShareConsumer:
-    """Takes records off topics as off a queue; for one thread at a time. See aio.ShareConsumer.
+    """Takes records off topics as off a queue; for one thread at a time.
 
     Connects at once, so that a wrong address is an error here. Use it as a context manager, or `close` it.
 
@@ -43,23 +45,18 @@ class ShareConsumer:
         return self._loop.call(run())
 
     def subscribe(self, topics: Iterable[str]) -> None:
-        """See aio.ShareConsumer.subscribe."""
         self._run(self._consumer.subscribe, topics)
 
     def unsubscribe(self) -> None:
-        """See aio.ShareConsumer.unsubscribe."""
         self._loop.call(self._consumer.unsubscribe())
 
     def subscription(self) -> set[str]:
-        """See aio.ShareConsumer.subscription."""
         return self._consumer.subscription()
 
     def set_acknowledgement_commit_callback(self, callback: AcknowledgementCallback | None) -> None:
-        """See aio.ShareConsumer.set_acknowledgement_commit_callback; called on the background thread."""
         self._run(self._consumer.set_acknowledgement_commit_callback, callback)
 
     def poll(self, timeout_ms: float = 0, *, max_records: int | None = None) -> dict[TopicPartition, list[ShareRecord]]:
-        """See aio.ShareConsumer.poll."""
         return self._loop.call(self._consumer.poll(timeout_ms, max_records=max_records))
 
     def __iter__(self) -> Iterator[ShareRecord]:
@@ -71,11 +68,9 @@ class ShareConsumer:
                 return records[0]
 
     def acknowledge(self, record: ShareRecord, type: AcknowledgeType = AcknowledgeType.ACCEPT) -> None:
-        """See aio.ShareConsumer.acknowledge."""
         self._run(self._consumer.acknowledge, record, type)
 
     def commit_sync(self) -> Commits:
-        """See aio.ShareConsumer.commit_sync."""
         return self._loop.call(self._consumer.commit_sync())
 
     def commit_async(self) -> Future[Commits]:
@@ -83,7 +78,6 @@ class ShareConsumer:
         return self._loop.start(self._consumer.commit_async)
 
     def close(self, *, commit: bool = True) -> None:
-        """See aio.ShareConsumer.close; may be called twice."""
         if self._loop.is_closed:
             return
         try:
