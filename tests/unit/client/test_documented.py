@@ -5,10 +5,9 @@ from __future__ import annotations
 import inspect
 from typing import Any
 
-import pytest
-
 import odradek
 import odradek.aio
+import pytest
 from odradek.client.documented import documented_by
 
 CLIENTS = ("Producer", "Consumer", "Admin", "ShareConsumer")
