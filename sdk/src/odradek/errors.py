@@ -209,6 +209,7 @@ class KafkaError(OdradekError):
 
     @property
     def is_retryable(self) -> bool:
+        """Whether the same request may succeed later without a change by the caller."""
         return self.code.is_retryable
 
     def __str__(self) -> str:

@@ -70,6 +70,7 @@ class ShareRecord(NamedTuple):
 
     @property
     def topic_partition(self) -> TopicPartition:
+        """The partition that the record is in."""
         return TopicPartition(self.topic, self.partition)
 
 
