@@ -37,7 +37,7 @@ from typing import NamedTuple
 
 from odradek.errors import ErrorCode
 from odradek.limits import SHARE_HOLDERS_MAX
-from odradek.model.share import AcknowledgementBatch, AcknowledgeType, AcquiredRecords
+from odradek.model.share import AcknowledgementBatch, AcknowledgeType, AcquiredRecords, SharePolicy
 
 LOT_RECORDS_MAX = 100
 
@@ -90,16 +90,6 @@ class SharePartition:
     def done_count(self) -> int:
         """Records inside the window that are done."""
         return sum(run.end - run.start for run in self.runs if run.state is RecordState.DONE)
-
-
-@dataclass(frozen=True, slots=True)
-class SharePolicy:
-    """The group's configuration, as far as it matters here."""
-
-    lock_ms: int
-    delivery_count_limit: int
-    max_record_locks: int
-    has_dead_letters: bool = False
 
 
 class Stretch(NamedTuple):
