@@ -98,7 +98,7 @@ class Producer:
         timestamp_ms: int | None = None,
         expected_offset: int | None = None,
     ) -> RecordFuture:
-        """Queue a record; await the returned future for its metadata.
+        """Queue a record. The returned future gives its metadata: `result(timeout)`, or await it.
 
         Waits up to max_block_ms for the topic's metadata, and for room in buffer_memory.
 
@@ -243,7 +243,7 @@ class Producer:
         partition: int | str | None = None,
         engine: EngineName = "auto",
     ) -> TableFuture:
-        """Queue the rows of a table, encoded column by column; await the returned future for counts and offsets.
+        """Queue the rows of a table, encoded column by column. The returned future gives counts and offsets.
 
         Returns when the last row is queued: batches go while later rows are encoded, and buffer_memory bounds what
         waits. Rows of one partition keep their order. Serializers have no part in it: columns are bytes or text.
