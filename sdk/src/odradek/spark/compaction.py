@@ -28,7 +28,6 @@ from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Se
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from odradek.adapters.system import SystemClock, SystemRng
 from odradek.engine.compaction.batch import compact_batch, read_keys
 from odradek.engine.compaction.compactor import CompactionPass, Compactor
 from odradek.engine.compaction.decisions import Bounds, CompactionPolicy, joins
@@ -47,6 +46,7 @@ from odradek.model.topic_partition import PartitionId
 from odradek.ports.object_store import ObjectStore
 from odradek.spark.opened_store import open_store
 from odradek.spark.options import StoreOptions
+from odradek.system import SystemClock, SystemRng
 
 if TYPE_CHECKING:
     import pyarrow as pa

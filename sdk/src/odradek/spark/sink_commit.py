@@ -18,7 +18,6 @@ from concurrent.futures import Future
 from pathlib import Path
 from typing import Any
 
-from odradek.adapters.system import SystemClock, SystemRng
 from odradek.engine.engine import Engine
 from odradek.engine.transactions.items import PendingBatches
 from odradek.errors import ErrorCode, KafkaError
@@ -26,6 +25,7 @@ from odradek.model.log import ProducePartition
 from odradek.settings import Settings
 from odradek.spark.opened_store import OpenedStore
 from odradek.spark.options import StoreOptions
+from odradek.system import SystemClock, SystemRng
 
 _CREDENTIALS = "credentials.json"  # of the service, beside its store
 

@@ -29,8 +29,8 @@ from odradek.client.consumer.record import ConsumerRecord
 from odradek.client.messages import offsets as offset_calls
 from odradek.client.messages.offsets import SIMPLE, ConsumerGroupMetadata
 from odradek.client.retry import timed_out
-from odradek.client.system import wait_for
 from odradek.client.types import OffsetAndTimestamp
+from odradek.client.waiting import wait_for
 from odradek.errors import ErrorCode, KafkaError
 from odradek.extras import extra
 from odradek.model.log import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP

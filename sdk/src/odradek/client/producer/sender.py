@@ -27,7 +27,7 @@ from odradek.client.producer.accumulator import Accumulator
 from odradek.client.producer.batch import BatchState, ProducerBatch
 from odradek.client.producer.lane import Acknowledge, Fail, Lane, Retry, Split
 from odradek.client.retry import UNKNOWN_TOPIC_PATIENCE_MS, RetryPolicy, may_have_applied
-from odradek.client.system import wait_for
+from odradek.client.waiting import wait_for
 from odradek.errors import ErrorCode, KafkaError, OffsetConflict
 from odradek.model.topic_partition import TopicPartition
 

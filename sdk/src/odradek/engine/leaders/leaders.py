@@ -19,7 +19,7 @@ import asyncio
 from odradek.engine.leaders.brokers import Brokers, RegistrationLost
 from odradek.engine.partition.claims import (
     FLEET_CLAIM,
-    AskRegistry,
+    AskBrokers,
     Claim,
     Follow,
     Lead,
@@ -153,7 +153,7 @@ class Leaders:
     async def _decide(self, partition: PartitionId, head: PartitionHead) -> Verdict:
         claim = self._claims.get(partition)
         verdict = decide_leadership(head, self.broker_id, claim)
-        if isinstance(verdict, AskRegistry):
+        if isinstance(verdict, AskBrokers):
             is_gone = await self._brokers.find(verdict.broker_id) is None
             verdict = decide_leadership(head, self.broker_id, claim, is_gone)
         return verdict
