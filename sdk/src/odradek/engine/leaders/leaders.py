@@ -27,8 +27,8 @@ from odradek.engine.partition.claims import (
     decide_leadership,
     handover,
 )
-from odradek.engine.partition.head import PartitionHead, decode_head
-from odradek.engine.partition.index import PartitionIndex, head_key
+from odradek.engine.partition.head import PartitionHead, decode_head, head_key
+from odradek.engine.partition.index import PartitionIndex
 from odradek.engine.partition.leader_epochs import EpochStart, LeaderEpochs
 from odradek.errors import ConditionFailed, ErrorCode, KafkaError, OutcomeUnknown, StoreUnavailable
 from odradek.model.cluster import FLEET_BROKER_ID, Broker
