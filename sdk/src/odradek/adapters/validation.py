@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Final
 
-from odradek.limits import TABLE_TRANSACTION_ITEMS_MAX
+from odradek.limits import TABLE_TRANSACTION_ITEMS_MAX, TRANSACT_GET_KEYS_MAX
 from odradek.ports.table import (
     Absent,
     Action,
@@ -75,6 +75,16 @@ def check_transaction(addressed: Sequence[tuple[object, Operation]]) -> None:
         raise ValueError("two operations of one transaction address the same item")
     for _, operation in addressed:
         check_operation(operation)
+
+
+def check_transact_get(keys: Sequence[Key]) -> None:
+    """What a read of several items of one moment must satisfy. Raises ValueError."""
+    if not 1 <= len(keys) <= TRANSACT_GET_KEYS_MAX:
+        raise ValueError(f"a transaction reads 1 to {TRANSACT_GET_KEYS_MAX} items, not {len(keys)}")
+    for key in keys:
+        check_key(key)
+    if len(set(keys)) < len(keys):
+        raise ValueError("a transaction reads no item twice")
 
 
 def check_key(key: Key) -> None:

@@ -14,7 +14,7 @@ from odradek.adapters import capacity
 from odradek.adapters.aws.attribute_values import from_item, to_attribute, to_item, to_key
 from odradek.adapters.aws.calls import READ_ATTEMPTS_MAX, Calls, Refused, backoff_s
 from odradek.adapters.aws.expression import Expressions
-from odradek.adapters.aws.transaction import transact
+from odradek.adapters.aws.transaction import transact, transact_get
 from odradek.adapters.expressions import copied
 from odradek.adapters.validation import check_key, check_operation, check_query
 from odradek.errors import ConditionFailed, StoreUnavailable
@@ -62,6 +62,9 @@ class DynamoTable:
         if len(unique) == len(keys):
             return [found.get(key) for key in keys]
         return [copied(found.get(key)) for key in keys]
+
+    async def transact_get(self, keys: Sequence[Key]) -> list[Item | None]:
+        return await transact_get(self._client, self._calls, self._meter, self.table_name, keys)
 
     async def query(
         self,
