@@ -25,7 +25,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 
-from odradek.adapters.system import SystemClock, SystemRng
+from odradek.adapters.system import SystemRng
 from odradek.errors import ErrorCode, KafkaError
 from odradek.functions.environment import Environment
 from odradek.functions.logs import log_as_json
@@ -96,7 +96,7 @@ async def serve_from_env(environ: Mapping[str, str]) -> None:
         store.objects,
         ports,
         settings,
-        clock=SystemClock(),
+        clock=store.clock,
         rng=SystemRng(),
         stopping=stopping,
         ready=lambda addresses: print(json.dumps({**addresses, "pid": os.getpid()}), flush=True),

@@ -18,7 +18,7 @@ from concurrent.futures import Future
 from pathlib import Path
 from typing import Any
 
-from odradek.adapters.system import SystemClock, SystemRng
+from odradek.adapters.system import SystemRng
 from odradek.engine.engine import Engine
 from odradek.engine.transactions.items import PendingBatches
 from odradek.errors import ErrorCode, KafkaError
@@ -45,7 +45,7 @@ class SinkStore(OpenedStore):
         settings = Settings() if options.data_dir is None else Settings(item_bytes_max=0)
         store = self._store
         self._engine = Engine(
-            tables=store, objects=store.objects, clock=SystemClock(), rng=SystemRng(), settings=settings
+            tables=store, objects=store.objects, clock=store.clock, rng=SystemRng(), settings=settings
         )
 
     # --- executors ------------------------------------------------------------------------------------------------

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from odradek.adapters.system import SystemClock, SystemRng
+from odradek.adapters.system import SystemRng
 from odradek.engine.append.wal import Wal
 from odradek.engine.catalog.topics import Topics
 from odradek.engine.partition.index import PartitionIndex
@@ -34,7 +34,7 @@ class LogView(OpenedStore):
     def __init__(self, options: StoreOptions, settings: Settings | None = None) -> None:
         super().__init__(options, thread_name="odradek-log-view")
         self._settings = settings or Settings()
-        store, clock = self._store, SystemClock()
+        store, clock = self._store, self._store.clock
         index = PartitionIndex(store.log, self._settings)
         self._index = index
         self._topics = Topics(store.catalog, index, clock, SystemRng(), self._settings)

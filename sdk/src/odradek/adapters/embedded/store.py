@@ -18,6 +18,7 @@ from types import TracebackType
 from odradek.adapters.embedded.database import Database, Synchronous
 from odradek.adapters.embedded.object_store import FileObjectStore
 from odradek.adapters.embedded.table import SqliteTable, transact
+from odradek.adapters.system import SystemClock
 from odradek.errors import StoreUnavailable
 from odradek.ports.meter import Meter, NullMeter
 from odradek.ports.tables import TableOperation
@@ -31,6 +32,7 @@ class EmbeddedStore:
     def __init__(self, database: Database, objects: FileObjectStore, meter: Meter) -> None:
         self._database = database
         self._meter = meter
+        self.clock = SystemClock()
         self.objects = objects
         self.log = SqliteTable(database, "log", meter)
         self.groups = SqliteTable(database, "groups", meter)
