@@ -86,7 +86,7 @@ async def _simulate(seed: int, rng: random.Random, scenario: Scenario) -> Outcom
         await setup.engine.group_configs.alter(QUEUE, set=scenario.group_configs)
         dead = await setup.engine.topics.resolve(scenario.group_configs["errors.deadletterqueue.topic.name"])
         world.history.server_written.add(dead.topic_id)
-    world.fates = scenario.fates
+    world.fates = scenario.fates.drawn(seed)
     readers = [asyncio.ensure_future(reader) for reader in _readers(world, scenario)]
     await asyncio.gather(*_writers(world, scenario))
     world.calm()

@@ -318,6 +318,10 @@ class StoreUnavailable(StoreError):
     """Throttled, contended or unreachable before sending: surely not applied; try again with back-off."""
 
 
+class TransactionConflict(StoreUnavailable):
+    """Refused because a transaction over an item of the call is being applied: surely not applied; try again."""
+
+
 class StoreFull(StoreUnavailable):
     """No room is left, on the disk of an embedded store: trying again helps once somebody has made room."""
 

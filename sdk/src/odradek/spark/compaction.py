@@ -377,7 +377,7 @@ async def compact(
     """
     store = await open_store(options, read_only=False)
     try:
-        engine = Engine(tables=store, objects=store.objects, clock=SystemClock(), rng=SystemRng())
+        engine = Engine(tables=store, objects=store.objects, clock=store.clock, rng=SystemRng())
         topic: Topic = await engine.topics.resolve(topic_name)
         beyond = [number for number in partitions if not 0 <= number < topic.partition_count]
         if beyond:
