@@ -319,7 +319,7 @@ def _stock(rng: Random) -> Scenario:
         stock_clients=rng.choice((("java",), ("librdkafka",), ("java", "librdkafka"), ("librdkafka", "aiokafka"))),
         stock_gateways=rng.choice((1, 1, 2)),
         stock_leads=rng.choice((False, True)),
-        stock_gateway_life_s=rng.choice((0.0, 20.0)),
+        stock_gateway_life_s=rng.choice((0.0, 60.0)),
         stock_batches=rng.randrange(40, 100),
         stock_silence_s=silence_s,
         stock_recreations=recreations,
