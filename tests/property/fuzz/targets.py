@@ -12,7 +12,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from odradek.columnar import COLUMNS, decode_to_arrow
+from odradek.columnar.decode import decode_to_arrow
+from odradek.columnar.schema import COLUMNS
 from odradek.engine.partition.head import decode_head
 from odradek.engine.partition.index_row import decode_index_row
 from odradek.errors import FormatError, OdradekError

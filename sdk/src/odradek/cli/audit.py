@@ -112,9 +112,9 @@ def _open_embedded(data_dir: str, *, writes: bool) -> EmbeddedStore:
 
 
 async def _audit(store: EmbeddedStore | AwsStore, *, fast: bool, strict: bool, repair: bool) -> AuditReport:
-    from odradek.adapters.system import SystemClock, SystemRng
     from odradek.engine.audit.store import audit_store
     from odradek.engine.engine import Engine
+    from odradek.system import SystemClock, SystemRng
 
     async with store:
         engine = Engine(

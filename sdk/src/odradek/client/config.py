@@ -220,10 +220,12 @@ class ProducerConfig(ClientConfig):
 
     @property
     def compression(self) -> CompressionType:
+        """`compression_type` as the record format knows it."""
         return CompressionType[self.compression_type.upper()]
 
     @property
     def awaits_acks(self) -> bool:
+        """Whether the producer waits for an answer: `acks` is 1 or all, which are the same here."""
         return self.acks != 0
 
     def _relations(self) -> list[str]:
@@ -307,6 +309,7 @@ class ShareConsumerConfig(ClientConfig):
 
     @property
     def is_implicit(self) -> bool:
+        """Whether the next poll accepts what the last one returned (KIP-932)."""
         return self.share_acknowledgement_mode == "implicit"
 
     @property

@@ -29,9 +29,10 @@ from odradek.client.consumer.record import ConsumerRecord
 from odradek.client.messages import offsets as offset_calls
 from odradek.client.messages.offsets import SIMPLE, ConsumerGroupMetadata
 from odradek.client.retry import timed_out
-from odradek.client.system import wait_for
 from odradek.client.types import OffsetAndTimestamp
+from odradek.client.waiting import wait_for
 from odradek.errors import ErrorCode, KafkaError
+from odradek.extras import extra
 from odradek.model.log import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP
 from odradek.model.topic_partition import OffsetAndMetadata, TopicPartition
 
@@ -211,7 +212,8 @@ class Consumer:
 
         Raises KafkaError as `poll`; INVALID_REQUEST for a column that does not exist.
         """
-        from odradek.client.consumer.table_records import table_schema
+        with extra("table"):
+            from odradek.client.consumer.table_records import table_schema
 
         table_schema(columns)
         self._drop_held()

@@ -26,10 +26,8 @@ from dataclasses import dataclass
 from odradek.client.producer.batch import BatchState, ProducerBatch
 from odradek.client.retry import GiveUp, RetryPolicy, decide
 from odradek.errors import ErrorCode, KafkaError, OffsetConflict
-from odradek.limits import SEQUENCE_MAX
+from odradek.limits import PRODUCER_EPOCH_MAX, SEQUENCE_MAX
 from odradek.model.topic_partition import TopicPartition
-
-PRODUCER_EPOCH_MAX = 2**15 - 1
 
 _MISPLACED = frozenset({ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, ErrorCode.UNKNOWN_PRODUCER_ID})
 _FENCED = frozenset({ErrorCode.INVALID_PRODUCER_EPOCH, ErrorCode.PRODUCER_FENCED})

@@ -27,7 +27,7 @@ from odradek.client.producer.accumulator import Accumulator
 from odradek.client.producer.batch import BatchState, ProducerBatch
 from odradek.client.producer.lane import Acknowledge, Fail, Lane, Retry, Split
 from odradek.client.retry import UNKNOWN_TOPIC_PATIENCE_MS, RetryPolicy, may_have_applied
-from odradek.client.system import wait_for
+from odradek.client.waiting import wait_for
 from odradek.errors import ErrorCode, KafkaError, OffsetConflict
 from odradek.model.topic_partition import TopicPartition
 
@@ -99,7 +99,7 @@ class Sender:
                 task.add_done_callback(self._request_ended)
             await wait_for(self._accumulator.work, self._until_next(now_s, wait_s), self._clock)
 
-    # --- transactions: called by producer_transactions.py, on the loop ------------------------------------------------
+    # --- transactions: called by producer/transactions.py, on the loop ------------------------------------------------
 
     def take_transactional_producer(self, producer_id: int, producer_epoch: int) -> None:
         """Every lane begins anew under this id and epoch; nothing is under way."""

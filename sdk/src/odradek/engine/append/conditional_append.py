@@ -44,6 +44,7 @@ from odradek.errors import (
     OutcomeUnknown,
     StoreError,
     StoreFull,
+    StoreRejected,
     StoreUnavailable,
 )
 from odradek.format.object_id import new_object_id, object_id_ms
@@ -73,11 +74,18 @@ MAYBE_APPENDED = Reject(
     ErrorCode.REQUEST_TIMED_OUT,
     "the store did not say in time whether the batch was appended: an idempotent producer may send it again",
 )
+REJECTED = Reject(
+    ErrorCode.UNKNOWN_SERVER_ERROR,
+    "the store never takes a write like this one; nothing was appended, and sending it again is in vain: "
+    "the service's log says what was refused",
+)
 _GONE = Reject(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "the partition does not exist: its topic may have been deleted")
 
 
 def not_uploaded(error: StoreError) -> Reject:
     """The answer where the upload failed: nothing refers to what it may have left."""
+    if isinstance(error, StoreRejected):
+        return REJECTED
     return NO_ROOM if isinstance(error, StoreFull) else NOT_APPENDED
 
 
@@ -235,10 +243,12 @@ class ConditionalAppend:
             return MAYBE_APPENDED
         return not_leader(self.head)
 
-    def stopped_by(self, damaged: FormatError) -> Reject:
-        """The answer where the head or a row cannot be read: damaged, or written by a newer release."""
+    def stopped_by(self, damaged: FormatError | StoreRejected) -> Reject:
+        """The answer where the head or a row cannot be read (damaged, of a newer release), or the write is rejected."""
         if self._maybe_applied:
             return MAYBE_APPENDED
+        if isinstance(damaged, StoreRejected):
+            return REJECTED
         return Reject(ErrorCode.KAFKA_STORAGE_ERROR, f"the partition cannot be appended to: {damaged}")
 
     def _gave_up(self, verdict: Verdict) -> Appended | Reject:

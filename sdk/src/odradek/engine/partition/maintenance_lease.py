@@ -80,7 +80,7 @@ class MaintenanceLease:
 
 
 @dataclass(frozen=True, slots=True)
-class LeaseState:
+class MaintenanceLeaseState:
     """A lease as others see it; the default is that of a partition that was never maintained.
 
     Attributes:
@@ -144,11 +144,11 @@ class MaintenanceLeases:
         item = await self._log.get(lease_key(partition))
         return item is None or (attribute(item, "h", bytes) == _NOBODY and _is_clean(item))
 
-    async def look(self, partitions: Sequence[PartitionId]) -> list[LeaseState]:
+    async def look(self, partitions: Sequence[PartitionId]) -> list[MaintenanceLeaseState]:
         """The leases in the order asked, in batches of a hundred. Raises StoreUnavailable, FormatError."""
         items = await self._log.get_many([lease_key(partition) for partition in partitions])
         now_ms = self._clock.now_ms()
-        return [LeaseState() if item is None else _state(item, now_ms) for item in items]
+        return [MaintenanceLeaseState() if item is None else _state(item, now_ms) for item in items]
 
     async def renew(self, lease: MaintenanceLease) -> MaintenanceLease:
         """Hold on to it. Raises LeaseLost, StoreUnavailable."""
@@ -189,11 +189,13 @@ def _encode(lease: MaintenanceLease) -> Item:
     return {"v": VERSION, "h": lease.holder, "e": lease.epoch, "x": lease.expires_ms, "c": False}
 
 
-def _state(item: Item, now_ms: int) -> LeaseState:
+def _state(item: Item, now_ms: int) -> MaintenanceLeaseState:
     check_version(item, VERSION, "a maintenance lease")
     over_ms = attribute(item, "x", int)
     is_held = attribute(item, "h", bytes) != _NOBODY and over_ms > now_ms
-    return LeaseState(is_held, is_held or _is_clean(item), attribute(item, "e", int), max(0, now_ms - over_ms))
+    return MaintenanceLeaseState(
+        is_held, is_held or _is_clean(item), attribute(item, "e", int), max(0, now_ms - over_ms)
+    )
 
 
 def _is_clean(item: Item) -> bool:

@@ -20,7 +20,7 @@ Invariants of every state that these functions give:
 * a record that is DONE never becomes anything else, and a run that a member holds changes only by that member's
   acknowledgement or when its lock is over: so no record has two holders.
 
-*Dead letters* are written by whoever comes along (share_dead_letters.py). A LOT is the set of dying records that goes
+*Dead letters* are written by whoever comes along (share/dead_letters.py). A LOT is the set of dying records that goes
 under one number; while there is one no other is made, so everybody who writes the lot of a number writes the same.
 
 Times are those of the function that decides. A clock that is ahead ends a lock sooner, and then the record may be with
@@ -37,7 +37,7 @@ from typing import NamedTuple
 
 from odradek.errors import ErrorCode
 from odradek.limits import SHARE_HOLDERS_MAX
-from odradek.model.share import AcknowledgementBatch, AcknowledgeType, AcquiredRecords
+from odradek.model.share import AcknowledgementBatch, AcknowledgeType, AcquiredRecords, SharePolicy
 
 LOT_RECORDS_MAX = 100
 
@@ -90,16 +90,6 @@ class SharePartition:
     def done_count(self) -> int:
         """Records inside the window that are done."""
         return sum(run.end - run.start for run in self.runs if run.state is RecordState.DONE)
-
-
-@dataclass(frozen=True, slots=True)
-class SharePolicy:
-    """The group's configuration, as far as it matters here."""
-
-    lock_ms: int
-    delivery_count_limit: int
-    max_record_locks: int
-    has_dead_letters: bool = False
 
 
 class Stretch(NamedTuple):
