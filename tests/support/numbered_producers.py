@@ -89,11 +89,12 @@ def confluent(servers: str, load: Load, producer: str = "confluent", **config: A
             sent.refuse(record, error)
         total += 1
         poll(0)
+    ends_s = time.monotonic() + DELIVERY_S
+    while unanswered and not sent.fatal and time.monotonic() < ends_s:
+        poll(0.1)
     if sent.fatal:
         client.purge()
-    ends_s = time.monotonic() + (1 if sent.fatal else DELIVERY_S)
-    while unanswered and time.monotonic() < ends_s:
-        poll(0.1)
+        poll(1.0)
     assert not unanswered or sent.fatal, f"{len(unanswered)} records without an answer after {DELIVERY_S} s"
     for record in unanswered:
         sent.refuse(record, "no answer of a dead producer")
