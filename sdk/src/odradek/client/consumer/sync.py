@@ -110,10 +110,10 @@ class Consumer(SyncFace[aio.Consumer], of=aio.Consumer):
     def seek(self, partition: TopicPartition, offset: int) -> None:
         self._run(self._client.seek, partition, offset)
 
-    def seek_to_beginning(self, *partitions: TopicPartition) -> None:
+    def seek_to_beginning(self, *partitions: TopicPartition | Iterable[TopicPartition]) -> None:
         self._run(self._client.seek_to_beginning, *partitions)
 
-    def seek_to_end(self, *partitions: TopicPartition) -> None:
+    def seek_to_end(self, *partitions: TopicPartition | Iterable[TopicPartition]) -> None:
         self._run(self._client.seek_to_end, *partitions)
 
     def beginning_offsets(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
@@ -133,10 +133,10 @@ class Consumer(SyncFace[aio.Consumer], of=aio.Consumer):
     def group_metadata(self) -> ConsumerGroupMetadata:
         return self._client.group_metadata()
 
-    def pause(self, *partitions: TopicPartition) -> None:
+    def pause(self, *partitions: TopicPartition | Iterable[TopicPartition]) -> None:
         self._run(self._client.pause, *partitions)
 
-    def resume(self, *partitions: TopicPartition) -> None:
+    def resume(self, *partitions: TopicPartition | Iterable[TopicPartition]) -> None:
         self._run(self._client.resume, *partitions)
 
     def paused(self) -> set[TopicPartition]:
