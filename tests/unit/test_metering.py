@@ -6,7 +6,7 @@ import threading
 
 import pytest
 from odradek.cost.metering import UsageMeter, total
-from odradek.cost.prices import GIB, US_EAST_1, cost, storage_cost_per_month
+from odradek.cost.prices import US_EAST_1, cost
 from odradek.ports.meter import Usage
 
 
@@ -75,14 +75,12 @@ def test_dollars_by_component() -> None:
         }
     )
     assert report.total == pytest.approx(2.7723334)
-    assert report.per_gib(2 * GIB) == pytest.approx(report.total / 2)
     assert report.per_million_records(500_000) == pytest.approx(report.total * 2)
-    assert report.per_gib(0) == report.per_million_records(0) == 0
+    assert report.per_million_records(0) == 0
 
 
-def test_idle_costs_storage_only() -> None:
+def test_idle_costs_no_requests() -> None:
     assert cost(Usage()).total == 0
-    assert storage_cost_per_month(table_bytes=GIB, object_bytes=100 * GIB).total == pytest.approx(0.25 + 2.3)
 
 
 def test_the_price_list_says_when_and_where() -> None:

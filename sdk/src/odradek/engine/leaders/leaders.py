@@ -101,11 +101,6 @@ class Leaders:
         """The claim that an append goes by; None: a gateway that does not lead yet (`acquire`)."""
         return FLEET_CLAIM if self.broker_id == FLEET_BROKER_ID else self._claims.get(partition)
 
-    @property
-    def claims(self) -> dict[PartitionId, Claim]:
-        """What a gateway holds, as far as it knows."""
-        return dict(self._claims)
-
     async def take(self, partition: PartitionId) -> Claim | None:
         """Lead the partition; None where another broker leads or the partition is gone.
 

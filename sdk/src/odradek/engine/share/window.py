@@ -135,11 +135,6 @@ def next_offset(state: SharePartition, policy: SharePolicy) -> int | None:
     return state.end_offset if state.end_offset - state.start_offset < policy.max_record_locks else None
 
 
-def first_lock_end_ms(state: SharePartition) -> int | None:
-    """When the first lock ends; None where there is none."""
-    return min((run.lock_until_ms for run in state.runs if run.state is RecordState.ACQUIRED), default=None)
-
-
 def acquire(
     state: SharePartition,
     member_id: str,
