@@ -1,7 +1,7 @@
 """The documentation site: Sphinx over the Markdown pages of this folder. `make docs` builds it, strictly and offline.
 
 A broken link, a page that no menu names and a docstring that does not parse are errors. The API reference is made from
-the docstrings (docs/api); both faces of a client share one text, which odradek.client.documented keeps.
+the docstrings (docs/api); both faces of a client share one text, which odradek.client.sync_face keeps.
 """
 
 from __future__ import annotations

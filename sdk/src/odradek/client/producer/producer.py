@@ -310,7 +310,7 @@ class Producer:
             async with asyncio.timeout(timeout):
                 await self._sender.wait_complete(serial)
         except TimeoutError as error:
-            raise timed_out("flush", (timeout or 0) * 1000, None) from error
+            raise timed_out("flush", (timeout or 0) * 1000, self._sender.cause()) from error
         failure = self._sender.take_unseen_failure()
         if failure is not None:
             raise failure
