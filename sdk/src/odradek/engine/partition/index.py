@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterable, Sequence
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from odradek.engine.partition.claims import FLEET_CLAIM, Claim
 from odradek.engine.partition.fields import check_version, is_version
@@ -299,7 +299,7 @@ class PartitionIndex:
 
         async def write(producer_id: int) -> bool:
             state = head.producers[producer_id]
-            state = ProducerState(state.epoch, state.next_sequence, head.recent_batches(producer_id))
+            state = replace(state, recent=head.recent_batches(producer_id), spilled_ms=0)
             try:
                 return await self._write_producer_row(partition, producer_id, state, committed_ms)
             except StoreError:
