@@ -20,7 +20,7 @@ from collections.abc import Sequence
 from odradek.engine.access.acls import Acls
 from odradek.engine.access.quotas import Quotas
 from odradek.engine.access.users import Users
-from odradek.engine.append.append import Appender
+from odradek.engine.append.append import Appender, OnResult
 from odradek.engine.append.upload import Uploads
 from odradek.engine.append.wal import Wal
 from odradek.engine.catalog.producer_ids import ProducerIds
@@ -186,16 +186,20 @@ class Engine:
         *,
         transactional_id: str | None = None,
         announces: bool = True,
+        on_result: OnResult | None = None,
     ) -> list[ProduceResult]:
         """Append batches; results in the order of `partitions`. Failures are results, never exceptions.
+
+        The order in which calls begin is the order of a producer's batches: nothing is awaited before it is fixed.
 
         Args:
             transactional_id: take the batches into its open transaction instead (base offset -1: see transactions.py).
             announces: whether that takes new partitions into the transaction (KIP-890), or AddPartitionsToTxn did.
+            on_result: is told each result by its position as soon as it is there; not in a transaction.
         """
         if transactional_id is not None:
             return await self.transactions.produce(transactional_id, partitions, announces=announces)
-        return await self._appender.produce(partitions)
+        return await self._appender.produce(partitions, on_result)
 
     async def fetch(
         self,
