@@ -38,6 +38,7 @@ from odradek.engine.maintenance.merge import Merger
 from odradek.engine.maintenance.orphans import Orphans
 from odradek.engine.maintenance.producer_expiry import ProducerExpiry
 from odradek.engine.maintenance.retention import Retention
+from odradek.engine.maintenance.roll import Roll
 from odradek.engine.maintenance.sweep import Sweep
 from odradek.engine.maintenance.wal_uploads import WalUploads
 from odradek.engine.offsets.offsets import GroupOffsets
@@ -160,6 +161,7 @@ class Engine:
         self.merger = Merger(self.index, objects, self.pieces, self.epochs, self.leases, clock, rng, self.settings)
         upkeeps: list[Upkeep] = [
             self.orphans,
+            Roll(self.index, clock),
             Retention(self.index, objects, self.leases, clock),
             self.merger,
             ProducerExpiry(tables.log, clock, self.settings),

@@ -137,7 +137,7 @@ class Appender:
             if expected_offset is not None:  # nothing may come between the batches either
                 expected_offset = outcome.base_offset + sum(entry.offset_count for entry in group)
             base_offset = outcome.base_offset if base_offset < 0 else base_offset
-            stamp = outcome.commit_ms
+            stamp = outcome.append_ms
             log_start = outcome.head.log_start_offset
         config = TopicConfig.of(upload.topic, self._settings)
         return ProduceResult(

@@ -63,6 +63,8 @@ _AHEAD_POLL_S = 0.01
 _AHEAD_POLL_MAX_S = 0.1
 _SEARCH_ROWS = 8
 _FLOORS_KEPT = 4096
+_FLOORS_KEPT_S = 60.0  # then a floor is met again: it may have been lowered (floor_repair.py)
+_COMMIT_AHEAD_MS_MAX = 60_000
 _SPILLS_MAX = 8
 _SEARCH_ATTEMPTS = 4
 
@@ -102,16 +104,18 @@ class CommitTimes:
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
-        self._floors_ms: OrderedDict[PartitionId, int] = OrderedDict()
+        self._floors_ms: OrderedDict[PartitionId, tuple[int, float]] = OrderedDict()
 
     def next_ms(self, partition: PartitionId) -> int:
         """The commit time of an append that begins now."""
-        return max(self._clock.now_ms(), self._floors_ms.get(partition, -1) + 1)
+        floor_ms, met_s = self._floors_ms.get(partition, (-1, 0.0))
+        is_kept = self._clock.monotonic() - met_s < _FLOORS_KEPT_S
+        return max(self._clock.now_ms(), floor_ms + 1 if is_kept else 0)
 
     def met(self, partition: PartitionId, floor_ms: int) -> None:
         """A floor refused an append."""
         if floor_ms >= self._clock.now_ms():
-            self._floors_ms[partition] = max(floor_ms, self._floors_ms.get(partition, -1))
+            self._floors_ms[partition] = floor_ms, self._clock.monotonic()
             self._floors_ms.move_to_end(partition)
             if len(self._floors_ms) > _FLOORS_KEPT:
                 self._floors_ms.popitem(last=False)
@@ -132,11 +136,11 @@ class AppendTools:
 
 @dataclass(frozen=True, slots=True)
 class Appended:
-    """Where the entries went: the first one's offset, a head from after it, their commit time."""
+    """Where the entries went: the first one's offset, a head from after it, their append time."""
 
     base_offset: int
     head: PartitionHead
-    commit_ms: int
+    append_ms: int  # under LogAppendTime
 
 
 class ConditionalAppend:
@@ -169,7 +173,7 @@ class ConditionalAppend:
         self._ahead_until_s: float | None = None
         self._ahead_poll_s = _AHEAD_POLL_S
         self._maybe_applied = False
-        self._entries = stamped(entries, tools.commit_times.next_ms(partition))
+        self._entries = stamped(entries, tools.commit_times.next_ms(partition), tools.clock.now_ms())
         self._claim = tools.leaders.claim(partition)
         self.head: PartitionHead | None = None
         self.partition_is_gone = False
@@ -193,7 +197,7 @@ class ConditionalAppend:
                     self.head = refusal
                 case Applied(base_offset):
                     assert self.head is not None
-                    return Appended(base_offset, self.head, self._entries[0].commit_ms)
+                    return Appended(base_offset, self.head, self._entries[0].max_timestamp_ms)
                 case Reject():
                     return verdict
                 case Ahead():
@@ -301,7 +305,7 @@ class ConditionalAppend:
         """The answer when time or attempts are over: what the last refusal showed, or what is not known."""
         match verdict:
             case Applied(base_offset) if self.head is not None:
-                return Appended(base_offset, self.head, self._entries[0].commit_ms)
+                return Appended(base_offset, self.head, self._entries[0].max_timestamp_ms)
             case Reject():
                 return verdict
             case NotLeader(rejection) if not self._maybe_applied:
@@ -333,7 +337,7 @@ class ConditionalAppend:
         else:
             await self._spill_if_due(head)
             count = sum(entry.offset_count for entry in self._entries)
-            return Appended(head.next_offset - count, head, self._entries[0].commit_ms)
+            return Appended(head.next_offset - count, head, self._entries[0].max_timestamp_ms)
         await self._back_off(attempt)
         return None
 
@@ -386,14 +390,15 @@ class ConditionalAppend:
             return MAYBE_APPENDED
         self._tools.commit_times.met(self._partition, floor_ms)
         if isinstance(found, int):
-            return Appended(found, self.head, self._entries[0].commit_ms)
+            return Appended(found, self.head, self._entries[0].max_timestamp_ms)
         if found is Search.UNKNOWABLE:
             # Sequences tell a batch that is there from a new one, whatever its commit time.
             if any(entry.producer_id < 0 for entry in self._entries):
                 return MAYBE_APPENDED
         else:
             self._maybe_applied = False
-        self._entries = stamped(self._entries, self._tools.commit_times.next_ms(self._partition))
+        commit_ms = self._tools.commit_times.next_ms(self._partition)
+        self._entries = stamped(self._entries, commit_ms, self._tools.clock.now_ms())
         return None
 
     async def _find_in_rows(self, entry: TailEntry, floor_ms: int) -> int | Search:
@@ -441,13 +446,21 @@ class ConditionalAppend:
         return True
 
 
-def stamped(entries: Sequence[TailEntry], commit_ms: int) -> list[TailEntry]:
-    """The entries under a commit time, which is the append time of topics that want one."""
+def stamped(entries: Sequence[TailEntry], commit_ms: int, now_ms: int) -> list[TailEntry]:
+    """The entries under a commit time, which is the append time of topics that want one.
+
+    A floor that a wrong clock has raised keeps commit times ahead until real time has caught up. Append times, which
+    users see and retention goes by, do not follow it: where it is implausibly far ahead they are the writer's own.
+
+    Args:
+        now_ms: by the writer's clock.
+    """
+    append_ms = commit_ms if commit_ms - now_ms <= _COMMIT_AHEAD_MS_MAX else now_ms
     return [
         replace(
             entry,
             commit_ms=commit_ms,
-            max_timestamp_ms=commit_ms if entry.flags & FLAG_LOG_APPEND_TIME else entry.max_timestamp_ms,
+            max_timestamp_ms=append_ms if entry.flags & FLAG_LOG_APPEND_TIME else entry.max_timestamp_ms,
         )
         for entry in entries
     ]
