@@ -11,6 +11,7 @@ from collections.abc import Sequence
 
 from odradek.engine.append.conditional_append import AppendTools, CommitTimes, ConditionalAppend, not_uploaded
 from odradek.engine.append.decisions import Reject
+from odradek.engine.append.room import Room
 from odradek.engine.append.upload import Upload, Uploads
 from odradek.engine.append.wal import Wal
 from odradek.engine.catalog.topic_configs import TopicConfig
@@ -41,7 +42,9 @@ class Appender:
         self._topics = topics
         self._settings = settings
         self._uploads = Uploads(wal, topics, clock, rng, settings)
-        self._tools = AppendTools(index, leaders, wal, clock, rng, settings, CommitTimes(clock))
+        self._tools = AppendTools(
+            index, leaders, wal, clock, rng, settings, CommitTimes(clock), Room(index, clock, rng)
+        )
 
     async def produce(self, partitions: Sequence[ProducePartition]) -> list[ProduceResult]:
         """Append; results in the order of the request. See Engine.produce."""
