@@ -14,6 +14,7 @@ from dataclasses import replace
 from odradek.engine.append.conditional_append import AppendTools, CommitTimes, ConditionalAppend, not_uploaded
 from odradek.engine.append.decisions import Reject
 from odradek.engine.append.order import AppendOrder, Turn
+from odradek.engine.append.room import Room
 from odradek.engine.append.upload import Upload, Uploads
 from odradek.engine.append.wal import Wal
 from odradek.engine.catalog.topic_configs import TopicConfig
@@ -73,7 +74,9 @@ class Appender:
         self._settings = settings
         self._order = AppendOrder()
         self._uploads = Uploads(wal, topics, clock, rng, settings)
-        self._tools = AppendTools(index, leaders, wal, clock, rng, settings, CommitTimes(clock))
+        self._tools = AppendTools(
+            index, leaders, wal, clock, rng, settings, CommitTimes(clock), Room(index, clock, rng)
+        )
 
     async def produce(
         self, partitions: Sequence[ProducePartition], on_result: OnResult | None = None

@@ -32,6 +32,7 @@ from odradek.engine.append.decisions import (
     not_leader,
 )
 from odradek.engine.append.order import COME_AGAIN, AheadAnswer, Turn
+from odradek.engine.append.room import Room
 from odradek.engine.append.row_search import Search, find_entry
 from odradek.engine.append.wal import Wal
 from odradek.engine.leaders.leaders import Leaders
@@ -65,7 +66,6 @@ _SEARCH_ROWS = 8
 _FLOORS_KEPT = 4096
 _FLOORS_KEPT_S = 60.0  # then a floor is met again: it may have been lowered (floor_repair.py)
 _COMMIT_AHEAD_MS_MAX = 60_000
-_SPILLS_MAX = 8
 _SEARCH_ATTEMPTS = 4
 
 NOT_APPENDED = Reject(
@@ -132,6 +132,7 @@ class AppendTools:
     rng: Rng
     settings: Settings
     commit_times: CommitTimes
+    room: Room
 
 
 @dataclass(frozen=True, slots=True)
@@ -331,9 +332,9 @@ class ConditionalAppend:
         except OutcomeUnknown:
             self._maybe_applied = True
         except ItemTooLarge:
-            await self._make_room()
+            await self._tools.room.make(self._partition)
         except StoreUnavailable:
-            pass
+            await self._tools.room.make_where_it_lacks(self._partition)
         else:
             await self._spill_if_due(head)
             count = sum(entry.offset_count for entry in self._entries)
@@ -345,23 +346,16 @@ class ConditionalAppend:
         pause = min(_BACKOFF_MAX_S, _BACKOFF_S * 2 ** (attempt - 1))
         await self._tools.clock.sleep(pause * (0.5 + self._tools.rng.random() / 2))
 
-    async def _make_room(self) -> None:
-        """Spill a tail so long that the head has no room: appends that fail leave no other occasion to."""
-        try:
-            for _ in range(_SPILLS_MAX):
-                head = await self._tools.index.read_head(self._partition)
-                if head is None or not self._tools.index.is_long(head):
-                    return
-                await self._tools.index.spill(self._partition, head)
-        except StoreError:
-            return
-
     async def _spill_if_due(self, head: PartitionHead) -> None:
-        if self._tools.index.wants_spill(head, len(self._entries)):
-            try:
+        """The append is in the log, whatever becomes of the spill; where it fails, a later one spills."""
+        self._tools.room.saw(self._partition, head)
+        try:
+            if self._tools.index.wants_spill(head, len(self._entries)):
                 await self._tools.index.spill(self._partition, head)
-            except StoreError:
-                return  # the append is in the log all the same; a later one spills
+        except (StoreError, FormatError):
+            return
+        finally:
+            await self._tools.room.make_where_it_lacks(self._partition)
 
     async def _reread_head(self) -> None:
         try:
