@@ -6,6 +6,7 @@ from tests.mutants.mutation import Mutant
 
 _DECISIONS = "engine/append/decisions.py"
 _APPEND = "engine/append/conditional_append.py"
+_SEARCH = "engine/append/row_search.py"
 _INDEX = "engine/partition/index.py"
 _SPILL = "engine/partition/spill.py"
 _SPILLED = "engine/partition/spill_decisions.py"
@@ -101,21 +102,39 @@ MUTANTS = [
     ),
     Mutant(
         "search in rows ends at the first row",
-        _APPEND,
+        _SEARCH,
         "if row.spill_floor_ms < entry.commit_ms:",
         "if True:",
     ),
     Mutant(
         "search in rows passes over the oldest candidates",
-        _APPEND,
+        _SEARCH,
         "if row.spill_floor_ms < entry.commit_ms:",
         "if row.spill_floor_ms <= entry.commit_ms:",
     ),
     Mutant(
         "segment in the search is taken for a proof",
+        _SEARCH,
+        "            return Search.UNKNOWABLE\n        offset = row",
+        "            return Search.ABSENT\n        offset = row",
+    ),
+    Mutant(
+        "search believes ghosts",
+        _SEARCH,
+        "        if is_ghost(row, head.merged_offset):\n            continue\n",
+        "",
+    ),
+    Mutant(
+        "search passes over gaps between rows",
+        _SEARCH,
+        "if row.end_offset < head.tail_base_offset if end is None else row.end_offset != end:",
+        "if False:",
+    ),
+    Mutant(
+        "search does not ask whether the floor was lowered",
         _APPEND,
-        "                if row.is_segment:\n                    return _UNKNOWABLE\n",
-        "                if row.is_segment:\n                    return None\n",
+        "is_lowered = head is None or head.spill_floor_ms < floor_ms",
+        "is_lowered = head is None",
     ),
     Mutant(
         "plain append that cannot be known is tried again",
