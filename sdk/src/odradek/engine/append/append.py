@@ -18,7 +18,7 @@ from odradek.engine.catalog.topics import Topics
 from odradek.engine.leaders.leaders import Leaders
 from odradek.engine.partition.head import PartitionHead
 from odradek.engine.partition.index import PartitionIndex
-from odradek.errors import ErrorCode, FormatError, StoreError
+from odradek.errors import ErrorCode, FormatError, StoreError, StoreRejected
 from odradek.model.log import ProducePartition, ProduceResult
 from odradek.ports.clock import Clock
 from odradek.ports.rng import Rng
@@ -74,7 +74,7 @@ class Appender:
             update = ConditionalAppend(self._tools, upload.partition, data, group, expected_offset)
             try:
                 outcome = await update.run()
-            except FormatError as damaged:
+            except (FormatError, StoreRejected) as damaged:
                 outcome = update.stopped_by(damaged)
             if isinstance(outcome, Reject):
                 if update.partition_is_gone:

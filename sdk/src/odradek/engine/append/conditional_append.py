@@ -30,6 +30,7 @@ from odradek.engine.append.decisions import (
     decide_sequences,
     not_leader,
 )
+from odradek.engine.append.row_search import Search, find_entry
 from odradek.engine.append.wal import Wal
 from odradek.engine.leaders.leaders import Leaders
 from odradek.engine.partition.claims import FLEET_CLAIM
@@ -44,10 +45,11 @@ from odradek.errors import (
     OutcomeUnknown,
     StoreError,
     StoreFull,
+    StoreRejected,
     StoreUnavailable,
 )
 from odradek.format.object_id import new_object_id, object_id_ms
-from odradek.format.tail_entry import FLAG_LOG_APPEND_TIME, TailEntry, encode_tail_entry
+from odradek.format.tail_entry import FLAG_LOG_APPEND_TIME, TailEntry
 from odradek.model.topic_partition import PartitionId
 from odradek.ports.clock import Clock
 from odradek.ports.rng import Rng
@@ -59,7 +61,7 @@ _AHEAD_POLL_S = 0.01
 _SEARCH_ROWS = 8
 _FLOORS_KEPT = 4096
 _SPILLS_MAX = 8
-_UNKNOWABLE = -1
+_SEARCH_ATTEMPTS = 4
 
 NOT_APPENDED = Reject(
     ErrorCode.NOT_ENOUGH_REPLICAS,
@@ -73,11 +75,18 @@ MAYBE_APPENDED = Reject(
     ErrorCode.REQUEST_TIMED_OUT,
     "the store did not say in time whether the batch was appended: an idempotent producer may send it again",
 )
+REJECTED = Reject(
+    ErrorCode.UNKNOWN_SERVER_ERROR,
+    "the store never takes a write like this one; nothing was appended, and sending it again is in vain: "
+    "the service's log says what was refused",
+)
 _GONE = Reject(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "the partition does not exist: its topic may have been deleted")
 
 
 def not_uploaded(error: StoreError) -> Reject:
     """The answer where the upload failed: nothing refers to what it may have left."""
+    if isinstance(error, StoreRejected):
+        return REJECTED
     return NO_ROOM if isinstance(error, StoreFull) else NOT_APPENDED
 
 
@@ -235,10 +244,12 @@ class ConditionalAppend:
             return MAYBE_APPENDED
         return not_leader(self.head)
 
-    def stopped_by(self, damaged: FormatError) -> Reject:
-        """The answer where the head or a row cannot be read: damaged, or written by a newer release."""
+    def stopped_by(self, damaged: FormatError | StoreRejected) -> Reject:
+        """The answer where the head or a row cannot be read (damaged, of a newer release), or the write is rejected."""
         if self._maybe_applied:
             return MAYBE_APPENDED
+        if isinstance(damaged, StoreRejected):
+            return REJECTED
         return Reject(ErrorCode.KAFKA_STORAGE_ERROR, f"the partition cannot be appended to: {damaged}")
 
     def _gave_up(self, verdict: Verdict) -> Appended | Reject:
@@ -325,47 +336,42 @@ class ConditionalAppend:
         """Look for the entry among the spilled ones; None: it is nowhere, and under its commit time never will be."""
         assert self.head is not None
         try:
-            found = await self._find_in_rows(self._entries[0])
+            found = await self._find_in_rows(self._entries[0], floor_ms)
         except StoreUnavailable:
             return MAYBE_APPENDED
         self._tools.commit_times.met(self._partition, floor_ms)
-        if found == _UNKNOWABLE:
+        if isinstance(found, int):
+            return Appended(found, self.head, self._entries[0].commit_ms)
+        if found is Search.UNKNOWABLE:
             # Sequences tell a batch that is there from a new one, whatever its commit time.
             if any(entry.producer_id < 0 for entry in self._entries):
                 return MAYBE_APPENDED
-        elif found is not None:
-            return Appended(found, self.head, self._entries[0].commit_ms)
         else:
             self._maybe_applied = False
         self._entries = stamped(self._entries, self._tools.commit_times.next_ms(self._partition))
         return None
 
-    async def _find_in_rows(self, entry: TailEntry) -> int | None:
-        """The entry's offset in the newest index rows, None where it surely is not there, or _UNKNOWABLE.
-
-        Rows are read newest first until one whose spill floor was below the commit time: every older row was written
-        before the entry could have been accepted. A segment has lost the identity of its entries, and so has a row that
-        retention has removed.
-        """
+    async def _find_in_rows(self, entry: TailEntry, floor_ms: int) -> int | Search:
+        """The entry's offset in the newest index rows, ABSENT or UNKNOWABLE. Raises StoreUnavailable."""
         assert self.head is not None
-        packed = encode_tail_entry(entry)
         limit = _SEARCH_ROWS
-        while True:
-            rows = await self._tools.index.newest_rows(self._partition, limit)
-            for row in rows:
-                if row.spill_floor_ms < entry.commit_ms:
-                    return None
-                if row.is_segment:
-                    return _UNKNOWABLE
-                offset = row.base_offset
-                for candidate in row.entries:
-                    if encode_tail_entry(candidate) == packed:
-                        return offset
-                    offset += candidate.offset_count
-            if len(rows) < limit:
-                oldest = rows[-1].base_offset if rows else self.head.tail_base_offset
-                return None if oldest == 0 else _UNKNOWABLE
-            limit *= 4
+        head: PartitionHead | None = self.head
+        for attempt in range(_SEARCH_ATTEMPTS):
+            found: int | Search = Search.MORE
+            while found is Search.MORE and head is not None:
+                rows = await self._tools.index.newest_rows(self._partition, limit)
+                found = find_entry(entry, head, rows, is_all=len(rows) < limit)
+                limit *= 4
+            if isinstance(found, int) or found is Search.UNKNOWABLE or head is None:
+                return found
+            head = await self._tools.index.read_head(self._partition)
+            if found is Search.ABSENT:
+                # A floor that was lowered meanwhile (floor_repair.py) would have made newer rows say so wrongly.
+                is_lowered = head is None or head.spill_floor_ms < floor_ms
+                return Search.UNKNOWABLE if is_lowered else Search.ABSENT
+            limit = _SEARCH_ROWS
+            await self._back_off(attempt + 1)
+        return Search.UNKNOWABLE
 
     async def _upload_again(self) -> bool:
         """The entries' own bytes under a new id, for a writer that stalled past the sweep floor."""

@@ -28,7 +28,12 @@ from odradek.engine.maintenance.wal_uploads import HOUR_MS
 from odradek.engine.partition.fields import attribute
 from odradek.engine.partition.head import PartitionHead
 from odradek.engine.partition.index import PartitionIndex
-from odradek.engine.partition.maintenance_lease import LeaseLost, LeaseState, MaintenanceLease, MaintenanceLeases
+from odradek.engine.partition.maintenance_lease import (
+    LeaseLost,
+    MaintenanceLease,
+    MaintenanceLeases,
+    MaintenanceLeaseState,
+)
 from odradek.engine.share.windows import forget_topic
 from odradek.engine.transactions.transactions import Transactions
 from odradek.errors import ConditionFailed, FormatError, KafkaError, StoreError
@@ -86,7 +91,7 @@ class PartitionLook:
     config: TopicConfig
     partition: PartitionId
     head: PartitionHead
-    lease: LeaseState
+    lease: MaintenanceLeaseState
 
 
 @dataclass
