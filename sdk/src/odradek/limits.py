@@ -16,9 +16,27 @@ FUNCTION_TIMEOUT_S_MAX = 900
 # DynamoDB (service quotas).
 TABLE_ITEM_BYTES_MAX = 400 * 1024
 TABLE_TRANSACTION_ITEMS_MAX = 100
+CLOCK_AHEAD_MS_MAX = 3_600_000  # a time stored by another process that is further ahead is of a wrong clock
+TRANSACT_GET_KEYS_MAX = 25  # DynamoDB takes 100; older emulators 25, and no reader needs more of one moment
 TABLE_WRITE_UNIT_BYTES = 1024
 TABLE_READ_UNIT_BYTES = 4096
+TABLE_PARTITION_KEY_WRITE_UNITS_MAX = 1_000  # a second
 TABLE_TRANSACTION_BYTES_MAX = 4 * 1024 * 1024
+TABLE_PARTITION_KEY_BYTES_MAX = 2048
+TABLE_SORT_KEY_BYTES_MAX = 1024
+TABLE_ATTRIBUTE_NAME_BYTES_MAX = 64 * 1024 - 1
+TABLE_NESTING_MAX = 32  # lists and maps within each other, and steps of a document path
+TABLE_NUMBER_DIGITS_MAX = 38
+TABLE_EXPRESSION_BYTES_MAX = 4096  # of each expression's text as it is sent
+TABLE_EXPRESSION_OPERATORS_MAX = 300  # operators and functions of each expression
+TABLE_SUBSTITUTIONS_BYTES_MAX = 2 * 1024 * 1024  # names and values that the placeholders of a request stand for
+
+# S3 (user guide, "Object key names", "Uploading objects").
+OBJECT_KEY_BYTES_MAX = 1024
+OBJECT_PUT_BYTES_MAX = 5 * 1024**3
+
+# SQS (quotas; 1 MiB since August 2025, where the queue allows it; ours keep the older default).
+QUEUE_BATCH_BYTES_MAX = 256 * 1024
 
 # Kafka's protocol.
 TOPIC_NAME_LENGTH_MAX = 249
@@ -43,6 +61,9 @@ SUBJECT_NAME_BYTES_MAX = 512
 SUBJECT_VERSIONS_MAX = 2_000  # soft-deleted ones included
 SCHEMA_REFERENCES_MAX = 50  # direct ones
 SPILL_ENTRIES_MAX = 250  # entries that one index row takes from a head
+SPILL_PRODUCERS_MAX = 40  # producers that the update notes or evicts with which a row's entries leave the head
+SPILL_SETTLED_MAX = 70  # producers that another update of a spill notes or evicts
+SPILL_EVICTIONS_MAX = 6 * SPILL_SETTLED_MAX  # producers that a spill evicts where they crowd a head
 PRODUCERS_IN_HEAD_MAX = 500
 TRANSACTION_PLACES_MAX = TABLE_TRANSACTION_ITEMS_MAX - 1  # partitions and offsets of a transaction; one item is its row
 TRANSACTION_BATCHES_PER_PARTITION_MAX = 1_000

@@ -7,12 +7,12 @@ from collections.abc import AsyncIterator, Callable
 from typing import TypeVar
 
 import pytest
-from odradek.adapters.system import SystemClock, SystemRng
 from odradek.dispatcher import Arrival
 from odradek.engine.engine import Engine
 from odradek.gateway import Gateway, Listener
 from odradek.gateway.sasl import OpenSession
 from odradek.model.log import Buffer
+from odradek.system import SystemClock, SystemRng
 
 from tests.support.engine import Store, memory_store
 from tests.support.transactions import committed, values

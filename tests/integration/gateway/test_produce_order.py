@@ -9,7 +9,6 @@ from typing import Any
 
 import pytest
 from odradek.adapters.memory import MemoryObjectStore, MemoryStore
-from odradek.adapters.system import SystemClock, SystemRng
 from odradek.dispatcher.access import Access
 from odradek.dispatcher.answer import build
 from odradek.engine.engine import Engine
@@ -19,6 +18,7 @@ from odradek.ports.tables import TableOperation
 from odradek.protocol.api import ApiKey
 from odradek.protocol.frame import decode_response, encode_request, request_schema, response_schema
 from odradek.settings import Settings
+from odradek.system import SystemClock, SystemRng
 
 from tests.support.engine import batch, read_all
 

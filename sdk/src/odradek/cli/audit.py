@@ -112,15 +112,15 @@ def _open_embedded(data_dir: str, *, writes: bool) -> EmbeddedStore:
 
 
 async def _audit(store: EmbeddedStore | AwsStore, *, fast: bool, strict: bool, repair: bool) -> AuditReport:
-    from odradek.adapters.system import SystemClock, SystemRng
     from odradek.engine.audit.store import audit_store
     from odradek.engine.engine import Engine
+    from odradek.system import SystemRng
 
     async with store:
         engine = Engine(
             tables=store,
             objects=store.objects,
-            clock=SystemClock(),
+            clock=store.clock,
             rng=SystemRng(),
             settings=Settings.from_env(os.environ),
         )

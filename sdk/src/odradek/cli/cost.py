@@ -12,6 +12,7 @@ from rich.console import Console
 from rich.table import Table
 
 from odradek.errors import ErrorCode, KafkaError
+from odradek.extras import extra
 
 cost = typer.Typer(help="What a workload would cost.", no_args_is_help=True)
 
@@ -92,14 +93,12 @@ def estimate(
 
 
 def _pyplot() -> Any:
-    """Matplotlib without a screen. Raises KafkaError(INVALID_CONFIG) where it is not installed."""
-    try:
+    """Matplotlib without a screen. Raises MissingExtra."""
+    with extra("charts"):
         import matplotlib as mpl
 
         mpl.use("Agg")
         from matplotlib import pyplot as plt
-    except ImportError:
-        raise KafkaError(ErrorCode.INVALID_CONFIG, "charts need matplotlib: pip install matplotlib") from None
     return plt
 
 

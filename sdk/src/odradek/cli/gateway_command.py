@@ -58,9 +58,9 @@ def gateway(
 async def _serve(store_name: str, ports: Ports) -> None:
     from odradek.adapters.aws import AwsStore
     from odradek.adapters.embedded import EmbeddedStore, open_embedded
-    from odradek.adapters.system import SystemClock, SystemRng
     from odradek.functions.environment import Environment
     from odradek.functions.metering import InvocationMeter
+    from odradek.system import SystemRng
 
     settings, opened = Settings.from_env(os.environ), None
     if store_name.startswith(_EMBEDDED):
@@ -82,7 +82,7 @@ async def _serve(store_name: str, ports: Ports) -> None:
             store.objects,
             ports,
             settings,
-            clock=SystemClock(),
+            clock=store.clock,
             rng=SystemRng(),
             stopping=stopping,
             ready=_show,

@@ -17,6 +17,7 @@ from rich.table import Table
 from odradek.cli.connection import DEFAULT_DATA_DIR, DEFAULT_SERVER, DataDir, Server, client_configs
 from odradek.cli.screen import show
 from odradek.errors import ErrorCode, KafkaError
+from odradek.extras import extra
 
 _INTERVAL = re.compile(r"(interval )?( *\d+(\.\d+)? *(millisecond|second|minute|hour|day)s? *)+", re.IGNORECASE)
 _FORMATS = ("table", "json")
@@ -48,10 +49,8 @@ def sql(
 
     Example: [bold]odradek sql delays.sql -e "SELECT * FROM delays" --once[/bold]
     """
-    try:
+    with extra("spark"):
         from odradek.sql.session import check as check_scripts
-    except ModuleNotFoundError:
-        raise KafkaError(ErrorCode.INVALID_CONFIG, "pip install 'odradek[spark]' brings what SQL needs") from None
 
     if output not in _FORMATS:
         raise KafkaError(ErrorCode.INVALID_CONFIG, f"--output is {' or '.join(_FORMATS)}, not {output!r}")

@@ -24,7 +24,7 @@ from odradek.dispatcher.authorization import FREE, require
 from odradek.dispatcher.context import Answer, BadFrame, Call, RequestContext
 from odradek.dispatcher.handlers import HANDLERS
 from odradek.engine.access.decisions import AclSet
-from odradek.errors import ErrorCode, FormatError, KafkaError, UnknownVersion
+from odradek.errors import ErrorCode, FormatError, KafkaError, StoreRejected, UnknownVersion
 from odradek.model.cluster import Cluster
 from odradek.model.log import Buffer
 from odradek.protocol.api import TCP_ONLY, ApiKey, owner_of
@@ -50,6 +50,7 @@ _RULES_UNREAD = {
     ApiKey.LIST_OFFSETS: ErrorCode.KAFKA_STORAGE_ERROR,
     ApiKey.OFFSET_FOR_LEADER_EPOCH: ErrorCode.KAFKA_STORAGE_ERROR,
 }
+_REJECTED = "the store never takes what this request asks it for: the server's log says what was refused"
 _UNEXPECTED = "the server failed unexpectedly and logged why; the request may have taken effect"
 
 
@@ -139,6 +140,8 @@ async def _answer(call: Call) -> list[Buffer] | None:
         code, message = error.code, error.message
     except UnknownVersion as newer:
         code, message = newer.code, str(newer)
+    except StoreRejected:  # its adapter has logged what was refused
+        code, message = ErrorCode.UNKNOWN_SERVER_ERROR, _REJECTED
     except Exception:
         logger.exception("%s version %d failed", call.request.api_key.name, call.api_version)
         code, message = ErrorCode.UNKNOWN_SERVER_ERROR, _UNEXPECTED

@@ -6,7 +6,7 @@
     transactions                   all or nothing     (transactions.py)
     numbered_batches               once by number     (numbered_batches.py)
     groups, offsets                consumer groups    (groups.py, offsets.py)
-    share_groups, share            queues over a log  (share_groups.py, share_fetch.py)
+    share_groups, share            queues over a log  (share/groups.py, share/fetch.py)
     users, acls                    who may do what    (users.py, acls.py)
     leaders, brokers, epochs       who appends        (leaders.py, brokers.py, leader_epochs.py)
 
@@ -38,6 +38,7 @@ from odradek.engine.maintenance.merge import Merger
 from odradek.engine.maintenance.orphans import Orphans
 from odradek.engine.maintenance.producer_expiry import ProducerExpiry
 from odradek.engine.maintenance.retention import Retention
+from odradek.engine.maintenance.roll import Roll
 from odradek.engine.maintenance.sweep import Sweep
 from odradek.engine.maintenance.wal_uploads import WalUploads
 from odradek.engine.offsets.offsets import GroupOffsets
@@ -113,7 +114,10 @@ class Engine:
         self.topics = Topics(tables.catalog, self.index, clock, rng, self.settings)
         self.producer_ids = ProducerIds(tables.catalog, clock, self.settings)
         self.group_configs = GroupConfigs(tables.catalog, clock, self.settings)
-        self.groups = Groups(tables, self.topics, self.group_configs, clock, rng, self.settings)
+        self.share_groups = ShareGroups(tables, self.topics, self.group_configs, clock, rng, self.settings)
+        self.groups = Groups(
+            tables, self.topics, self.group_configs, clock, rng, self.settings, self.share_groups.delete_items
+        )
         self.classic_groups = ClassicGroups(tables.groups, clock, rng, self.settings)
         self.users = Users(tables.catalog, clock, rng)
         self.acls = Acls(tables.catalog, clock, self.settings)
@@ -135,7 +139,6 @@ class Engine:
         self._fetcher = Fetcher(self.index, self.reader, self.pieces, self.topics, self.epochs, clock, self.settings)
         lookups = TimestampLookup(self.index, self.segments, self.pieces)
         self._lister = OffsetLister(self.index, lookups, self.topics)
-        self.share_groups = ShareGroups(tables, self.topics, self.group_configs, clock, rng, self.settings)
         self.share_windows = SharePartitions(tables, self._lister, clock, rng, self.settings)
         self.share_offsets = ShareOffsets(tables, self.share_windows, self.topics, self._lister, clock, rng)
         self.share = ShareFetcher(
@@ -158,6 +161,7 @@ class Engine:
         self.merger = Merger(self.index, objects, self.pieces, self.epochs, self.leases, clock, rng, self.settings)
         upkeeps: list[Upkeep] = [
             self.orphans,
+            Roll(self.index, clock),
             Retention(self.index, objects, self.leases, clock),
             self.merger,
             ProducerExpiry(tables.log, clock, self.settings),

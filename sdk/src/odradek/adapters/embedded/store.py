@@ -21,6 +21,7 @@ from odradek.adapters.embedded.table import SqliteTable, transact
 from odradek.errors import StoreUnavailable
 from odradek.ports.meter import Meter, NullMeter
 from odradek.ports.tables import TableOperation
+from odradek.system import SystemClock
 
 DATABASE_NAME = "odradek.db"
 
@@ -31,6 +32,7 @@ class EmbeddedStore:
     def __init__(self, database: Database, objects: FileObjectStore, meter: Meter) -> None:
         self._database = database
         self._meter = meter
+        self.clock = SystemClock()
         self.objects = objects
         self.log = SqliteTable(database, "log", meter)
         self.groups = SqliteTable(database, "groups", meter)

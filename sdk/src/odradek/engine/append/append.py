@@ -14,6 +14,7 @@ from dataclasses import replace
 from odradek.engine.append.conditional_append import AppendTools, CommitTimes, ConditionalAppend, not_uploaded
 from odradek.engine.append.decisions import Reject
 from odradek.engine.append.order import AppendOrder, Turn
+from odradek.engine.append.room import Room
 from odradek.engine.append.upload import Upload, Uploads
 from odradek.engine.append.wal import Wal
 from odradek.engine.catalog.topic_configs import TopicConfig
@@ -21,7 +22,7 @@ from odradek.engine.catalog.topics import Topics
 from odradek.engine.leaders.leaders import Leaders
 from odradek.engine.partition.head import PartitionHead
 from odradek.engine.partition.index import PartitionIndex
-from odradek.errors import ErrorCode, FormatError, StoreError
+from odradek.errors import ErrorCode, FormatError, StoreError, StoreRejected
 from odradek.model.log import ProducePartition, ProduceResult
 from odradek.ports.clock import Clock
 from odradek.ports.rng import Rng
@@ -73,7 +74,9 @@ class Appender:
         self._settings = settings
         self._order = AppendOrder()
         self._uploads = Uploads(wal, topics, clock, rng, settings)
-        self._tools = AppendTools(index, leaders, wal, clock, rng, settings, CommitTimes(clock))
+        self._tools = AppendTools(
+            index, leaders, wal, clock, rng, settings, CommitTimes(clock), Room(index, clock, rng)
+        )
 
     async def produce(
         self, partitions: Sequence[ProducePartition], on_result: OnResult | None = None
@@ -128,7 +131,7 @@ class Appender:
             update = ConditionalAppend(self._tools, upload.partition, data, group, expected_offset, turn)
             try:
                 outcome = await update.run(deadline_s)
-            except FormatError as damaged:
+            except (FormatError, StoreRejected) as damaged:
                 outcome = update.stopped_by(damaged)
             if isinstance(outcome, Reject):
                 if update.partition_is_gone:
@@ -137,7 +140,7 @@ class Appender:
             if expected_offset is not None:  # nothing may come between the batches either
                 expected_offset = outcome.base_offset + sum(entry.offset_count for entry in group)
             base_offset = outcome.base_offset if base_offset < 0 else base_offset
-            stamp = outcome.commit_ms
+            stamp = outcome.append_ms
             log_start = outcome.head.log_start_offset
         config = TopicConfig.of(upload.topic, self._settings)
         return ProduceResult(

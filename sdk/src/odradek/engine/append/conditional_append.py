@@ -32,6 +32,8 @@ from odradek.engine.append.decisions import (
     not_leader,
 )
 from odradek.engine.append.order import COME_AGAIN, AheadAnswer, Turn
+from odradek.engine.append.room import Room
+from odradek.engine.append.row_search import Search, find_entry
 from odradek.engine.append.wal import Wal
 from odradek.engine.leaders.leaders import Leaders
 from odradek.engine.partition.claims import FLEET_CLAIM
@@ -46,10 +48,11 @@ from odradek.errors import (
     OutcomeUnknown,
     StoreError,
     StoreFull,
+    StoreRejected,
     StoreUnavailable,
 )
 from odradek.format.object_id import new_object_id, object_id_ms
-from odradek.format.tail_entry import FLAG_LOG_APPEND_TIME, TailEntry, encode_tail_entry
+from odradek.format.tail_entry import FLAG_LOG_APPEND_TIME, TailEntry
 from odradek.model.topic_partition import PartitionId
 from odradek.ports.clock import Clock
 from odradek.ports.rng import Rng
@@ -61,8 +64,9 @@ _AHEAD_POLL_S = 0.01
 _AHEAD_POLL_MAX_S = 0.1
 _SEARCH_ROWS = 8
 _FLOORS_KEPT = 4096
-_SPILLS_MAX = 8
-_UNKNOWABLE = -1
+_FLOORS_KEPT_S = 60.0  # then a floor is met again: it may have been lowered (floor_repair.py)
+_COMMIT_AHEAD_MS_MAX = 60_000
+_SEARCH_ATTEMPTS = 4
 
 NOT_APPENDED = Reject(
     ErrorCode.NOT_ENOUGH_REPLICAS,
@@ -76,11 +80,18 @@ MAYBE_APPENDED = Reject(
     ErrorCode.REQUEST_TIMED_OUT,
     "the store did not say in time whether the batch was appended: an idempotent producer may send it again",
 )
+REJECTED = Reject(
+    ErrorCode.UNKNOWN_SERVER_ERROR,
+    "the store never takes a write like this one; nothing was appended, and sending it again is in vain: "
+    "the service's log says what was refused",
+)
 _GONE = Reject(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "the partition does not exist: its topic may have been deleted")
 
 
 def not_uploaded(error: StoreError) -> Reject:
     """The answer where the upload failed: nothing refers to what it may have left."""
+    if isinstance(error, StoreRejected):
+        return REJECTED
     return NO_ROOM if isinstance(error, StoreFull) else NOT_APPENDED
 
 
@@ -93,16 +104,18 @@ class CommitTimes:
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
-        self._floors_ms: OrderedDict[PartitionId, int] = OrderedDict()
+        self._floors_ms: OrderedDict[PartitionId, tuple[int, float]] = OrderedDict()
 
     def next_ms(self, partition: PartitionId) -> int:
         """The commit time of an append that begins now."""
-        return max(self._clock.now_ms(), self._floors_ms.get(partition, -1) + 1)
+        floor_ms, met_s = self._floors_ms.get(partition, (-1, 0.0))
+        is_kept = self._clock.monotonic() - met_s < _FLOORS_KEPT_S
+        return max(self._clock.now_ms(), floor_ms + 1 if is_kept else 0)
 
     def met(self, partition: PartitionId, floor_ms: int) -> None:
         """A floor refused an append."""
         if floor_ms >= self._clock.now_ms():
-            self._floors_ms[partition] = max(floor_ms, self._floors_ms.get(partition, -1))
+            self._floors_ms[partition] = floor_ms, self._clock.monotonic()
             self._floors_ms.move_to_end(partition)
             if len(self._floors_ms) > _FLOORS_KEPT:
                 self._floors_ms.popitem(last=False)
@@ -119,15 +132,16 @@ class AppendTools:
     rng: Rng
     settings: Settings
     commit_times: CommitTimes
+    room: Room
 
 
 @dataclass(frozen=True, slots=True)
 class Appended:
-    """Where the entries went: the first one's offset, a head from after it, their commit time."""
+    """Where the entries went: the first one's offset, a head from after it, their append time."""
 
     base_offset: int
     head: PartitionHead
-    commit_ms: int
+    append_ms: int  # under LogAppendTime
 
 
 class ConditionalAppend:
@@ -160,7 +174,7 @@ class ConditionalAppend:
         self._ahead_until_s: float | None = None
         self._ahead_poll_s = _AHEAD_POLL_S
         self._maybe_applied = False
-        self._entries = stamped(entries, tools.commit_times.next_ms(partition))
+        self._entries = stamped(entries, tools.commit_times.next_ms(partition), tools.clock.now_ms())
         self._claim = tools.leaders.claim(partition)
         self.head: PartitionHead | None = None
         self.partition_is_gone = False
@@ -184,7 +198,7 @@ class ConditionalAppend:
                     self.head = refusal
                 case Applied(base_offset):
                     assert self.head is not None
-                    return Appended(base_offset, self.head, self._entries[0].commit_ms)
+                    return Appended(base_offset, self.head, self._entries[0].max_timestamp_ms)
                 case Reject():
                     return verdict
                 case Ahead():
@@ -280,17 +294,19 @@ class ConditionalAppend:
             return MAYBE_APPENDED
         return not_leader(self.head)
 
-    def stopped_by(self, damaged: FormatError) -> Reject:
-        """The answer where the head or a row cannot be read: damaged, or written by a newer release."""
+    def stopped_by(self, damaged: FormatError | StoreRejected) -> Reject:
+        """The answer where the head or a row cannot be read (damaged, of a newer release), or the write is rejected."""
         if self._maybe_applied:
             return MAYBE_APPENDED
+        if isinstance(damaged, StoreRejected):
+            return REJECTED
         return Reject(ErrorCode.KAFKA_STORAGE_ERROR, f"the partition cannot be appended to: {damaged}")
 
     def _gave_up(self, verdict: Verdict) -> Appended | Reject:
         """The answer when time or attempts are over: what the last refusal showed, or what is not known."""
         match verdict:
             case Applied(base_offset) if self.head is not None:
-                return Appended(base_offset, self.head, self._entries[0].commit_ms)
+                return Appended(base_offset, self.head, self._entries[0].max_timestamp_ms)
             case Reject():
                 return verdict
             case NotLeader(rejection) if not self._maybe_applied:
@@ -316,13 +332,13 @@ class ConditionalAppend:
         except OutcomeUnknown:
             self._maybe_applied = True
         except ItemTooLarge:
-            await self._make_room()
+            await self._tools.room.make(self._partition)
         except StoreUnavailable:
-            pass
+            await self._tools.room.make_where_it_lacks(self._partition)
         else:
             await self._spill_if_due(head)
             count = sum(entry.offset_count for entry in self._entries)
-            return Appended(head.next_offset - count, head, self._entries[0].commit_ms)
+            return Appended(head.next_offset - count, head, self._entries[0].max_timestamp_ms)
         await self._back_off(attempt)
         return None
 
@@ -330,23 +346,16 @@ class ConditionalAppend:
         pause = min(_BACKOFF_MAX_S, _BACKOFF_S * 2 ** (attempt - 1))
         await self._tools.clock.sleep(pause * (0.5 + self._tools.rng.random() / 2))
 
-    async def _make_room(self) -> None:
-        """Spill a tail so long that the head has no room: appends that fail leave no other occasion to."""
-        try:
-            for _ in range(_SPILLS_MAX):
-                head = await self._tools.index.read_head(self._partition)
-                if head is None or not self._tools.index.is_long(head):
-                    return
-                await self._tools.index.spill(self._partition, head)
-        except StoreError:
-            return
-
     async def _spill_if_due(self, head: PartitionHead) -> None:
-        if self._tools.index.wants_spill(head, len(self._entries)):
-            try:
+        """The append is in the log, whatever becomes of the spill; where it fails, a later one spills."""
+        self._tools.room.saw(self._partition, head)
+        try:
+            if self._tools.index.wants_spill(head, len(self._entries)):
                 await self._tools.index.spill(self._partition, head)
-            except StoreError:
-                return  # the append is in the log all the same; a later one spills
+        except (StoreError, FormatError):
+            return
+        finally:
+            await self._tools.room.make_where_it_lacks(self._partition)
 
     async def _reread_head(self) -> None:
         try:
@@ -370,47 +379,43 @@ class ConditionalAppend:
         """Look for the entry among the spilled ones; None: it is nowhere, and under its commit time never will be."""
         assert self.head is not None
         try:
-            found = await self._find_in_rows(self._entries[0])
+            found = await self._find_in_rows(self._entries[0], floor_ms)
         except StoreUnavailable:
             return MAYBE_APPENDED
         self._tools.commit_times.met(self._partition, floor_ms)
-        if found == _UNKNOWABLE:
+        if isinstance(found, int):
+            return Appended(found, self.head, self._entries[0].max_timestamp_ms)
+        if found is Search.UNKNOWABLE:
             # Sequences tell a batch that is there from a new one, whatever its commit time.
             if any(entry.producer_id < 0 for entry in self._entries):
                 return MAYBE_APPENDED
-        elif found is not None:
-            return Appended(found, self.head, self._entries[0].commit_ms)
         else:
             self._maybe_applied = False
-        self._entries = stamped(self._entries, self._tools.commit_times.next_ms(self._partition))
+        commit_ms = self._tools.commit_times.next_ms(self._partition)
+        self._entries = stamped(self._entries, commit_ms, self._tools.clock.now_ms())
         return None
 
-    async def _find_in_rows(self, entry: TailEntry) -> int | None:
-        """The entry's offset in the newest index rows, None where it surely is not there, or _UNKNOWABLE.
-
-        Rows are read newest first until one whose spill floor was below the commit time: every older row was written
-        before the entry could have been accepted. A segment has lost the identity of its entries, and so has a row that
-        retention has removed.
-        """
+    async def _find_in_rows(self, entry: TailEntry, floor_ms: int) -> int | Search:
+        """The entry's offset in the newest index rows, ABSENT or UNKNOWABLE. Raises StoreUnavailable."""
         assert self.head is not None
-        packed = encode_tail_entry(entry)
         limit = _SEARCH_ROWS
-        while True:
-            rows = await self._tools.index.newest_rows(self._partition, limit)
-            for row in rows:
-                if row.spill_floor_ms < entry.commit_ms:
-                    return None
-                if row.is_segment:
-                    return _UNKNOWABLE
-                offset = row.base_offset
-                for candidate in row.entries:
-                    if encode_tail_entry(candidate) == packed:
-                        return offset
-                    offset += candidate.offset_count
-            if len(rows) < limit:
-                oldest = rows[-1].base_offset if rows else self.head.tail_base_offset
-                return None if oldest == 0 else _UNKNOWABLE
-            limit *= 4
+        head: PartitionHead | None = self.head
+        for attempt in range(_SEARCH_ATTEMPTS):
+            found: int | Search = Search.MORE
+            while found is Search.MORE and head is not None:
+                rows = await self._tools.index.newest_rows(self._partition, limit)
+                found = find_entry(entry, head, rows, is_all=len(rows) < limit)
+                limit *= 4
+            if isinstance(found, int) or found is Search.UNKNOWABLE or head is None:
+                return found
+            head = await self._tools.index.read_head(self._partition)
+            if found is Search.ABSENT:
+                # A floor that was lowered meanwhile (floor_repair.py) would have made newer rows say so wrongly.
+                is_lowered = head is None or head.spill_floor_ms < floor_ms
+                return Search.UNKNOWABLE if is_lowered else Search.ABSENT
+            limit = _SEARCH_ROWS
+            await self._back_off(attempt + 1)
+        return Search.UNKNOWABLE
 
     async def _upload_again(self) -> bool:
         """The entries' own bytes under a new id, for a writer that stalled past the sweep floor."""
@@ -435,13 +440,21 @@ class ConditionalAppend:
         return True
 
 
-def stamped(entries: Sequence[TailEntry], commit_ms: int) -> list[TailEntry]:
-    """The entries under a commit time, which is the append time of topics that want one."""
+def stamped(entries: Sequence[TailEntry], commit_ms: int, now_ms: int) -> list[TailEntry]:
+    """The entries under a commit time, which is the append time of topics that want one.
+
+    A floor that a wrong clock has raised keeps commit times ahead until real time has caught up. Append times, which
+    users see and retention goes by, do not follow it: where it is implausibly far ahead they are the writer's own.
+
+    Args:
+        now_ms: by the writer's clock.
+    """
+    append_ms = commit_ms if commit_ms - now_ms <= _COMMIT_AHEAD_MS_MAX else now_ms
     return [
         replace(
             entry,
             commit_ms=commit_ms,
-            max_timestamp_ms=commit_ms if entry.flags & FLAG_LOG_APPEND_TIME else entry.max_timestamp_ms,
+            max_timestamp_ms=append_ms if entry.flags & FLAG_LOG_APPEND_TIME else entry.max_timestamp_ms,
         )
         for entry in entries
     ]
