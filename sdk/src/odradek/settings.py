@@ -47,7 +47,8 @@ class Settings:
     poll_interval_ms_max: int = _knob(250, hostile=2)
 
     catalog_cache_ms: int = _knob(5_000, hostile=0)  # how long a function trusts its copy of a topic row
-    sequence_wait_ms: int = _knob(500, hostile=0)  # how long a batch waits for a predecessor that it overtook
+    # How long a function waits for a request that was overtaken on its way. Nothing waits by it on the Kafka port.
+    sequence_wait_ms: int = _knob(500, hostile=0)
     append_attempts_max: int = _knob(20, hostile=3)
     request_timeout_ms: int = _knob(25_000)
 
