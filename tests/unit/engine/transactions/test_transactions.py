@@ -153,7 +153,7 @@ async def test_a_lost_batch_fails_the_whole_transaction(engine: Engine) -> None:
 
 
 async def test_a_recreated_topic_costs_a_producer_of_the_first_protocol_one_transaction(engine: Engine) -> None:
-    """It keeps epoch and sequences over transactions: the new log cannot tell a lost first batch from an older topic."""
+    """It keeps epoch and sequences over transactions: to the new log a batch before its first is missing."""
     producer = await Transactor(engine, bumps=False).init()
     await producer.send("a", 0, b"1", b"2")
     await producer.commit()
