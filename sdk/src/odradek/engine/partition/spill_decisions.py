@@ -1,8 +1,8 @@
 """What a spill writes, decided from a head: the row, who leaves the head, and the updates by which the head forgets.
 
 One UpdateItem has room for the most entries of a row and for what `SPILL_PRODUCERS_MAX` producers need, or for
-`SPILL_FEW_ENTRIES` and `SPILL_SETTLED_MAX` producers (limits.py says why). A head with more of them forgets in several updates, each
-decided from the head that the one before left:
+`SPILL_FEW_ENTRIES` and `SPILL_SETTLED_MAX` producers (limits.py says why). A head with more of them forgets in several
+updates, each decided from the head that the one before left:
 
     settle, settle ...    `r` of a producer takes its batches that are about to leave; the entries stay, so a duplicate
                           is known twice rather than not at all
