@@ -2,10 +2,24 @@
 
 from __future__ import annotations
 
-from tests.simulation import planted_classic, planted_maintenance, planted_share, planted_transactions
+from tests.simulation import (
+    planted_classic,
+    planted_foreign,
+    planted_isolation,
+    planted_maintenance,
+    planted_share,
+    planted_transactions,
+)
 from tests.simulation.planted import PLANTED
 
 # Importing a module registers its bugs.
-MODULES = (planted_classic, planted_maintenance, planted_share, planted_transactions)
+MODULES = (
+    planted_classic,
+    planted_foreign,
+    planted_isolation,
+    planted_maintenance,
+    planted_share,
+    planted_transactions,
+)
 
 __all__ = ["MODULES", "PLANTED"]
