@@ -31,11 +31,14 @@ TROUBLES = {
     "failing": unkind.FAILING,
     "stalled": unkind.STALLED,
     "moving": unkind.MOVING,
+    "crashing": unkind.CRASHING,
+    "killed": unkind.KILLED,
+    "everything": unkind.EVERYTHING,
 }
 
 
-def write_through(tmp_path: Path, client: str, trouble: Trouble, load: Load) -> unkind.Findings:
-    return unkind.run(tmp_path, trouble, CLIENTS[client], load, client)
+def write_through(tmp_path: Path, client: str, trouble: Trouble, load: Load, name: str = "") -> unkind.Findings:
+    return unkind.run(tmp_path, trouble, CLIENTS[client], load, f"{client} {name}")
 
 
 @pytest.mark.parametrize("client", CLIENTS)
@@ -58,7 +61,7 @@ def test_batches_of_one_record_meet_a_stall(tmp_path: Path) -> None:
 @pytest.mark.parametrize("client", CLIENTS)
 def test_every_client_in_every_trouble(tmp_path: Path, client: str, trouble: str) -> None:
     """Slow: leaders move, the service stalls and the store fails several times in each run."""
-    findings = write_through(tmp_path, client, TROUBLES[trouble], Load("t", seconds=SECONDS))
+    findings = write_through(tmp_path, client, TROUBLES[trouble], Load("t", seconds=SECONDS), trouble)
     assert findings.is_exact
     assert findings.acknowledged == findings.sent
 
