@@ -74,7 +74,7 @@ def test_producer_perf(tmp_path: Path) -> None:
     with RunningService(tmp_path / "data", LATE_PUTS) as service:
         create_topic(service.servers, "t", 1)
         errors = producer_perf(tmp_path, service.servers, "t", RECORDS, "--record-size", "1024")
-    found = len(read_back(tmp_path / "data", "t")[0])
+    found = len(read_back(tmp_path / "data", "t")["t"][0])
     print(f"producer-perf: sent {RECORDS}  errors {len(errors)}  found {found}\n  the store {service.counts}")
     assert errors == []
     assert found == RECORDS
@@ -87,7 +87,7 @@ def test_producer_perf_with_numbered_records(tmp_path: Path) -> None:
         props = ("batch.size=400", "linger.ms=0")
         errors = producer_perf(tmp_path, service.servers, "t", RECORDS, "--payload-monotonic", props=props)
     sent = Sent(Counter({("perf", 0): RECORDS}))
-    log = [Numbered("perf", 0, int(value)).value() for value in read_back(tmp_path / "data", "t")[0]]
+    log = [Numbered("perf", 0, int(value)).value() for value in read_back(tmp_path / "data", "t")["t"][0]]
     findings = judge(sent, {0: log})
     print(f"producer-perf: errors {len(errors)}  {findings}\n  the store {service.counts}")
     assert errors == []

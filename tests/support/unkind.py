@@ -9,6 +9,7 @@ import signal
 import threading
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -47,14 +48,27 @@ RECREATED = Trouble(Unkindness(late_every=25, late_ms=800), recreate_after_s=3.0
 
 def run(data_dir: Path, trouble: Trouble, write: Write, load: Load, name: str) -> Findings:
     """Let a producer write through the trouble and judge what it left; prints the figures."""
+    return run_together(data_dir, trouble, {name: (write, load)})[name]
+
+
+def run_together(data_dir: Path, trouble: Trouble, writers: dict[str, tuple[Write, Load]]) -> dict[str, Findings]:
+    """`run` for several producers at once, by name, each of a topic of its own. The first one's topic is recreated."""
+    loads = [load for _, load in writers.values()]
     with RunningService(data_dir, trouble.unkindness, broker_session_ms=2_000) as service:
-        create_topic(service.servers, load.topic, load.partitions)
+        for load in loads:
+            create_topic(service.servers, load.topic, load.partitions)
         began_s = time.monotonic()
-        with _troubled(service, trouble, load):
-            sent = write(service.servers, load)
+        with _troubled(service, trouble, loads[0]), ThreadPoolExecutor(len(writers)) as pool:
+            told = {name: pool.submit(write, service.servers, load) for name, (write, load) in writers.items()}
+            sent = {name: future.result() for name, future in told.items()}
         took_s = time.monotonic() - began_s
-    findings = judge(sent, read_back(data_dir, load.topic), recreated=trouble.recreate_after_s > 0)
-    print(f"\n{name}: {findings}\n  in {took_s:.0f} s, {dict(service.troubles)}, the store {service.counts}")
+    logs = read_back(data_dir, *(load.topic for load in loads))
+    print(f"\nin {took_s:.0f} s {dict(service.troubles)}, the store {service.counts}")
+    findings = {}
+    for number, (name, (_, load)) in enumerate(writers.items()):
+        recreated = number == 0 and service.troubles["recreations"] > 0
+        findings[name] = judge(sent[name], logs[load.topic], recreated=recreated)
+        print(f"{name}: {findings[name]}")
     return findings
 
 
