@@ -6,7 +6,9 @@
     make mutants ARGS="--report"              what is known so far
     make mutants ARGS="--tests"               run the tests that the list names, each with its mutant
 
-A seed that fails without the mutant does not count (it is a finding of its own: `make sim`).
+Seeds draw their profiles. Those of profiles that live on the mutated part come first (`_NEAR`): it is the same seeds in
+another order, so that what is noticed is noticed soon. A seed that fails without the mutant does not count (it is a
+finding of its own: `make sim`).
 """
 
 from __future__ import annotations
@@ -17,12 +19,30 @@ import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from random import Random
 from threading import Lock
 from typing import Any
 
 from tests.mutants.listed import MUTANTS
 from tests.mutants.mutation import Mutant
+from tests.simulation.scenario import draw
 
+_NEAR = {
+    "engine/append": ("log", "stock", "leaders"),
+    "engine/partition/maintenance_lease": ("upkeep", "compaction"),
+    "engine/partition/leader_epochs": ("leaders", "transactions"),
+    "engine/partition": ("log", "upkeep", "leaders"),
+    "engine/leaders": ("leaders",),
+    "engine/read": ("log", "upkeep", "topics"),
+    "engine/transactions": ("transactions", "everything"),
+    "engine/maintenance": ("upkeep", "share"),
+    "engine/compaction": ("compaction",),
+    "engine/offsets": ("groups", "classic", "transactions"),
+    "engine/groups": ("groups",),
+    "engine/classic": ("classic",),
+    "engine/share": ("share",),
+    "gateway": ("stock",),
+}
 _RESULTS = Path(__file__).parents[2] / "bench" / "results" / "mutants.json"
 
 
@@ -53,7 +73,7 @@ class Results:
     def is_clean(self, seed: int) -> bool:
         """Whether a seed passes without a mutant."""
         if str(seed) not in self._clean:
-            clean = _trial(None, seed, 1, ())["found"] is None
+            clean = _trial(None, [seed])["found"] is None
             with self._lock:
                 self._clean[str(seed)] = clean
                 self._write()
@@ -70,6 +90,7 @@ def main(argv: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.mutants", description=__doc__)
     parser.add_argument("--only", action="append", default=[], metavar="NAME", help="this mutant, whatever is known")
     parser.add_argument("--seeds", type=int, default=500, help="how many a mutant, from 1")
+    parser.add_argument("--near", action="store_true", help="only seeds of the nearest profiles")
     parser.add_argument("--jobs", type=int, default=2, help="processes")
     parser.add_argument("--report", action="store_true", help="run nothing")
     parser.add_argument("--tests", action="store_true", help="run the tests that the list names")
@@ -81,41 +102,48 @@ def main(argv: list[str] | None = None) -> int:
         chosen = [MUTANTS[name] for name in arguments.only] or list(MUTANTS.values())
         asked = [each for each in chosen if not each.equivalent or arguments.only]
         with ThreadPoolExecutor(arguments.jobs) as pool:
-            list(pool.map(lambda each: _examine(each, results, arguments.seeds, bool(arguments.only)), asked))
+            list(pool.map(lambda each: _examine(each, results, arguments), asked))
     return _report(results)
 
 
-def _examine(mutant: Mutant, results: Results, seeds: int, again: bool) -> None:
-    """Try seeds until a clean one notices, from where an earlier run stopped."""
-    known = {} if again else results.of(mutant)
+def _examine(mutant: Mutant, results: Results, arguments: argparse.Namespace) -> None:
+    """Try seeds until a clean one notices; those tried earlier are not tried again."""
+    known = {} if arguments.only else results.of(mutant)
     if known.get("found") is not None:
         return
-    at = int(known.get("tried", 0)) + 1
-    while at <= seeds:
-        outcome = _trial(mutant, at, seeds - at + 1, results.dirty_seeds())
+    order = _order(mutant, arguments.seeds, near_only=arguments.near)
+    tried = {int(each) for each in known.get("tried", ())}
+    while left := [seed for seed in order if seed not in tried and seed not in results.dirty_seeds()]:
+        outcome = _trial(mutant, left)
         found = outcome["found"]
         if found is None:
-            at = seeds + 1
-        elif results.is_clean(found):
-            results.keep(mutant, {"found": found, "problem": outcome["problem"], "tried": found})
+            tried.update(left)
+            results.keep(mutant, {"found": None, "problem": "", "tried": sorted(tried)})
+            break
+        tried.update(left[: left.index(found) + 1])
+        if results.is_clean(found):
+            results.keep(mutant, {"found": found, "after": len(tried), "problem": outcome["problem"]})
             print(f"{mutant.name}: seed {found}, {outcome['problem'][:120]}", flush=True)
             return
-        else:
-            at = found + 1
-        results.keep(mutant, {"found": None, "problem": "", "tried": at - 1})
-    print(f"{mutant.name}: not noticed by {seeds} seeds", flush=True)
+        results.keep(mutant, {"found": None, "problem": "", "tried": sorted(tried)})
+    print(f"{mutant.name}: not noticed by {len(tried)} seeds", flush=True)
 
 
-def _trial(mutant: Mutant | None, start: int, seeds: int, skipped: Any) -> dict[str, Any]:
-    command = [sys.executable, "-m", "tests.mutants.trial", "--start", str(start), "--seeds", str(seeds)]
-    if skipped:
-        command += ["--skip", ",".join(map(str, sorted(skipped)))]
+def _order(mutant: Mutant, seeds: int, *, near_only: bool) -> list[int]:
+    """The seeds from 1, those of the nearest profiles first."""
+    near = next(profiles for path, profiles in _NEAR.items() if mutant.path.startswith(path))
+    is_far = {seed: draw(Random(seed)).profile not in near for seed in range(1, seeds + 1)}
+    return [seed for seed in sorted(is_far, key=is_far.__getitem__) if not (near_only and is_far[seed])]
+
+
+def _trial(mutant: Mutant | None, seeds: list[int]) -> dict[str, Any]:
+    command = [sys.executable, "-m", "tests.mutants.trial", "--seeds", ",".join(map(str, seeds))]
     if mutant is not None:
         command.append(mutant.name)
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     lines = done.stdout.strip().splitlines()
     if done.returncode or not lines:
-        return {"found": start, "problem": f"the process ended with {done.returncode}: {done.stderr[-200:]}"}
+        raise RuntimeError(f"{' '.join(command)} ended with {done.returncode}: {done.stderr[-500:]}")
     outcome: dict[str, Any] = json.loads(lines[-1])
     return outcome
 
@@ -141,7 +169,7 @@ def _report(results: Results) -> int:
         if mutant.equivalent:
             continue
         if known.get("found") is not None:
-            noticed.append((known["found"], mutant))
+            noticed.append((known["after"], mutant))
         elif mutant.killed_by:
             tested.append(mutant)
         elif known:
@@ -153,14 +181,14 @@ def _report(results: Results) -> int:
     for mutant in tested:
         print(f"by a test   {mutant.name}: {mutant.killed_by}")
     for mutant in alive:
-        print(f"SURVIVED    {mutant.name} ({mutant.path}), {results.of(mutant)['tried']} seeds")
+        print(f"SURVIVED    {mutant.name} ({mutant.path}), {len(results.of(mutant)['tried'])} seeds")
     for mutant in unknown:
         print(f"not tried   {mutant.name}")
     count = len(MUTANTS) - len(equivalent)
     print(
         f"{len(noticed)} of {count} mutants noticed by the simulation ({len(noticed) / count:.0%}; "
-        f"{sum(seed <= 60 for seed, _ in noticed)} within 60 seeds), {len(tested)} more by a test, {len(alive)} by "
-        f"neither, {len(unknown)} not tried; {len(equivalent)} are equivalent"
+        f"{sum(after <= 60 for after, _ in noticed)} by the first 60 seeds), {len(tested)} more by a test, "
+        f"{len(alive)} by neither, {len(unknown)} not tried; {len(equivalent)} are equivalent"
     )
     if results.dirty_seeds():
         print(f"seeds that fail without a mutant: {', '.join(map(str, sorted(results.dirty_seeds())))}")

@@ -6,7 +6,10 @@ from tests.mutants.mutation import Mutant
 
 _DECISIONS = "engine/append/decisions.py"
 _APPEND = "engine/append/conditional_append.py"
+_SEARCH = "engine/append/row_search.py"
 _INDEX = "engine/partition/index.py"
+_SPILL = "engine/partition/spill.py"
+_SPILLED = "engine/partition/spill_decisions.py"
 _CLAIMS = "engine/partition/claims.py"
 _HEAD = "engine/partition/head.py"
 _EPOCHS = "engine/partition/leader_epochs.py"
@@ -99,21 +102,39 @@ MUTANTS = [
     ),
     Mutant(
         "search in rows ends at the first row",
-        _APPEND,
+        _SEARCH,
         "if row.spill_floor_ms < entry.commit_ms:",
         "if True:",
     ),
     Mutant(
         "search in rows passes over the oldest candidates",
-        _APPEND,
+        _SEARCH,
         "if row.spill_floor_ms < entry.commit_ms:",
         "if row.spill_floor_ms <= entry.commit_ms:",
     ),
     Mutant(
         "segment in the search is taken for a proof",
+        _SEARCH,
+        "            return Search.UNKNOWABLE\n        offset = row",
+        "            return Search.ABSENT\n        offset = row",
+    ),
+    Mutant(
+        "search believes ghosts",
+        _SEARCH,
+        "        if is_ghost(row, head.merged_offset):\n            continue\n",
+        "",
+    ),
+    Mutant(
+        "search passes over gaps between rows",
+        _SEARCH,
+        "if row.end_offset < head.tail_base_offset if end is None else row.end_offset != end:",
+        "if False:",
+    ),
+    Mutant(
+        "search does not ask whether the floor was lowered",
         _APPEND,
-        "                if row.is_segment:\n                    return _UNKNOWABLE\n",
-        "                if row.is_segment:\n                    return None\n",
+        "is_lowered = head is None or head.spill_floor_ms < floor_ms",
+        "is_lowered = head is None",
     ),
     Mutant(
         "plain append that cannot be known is tried again",
@@ -190,77 +211,90 @@ MUTANTS = [
         "head = PartitionHead(sweep_floor=sweep_floor)",
         "head = PartitionHead()",
     ),
+    # --- spill
     Mutant(
         "spill does not compare the tail's base",
-        _INDEX,
-        'conditions: list[Condition] = [is_version(VERSION), Compare(("tb",), "=", row.base_offset)]',
+        _SPILLED,
+        'conditions: list[Condition] = [is_version(VERSION), Compare(("tb",), "=", head.tail_base_offset)]',
         "conditions: list[Condition] = [is_version(VERSION)]",
     ),
     Mutant(
         "spill goes by its own row where another's is there",
-        _INDEX,
-        "            row = decode_index_row(row.base_offset, refused.current)\n",
-        "            pass\n",
+        _SPILL,
+        "return None if refused.current is None else decode_index_row(row.base_offset, refused.current)",
+        "return None if refused.current is None else row",
     ),
     Mutant(
         "spill trusts a row longer than its tail",
-        _INDEX,
-        "if row.is_segment or len(row.entries) > len(head.tail):",
-        "if row.is_segment:",
+        _SPILL,
+        "if row is None or row.is_segment or len(row.entries) > len(head.tail):",
+        "if row is None or row.is_segment:",
     ),
     Mutant(
         "spill trusts a segment in its row's place",
-        _INDEX,
-        "if row.is_segment or len(row.entries) > len(head.tail):",
-        "if len(row.entries) > len(head.tail):",
+        _SPILL,
+        "if row is None or row.is_segment or len(row.entries) > len(head.tail):",
+        "if row is None or len(row.entries) > len(head.tail):",
     ),
     Mutant(
         "spill floor of a row is its own entries' alone",
-        _INDEX,
+        _SPILLED,
         "spill_floor_ms=max(head.spill_floor_ms, *(entry.commit_ms for entry in entries)),",
         "spill_floor_ms=max(entry.commit_ms for entry in entries),",
     ),
     Mutant(
         "spilled row's end forgets its last entry",
-        _INDEX,
+        _SPILLED,
         "end_offset=head.tail_base_offset + sum(entry.offset_count for entry in entries),",
         "end_offset=head.tail_base_offset + sum(entry.offset_count for entry in entries[:-1]),",
     ),
     Mutant(
         "eviction compares no sequence",
-        _INDEX,
-        '            conditions.append(Compare((*path, "s"), "=", state.next_sequence))\n',
+        _SPILLED,
+        '        conditions.append(Compare((*path, "s"), "=", state.next_sequence))\n',
         "",
     ),
     Mutant(
         "evictions are not counted",
-        _INDEX,
-        '            actions.append(Add(("pv",), len(evicted)))\n',
-        "            pass\n",
+        _SPILLED,
+        '        actions.append(Add(("pv",), len(evicted)))\n',
+        "        pass\n",
     ),
     Mutant(
         "older eviction overwrites a newer producer row",
-        _INDEX,
+        _SPILL,
         'condition = AnyOf((Absent(("v",)), all_of(is_version(VERSION), Compare(("o",), "<=", newest))))',
         'condition = AnyOf((Absent(("v",)), is_version(VERSION)))',
     ),
     Mutant(
         "head forgets the last batches that leave the tail",
-        _INDEX,
-        "        for producer_id in sorted(leaving - evicted):",
-        "        for producer_id in ():",
+        _SPILLED,
+        "    if row is not None and not later:\n        kept = _unsettled",
+        "    if False:\n        kept = _unsettled",
     ),
     Mutant(
         "producer with entries in the tail is evicted",
-        _INDEX,
-        "idle = [producer_id for producer_id in head.producers if producer_id not in staying]",
-        "idle = list(head.producers)",
+        _SPILLED,
+        "if last < end_offset or producer_id not in newest:",
+        "if True:",
     ),
     Mutant(
         "producer whose row failed is evicted",
-        _INDEX,
-        "            except StoreError:\n                return False\n\n        ids",
-        "            except StoreError:\n                return True\n\n        ids",
+        _SPILL,
+        "            except StoreError:\n                return False\n\n        written",
+        "            except StoreError:\n                return True\n\n        written",
+    ),
+    Mutant(
+        "entries leave before all producers are settled",
+        _SPILLED,
+        "is_last = not later and len(kept) <= room and",
+        "is_last = len(kept) <= room and",
+    ),
+    Mutant(
+        "producers that wrote meanwhile are evicted",
+        _SPILLED,
+        '        conditions.append(Compare((*path, "e"), "=", state.epoch))\n',
+        "",
     ),
     Mutant(
         "ghosts end where the merged offset is",
@@ -316,8 +350,8 @@ MUTANTS = [
     Mutant(
         "living gateway's partition is taken",
         _CLAIMS,
-        "    if leader_is_gone is None:\n        return AskRegistry(head.leader_id)\n",
-        "    if leader_is_gone is None:\n        return Take()\n",
+        "    if leader_is_gone is None:\n        return",
+        "    if leader_is_gone is None:\n        return Take() or",
         equivalent="who may try is no question of safety: the epoch fences whoever lost it; it costs takings",
     ),
     Mutant(

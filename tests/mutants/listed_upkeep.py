@@ -33,8 +33,8 @@ MUTANTS = [
     Mutant(
         "lease is taken whatever its epoch is by now",
         _LEASE,
-        'await self._log.put(Put(key, _encode(lease), Compare(("e",), "=", seen)))',
-        'await self._log.put(Put(key, _encode(lease), Exists(("e",))))',
+        'put = Put(key, _encode(lease, item.get("s")), Compare(("e",), "=", seen))',
+        'put = Put(key, _encode(lease, item.get("s")), Exists(("e",)))',
     ),
     Mutant(
         "held lease says that it was left clean",
@@ -47,6 +47,12 @@ MUTANTS = [
         _LEASE,
         'actions = (Set(("h",), _NOBODY), Set(("c",), clean))',
         'actions = (Set(("h",), _NOBODY), Set(("c",), True))',
+    ),
+    Mutant(
+        "lease left unclean is not settled",
+        _LEASE,
+        "if lease is not None and not lease.was_clean:",
+        "if False:",
     ),
     # --- sweep
     Mutant(

@@ -303,7 +303,15 @@ def _share(rng: Random) -> Scenario:
 
 
 # A store that is slow and no more: calls that take up to so long now and then, refusals, lost answers.
-_SLOW = Fates(crash=0.0005, stall=0.02, stalls_s=(0.6, 0.8, 1.5, 4.0), lost_request=0.005, late=0.002)
+_SLOW = Fates(
+    crash=0.0005,
+    stall=0.02,
+    stalls_s=(0.6, 0.8, 1.5, 4.0),
+    lost_request=0.005,
+    late=0.002,
+    freezes_s=(1.5, 10.0, 40.0),
+    jump=0,
+)
 
 
 def _stock(rng: Random) -> Scenario:

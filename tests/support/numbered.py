@@ -90,9 +90,9 @@ class Findings:
 
     def __str__(self) -> str:
         figures = (
-            f"sent {self.sent}  acknowledged {self.acknowledged}  found {self.found}  lost {len(self.lost)}  "
-            f"doubled {len(self.doubled)}  disordered {len(self.disordered)}  misplaced {len(self.misplaced)}  "
-            f"fatal {len(self.fatal)}"
+            f"sent {self.sent}  acknowledged {self.acknowledged}  refused {self.sent - self.acknowledged}  "
+            f"found {self.found}  lost {len(self.lost)}  doubled {len(self.doubled)}  "
+            f"disordered {len(self.disordered)}  misplaced {len(self.misplaced)}  fatal {len(self.fatal)}"
         )
         details = [
             f"  {name}: {list(examples[:_EXAMPLES])}"

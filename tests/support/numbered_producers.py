@@ -10,7 +10,7 @@ import asyncio
 import threading
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from tests.support.numbered import Numbered, Sent
@@ -20,7 +20,7 @@ DELIVERY_S = 120.0  # within which every record is answered, whatever the store 
 
 @dataclass(frozen=True)
 class Load:
-    """What a producer writes; the first of the two limits that is met ends it."""
+    """What a producer writes; the first of the limits that is met ends it."""
 
     topic: str
     partitions: int = 3
@@ -29,11 +29,13 @@ class Load:
     records_per_s: float = 0.0  # 0: as fast as it can
     size: int = 100  # bytes of a value
     outstanding: int = 200  # records without an answer, at most
+    keys: int = 0  # different keys in each partition, "<partition>-<number>" (confluent only); 0: no keys
+    ended: threading.Event = field(default_factory=threading.Event)  # ends it as well
 
     def due(self, sent: int, began_s: float) -> float | None:
         """Seconds until the next record is due (0 or less: now); None: the end."""
         now_s = time.monotonic()
-        if sent >= self.records or now_s - began_s >= self.seconds:
+        if self.ended.is_set() or sent >= self.records or now_s - began_s >= self.seconds:
             return None
         return began_s + sent / self.records_per_s - now_s if self.records_per_s else 0.0
 
@@ -82,7 +84,11 @@ def confluent(servers: str, load: Load, producer: str = "confluent", **config: A
         unanswered.add(record)
         try:
             client.produce(
-                load.topic, record.value(load.size), partition=record.partition, on_delivery=on_delivery(record)
+                load.topic,
+                record.value(load.size),
+                key=b"%d-%d" % (record.partition, record.sequence % load.keys) if load.keys else None,
+                partition=record.partition,
+                on_delivery=on_delivery(record),
             )
         except (BufferError, KafkaException) as error:
             unanswered.discard(record)
@@ -202,3 +208,18 @@ def recreate_topic(servers: str, topic: str, partitions: int, gone_s: float) -> 
     admin.delete_topics([topic])[topic].result(30)
     time.sleep(gone_s)
     create_topic(servers, topic, partitions)
+
+
+def wait_for_records(servers: str, topic: str, partitions: int, count: int, timeout_s: float) -> int:
+    """Read a topic from the beginning, committed records only, until it has so many or time is over; its count."""
+    from confluent_kafka import Consumer, TopicPartition
+
+    consumer = Consumer({"bootstrap.servers": servers, "group.id": "unused", "enable.auto.commit": False})
+    consumer.assign([TopicPartition(topic, number, 0) for number in range(partitions)])
+    seen, ends_s = 0, time.monotonic() + timeout_s
+    try:
+        while seen < count and time.monotonic() < ends_s:
+            seen += sum(message.error() is None for message in consumer.consume(1_000, 0.2))
+    finally:
+        consumer.close()
+    return seen

@@ -31,13 +31,13 @@ from typing import Any, cast
 
 import odradek.local.service
 from odradek.adapters.embedded import EmbeddedStore, open_embedded
-from odradek.adapters.system import SystemClock, SystemRng
 from odradek.engine.engine import Engine
 from odradek.functions.logs import log_as_json
 from odradek.gateway import Gateway, Listener
 from odradek.local.service import LocalService
 from odradek.ports.tables import TableOperation
 from odradek.settings import Settings
+from odradek.system import SystemClock, SystemRng
 from odradek.testing.latency import Outliers, Slow, SlowTables
 
 from tests.e2e.load.misbehaving import MisbehavingStore, Misbehaviour
@@ -51,6 +51,7 @@ class Unkindness:
 
     late_every: int = 0  # every n-th write of the store is late; 0: none
     late_ms: float = 0.0
+    late_methods: tuple[str, ...] = ("put", "update")  # which writes these are
     failing_share: float = 0.0  # of the store's calls that throttle, fail, time out or stall (load/misbehaving.py)
     seed: int = 1
     gateways: int = 0  # that lead what is written through them, beside the fleet's own port
@@ -80,7 +81,9 @@ class _Server:
     def __init__(self, data_dir: Path, ports: Sequence[int], unkindness: Unkindness, settings: dict[str, Any]) -> None:
         self._data_dir, self._ports, self._unkindness = data_dir, ports, unkindness
         self._settings = Settings(**settings)
-        self._outliers = Outliers(unkindness.late_every or sys.maxsize, unkindness.late_ms)
+        self._outliers = Outliers(
+            unkindness.late_every or sys.maxsize, unkindness.late_ms, frozenset(unkindness.late_methods)
+        )
         self._misbehaviour = Misbehaviour(cast(Any, random.Random(unkindness.seed)), unkindness.failing_share)
         self._store: Any = None
         self._gateways: list[Gateway] = []
@@ -141,7 +144,7 @@ class RunningService:
         self.data_dir = data_dir
         self.unkindness = unkindness or Unkindness()
         self._settings = settings
-        self._ports = _free_ports(1 + self.unkindness.gateways)
+        self._ports = free_ports(1 + self.unkindness.gateways)
         self._errors = tempfile.TemporaryFile("w+")  # noqa: SIM115
         self._process: subprocess.Popen[str] | None = None
         self.servers = ""
@@ -229,7 +232,7 @@ def stalled(pid: int, stopped_s: Sequence[float], running_s: float) -> Iterator[
         thread.join()
 
 
-def _free_ports(count: int) -> list[int]:
+def free_ports(count: int) -> list[int]:
     """Ports that nobody listens on, below those that a kernel gives to outgoing connections."""
     ports: list[int] = []
     for port in random.Random().sample(range(20_000, 30_000), 200):

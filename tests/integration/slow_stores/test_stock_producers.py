@@ -41,14 +41,14 @@ def write_through(tmp_path: Path, client: str, trouble: Trouble, load: Load) -> 
 @pytest.mark.parametrize("client", CLIENTS)
 def test_a_few_late_writes(tmp_path: Path, client: str) -> None:
     often = Trouble(Unkindness(late_every=20, late_ms=800))
-    findings = write_through(tmp_path, client, often, Load("t", seconds=3, records_per_s=300, outstanding=100))
+    findings = write_through(tmp_path, client, often, Load("t", seconds=2, records_per_s=200, outstanding=50))
     assert findings.is_exact
     assert findings.acknowledged == findings.sent
 
 
 def test_batches_of_one_record_meet_a_stall(tmp_path: Path) -> None:
     once = Trouble(stopped_s=(1.5,), running_s=1.0)
-    findings = write_through(tmp_path, "confluent-one-record-batches", once, Load("t", seconds=5, outstanding=100))
+    findings = write_through(tmp_path, "confluent-one-record-batches", once, Load("t", seconds=3, outstanding=50))
     assert findings.is_exact
     assert findings.acknowledged == findings.sent
 

@@ -124,6 +124,7 @@ class TopicConfig:
     retention_bytes: int  # -1: no limit
     segment_bytes: int
     segment_ms: int
+    active_ms_max: int  # age at which the active segment is rolled
 
     @classmethod
     def of(cls, topic: Topic, settings: Settings) -> TopicConfig:
@@ -132,16 +133,18 @@ class TopicConfig:
         def value(name: str) -> str:
             return topic.configs.get(name, default_of(name, settings))
 
-        policies = value("cleanup.policy").split(",")
+        policies = {policy.strip() for policy in value("cleanup.policy").split(",")}
+        segment_ms, max_lag_ms = int(value("segment.ms")), int(value("max.compaction.lag.ms"))
         return cls(
             max_message_bytes=int(value("max.message.bytes")),
-            is_compacted="compact" in (policy.strip() for policy in policies),
-            is_deleting="delete" in (policy.strip() for policy in policies),
+            is_compacted="compact" in policies,
+            is_deleting="delete" in policies,
             is_log_append_time=value("message.timestamp.type") == "LogAppendTime",
             retention_ms=int(value("retention.ms")),
             retention_bytes=int(value("retention.bytes")),
             segment_bytes=int(value("segment.bytes")),
-            segment_ms=int(value("segment.ms")),
+            segment_ms=segment_ms,
+            active_ms_max=min(segment_ms, max_lag_ms) if "compact" in policies else segment_ms,
         )
 
 

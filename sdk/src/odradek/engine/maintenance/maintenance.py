@@ -112,7 +112,14 @@ class HeldPartition:
 
 
 class Upkeep(Protocol):
-    """One kind of work on a partition."""
+    """One kind of work on a partition.
+
+    Attributes:
+        acts_on_tail: whether it may have work on a partition that nothing has left the tail of, so that there is
+            nothing but the head.
+    """
+
+    acts_on_tail: bool
 
     async def is_due(self, look: PartitionLook) -> bool:
         """Whether `run` would find anything to do now, by reads alone. Raises StoreError, FormatError, KafkaError.
@@ -232,11 +239,12 @@ class Maintenance:
     async def _plan_one(self, plan: MaintenancePlan, look: PartitionLook, slots: asyncio.Semaphore) -> None:
         if look.lease.is_held:
             return  # somebody is at it; what is left then is for the next plan
-        if look.head.tail_base_offset == 0 and look.lease.epoch == 0:
-            return  # nothing has left the tail yet: there is nothing but the head
+        is_all_tail = look.head.tail_base_offset == 0 and look.lease.epoch == 0
         try:
             async with slots:
                 for upkeep in self._upkeeps:
+                    if is_all_tail and not upkeep.acts_on_tail:
+                        continue
                     if await upkeep.is_due(look):
                         plan.tasks.append(MaintenanceTask.of_partition(look.partition))
                         plan.topics[look.topic.topic_id] = look.topic

@@ -34,6 +34,8 @@ _ROWS_PER_QUERY = 256
 class ProducerExpiry:
     """The upkeep that forgets producers."""
 
+    acts_on_tail = False
+
     def __init__(self, log: Table, clock: Clock, settings: Settings) -> None:
         self._log = log
         self._clock = clock

@@ -171,6 +171,10 @@ class PartitionIndex:
         """Whether the head holds more than it should, with so many more entries."""
         return self._spills.is_long(head, more)
 
+    def is_far_too_long(self, head: PartitionHead) -> bool:
+        """Whether the head costs its writers several times what it should: spilling it is worth some patience."""
+        return self._spills.is_far_too_long(head)
+
     async def spill(self, partition: PartitionId, head: PartitionHead) -> None:
         """Move what is too much from the head to rows (spill.py). Raises StoreError."""
         await self._spills.run(partition, head)

@@ -42,6 +42,7 @@ from odradek.errors import (
     TransactionConflict,
 )
 from odradek.format.item_keys import HEAD_SK, LEASE_SK, index_sk, partition_pk
+from odradek.limits import CLOCK_AHEAD_MS_MAX
 from odradek.model.topic_partition import PartitionId
 from odradek.ports.clock import Clock
 from odradek.ports.rng import Rng
@@ -160,7 +161,7 @@ class MaintenanceLeases:
                 await self._log.transact([head, Put(key, _encode(lease), Absent(("v",)))])
                 return lease
             check_version(item, VERSION, "a maintenance lease")
-            if attribute(item, "h", bytes) != _NOBODY and attribute(item, "x", int) > now_ms:
+            if self._is_held(item, now_ms):
                 return None
             seen = attribute(item, "e", int)
             idle_ms = max(0, now_ms - attribute(item, "x", int))
@@ -196,7 +197,7 @@ class MaintenanceLeases:
         """The leases in the order asked, in batches of a hundred. Raises StoreUnavailable, FormatError."""
         items = await self._log.get_many([lease_key(partition) for partition in partitions])
         now_ms = self._clock.now_ms()
-        return [MaintenanceLeaseState() if item is None else _state(item, now_ms) for item in items]
+        return [MaintenanceLeaseState() if item is None else self._state(item, now_ms) for item in items]
 
     async def renew(self, lease: MaintenanceLease) -> MaintenanceLease:
         """Hold on to it. Raises LeaseLost, StoreUnavailable."""
@@ -224,6 +225,18 @@ class MaintenanceLeases:
         except (ConditionFailed, OutcomeUnknown, StoreUnavailable):
             return  # lost already, or it expires by itself
 
+    def _state(self, item: Item, now_ms: int) -> MaintenanceLeaseState:
+        check_version(item, VERSION, "a maintenance lease")
+        is_held = self._is_held(item, now_ms)
+        idle_ms = max(0, now_ms - attribute(item, "x", int))
+        return MaintenanceLeaseState(is_held, is_held or _is_clean(item), attribute(item, "e", int), idle_ms)
+
+    def _is_held(self, item: Item, now_ms: int) -> bool:
+        """Whether somebody holds it whose claim is not over; a claim that a clock far ahead made is none."""
+        left_ms = attribute(item, "x", int) - now_ms
+        is_current = 0 < left_ms <= self._settings.maintenance_lease_ms + CLOCK_AHEAD_MS_MAX
+        return attribute(item, "h", bytes) != _NOBODY and is_current
+
     async def _is_ours(self, lease: MaintenanceLease) -> bool:
         item = await self._log.get(lease_key(lease.partition))
         return (
@@ -236,15 +249,6 @@ class MaintenanceLeases:
 def _encode(lease: MaintenanceLease, swapped: Value | None = None) -> Item:
     item: Item = {"v": VERSION, "h": lease.holder, "e": lease.epoch, "x": lease.expires_ms, "c": False}
     return item if swapped is None else item | {"s": swapped}
-
-
-def _state(item: Item, now_ms: int) -> MaintenanceLeaseState:
-    check_version(item, VERSION, "a maintenance lease")
-    over_ms = attribute(item, "x", int)
-    is_held = attribute(item, "h", bytes) != _NOBODY and over_ms > now_ms
-    return MaintenanceLeaseState(
-        is_held, is_held or _is_clean(item), attribute(item, "e", int), max(0, now_ms - over_ms)
-    )
 
 
 def _is_clean(item: Item) -> bool:

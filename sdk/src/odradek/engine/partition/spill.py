@@ -1,8 +1,8 @@
 """Spill: the oldest tail entries go to an index row, idle producers to rows of their own; then the head forgets them.
 
     1  index row      create-only: whoever writes it first decides how many entries it holds
-    2  producer rows  of those who leave, a round of `SPILL_PRODUCERS_MAX` at a time
-    3  head           one bounded update after the other (spill_decisions.py); the last removes the row's entries
+    2  head           one bounded update after the other (spill_decisions.py); the last removes the row's entries
+    3  producer rows  of those who leave, then the head without them; before 2 and together with it where they are few
 
 Nothing leaves the head before it is in a row, so a spill may be cut short between any two writes, and be repeated by
 anybody. A row or a head that has grown far too large only takes more updates.
@@ -11,8 +11,9 @@ anybody. A row or a head that has grown far too large only takes more updates.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from collections.abc import Set as AbstractSet
+from dataclasses import replace
 
 from odradek.engine.partition.fields import is_version
 from odradek.engine.partition.head import (
@@ -24,11 +25,18 @@ from odradek.engine.partition.head import (
     head_key,
 )
 from odradek.engine.partition.index_row import IndexRow, decode_index_row, encode_index_row
-from odradek.engine.partition.spill_decisions import next_forget, oldest_row, who_leaves
+from odradek.engine.partition.spill_decisions import (
+    eviction,
+    is_crowded,
+    leave_together,
+    next_forget,
+    oldest_row,
+    who_leaves,
+)
 from odradek.errors import ConditionFailed, ItemTooLarge, StoreError
 from odradek.format.item_keys import index_sk, partition_pk, producer_sk
 from odradek.format.tail_entry import decode_tail_entry
-from odradek.limits import SPILL_ENTRIES_MAX, SPILL_PRODUCERS_MAX
+from odradek.limits import SPILL_ENTRIES_MAX, SPILL_SETTLED_MAX
 from odradek.model.topic_partition import PartitionId
 from odradek.ports.table import Absent, AnyOf, Compare, Item, Key, Put, Table, Update, all_of
 from odradek.settings import Settings
@@ -61,8 +69,11 @@ class Spills:
 
     def is_long(self, head: PartitionHead, more: int = 0) -> bool:
         """Whether the tail, with so many more entries, is longer than a head should hold, or producers crowd it."""
-        crowded = len(head.producers) > self._settings.producers_in_head_max + SPILL_ENTRIES_MAX
-        return crowded or self._excess(head) + more > 0
+        return is_crowded(head, self._settings) or self._excess(head) + more > 0
+
+    def is_far_too_long(self, head: PartitionHead) -> bool:
+        """Whether the head costs its writers several times what it should."""
+        return self._excess(head) > _RETRY_ENTRIES_MAX
 
     def _excess(self, head: PartitionHead) -> int:
         room = self._settings.head_bytes_max - _HEAD_BYTES
@@ -97,6 +108,11 @@ class Spills:
     async def _write_row(self, partition: PartitionId, row: IndexRow) -> IndexRow | None:
         """Write the row, or find the one that is there; None: the partition is gone."""
         key = Key(partition_pk(partition), index_sk(row.base_offset))
+        if len(row.entries) == SPILL_ENTRIES_MAX:
+            # So much is too much that others are likely to be at it; a refused write costs as much as the row's.
+            there = await self._log.get(key)
+            if there is not None:
+                return decode_index_row(row.base_offset, there)
         try:
             await self._log.put(Put(key, encode_index_row(row), Absent(("v",))))
         except ConditionFailed as refused:
@@ -104,44 +120,71 @@ class Spills:
         return row
 
     async def _forget(self, partition: PartitionId, head: PartitionHead, row: IndexRow | None) -> PartitionHead | None:
-        """Let the head forget the row's entries and its idle producers; the head after it, None: it was refused.
+        """Let the head forget the row's entries, then its idle producers; the head after it, None: it was refused."""
+        idle = who_leaves(head, row, self._settings)
+        if row is not None:
+            together = leave_together(row, idle)
+            after = await self._forget_entries(partition, head, row, idle if together else ())
+            if after is None or together:
+                return after
+            head = after
+        return await self._evict(partition, head, idle)
 
-        A producer that should be evicted stays where its row could not be written, or where it wrote meanwhile: it
-        does not keep the entries of all in the tail. A head without room to note anything evicts who it would note.
+    async def _forget_entries(
+        self, partition: PartitionId, head: PartitionHead, row: IndexRow, idle: Sequence[int]
+    ) -> PartitionHead | None:
+        """As many updates as it takes; the head after the last, None: another spill was first, or many are at it.
+
+        An idle producer stays where its row could not be written, or where it wrote meanwhile: it does not keep the
+        entries of all in the tail.
         """
-        later = who_leaves(head, row, self._settings)
-        refusals, is_full = 0, False
-        while True:
-            chunk, later = later[:SPILL_PRODUCERS_MAX], later[SPILL_PRODUCERS_MAX:]
-            evictable = await self._write_producer_rows(partition, head, chunk, row)
-            while (step := next_forget(head, row, evictable, later)) is not None:
-                try:
-                    head = decode_head(
-                        await self._log.update(Update(head_key(partition), step.actions, step.condition))
-                    )
-                except ConditionFailed as refused:
-                    refusals += 1
-                    now = _still(head, refused.current)
-                    if now is None or refusals > _REFUSALS_MAX:
-                        return None  # another spill was first, or many are at it
-                    evictable = _still_idle(evictable, head, now) if refusals <= _EVICTIONS_TRIED else frozenset()
-                    head = now
-                except ItemTooLarge:
-                    if is_full or row is None:
-                        raise
-                    is_full = True
-                    later = sorted({entry.producer_id for entry in row.entries} & head.producers.keys())
+        evictable = await self._write_producer_rows(partition, head, idle, row.spill_floor_ms)
+        refusals, made_room = 0, False
+        while refusals <= _REFUSALS_MAX:
+            step = next_forget(head, row, evictable)
+            try:
+                head = decode_head(await self._log.update(Update(head_key(partition), step.actions, step.condition)))
+            except ConditionFailed as refused:
+                refusals += 1
+                now = _still(head, refused.current)
+                if now is None:
+                    return None
+                evictable = _still_idle(evictable, head, now) if refusals <= _EVICTIONS_TRIED else frozenset()
+                head = now
+            except ItemTooLarge:
+                if made_room:
+                    raise
+                # Nothing can be noted in a head that is full to the last byte: producers go, what is to be noted first.
+                made_room, evictable = True, frozenset()
+                leaving = {entry.producer_id for entry in row.entries} & head.producers.keys()
+                head = await self._evict(partition, head, sorted(leaving))
+            else:
+                refusals = 0
+                if step.is_last:
+                    return head
+        return None
+
+    async def _evict(self, partition: PartitionId, head: PartitionHead, idle: Sequence[int]) -> PartitionHead:
+        """Let idle producers leave for rows of their own, as many as have not written meanwhile; the head after it."""
+        for start in range(0, len(idle), SPILL_SETTLED_MAX):
+            chunk = idle[start : start + SPILL_SETTLED_MAX]
+            evictable = await self._write_producer_rows(partition, head, chunk, head.spill_floor_ms)
+            for _ in range(_EVICTIONS_TRIED + 1):
+                if not evictable:
                     break
-                else:
-                    refusals = 0
-                    evictable -= step.evicted
-                    if step.is_last:
+                condition, actions = eviction(head, evictable)
+                try:
+                    head = decode_head(await self._log.update(Update(head_key(partition), actions, condition)))
+                    break
+                except ConditionFailed as refused:
+                    if refused.current is None or refused.current.get("v") != VERSION:
                         return head
-            if step is None and not later:
-                return head
+                    now = decode_head(refused.current)
+                    evictable, head = _still_idle(evictable, head, now), now
+        return head
 
     async def _write_producer_rows(
-        self, partition: PartitionId, head: PartitionHead, producer_ids: Iterable[int], row: IndexRow | None
+        self, partition: PartitionId, head: PartitionHead, producer_ids: Iterable[int], floor_ms: int
     ) -> AbstractSet[int]:
         """Write the rows of producers that are to leave, all at once; those whose row is surely written.
 
@@ -151,12 +194,11 @@ class Spills:
         if not ids:
             return frozenset()
         recent = head.all_recent_batches(ids)
-        committed_ms = head.spill_floor_ms if row is None else row.spill_floor_ms
-        committed_ms = max([committed_ms, *(decode_tail_entry(packed).commit_ms for packed in head.tail)])
+        committed_ms = max([floor_ms, *(decode_tail_entry(packed).commit_ms for packed in head.tail)])
 
         async def write(producer_id: int) -> bool:
             state = head.producers[producer_id]
-            state = ProducerState(state.epoch, state.next_sequence, recent[producer_id])
+            state = replace(state, recent=recent[producer_id], spilled_ms=0)
             try:
                 return await self._write_producer_row(partition, producer_id, state, committed_ms)
             except StoreError:

@@ -36,7 +36,7 @@ from itertools import groupby
 from typing import NamedTuple
 
 from odradek.errors import ErrorCode
-from odradek.limits import SHARE_HOLDERS_MAX
+from odradek.limits import CLOCK_AHEAD_MS_MAX, SHARE_HOLDERS_MAX
 from odradek.model.share import AcknowledgementBatch, AcknowledgeType, AcquiredRecords, SharePolicy
 
 LOT_RECORDS_MAX = 100
@@ -118,13 +118,18 @@ def settle(state: SharePartition, now_ms: int, log_start_offset: int, policy: Sh
         lot_number += 1  # retention took all of it
     settled = []
     for run in runs:
-        if run.state is RecordState.ACQUIRED and run.lock_until_ms <= now_ms:
+        if run.state is RecordState.ACQUIRED and _is_over(run.lock_until_ms, now_ms, policy):
             settled.append(_given_back(run, policy))
         elif run.state in (RecordState.DYING, RecordState.LOT) and not policy.has_dead_letters:
             settled.append(_done(run))
         else:
             settled.append(run)
     return _whole(replace(state, start_offset=start, lot_number=lot_number), settled)
+
+
+def _is_over(lock_until_ms: int, now_ms: int, policy: SharePolicy) -> bool:
+    """Whether a lock has ended, or was given by a clock so far ahead that nobody knows when it should."""
+    return not now_ms < lock_until_ms <= now_ms + policy.lock_ms + CLOCK_AHEAD_MS_MAX
 
 
 def next_offset(state: SharePartition, policy: SharePolicy) -> int | None:
