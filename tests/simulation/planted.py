@@ -244,8 +244,7 @@ def spill_removes_before_it_writes() -> Iterator[None]:
 
     async def run(self: Spills, partition: Any, head: Any) -> None:
         row = spill_decisions.oldest_row(head, self._settings.spill_entries)
-        step = spill_decisions.next_forget(head, row, ())
-        assert step is not None
+        step = spill_decisions.next_forget(head, row)
         await self._log.update(Update(head_key(partition), step.actions, step.condition))
         await original(self, partition, head)
 
@@ -260,7 +259,7 @@ def spill_does_not_raise_the_floor() -> Iterator[None]:
 
     def forget(*args: Any) -> Any:
         step = original(*args)
-        return step and replace(step, actions=tuple(action for action in step.actions if action.path != ("sf",)))
+        return replace(step, actions=tuple(action for action in step.actions if action.path != ("sf",)))
 
     with patch.object(spill, "next_forget", forget):
         yield

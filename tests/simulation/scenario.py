@@ -53,6 +53,7 @@ class Scenario:
     chains: tuple[tuple[str, str], ...] = ()  # (source, sink): transactors copy one to the other
     transactors: int = 0  # instances a chain
     transactor_turns: int = 20
+    transactional_members: tuple[str, ...] = ()  # of groups that read the first chain's source: "consumer", "classic"
     bump: bool = True
     deleters: int = 0
     gateways: int = 0
@@ -226,6 +227,7 @@ def _transactions(rng: Random) -> Scenario:
         chains=(("alpha", "beta"), ("beta", "gamma")),
         transactors=2,
         transactor_turns=rng.randrange(12, 30),
+        transactional_members=rng.choice(((), ("consumer",) * 2, ("classic",) * 2)),
         bump=rng.random() < 0.7,
         gateways=rng.choice((0, 0, 1)),
         maintainers=rng.choice((0, 1)),

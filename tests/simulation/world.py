@@ -25,6 +25,7 @@ from odradek.testing.seeded_rng import SeededRng
 from tests.simulation.history import History
 from tests.simulation.ledger import Ledger
 from tests.simulation.ports import Crash, Fates, SimPort, SimTables
+from tests.simulation.redelivery import deliver_some_twice
 from tests.simulation.visibility import Visibility
 from tests.simulation.witness import WitnessedObjects, WitnessedStore
 
@@ -71,6 +72,7 @@ class World:
         self.tables = WitnessedStore(self.ledger, self.visibility)
         self.objects = WitnessedObjects(self.clock, self.ledger)
         self.trace: list[str] = []
+        self.bumps = True  # transactors speak the protocol that bumps the epoch at each end
         self.stop = asyncio.Event()  # readers and maintainers come to an end
         self.settled = asyncio.Event()  # nothing fails any more, and nothing is on its way
         self.work: Counter[str] = Counter()  # what maintenance did
@@ -145,6 +147,7 @@ class Process:
             settings=self.world.settings,
             broker_id=self.broker_id,
         )
+        deliver_some_twice(self)
 
     async def run(self, program: Coroutine[Any, Any, Any]) -> bool:
         """Run the program as this process; False where it crashed."""

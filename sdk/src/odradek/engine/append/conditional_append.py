@@ -348,14 +348,16 @@ class ConditionalAppend:
 
     async def _spill_if_due(self, head: PartitionHead) -> None:
         """The append is in the log, whatever becomes of the spill; where it fails, a later one spills."""
-        self._tools.room.saw(self._partition, head)
+        index, room = self._tools.index, self._tools.room
+        room.saw(self._partition, head)
         try:
-            if self._tools.index.wants_spill(head, len(self._entries)):
-                await self._tools.index.spill(self._partition, head)
+            if index.wants_spill(head, len(self._entries)):
+                await index.spill(self._partition, head)
+                return
         except (StoreError, FormatError):
-            return
-        finally:
-            await self._tools.room.make_where_it_lacks(self._partition)
+            pass
+        if index.is_overfull(head):
+            await room.make_where_it_lacks(self._partition)
 
     async def _reread_head(self) -> None:
         try:
