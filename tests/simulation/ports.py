@@ -14,7 +14,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from odradek.errors import OutcomeUnknown, StoreError, StoreUnavailable
+from odradek.errors import OutcomeUnknown, StoreError, StoreRejected, StoreUnavailable
 from odradek.ports.tables import TableOperation, Tables
 
 if TYPE_CHECKING:
@@ -136,6 +136,9 @@ class SimPort:
         ledger.is_transaction = self._name == "tables"
         try:
             return await act()
+        except StoreRejected as error:
+            ledger.problem(f"the store never takes what it was sent: {error}")
+            raise
         finally:
             ledger.settled()
 

@@ -78,7 +78,7 @@ def simulate(seed: int, profile: str | None = None, *, change: Callable[[Scenari
 async def _simulate(seed: int, rng: random.Random, scenario: Scenario) -> Outcome:
     loop = asyncio.get_running_loop()
     loop.set_exception_handler(_quiet)
-    world = World(seed, rng, Fates.none(), dict(scenario.settings))
+    world = World(seed, rng, Fates.none(), dict(scenario.settings), scenario.write_units)
     setup = world.process("setup", 0)
     for plan in scenario.topics:
         await setup.engine.topics.create(plan.name, plan.partitions, plan.configs)
