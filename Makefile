@@ -2,7 +2,7 @@
 # demo and test need Java 17 as well (Spark); java needs a JDK 17, Maven and a way to Maven Central.
 #
 # Variables a user may set: PYTHON (which interpreter), ARGS (passed on), SEED, RUNS (sim, explore) and JOBS (sim), STAGE (synth,
-# deploy), TEST_WORKERS (test), LOAD_S (load), STACK and ENDPOINT (e2e).
+# deploy), TEST_WORKERS (test), LOAD_S, LOAD_PRODUCERS, LOAD_PARTITIONS (load), STACK and ENDPOINT (e2e).
 
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
@@ -22,6 +22,8 @@ JOBS ?= 2
 STAGE ?= dev
 TEST_WORKERS ?= 2
 LOAD_S ?= 120
+LOAD_PRODUCERS ?= 64
+LOAD_PARTITIONS ?= 16
 STACK ?=
 ENDPOINT ?=
 
@@ -55,8 +57,8 @@ test: require-java setup ## Run every test but the slow ones (ARGS="tests/unit -
 test-slow: require-java setup ## Run the slow tests: the same questions, asked for longer; CI runs them, but for the minutes of load
 	@$(PY) -m pytest -n $(TEST_WORKERS) -m slow $(ARGS)
 
-load: setup ## 64 producers and a group of 16 on a store that fails in 5% of its calls, for LOAD_S=120 seconds
-	@ODRADEK_LOAD_S=$(LOAD_S) $(PY) -m pytest -q -s -m slow tests/e2e/load $(ARGS)
+load: setup ## LOAD_PRODUCERS=64 and a group of 16 on a store that fails in 5% of its calls, for LOAD_S=120 seconds
+	@ODRADEK_LOAD_S=$(LOAD_S) ODRADEK_LOAD_PRODUCERS=$(LOAD_PRODUCERS) ODRADEK_LOAD_PARTITIONS=$(LOAD_PARTITIONS) $(PY) -m pytest -q -s -m slow tests/e2e/load $(ARGS)
 
 explore: setup ## Run the property tests on other examples than make test does (RUNS=100 times; a failure says how to repeat it)
 	@for ((run = 1; run <= $(RUNS); run++)); do \
