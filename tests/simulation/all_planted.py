@@ -8,6 +8,7 @@ from tests.simulation import (
     planted_isolation,
     planted_maintenance,
     planted_share,
+    planted_time,
     planted_transactions,
 )
 from tests.simulation.planted import PLANTED
@@ -19,6 +20,7 @@ MODULES = (
     planted_isolation,
     planted_maintenance,
     planted_share,
+    planted_time,
     planted_transactions,
 )
 
