@@ -11,7 +11,6 @@ from collections.abc import Mapping
 from urllib.parse import urlsplit
 
 from odradek.adapters.aws import open_queue
-from odradek.adapters.system import SystemRng
 from odradek.engine.engine import Engine
 from odradek.functions.environment import Environment
 from odradek.functions.invoked import Instruments
@@ -22,6 +21,7 @@ from odradek.model.cluster import FLEET_BROKER_ID, Broker, Cluster
 from odradek.ports.task_queue import TaskQueue
 from odradek.protocol.api import FunctionName
 from odradek.settings import Settings
+from odradek.system import SystemRng
 from odradek.tracing import TracedTables, Tracing, traced_objects
 
 HTTPS_PORT = 443

@@ -20,7 +20,7 @@ from aws_cdk import aws_sns_subscriptions as subscriptions
 from constructs import Construct
 from odradek.engine.maintenance.backlog import Backlog
 from odradek.functions.environment import MAINTAINER, MAINTENANCE, REGISTRY
-from odradek.functions.telemetry import NAMESPACE, REQUEST_METRICS
+from odradek.functions.telemetry import NAMESPACE, REJECTIONS, REQUEST_METRICS
 from odradek.protocol.api import FunctionName
 
 from infra.artifacts import Artifacts
@@ -83,6 +83,15 @@ class ObservabilityStack(Stack):
             period=_PERIOD,
         )
 
+    def _rejections(self) -> cloudwatch.Metric:
+        return cloudwatch.Metric(
+            namespace=NAMESPACE,
+            metric_name=REJECTIONS,
+            dimensions_map={"cluster_id": self._stage.settings.cluster_id},
+            statistic="Sum",
+            period=_PERIOD,
+        )
+
     def _of_function(self, name: str, function: str, statistic: str = "Sum") -> cloudwatch.Metric:
         return cloudwatch.Metric(
             namespace="AWS/Lambda",
@@ -129,6 +138,7 @@ class ObservabilityStack(Stack):
             )
         latency = self._request("duration_ms", FunctionName.PRODUCE.value, "p99")
         self._alarm("produce-slow", latency, stage.alarms.produce_p99_ms_max, periods=3)
+        self._alarm("store-rejected", self._rejections(), 0, periods=1)
         late = max(1, -(-3 * stage.maintenance_every_minutes // 5))
         ran = self._of_function("Invocations", MAINTENANCE)
         self._alarm("maintenance-silent", ran, 1, periods=late, below=True, missing_is_bad=True)

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from botocore.exceptions import ClientError, ReadTimeoutError
 from odradek.adapters.aws import SqsTaskQueue, open_queue
-from odradek.errors import OutcomeUnknown, StoreUnavailable
+from odradek.errors import OutcomeUnknown, StoreRejected, StoreUnavailable
 from odradek.testing.contract import check_id
 from odradek.testing.contract_task_queue import TASK_QUEUE_CHECKS, TaskQueueCheck
 
@@ -54,8 +54,8 @@ async def test_what_sqs_did_not_take_is_given_back() -> None:
     assert await queue.send(["a", "b", "c"]) == ["c", "b"]
 
 
-async def test_what_sqs_will_never_take_is_a_bug() -> None:
-    with pytest.raises(ValueError, match="said SQS"):
+async def test_what_sqs_will_never_take_is_rejected() -> None:
+    with pytest.raises(StoreRejected, match="said SQS"):
         await answering({"Failed": [failed("0", sender=True)]}).send(["a"])
 
 

@@ -1,4 +1,4 @@
-"""Every planted bug, by name."""
+"""Every planted bug, wherever it is written: `PLANTED` once this module has been imported."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from tests.simulation import (
     planted_isolation,
     planted_maintenance,
     planted_share,
+    planted_stock,
     planted_time,
     planted_transactions,
 )
@@ -20,6 +21,7 @@ MODULES = (
     planted_isolation,
     planted_maintenance,
     planted_share,
+    planted_stock,
     planted_time,
     planted_transactions,
 )

@@ -2,7 +2,7 @@
 
     ledger.py          at every single write: heads, index, deletions, commits
     audit_history.py   what producers and consumers saw (Jepsen's checks)
-    audit_store.py     what is stored in the end
+    audit/store.py     what is stored in the end
     classic_book.py, share_book.py   at every write of such a group, and of what members are told
     audit_groups.py    groups of both protocols: at least once
     audit_shares.py    share groups

@@ -23,15 +23,16 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 from uuid import UUID
 
-from odradek.engine.groups.items import GROUP_SK, LEASE_PREFIX, decode_lease, group_pk
+from odradek.engine.groups.items import GROUP_SK, LEASE_PREFIX, decode_lease
 from odradek.engine.partition.index_row import IndexRow, decode_index_row
 from odradek.engine.read.log_reader import Piece, entry_piece
-from odradek.engine.share.items import SHARE_PREFIX
 from odradek.format.item_keys import (
     DELETED_TOPICS_PK,
     HEAD_SK,
     INDEX_PREFIX,
+    SHARE_PARTITION_PREFIX,
     TOPICS_PK,
+    group_pk,
     index_base_offset,
     partition_pk,
 )
@@ -192,7 +193,7 @@ class Ledger:
         elif table == "catalog" and key.pk == DELETED_TOPICS_PK:
             if new is None:
                 self._forgotten_topics.add(UUID(key.sk))
-        elif table == "groups" and key.sk.startswith(SHARE_PREFIX):
+        elif table == "groups" and key.sk.startswith(SHARE_PARTITION_PREFIX):
             self.shares.stored(key, old, new, self.caller)
         elif table == "groups" and key.sk == GROUP_SK:
             self.classic.stored(key, new)

@@ -21,9 +21,10 @@ from odradek.engine.append.decisions import Applied
 from odradek.engine.append.wal import Wal
 from odradek.engine.groups import decisions as group_decisions
 from odradek.engine.offsets import decisions as offset_decisions
-from odradek.engine.partition import index as partition_index
-from odradek.engine.partition.head import PartitionHead, ProducerState, encode_producer
-from odradek.engine.partition.index import PartitionIndex, SequenceClause, head_key
+from odradek.engine.partition import spill, spill_decisions
+from odradek.engine.partition.head import PartitionHead, ProducerState, encode_producer, head_key
+from odradek.engine.partition.index import PartitionIndex, SequenceClause
+from odradek.engine.partition.spill import Spills
 from odradek.engine.read import fetch
 from odradek.errors import StoreError
 from odradek.ports.table import AllOf, Compare, Condition, Contains, Exists, Not, Set, Update
@@ -239,27 +240,28 @@ def _crowded(scenario: Scenario) -> Scenario:
 @bug(change=settings(head_bytes_max=400, spill_entries=1))
 def spill_removes_before_it_writes() -> Iterator[None]:
     """The head forgets entries whose row is not written yet."""
-    original = PartitionIndex.spill
+    original = Spills.run
 
-    async def spill(self: PartitionIndex, partition: Any, head: Any) -> None:
-        condition, actions = self._forget(head, self._oldest_row(head, self._settings.spill_entries), frozenset())
-        await self._log.update(Update(head_key(partition), actions, condition))
+    async def run(self: Spills, partition: Any, head: Any) -> None:
+        row = spill_decisions.oldest_row(head, self._settings.spill_entries)
+        step = spill_decisions.next_forget(head, row)
+        await self._log.update(Update(head_key(partition), step.actions, step.condition))
         await original(self, partition, head)
 
-    with patch.object(PartitionIndex, "spill", spill):
+    with patch.object(Spills, "run", run):
         yield
 
 
 @bug(change=_late_appends, seeds=30)
 def spill_does_not_raise_the_floor() -> Iterator[None]:
     """A late update may be applied again once its entry has left the tail."""
-    original = PartitionIndex._forget
+    original = spill_decisions.next_forget
 
-    def forget(self: PartitionIndex, *args: Any) -> Any:
-        condition, actions = original(self, *args)
-        return condition, tuple(action for action in actions if action.path != ("sf",))
+    def forget(*args: Any) -> Any:
+        step = original(*args)
+        return replace(step, actions=tuple(action for action in step.actions if action.path != ("sf",)))
 
-    with patch.object(PartitionIndex, "_forget", forget):
+    with patch.object(spill, "next_forget", forget):
         yield
 
 
@@ -267,17 +269,17 @@ def spill_does_not_raise_the_floor() -> Iterator[None]:
 def eviction_loses_the_producer() -> Iterator[None]:
     """A producer leaves the head and its row is not written."""
 
-    async def write(self: PartitionIndex, *_: Any) -> bool:
+    async def write(self: Spills, *_: Any) -> bool:
         return True
 
-    with patch.object(PartitionIndex, "_write_producer_row", write):
+    with patch.object(Spills, "_write_producer_row", write):
         yield
 
 
 @bug(change=_crowded, seeds=20)
 def eviction_of_who_wrote_meanwhile() -> Iterator[None]:
     """A refused spill is tried again by the new head, but the rows of those that leave are of the old one."""
-    with patch.object(partition_index, "_still_idle", lambda evicted, seen, now: evicted & now.producers.keys()):
+    with patch.object(spill, "_still_idle", lambda evictable, seen, now: evictable & now.producers.keys()):
         yield
 
 

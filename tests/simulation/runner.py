@@ -27,6 +27,7 @@ from tests.simulation.ports import HOUR_S, Crash, Fates
 from tests.simulation.producers import ConditionalProducer, Producer
 from tests.simulation.scenario import Scenario, draw
 from tests.simulation.share_workers import ShareWorker, queue_at_rest
+from tests.simulation.stock.cast import StockCast
 from tests.simulation.topic_admins import RecordDeleter, TopicAdmin
 from tests.simulation.transactional_members import MEMBERS
 from tests.simulation.transactors import Transactor
@@ -89,8 +90,9 @@ async def _simulate(seed: int, rng: random.Random, scenario: Scenario) -> Outcom
         dead = await setup.engine.topics.resolve(scenario.group_configs["errors.deadletterqueue.topic.name"])
         world.history.server_written.add(dead.topic_id)
     world.fates = scenario.fates.drawn(seed)
-    readers = [asyncio.ensure_future(reader) for reader in _readers(world, scenario)]
-    await asyncio.gather(*_writers(world, scenario))
+    stock = StockCast(world, scenario)
+    readers = [asyncio.ensure_future(reader) for reader in (*_readers(world, scenario), *stock.readers())]
+    await asyncio.gather(*_writers(world, scenario), *stock.writers())
     world.calm()
     await world.settle()
     problems = []
@@ -104,6 +106,7 @@ async def _simulate(seed: int, rng: random.Random, scenario: Scenario) -> Outcom
         problems += await queue_at_rest(world, [*_queued(scenario), *scenario.churn], max(scenario.fates.stalls_s))
     world.stop.set()
     await asyncio.gather(*readers)
+    stock.testify()
     problems += await audit(world, world.process("auditor", 0))
     if scenario.maintainers:
         problems += await clean_up(world)

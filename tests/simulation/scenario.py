@@ -7,7 +7,7 @@ scenario. `everything` mixes them.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from random import Random
 from typing import Any
 
@@ -57,6 +57,13 @@ class Scenario:
     bump: bool = True
     deleters: int = 0
     gateways: int = 0
+    stock_clients: tuple[str, ...] = ()  # producers that follow the rules of stock clients, by name (stock/)
+    stock_gateways: int = 0
+    stock_leads: bool = False  # whether the gateways are brokers of their own
+    stock_gateway_life_s: float = 0.0
+    stock_batches: int = 40  # of each client
+    stock_silence_s: float = 0.0
+    stock_recreations: int = 0
     maintainers: int = 0
     maintainer_turns: int = 12
     maintainer_pace_s: float = 600.0
@@ -298,6 +305,50 @@ def _share(rng: Random) -> Scenario:
     )
 
 
+# A store that is slow and no more: calls that take up to so long now and then, refusals, lost answers.
+_SLOW = Fates(
+    crash=0.0005,
+    stall=0.02,
+    stalls_s=(0.6, 0.8, 1.5, 4.0),
+    lost_request=0.005,
+    late=0.002,
+    freezes_s=(1.5, 10.0, 40.0),
+    jump=0,
+)
+
+
+def _stock(rng: Random) -> Scenario:
+    """Producers of stock clients against gateways on a slow store: nothing lost, doubled, failed or dead."""
+    recreations = rng.choice((0, 0, 3))
+    silence_s = rng.choice((0.0, 0.0, 1_200.0))
+    expiry = {"producer_expiry_ms": 600_000, "producers_in_head_max": 1, "producer_idle_ms": 0} if silence_s else {}
+    return Scenario(
+        "stock",
+        tuple(TopicPlan(name, rng.choice((1, 2))) for name in ("alpha", "beta")),
+        producers=0,
+        consumers=0 if silence_s else 1,
+        stock_clients=rng.choice((("java",), ("librdkafka",), ("java", "librdkafka"), ("librdkafka", "aiokafka"))),
+        stock_gateways=rng.choice((1, 1, 2)),
+        stock_leads=rng.choice((False, True)),
+        stock_gateway_life_s=rng.choice((0.0, 60.0)),
+        stock_batches=rng.randrange(40, 100),
+        stock_silence_s=silence_s,
+        stock_recreations=recreations,
+        maintainers=1 if silence_s else 0,
+        maintainer_turns=30,
+        maintainer_pace_s=120.0,
+        pace_s=rng.choice((0.1, 0.5)),
+        fates=rng.choice((_SLOW, replace(_SLOW, stall=0.08), replace(_SLOW, unavailable=0.15))),
+        settings={
+            **_group_settings(rng),
+            **_sweep_settings(rng),
+            **expiry,
+            "broker_session_ms": rng.choice((2_000, 10_000)),
+            "poll_interval_ms_max": 250,
+        },
+    )
+
+
 def _everything(rng: Random) -> Scenario:
     """A little of all of it at once."""
     return Scenario(
@@ -336,6 +387,7 @@ PROFILES: dict[str, Draw] = {
     "compaction": _compaction,
     "leaders": _leaders,
     "share": _share,
+    "stock": _stock,
     "transactions": _transactions,
     "everything": _everything,
 }

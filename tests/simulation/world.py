@@ -12,7 +12,7 @@ import asyncio
 import hashlib
 import random
 from collections import Counter
-from collections.abc import Coroutine
+from collections.abc import Callable, Coroutine
 from dataclasses import dataclass, field, fields
 from typing import Any
 
@@ -76,6 +76,7 @@ class World:
         self.stop = asyncio.Event()  # readers and maintainers come to an end
         self.settled = asyncio.Event()  # nothing fails any more, and nothing is on its way
         self.work: Counter[str] = Counter()  # what maintenance did
+        self.is_calm = False  # nothing fails any more, though late deliveries may still be on their way
         self._deliveries: dict[asyncio.Task[None], None] = {}  # in the order of their sending
         self._names = 0
 
@@ -94,6 +95,7 @@ class World:
     def calm(self) -> None:
         """From here on nothing fails any more."""
         self.fates = Fates.none()
+        self.is_calm = True
 
     def deliver(self, delivery: Coroutine[Any, Any, None]) -> None:
         """Let a late call go on by itself."""
@@ -130,6 +132,8 @@ class Process:
     tasks: set[asyncio.Task[Any]] = field(default_factory=set)
     dead: bool = False
     frozen_until_s: float = 0.0
+    died: asyncio.Event = field(default_factory=asyncio.Event)
+    on_death: Callable[[], None] = lambda: None
 
     def __post_init__(self) -> None:
         self.own_clock = SimClock(self.skew_ms, self)
@@ -187,4 +191,6 @@ class Process:
         """End the process: nothing of it runs any more."""
         if not self.dead:
             self.dead = True
+            self.died.set()
+            self.on_death()
             self.world.note(f"{self.name} dies")

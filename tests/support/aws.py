@@ -6,10 +6,13 @@ around the WSGI application; S3's go beside it.
     with moto_server() as endpoint:
         create_tables(endpoint)
         async with open_store(endpoint) as store: ...
+
+Under `make contract-strict` the tables are those of an emulator that is stricter than moto; moto plays the rest.
 """
 
 from __future__ import annotations
 
+import os
 import threading
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
@@ -20,6 +23,8 @@ from odradek.adapters.aws import AwsStore, open_aws
 from odradek.ports.meter import Meter
 
 REGION = "us-east-1"
+DYNAMODB = os.environ.get("ODRADEK_TEST_DYNAMODB")
+"""Endpoint of the strict emulator, None where moto plays DynamoDB too."""
 CREDENTIALS = {
     "AWS_ACCESS_KEY_ID": "testing",
     "AWS_SECRET_ACCESS_KEY": "testing",
@@ -68,10 +73,13 @@ def moto_server() -> Iterator[str]:
 
 
 def create_tables(endpoint_url: str, names: StoreNames | None = None) -> StoreNames:
-    """Create the tables and the bucket; give their names."""
+    """Create the tables and the bucket; give their names. A strict emulator's tables of these names are emptied."""
     names = names or StoreNames()
-    dynamodb, s3 = _client("dynamodb", endpoint_url), _client("s3", endpoint_url)
+    dynamodb, s3 = _client("dynamodb", DYNAMODB or endpoint_url), _client("s3", endpoint_url)
+    there = dynamodb.list_tables()["TableNames"] if DYNAMODB else ()
     for table_name in names.tables:
+        if table_name in there:
+            dynamodb.delete_table(TableName=table_name)
         dynamodb.create_table(
             TableName=table_name,
             KeySchema=[{"AttributeName": "pk", "KeyType": "HASH"}, {"AttributeName": "sk", "KeyType": "RANGE"}],
@@ -106,19 +114,28 @@ def open_store(
 ) -> AwsStore:
     """A store over existing tables. The environment needs CREDENTIALS; close it with `aclose` or `async with`."""
     names = names or StoreNames()
-    return open_aws(
-        region=REGION,
-        log_table=names.log_table,
-        groups_table=names.groups_table,
-        catalog_table=names.catalog_table,
-        bucket=names.bucket,
-        prefix=prefix,
-        endpoint_url=endpoint_url,
-        meter=meter,
-        # A busy machine is slow; a test that wants a timeout makes one.
-        table_timeout_s=120,
-        object_timeout_s=120,
-    )
+
+    def opened(endpoint_url: str) -> AwsStore:
+        return open_aws(
+            region=REGION,
+            log_table=names.log_table,
+            groups_table=names.groups_table,
+            catalog_table=names.catalog_table,
+            bucket=names.bucket,
+            prefix=prefix,
+            endpoint_url=endpoint_url,
+            meter=meter,
+            # A busy machine is slow; a test that wants a timeout makes one.
+            table_timeout_s=120,
+            object_timeout_s=120,
+        )
+
+    store = opened(endpoint_url)
+    if DYNAMODB is None:
+        return store
+    strict = opened(DYNAMODB)
+    strict.objects, strict._s3 = store.objects, store._s3
+    return strict
 
 
 def _client(service: str, endpoint_url: str) -> Any:

@@ -15,8 +15,8 @@ from odradek.engine.catalog.topics import Topics
 from odradek.engine.compaction.compactor import Compactor
 from odradek.engine.compaction.state import CompactionState, decode_state, state_key
 from odradek.engine.maintenance.maintenance import Maintenance, MaintenanceReport
-from odradek.engine.partition.head import PartitionHead, encode_head
-from odradek.engine.partition.index import PartitionIndex, head_key
+from odradek.engine.partition.head import PartitionHead, encode_head, head_key
+from odradek.engine.partition.index import PartitionIndex
 from odradek.engine.partition.index_row import IndexRow, decode_index_row, encode_index_row
 from odradek.engine.partition.maintenance_lease import MaintenanceLeases
 from odradek.format.item_keys import INDEX_END, INDEX_PREFIX, index_base_offset, index_sk, partition_pk

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import inspect
 import os
 import re
 import subprocess
@@ -11,6 +12,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import odradek
+import odradek.aio
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -167,7 +170,7 @@ def targets() -> dict[str, str]:
 
 
 def test_every_make_target_is_in_the_help() -> None:
-    internal = {"java"}  # asked by others, of no use to a person
+    internal = {"require-java"}  # asked by others, of no use to a person
     assert {name for name, said in targets().items() if not said} == internal
 
 
@@ -195,3 +198,23 @@ def test_scripts_can_be_run_and_stop_at_the_first_error(name: str) -> None:
     assert os.access(ROOT / name, os.X_OK)
     assert text(name).startswith("#!/usr/bin/env bash\n")
     assert "set -euo pipefail" in text(name)
+
+
+def silent_names(module: Any) -> Iterator[str]:
+    """Public names of a module, and public methods of its classes, whose help is empty."""
+    for name in module.__all__:
+        value = getattr(module, name)
+        if not inspect.getdoc(value):
+            yield f"{module.__name__}.{name}"
+        for member, function in inspect.getmembers(value) if inspect.isclass(value) else ():
+            is_public = not member.startswith("_") and (inspect.isfunction(function) or isinstance(function, property))
+            if is_public and not inspect.getdoc(function):
+                yield f"{module.__name__}.{name}.{member}"
+
+
+def test_every_public_name_has_help() -> None:
+    assert [*silent_names(odradek), *silent_names(odradek.aio)] == []
+
+
+def test_the_wheel_carries_the_licence() -> None:
+    assert text("sdk/LICENSE") == text("LICENSE")

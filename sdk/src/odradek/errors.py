@@ -8,8 +8,9 @@ Two families of exceptions:
 
 * `KafkaError` carries an `ErrorCode` and a message that says what to do. It is what a user of the SDK catches.
 * `StoreError` and its children are raised by adapters at the ports and never reach a user. They keep apart
-  *conflict* (surely not applied), *unavailable* (surely not applied, try later) and *outcome unknown*
-  (may or may not have been applied: resolve by reading back, never by blind retry).
+  *conflict* (surely not applied), *unavailable* (surely not applied, try later), *rejected* (surely not applied, and
+  never will be) and *outcome unknown* (may or may not have been applied: resolve by reading back, never by blind
+  retry).
 """
 
 from __future__ import annotations
@@ -209,6 +210,7 @@ class KafkaError(OdradekError):
 
     @property
     def is_retryable(self) -> bool:
+        """Whether the same request may succeed later without a change by the caller."""
         return self.code.is_retryable
 
     def __str__(self) -> str:
@@ -294,6 +296,14 @@ class ItemTooLarge(StoreError):
     def __init__(self, size_bytes: int | None = None) -> None:
         super().__init__("item too large" if size_bytes is None else f"item too large: {size_bytes} bytes")
         self.size_bytes = size_bytes
+
+
+class StoreRejected(StoreError):
+    """The request is one that the store never takes (a documented limit): surely not applied, and never will be.
+
+    A defect of ours, or a name far too long: trying again is in vain. Adapters log it and count it, as an alarm asks
+    for (docs/OPERATIONS.md, `store-rejected`). Kept apart from `ItemTooLarge`, which room in the item cures.
+    """
 
 
 class ObjectExists(StoreError):

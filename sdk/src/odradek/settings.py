@@ -47,24 +47,25 @@ class Settings:
     poll_interval_ms_max: int = _knob(250, hostile=2)
 
     catalog_cache_ms: int = _knob(5_000, hostile=0)  # how long a function trusts its copy of a topic row
-    sequence_wait_ms: int = _knob(500, hostile=0)  # how long a batch waits for a predecessor that it overtook
+    # How long a function waits for a request that was overtaken on its way. Nothing waits by it on the Kafka port.
+    sequence_wait_ms: int = _knob(500, hostile=0)
     append_attempts_max: int = _knob(20, hostile=3)
     request_timeout_ms: int = _knob(25_000)
 
     broker_session_ms: int = _knob(10_000, hostile=40)  # a gateway's silence after which others may lead in its place
     leader_cache_ms: int = _knob(1_000, hostile=0)  # how long a process trusts what it read of a gateway
 
-    quota_produce_bytes_per_s: int = _knob(0)  # of a client in this process (engine/quotas.py); 0: none
+    quota_produce_bytes_per_s: int = _knob(0)  # of a client in this process (engine/access/quotas.py); 0: none
     quota_fetch_bytes_per_s: int = _knob(0)
     quota_requests_per_s: int = _knob(0)  # produce and fetch requests
 
     group_heartbeat_interval_ms: int = _knob(5_000, hostile=10)
     group_session_timeout_ms: int = _knob(45_000, hostile=30)
-    group_assignment_interval_ms: int = _knob(1_000, hostile=0)  # consumer.assignment.interval.ms (group_configs.py)
+    group_assignment_interval_ms: int = _knob(1_000, hostile=0)  # consumer.assignment.interval.ms (groups/configs.py)
     # A heartbeat reads all members of its group. Those who join at the same moment may exceed it.
     group_members_max: int = _knob(250, hostile=3)
     group_attempts_max: int = _knob(30, hostile=4)  # conditional writes of a heartbeat before COORDINATOR_NOT_AVAILABLE
-    share_record_lock_duration_ms: int = _knob(30_000, hostile=40)  # of share groups (engine/group_configs.py)
+    share_record_lock_duration_ms: int = _knob(30_000, hostile=40)  # of share groups (engine/groups/configs.py)
     share_delivery_count_limit: int = _knob(5, hostile=2)
     share_partition_max_record_locks: int = _knob(2_000, hostile=7)  # window of records in flight
     group_session_timeout_ms_min: int = _knob(6_000, hostile=10)  # what a member of a classic group may ask for

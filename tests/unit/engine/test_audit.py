@@ -10,8 +10,7 @@ import pytest
 from odradek.engine.audit.decisions import AuditReport, FindingKind
 from odradek.engine.audit.store import audit_store
 from odradek.engine.engine import Engine
-from odradek.engine.partition.head import encode_head
-from odradek.engine.partition.index import head_key
+from odradek.engine.partition.head import encode_head, head_key
 from odradek.engine.partition.index_row import encode_index_row
 from odradek.format.item_keys import (
     DELETED_TOPICS_PK,

@@ -8,7 +8,7 @@ import pytest
 from odradek.engine.catalog.topic_configs import TopicConfig
 from odradek.engine.engine import Engine
 from odradek.engine.maintenance.maintenance import HeldPartition, MaintenanceReport
-from odradek.engine.partition.index import head_key
+from odradek.engine.partition.head import head_key
 from odradek.engine.partition.index_row import IndexRow, encode_index_row
 from odradek.engine.partition.maintenance_lease import MaintenanceLease
 from odradek.format.item_keys import index_sk, partition_pk, wal_item_key

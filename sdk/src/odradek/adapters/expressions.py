@@ -3,8 +3,8 @@
 DynamoDB evaluates the same conditions and actions itself (adapters/aws/expression.py only translates them); the
 contract suite holds the two together. Everything here is pure: values in, values out, nothing shared with the caller.
 
-Operations are expected to have passed validation.py. What depends on the stored item is found here and is a ValueError
-too: a document path whose parent map is not there, a number added or a list appended to something else.
+Operations are expected to have passed validation.py. What depends on the stored item is found here and is
+StoreRejected: a document path whose parent map is not there, a number added or a list appended to something else.
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ from collections.abc import Callable, Sequence
 from typing import Any, Final, NamedTuple, TypeVar, cast
 
 from odradek.adapters.validation import KEY_ATTRIBUTES, checked, shown
-from odradek.errors import ConditionFailed, ItemTooLarge, TransactionCanceled
+from odradek.errors import ConditionFailed, ItemTooLarge, StoreRejected, TransactionCanceled
 from odradek.format.item_size import item_size
-from odradek.limits import TABLE_ITEM_BYTES_MAX
+from odradek.limits import TABLE_ITEM_BYTES_MAX, TABLE_TRANSACTION_BYTES_MAX
 from odradek.ports.table import (
     Absent,
     Action,
@@ -80,7 +80,7 @@ def state_of(key: Key, item: Item) -> State:
 def after(operation: Operation, old: State) -> State:
     """The state as the operation leaves it.
 
-    Raises ConditionFailed, ItemTooLarge, ValueError (a path without its parent, a value of another type).
+    Raises ConditionFailed, ItemTooLarge, StoreRejected (a path without its parent, a value of another type).
     """
     if not holds(operation.condition, operation.key, old.item):
         raise ConditionFailed(copied(old.item))
@@ -98,7 +98,11 @@ def after_all(operations: Sequence[Operation], olds: Sequence[State]) -> list[St
     ]
     if any(failures):
         raise TransactionCanceled(failures)
-    return [_applied(operation, old) for operation, old in zip(operations, olds, strict=True)]
+    news = [_applied(operation, old) for operation, old in zip(operations, olds, strict=True)]
+    size = sum(max(old.size_bytes, new.size_bytes) for old, new in zip(olds, news, strict=True))
+    if size > TABLE_TRANSACTION_BYTES_MAX:
+        raise ItemTooLarge(size)
+    return news
 
 
 def _applied(operation: Operation, old: State) -> State:
@@ -169,7 +173,7 @@ def _apply(action: Action, item: Item, old: Item) -> None:
         case Add(path, amount):
             number = parent.get(name, 0)
             if type(number) is not int:
-                raise ValueError(f"cannot add to {shown(path)}: it holds a {type(number).__name__}, not a number")
+                raise StoreRejected(f"cannot add to {shown(path)}: it holds a {type(number).__name__}, not a number")
             parent[name] = checked(number + amount, path)
         case Append(path, values):
             parent[name] = _list_at(path, parent) + [copied(value) for value in values]
@@ -186,7 +190,7 @@ def _parent(path: Path, item: Item) -> dict[str, Value]:
     for step in path[:-1]:
         child = parent.get(step)
         if not isinstance(child, dict):
-            raise ValueError(f"cannot write {shown(path)}: there is no map at {shown(path[:-1])}")
+            raise StoreRejected(f"cannot write {shown(path)}: there is no map at {shown(path[:-1])}")
         copy = dict(child)
         parent[step] = copy
         parent = copy
@@ -197,7 +201,7 @@ def _value_at(path: Path, item: Item) -> Value:
     found: Any = item
     for step in path:
         if not isinstance(found, dict) or step not in found:
-            raise ValueError(f"cannot copy {shown(path)}: it is not there")
+            raise StoreRejected(f"cannot copy {shown(path)}: it is not there")
         found = found[step]
     return cast(Value, found)
 
@@ -205,7 +209,7 @@ def _value_at(path: Path, item: Item) -> Value:
 def _list_at(path: Path, parent: dict[str, Value]) -> list[Value]:
     found = parent.get(path[-1])
     if not isinstance(found, list):
-        raise ValueError(f"there is no list at {shown(path)}")
+        raise StoreRejected(f"there is no list at {shown(path)}")
     return found
 
 

@@ -2,18 +2,39 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Final
 
-KEY_BYTES_MAX: Final = 1024  # S3
+from odradek.errors import StoreRejected
+from odradek.limits import OBJECT_KEY_BYTES_MAX, OBJECT_PUT_BYTES_MAX
+from odradek.model.log import Buffer
+
 SEGMENT_BYTES_MAX: Final = 255  # a file's name
 
 
 def check_object_key(key: str) -> str:
-    """The key itself. Raises ValueError for one that is empty, absolute, has `.`, `..` or empty steps, or NUL bytes."""
+    """The key itself.
+
+    Raises ValueError for one that is empty, absolute, has `.`, `..` or empty steps, or NUL bytes; StoreRejected for one
+    that is too long.
+    """
     _check_text(key)
     if not key or any(step in ("", ".", "..") or len(step.encode()) > SEGMENT_BYTES_MAX for step in key.split("/")):
         raise ValueError(f"not an object key: {key!r:.80}")
     return key
+
+
+def check_upload(key: str, parts: Sequence[Buffer], prefix: str = "") -> None:
+    """Raise as `check_object_key`, and StoreRejected for what one PutObject does not take.
+
+    Args:
+        prefix: what the store puts before the key.
+    """
+    check_object_key(key)
+    if len(prefix.encode()) + len(key.encode()) > OBJECT_KEY_BYTES_MAX:
+        raise StoreRejected(f"an object key has at most {OBJECT_KEY_BYTES_MAX} bytes: {key!r:.80}")
+    if (size := sum(map(len, parts))) > OBJECT_PUT_BYTES_MAX:
+        raise StoreRejected(f"one upload has at most {OBJECT_PUT_BYTES_MAX} bytes, not {size}: {key!r:.80}")
 
 
 def check_object_prefix(prefix: str) -> str:
@@ -42,5 +63,7 @@ def _check_text(key: str) -> None:
         encoded = key.encode()
     except UnicodeEncodeError:
         raise ValueError("an object key with lone surrogates cannot be stored") from None
-    if len(encoded) > KEY_BYTES_MAX or b"\0" in encoded or "\\" in key:
+    if b"\0" in encoded or "\\" in key:
         raise ValueError(f"not an object key: {key!r:.80}")
+    if len(encoded) > OBJECT_KEY_BYTES_MAX:
+        raise StoreRejected(f"an object key has at most {OBJECT_KEY_BYTES_MAX} bytes: {key!r:.80}")

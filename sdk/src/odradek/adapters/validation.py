@@ -1,7 +1,16 @@
-"""Which operations every backend takes: bugs of the caller, found before anything is sent or written.
+"""Which operations every backend takes, asked before anything is sent or written.
 
-DynamoDB refuses most of these itself, later and in other words. Checking them here, for every backend alike, makes a
-bug show in the first unit test over memory. All raise ValueError.
+    ValueError       a bug of the caller: an attribute of another type, overlapping paths, nothing to change
+    StoreRejected    what DynamoDB's documented limits refuse, and may depend on data: a key, an expression, a name, a
+                     number or a value that is too long or too deep
+
+DynamoDB refuses most of these itself, later and in other words, and the other backends would take them. Asked here, for
+every backend alike, they show in the first unit test over memory. Source: DynamoDB developer guide, "Constraints",
+"Expressions", "Condition and filter expressions, operators and functions".
+
+An expression is measured by its text as the AWS adapter sends it (expression_text.py). Most are so short that an upper
+bound, added up on the way through, settles it: no text is made for them. The bound is chosen so that an expression
+within it has no more operators than are allowed either.
 """
 
 from __future__ import annotations
@@ -9,7 +18,23 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Final
 
-from odradek.limits import TABLE_TRANSACTION_ITEMS_MAX, TRANSACT_GET_KEYS_MAX
+from odradek.adapters.expression_text import Expressions, condition_operators, update_operators
+from odradek.errors import ItemTooLarge, StoreRejected
+from odradek.format.item_size import item_size, value_size
+from odradek.limits import (
+    TABLE_ATTRIBUTE_NAME_BYTES_MAX,
+    TABLE_EXPRESSION_BYTES_MAX,
+    TABLE_EXPRESSION_OPERATORS_MAX,
+    TABLE_ITEM_BYTES_MAX,
+    TABLE_NESTING_MAX,
+    TABLE_NUMBER_DIGITS_MAX,
+    TABLE_PARTITION_KEY_BYTES_MAX,
+    TABLE_SORT_KEY_BYTES_MAX,
+    TABLE_SUBSTITUTIONS_BYTES_MAX,
+    TABLE_TRANSACTION_BYTES_MAX,
+    TABLE_TRANSACTION_ITEMS_MAX,
+    TRANSACT_GET_KEYS_MAX,
+)
 from odradek.ports.table import (
     Absent,
     Action,
@@ -37,20 +62,26 @@ from odradek.ports.table import (
 
 KEY_ATTRIBUTES: Final = ("pk", "sk")
 COMPARISONS: Final = ("=", "<>", "<", "<=", ">", ">=")
-NUMBER_LIMIT: Final = 10**38  # DynamoDB keeps 38 significant digits
-REMOVE_FIRST_MAX: Final = 300  # so that the expression stays within DynamoDB's 4 KB
-PK_BYTES_MAX: Final = 2048  # DynamoDB's limits of key attributes
-SK_BYTES_MAX: Final = 1024
+_NUMBER_LIMIT: Final = 10**TABLE_NUMBER_DIGITS_MAX
+_KEY_PARTS: Final = (("partition", TABLE_PARTITION_KEY_BYTES_MAX), ("sort", TABLE_SORT_KEY_BYTES_MAX))
+# Upper bounds of an expression's text: a step of a path is at most `#1234.`, each clause names its path twice at most.
+_STEP_BYTES: Final = 12
+_CLAUSE_BYTES: Final = 56  # the rest of the longest clause, and its joint to the next
+_NOT_BYTES: Final = 14
+_ELEMENT_BYTES: Final = 7  # `[123], `
+_NAME_CHARACTERS_MAX: Final = TABLE_ATTRIBUTE_NAME_BYTES_MAX // 4  # up to here no encoding is too long
+# Shorter ones are within the limit of substitutions, as many as a short expression has.
+_LONG_BYTES: Final = 4096
+_LONG_ELEMENTS: Final = 64
 
 
 def check_operation(operation: Operation) -> None:
-    """Raise ValueError where an operation could not be stored by some backend."""
+    """Raise ValueError, StoreRejected or ItemTooLarge where some backend could not take an operation."""
     check_key(operation.key)
-    if operation.condition is not None:
-        _check_condition(operation.condition)
+    bytes_max = 0 if operation.condition is None else _check_condition(operation.condition)
     match operation:
         case Update(_, actions):
-            _check_actions(actions)
+            bytes_max = max(bytes_max, _check_actions(actions))
         case Put(_, item):
             if not isinstance(item, dict):
                 raise ValueError("an item is a dict of attributes")
@@ -59,12 +90,45 @@ def check_operation(operation: Operation) -> None:
                 checked(value, (name,))
             if not item.keys().isdisjoint(KEY_ATTRIBUTES):
                 raise ValueError("pk and sk are the key's names; an item's attributes need others")
+            if (size := put_size(operation)) > TABLE_ITEM_BYTES_MAX:
+                raise ItemTooLarge(size)
         case Delete() | Check():
             pass
+    if bytes_max > TABLE_EXPRESSION_BYTES_MAX:
+        _check_text(operation)
+
+
+def _check_text(operation: Operation) -> None:
+    """Measure the expressions as they are sent, and what their placeholders stand for."""
+    expressions = Expressions()
+    if isinstance(operation, Update):
+        text = expressions.update(operation.actions)
+        _check_expression("update", text, update_operators(operation.actions))
+    if operation.condition is not None:
+        text = expressions.condition(operation.condition)
+        _check_expression("condition", text, condition_operators(operation.condition))
+    substitutions = sum(len(placeholder) + len(name.encode()) for name, placeholder in expressions.names.items())
+    substitutions += sum(len(placeholder) + value_size(value) for placeholder, value in expressions.values.items())
+    if substitutions > TABLE_SUBSTITUTIONS_BYTES_MAX:
+        raise StoreRejected(
+            f"names and values of one request have at most {TABLE_SUBSTITUTIONS_BYTES_MAX} bytes, not {substitutions}"
+        )
+
+
+def _check_expression(kind: str, text: str, operators: int) -> None:
+    if len(text) > TABLE_EXPRESSION_BYTES_MAX:
+        raise StoreRejected(
+            f"an expression has at most {TABLE_EXPRESSION_BYTES_MAX} bytes, this {kind} has {len(text)}: {text:.99} ..."
+        )
+    if operators > TABLE_EXPRESSION_OPERATORS_MAX:
+        raise StoreRejected(
+            f"an expression has at most {TABLE_EXPRESSION_OPERATORS_MAX} operators, this {kind} has {operators}: "
+            f"{text:.99} ..."
+        )
 
 
 def check_transaction(addressed: Sequence[tuple[object, Operation]]) -> None:
-    """Raise ValueError for no operations or more than 100, two on one item, a bad operation.
+    """Raise ValueError for no operations or more than 100, two on one item; for each as `check_operation`.
 
     Args:
         addressed: each operation with its table.
@@ -75,6 +139,14 @@ def check_transaction(addressed: Sequence[tuple[object, Operation]]) -> None:
         raise ValueError("two operations of one transaction address the same item")
     for _, operation in addressed:
         check_operation(operation)
+    size = sum(put_size(operation) for _, operation in addressed)
+    if size > TABLE_TRANSACTION_BYTES_MAX:
+        raise ItemTooLarge(size)
+
+
+def put_size(operation: Operation) -> int:
+    """Bytes of the item that a Put writes, 0 for what is no Put: there the stored item decides."""
+    return item_size(operation.key[0], operation.key[1], operation.item) if isinstance(operation, Put) else 0
 
 
 def check_transact_get(keys: Sequence[Key]) -> None:
@@ -88,84 +160,102 @@ def check_transact_get(keys: Sequence[Key]) -> None:
 
 
 def check_key(key: Key) -> None:
-    """Raise ValueError unless both parts are non-empty text within DynamoDB's limits."""
-    for part, limit in ((key[0], PK_BYTES_MAX), (key[1], SK_BYTES_MAX)):
-        if not isinstance(part, str) or not 0 < len(_encoded(part)) <= limit:
-            raise ValueError(f"a key's part is a string of 1 to {limit} bytes, not {part!r:.60}")
+    """Raise ValueError where a part is no text, StoreRejected where it is empty or too long."""
+    for part, (name, limit) in zip(key, _KEY_PARTS, strict=True):
+        if not isinstance(part, str):
+            raise ValueError(f"a {name} key is text, not {part!r:.60}")
+        if not 0 < len(_encoded(part)) <= limit:
+            raise StoreRejected(f"a {name} key has 1 to {limit} bytes, not {len(part.encode())}: {part!r:.60}")
 
 
 def check_query(pk: str, sk_from: str, sk_to: str | None, limit: int | None) -> None:
-    """Raise ValueError for a partition key or a bound that is no key, or a negative limit."""
+    """Raise as `check_key` for a partition key or a bound that is no key, ValueError for a negative limit."""
     for sk in (sk_from, sk_to):
         check_key(Key(pk, sk or "-"))
     if limit is not None and limit < 0:
         raise ValueError(f"a limit is not negative: {limit}")
 
 
-def checked(value: Any, path: Path) -> Any:
-    """The value itself. Raises ValueError where it or something in it is not storable."""
+def checked(value: Any, path: Path, depth: int = 1) -> Any:
+    """The value itself. Raises ValueError where it or something in it is not storable, StoreRejected past a limit."""
     kind = type(value)
     if kind is str:
         _encoded(value)
     elif kind is int:
-        if not -NUMBER_LIMIT < value < NUMBER_LIMIT:
-            raise ValueError(f"{shown(path)}: a number has at most 38 digits")
-    elif kind is list:
-        for each in value:
-            checked(each, path)
-    elif kind is dict:
-        for name, each in value.items():
-            _check_name(name)
-            checked(each, (*path, name))
+        if not -_NUMBER_LIMIT < value < _NUMBER_LIMIT:
+            raise StoreRejected(f"{shown(path)}: a number has at most {TABLE_NUMBER_DIGITS_MAX} digits")
+    elif kind is list or kind is dict:
+        if depth >= TABLE_NESTING_MAX:
+            raise StoreRejected(f"{shown(path)}: lists and maps are nested at most {TABLE_NESTING_MAX} deep")
+        if kind is list:
+            for each in value:
+                checked(each, path, depth + 1)
+        else:
+            for name, each in value.items():
+                _check_name(name)
+                checked(each, (*path, name), depth + 1)
     elif kind is not bytes and kind is not bool:
         raise ValueError(f"{shown(path)}: a table stores str, int, bytes, bool, list and dict, not {kind.__name__}")
     return value
 
 
-def _check_condition(condition: Condition) -> None:
+def _check_condition(condition: Condition) -> int:
+    """An upper bound of its text's bytes."""
     match condition:
         case Exists(path) | Absent(path):
-            _check_path(path)
+            return _check_path(path) + _CLAUSE_BYTES
         case Compare(path, op, value):
-            _check_path(path)
+            bytes_max = _check_path(path)
             if op not in COMPARISONS:
                 raise ValueError(f"{op!r} is no comparison")
             if type(value) not in (str, int, bytes) and not (type(value) is bool and op in ("=", "<>")):
                 raise ValueError(f"{shown(path)} {op}: cannot compare with a {type(value).__name__}")
             checked(value, path)
+            return bytes_max + _CLAUSE_BYTES + _beyond(value)
         case Contains(path, value):
-            _check_path(path)
+            bytes_max = _check_path(path)
             if type(value) not in (str, int, bytes):
                 raise ValueError(f"{shown(path)}: cannot look for a {type(value).__name__}")
             checked(value, path)
+            return bytes_max + _CLAUSE_BYTES + _beyond(value)
         case Not(inner):
-            _check_condition(inner)
+            return _NOT_BYTES + _check_condition(inner)
         case AllOf(conditions) | AnyOf(conditions):
             if not conditions:
                 raise ValueError("AllOf and AnyOf need at least one condition")
-            for each in conditions:
-                _check_condition(each)
+            return 2 + sum(map(_check_condition, conditions))
 
 
-def _check_actions(actions: Sequence[Action]) -> None:
+def _beyond(value: object) -> int:
+    """More than any expression has, for a value that makes it worth to measure what placeholders stand for."""
+    if isinstance(value, (str, bytes)):
+        return TABLE_EXPRESSION_BYTES_MAX if len(value) > _LONG_BYTES else 0
+    return TABLE_EXPRESSION_BYTES_MAX if isinstance(value, (list, dict)) and len(value) > _LONG_ELEMENTS else 0
+
+
+def _check_actions(actions: Sequence[Action]) -> int:
+    """An upper bound of their text's bytes."""
     if all(isinstance(action, RemoveFirst) and action.count == 0 for action in actions):
         raise ValueError("an update that changes nothing: read with get, test a condition with Check")
-    paths: list[Path] = []
+    paths: set[Path] = set()
+    beginnings: set[Path] = set()
+    bytes_max = 0
     for action in actions:
         path = action.path
-        _check_path(path)
+        bytes_max += _check_path(path) + _CLAUSE_BYTES
         if path[0] in KEY_ATTRIBUTES:
             raise ValueError(f"{path[0]} is a part of the key and cannot be written")
-        for other in paths:
-            shorter = min(len(path), len(other))
-            if path[:shorter] == other[:shorter]:
-                raise ValueError(f"two actions of one update overlap: {shown(path)} and {shown(other)}")
-        paths.append(path)
+        begins = [path[:length] for length in range(1, len(path) + 1)]
+        if path in beginnings or not paths.isdisjoint(begins):
+            raise ValueError(f"two actions of one update overlap at {shown(path)}")
+        paths.add(path)
+        beginnings.update(begins)
         match action:
             case Set(_, value):
-                checked(value, path)
+                checked(value, path, len(path))
+                bytes_max += _beyond(value)
             case Copy(_, from_path):
-                _check_path(from_path)
+                bytes_max += _check_path(from_path)
                 if from_path[0] in KEY_ATTRIBUTES or from_path == path:
                     raise ValueError(f"{shown(from_path)} cannot be copied to {shown(path)}")
             case Add(_, amount):
@@ -174,24 +264,36 @@ def _check_actions(actions: Sequence[Action]) -> None:
                 checked(amount, path)
             case Append(_, values):
                 for value in values:
-                    checked(value, path)
+                    checked(value, path, len(path) + 1)
+                    bytes_max += _beyond(value)
             case RemoveFirst(_, count):
-                if not 0 <= count <= REMOVE_FIRST_MAX:
-                    raise ValueError(f"{shown(path)}: 0 to {REMOVE_FIRST_MAX} elements can be removed, not {count}")
+                if count < 0:
+                    raise ValueError(f"{shown(path)}: a negative number of elements cannot be removed: {count}")
+                bytes_max += count * (_STEP_BYTES // 2 * len(path) + _ELEMENT_BYTES)
             case Remove():
                 pass
+    return bytes_max
 
 
-def _check_path(path: Path) -> None:
+def _check_path(path: Path) -> int:
+    """An upper bound of the bytes that naming it adds to a text, or more than any text has for a very long name."""
     if type(path) is not tuple or not path:
         raise ValueError(f"a path is a tuple of names, not {path!r:.60}")
+    if len(path) > TABLE_NESTING_MAX:
+        raise StoreRejected(f"a path has at most {TABLE_NESTING_MAX} steps, not {len(path)}: {shown(path):.60}")
+    bytes_max = _STEP_BYTES * len(path)
     for name in path:
         _check_name(name)
+        if len(name) > _LONG_BYTES:
+            bytes_max += TABLE_EXPRESSION_BYTES_MAX
+    return bytes_max
 
 
 def _check_name(name: object) -> None:
     if type(name) is not str or not name:
         raise ValueError(f"an attribute's name is a non-empty string, not {name!r:.60}")
+    if len(name) > _NAME_CHARACTERS_MAX and len(_encoded(name)) > TABLE_ATTRIBUTE_NAME_BYTES_MAX:
+        raise StoreRejected(f"an attribute's name has at most {TABLE_ATTRIBUTE_NAME_BYTES_MAX} bytes: {name!r:.60}")
 
 
 def _encoded(text: str) -> bytes:

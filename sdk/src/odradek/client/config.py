@@ -75,6 +75,13 @@ def _one_of(*choices: object) -> Check:
     return check
 
 
+def _acks(name: str, value: Any) -> str | None:
+    """Numbers may be text, as in Kafka's properties files."""
+    if not isinstance(value, bool) and str(value) in {"all", "-1", "0", "1"}:
+        return None
+    return f"{name} must be one of all, -1, 0, 1, not {value!r}"
+
+
 def _url(name: str, value: Any) -> str | None:
     wanted = f"{name} must be the URL of the coordinator function, such as https://<id>.lambda-url.<region>.on.aws"
     if not isinstance(value, str):
@@ -199,7 +206,7 @@ def _unknown(config: type[ClientConfig], name: str, known: set[str]) -> str:
 class ProducerConfig(ClientConfig):
     """Configuration of a producer."""
 
-    acks: str | int = _setting("all", _one_of("all", -1, 0, 1))  # 1 and all are the same: durable in the store
+    acks: str | int = _setting("all", _acks)  # all, 1 or 0; 1 and all are the same: durable in the store
     enable_idempotence: bool = _setting(True, _bool)
     linger_ms: float = _setting(5, _number(0))  # as in Kafka 4
     batch_size: int = _setting(1_000_000, _int(1))  # Kafka's is 16 KiB; here each call costs money
@@ -220,11 +227,13 @@ class ProducerConfig(ClientConfig):
 
     @property
     def compression(self) -> CompressionType:
+        """`compression_type` as the record format knows it."""
         return CompressionType[self.compression_type.upper()]
 
     @property
     def awaits_acks(self) -> bool:
-        return self.acks != 0
+        """Whether the producer waits for an answer: `acks` is 1 or all, which are the same here."""
+        return str(self.acks) != "0"
 
     def _relations(self) -> list[str]:
         problems = super()._relations()
@@ -307,6 +316,7 @@ class ShareConsumerConfig(ClientConfig):
 
     @property
     def is_implicit(self) -> bool:
+        """Whether the next poll accepts what the last one returned (KIP-932)."""
         return self.share_acknowledgement_mode == "implicit"
 
     @property

@@ -1,1 +1,1 @@
-"""cost: see the modules."""
+"""Money: the meter's units (metering.py), the dated price list (prices.py), and the estimate made of both."""

@@ -1,4 +1,4 @@
-"""What a run used, by operation: the meter that adapters and functions feed. prices.py makes dollars of it."""
+"""What a run used, by operation: the meter that adapters and functions feed. cost/prices.py makes dollars of it."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from odradek.ports.meter import Usage
 Snapshot = Mapping[str, Usage]
 
 
-class Meter:
+class UsageMeter:
     """ports.meter.Meter that adds up; threads may share it."""
 
     def __init__(self) -> None:

@@ -1,5 +1,5 @@
 """What a workload costs a month: here, and with others. Pure; the requests of an append and a fetch are measured
-(cost_measure.py), the rest is arithmetic that this page shows.
+(cost/measure.py), the rest is arithmetic that this page shows.
 
     requests     a producer sends when `linger_ms` is over or a batch is full, with so many in flight at most
     append       what the engine asked of the store for one request of that size, merges and spills included

@@ -1,4 +1,4 @@
-"""What the caller of one request may do: the rules (engine/acls.py) with who asks, and from where.
+"""What the caller of one request may do: the rules (engine/access/acls.py) with who asks, and from where.
 
 Handlers ask this for every topic, group and id that a request names. A topic that is named by its id counts as the
 topic it is; an id that nobody knows is left to the engine, which says so: ids are random and give nothing away.

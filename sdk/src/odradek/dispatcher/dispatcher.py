@@ -18,12 +18,13 @@ from typing import TYPE_CHECKING
 from odradek.dispatcher.access import Access
 from odradek.dispatcher.answer import build
 from odradek.dispatcher.api_versions import unsupported_api_versions
+from odradek.dispatcher.arrival import Arrival
 from odradek.dispatcher.audit_log import audit
 from odradek.dispatcher.authorization import FREE, require
 from odradek.dispatcher.context import Answer, BadFrame, Call, RequestContext
 from odradek.dispatcher.handlers import HANDLERS
 from odradek.engine.access.decisions import AclSet
-from odradek.errors import ErrorCode, FormatError, KafkaError, UnknownVersion
+from odradek.errors import ErrorCode, FormatError, KafkaError, StoreRejected, UnknownVersion
 from odradek.model.cluster import Cluster
 from odradek.model.log import Buffer
 from odradek.protocol.api import TCP_ONLY, ApiKey, owner_of
@@ -49,6 +50,7 @@ _RULES_UNREAD = {
     ApiKey.LIST_OFFSETS: ErrorCode.KAFKA_STORAGE_ERROR,
     ApiKey.OFFSET_FOR_LEADER_EPOCH: ErrorCode.KAFKA_STORAGE_ERROR,
 }
+_REJECTED = "the store never takes what this request asks it for: the server's log says what was refused"
 _UNEXPECTED = "the server failed unexpectedly and logged why; the request may have taken effect"
 
 
@@ -66,8 +68,13 @@ class Dispatcher:
         self._cluster = cluster
         self._takes_uploads = takes_uploads
 
-    async def dispatch(self, frame: Buffer, context: RequestContext) -> list[Buffer] | None:
+    async def dispatch(
+        self, frame: Buffer, context: RequestContext, arrival: Arrival | None = None
+    ) -> list[Buffer] | None:
         """Answer one request frame (without its length prefix).
+
+        Args:
+            arrival: its place where several requests of a connection are served side by side.
 
         Returns:
             The response frame in parts, or None where the protocol has no answer (Produce with acks=0).
@@ -88,7 +95,7 @@ class Dispatcher:
             )
         request = _request(frame, header)
         unasked = Access(_NOTHING_ALLOWED, context.principal, context.client_host)
-        call = Call(request, context, self._engine, self._cluster, unasked, self._takes_uploads)
+        call = Call(request, context, self._engine, self._cluster, unasked, self._takes_uploads, arrival)
         return await _answer(call)
 
 
@@ -133,6 +140,8 @@ async def _answer(call: Call) -> list[Buffer] | None:
         code, message = error.code, error.message
     except UnknownVersion as newer:
         code, message = newer.code, str(newer)
+    except StoreRejected:  # its adapter has logged what was refused
+        code, message = ErrorCode.UNKNOWN_SERVER_ERROR, _REJECTED
     except Exception:
         logger.exception("%s version %d failed", call.request.api_key.name, call.api_version)
         code, message = ErrorCode.UNKNOWN_SERVER_ERROR, _UNEXPECTED

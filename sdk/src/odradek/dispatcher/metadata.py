@@ -1,7 +1,7 @@
 """Metadata and DescribeCluster: who leads what, and where they are.
 
 A partition that is the fleet's is shown as led by whoever answers: a function, or a gateway, which takes it when it is
-written to. One that a living gateway leads is shown as that gateway's (engine/leader_view.py).
+written to. One that a living gateway leads is shown as that gateway's (engine/leaders/view.py).
 """
 
 from __future__ import annotations

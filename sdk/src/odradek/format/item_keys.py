@@ -3,37 +3,37 @@
 Log table. A partition's items share one `pk`, so a fetch below the tail is one Query:
 
     pk                                  sk                            value
-    <topic id>#<partition>              head                          the partition's head      (engine/head.py)
-    <topic id>#<partition>              i#<base offset, 20 digits>    index row                 (engine/index_row.py)
-    <topic id>#<partition>              p#<producer id>               evicted producer          (engine/head.py)
-    <topic id>#<partition>              lease                         maintenance lease  (engine/maintenance_lease.py)
-    <topic id>#<partition>              e#<epoch, 10 digits>          a former leader epoch (engine/leader_epochs.py)
-    <topic id>#<partition>              clean                         how far compaction is (engine/compaction_state.py)
+    <topic id>#<partition>              head                          the partition's head      (partition/head.py)
+    <topic id>#<partition>              i#<base offset, 20 digits>    index row                 (partition/index_row.py)
+    <topic id>#<partition>              p#<producer id>               evicted producer          (partition/head.py)
+    <topic id>#<partition>              lease                         maintenance lease (partition/maintenance_lease.py)
+    <topic id>#<partition>              e#<epoch, 10 digits>          a former leader epoch (partition/leader_epochs.py)
+    <topic id>#<partition>              clean                         how far compaction is (compaction/state.py)
     w#<yyyymmddhh>#<shard, 2 hex>       <object id, 32 hex>           small WAL item: {"d": bytes}
     txn#<transactional id>              <number, 20 digits>#...       pending items of a transaction
-                                                                                      (engine/transaction_rows.py)
+                                                                                      (transactions/items.py)
 
 WAL items are spread over 64 shards an hour (bits of the id's random part), since one DynamoDB partition key takes
 1,000 write units a second; a sweep asks 64 Queries for an hour and needs no scan.
 
 Catalog table:
 
-    topics          <name>          a topic               (engine/topics.py)
+    topics          <name>          a topic               (catalog/topics.py)
     topic-ids       <topic id>      {"name": name}
     deleted-topics  <topic id>      a topic whose heads, rows and objects are still to be removed
     counters        producer-id     {"next": the next free producer id}
-    txn-ids         <trans. id>     a transactional id    (engine/transaction_rows.py)
+    txn-ids         <trans. id>     a transactional id    (transactions/items.py)
     batches         <key>           the last batch that a writer committed
-    brokers         <broker id>     a gateway's registration  (engine/brokers.py)
-    users           <name>          a user's salted keys    (engine/users.py)
-    acls            <digest, hex>   an access rule          (engine/acls.py)
-    group-configs   <group id>      a group's configuration   (engine/group_configs.py)
+    brokers         <broker id>     a gateway's registration  (leaders/brokers.py)
+    users           <name>          a user's salted keys    (access/users.py)
+    acls            <digest, hex>   an access rule          (access/acls.py)
+    group-configs   <group id>      a group's configuration   (groups/configs.py)
     registry           counter | config        the next schema id; the registry's own configuration
     registry-configs   <subject>    a subject's configuration
     registry-subjects  <subject>    a subject's versions
     registry-schemas   <id, 10 digits>   a schema
     registry-guids     <hex>        {"id": id of the schema with that canonical form}   (all: registry/rows.py)
-    sweep           floor           the sweep's floor and progress   (engine/sweep_floor.py)
+    sweep           floor           the sweep's floor and progress   (catalog/sweep_floor.py)
 """
 
 from __future__ import annotations
@@ -67,6 +67,11 @@ BROKERS_PK = "brokers"
 USERS_PK = "users"
 ACLS_PK = "acls"
 GROUP_CONFIGS_PK = "group-configs"
+CLASSIC_SESSION_PREFIX = "gs#"
+SHARE_PARTITION_PREFIX = "s#"
+SHARE_PARTITION_END = "s$"  # the first key after every share-partition
+SHARE_SESSION_PREFIX = "t#"
+SHARE_SESSION_END = "t$"
 REGISTRY_PK = "registry"
 REGISTRY_COUNTER_SK = "counter"
 REGISTRY_CONFIG_SK = "config"
@@ -137,3 +142,18 @@ def transaction_sk(number: int, rest: str) -> str:
 def transaction_end_sk(number: int) -> str:
     """The first `sk` after every pending item of that transaction and earlier ones."""
     return f"{number:020d}$"
+
+
+def group_pk(group_id: str) -> str:
+    """The `pk` that all items of a group share."""
+    return f"g#{group_id}"
+
+
+def classic_session_sk(member_id: str) -> str:
+    """The `sk` of a classic member's session; it sorts next to the group."""
+    return f"{CLASSIC_SESSION_PREFIX}{member_id}"
+
+
+def share_session_sk(member_id: str) -> str:
+    """The `sk` of a share session."""
+    return f"{SHARE_SESSION_PREFIX}{member_id}"

@@ -17,7 +17,14 @@ from odradek.errors import ErrorCode
 from odradek.functions.context import LambdaContext
 from odradek.functions.event import Event
 from odradek.functions.metering import InvocationMeter
-from odradek.functions.telemetry import Invocation, WriteLine, fault_line, invocation_line, write_stdout
+from odradek.functions.telemetry import (
+    Invocation,
+    WriteLine,
+    fault_line,
+    invocation_line,
+    rejections_line,
+    write_stdout,
+)
 from odradek.ports.clock import Clock
 from odradek.ports.meter import Usage
 
@@ -91,6 +98,9 @@ class InvokedFunction(ABC):
             invocation.duration_ms = (instruments.clock.monotonic() - started) * 1000
             instruments.meter.add("Invoke", billed(invocation, context))
         instruments.write_line(invocation_line(invocation, tally.usage, instruments.clock.now_ms()))
+        if rejections := tally.usage.rejected_requests:
+            now_ms = instruments.clock.now_ms()
+            instruments.write_line(rejections_line(instruments.cluster_id, self._function, rejections, now_ms))
         if instruments.observe is not None:
             instruments.observe(invocation, tally.usage)
         if answer is None:

@@ -38,6 +38,7 @@ _METRICS = (
 )
 
 
+REJECTIONS = "store_rejections"
 REQUEST_METRICS = tuple(name for name, _ in _METRICS)
 
 
@@ -126,6 +127,21 @@ def failures_line(cluster_id: str, maintenance_failures: int, now_ms: int) -> st
         "message": "maintainer failures",
         "cluster_id": cluster_id,
         "maintenance_failures": maintenance_failures,
+    }
+    return json.dumps(record, separators=(",", ":"))
+
+
+def rejections_line(cluster_id: str, function: str, rejections: int, now_ms: int) -> str:
+    """The line of requests that the store never takes; written only where there are any, so it costs nothing else."""
+    metrics = [{"Name": REJECTIONS, "Unit": "Count"}]
+    directive = {"Namespace": NAMESPACE, "Dimensions": [["cluster_id"]], "Metrics": metrics}
+    record = {
+        "_aws": {"Timestamp": now_ms, "CloudWatchMetrics": [directive]},
+        "level": "ERROR",
+        "message": "store rejections",
+        "cluster_id": cluster_id,
+        "function": function,
+        REJECTIONS: rejections,
     }
     return json.dumps(record, separators=(",", ":"))
 

@@ -26,6 +26,7 @@ class Usage:
     payload_bytes_in: int = 0
     payload_bytes_out: int = 0
     queue_requests: int = 0
+    rejected_requests: int = 0  # that the store never takes (errors.StoreRejected); free, counted all the same
 
     def __add__(self, other: Usage) -> Usage:
         return Usage(*(getattr(self, f.name) + getattr(other, f.name) for f in fields(Usage)))

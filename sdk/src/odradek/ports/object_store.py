@@ -25,6 +25,7 @@ class ObjectStore(Protocol):
         Raises:
             ObjectExists: the key is taken (an own earlier attempt may have taken it).
             StoreUnavailable: surely not written.
+            StoreRejected: surely not written, and never will be: the key or the content is too long.
             OutcomeUnknown: may have been written.
         """
         ...

@@ -13,15 +13,17 @@ Semantics are DynamoDB's:
 * Reads are strongly consistent unless `consistent=False`.
 * A transaction is applied whole, but its items become visible one by one: to a row of reads, to `get_many` and to
   `query` some of them may be as before and others as after it, for as long as it is being applied. Only `transact_get`
-  reads several items of one moment; docs/decisions/0009 says which reader needs that and which does not.
+  reads several items of one moment; docs/decisions/0010 says which reader needs that and which does not.
 * A write of an item that a transaction is being applied to is refused (StoreUnavailable).
 * What is returned is the caller's: changing it changes nothing in the store.
 
-A bug of the caller is a ValueError in every backend: an attribute of another type (float, None, tuple), a document path
-whose parent map is not there, a number added or a list appended to something else, a copy of what is not there, two
-actions of one update on overlapping paths, an update that changes nothing, an attribute called `pk` or `sk`
-(conditions may ask for them), a key part that is empty or too long (2,048 and 1,024 bytes). An update of removals alone
-may or may not create a missing item: give it a condition.
+A bug of the caller is a ValueError in every backend: an attribute of another type (float, None, tuple), two actions of
+one update on overlapping paths, an update that changes nothing, an attribute called `pk` or `sk` (conditions may ask
+for them). What one of DynamoDB's limits refuses, or the stored item, is StoreRejected in every backend, whatever the
+condition: a key part that is empty or too long, an expression of more than 4,096 bytes or 300 operators, a number of
+more than 38 digits, deep nesting (adapters/validation.py); a document path whose parent map is not there, a number
+added or a list appended to something else, a copy of what is not there. An update of removals alone may or may not
+create a missing item: give it a condition.
 """
 
 from __future__ import annotations
@@ -199,7 +201,7 @@ class Table(Protocol):
     """A table of items with conditional writes."""
 
     async def get(self, key: Key, *, consistent: bool = True) -> Item | None:
-        """Return the item, or None. Raises StoreUnavailable."""
+        """Return the item, or None. Raises StoreUnavailable, StoreRejected (a key that no item can have)."""
         ...
 
     async def get_many(self, keys: Sequence[Key], *, consistent: bool = True) -> list[Item | None]:
@@ -240,6 +242,7 @@ class Table(Protocol):
         Raises:
             ConditionFailed: refused; carries the item as it stands.
             ItemTooLarge: the item would have more than 400 KB; not applied.
+            StoreRejected: a limit refuses it, now and always; not applied.
             StoreUnavailable: surely not applied.
             OutcomeUnknown: may have been applied.
         """
@@ -258,7 +261,8 @@ class Table(Protocol):
 
         Raises:
             TransactionCanceled: refused whole; carries which conditions failed.
-            ItemTooLarge: an item would have more than 400 KB; nothing was applied.
+            ItemTooLarge: an item would have more than 400 KB, or all of them more than 4 MB; nothing was applied.
+            StoreRejected: a limit refuses it, now and always; nothing was applied.
             StoreUnavailable: surely not applied (contention included).
             OutcomeUnknown: may have been applied.
             ValueError: more than 100 operations, or two on one key (a bug of the caller).

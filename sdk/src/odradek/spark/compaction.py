@@ -1,7 +1,7 @@
 """Compaction of a partition on Spark: the engine's compactor, whose passes are done by many hands.
 
     driver      takes the maintenance lease and renews it, plans the pass, swaps rows, writes the state: all as the
-                engine does (engine/compaction.py), by the same code
+                engine does (engine/compaction/compactor.py), by the same code
     executors   1. the keys of each segment: (group, digest of the key, its last offset in the dirty part)
                 2. by shuffle: the last offset of each key, for each group of segments that holds the key
                 3. each group rewritten by the engine's rules with that map, and uploaded under a new object id
@@ -14,7 +14,7 @@ Why it is safe when anything dies or comes late:
 
 * Executors change nothing that anyone can see: what they upload has names of its own and no row refers to it. A task
   that Spark repeats leaves such objects; so the partition is never left clean, and the next holder of the lease
-  removes them (engine/orphans.py).
+  removes them (engine/maintenance/orphans.py).
 * Rows and state are written by the driver, in transactions under the lease. A driver that lost it stops.
 * Tombstones get their horizon when they are rewritten, which is before the values below them are gone. It is set later
   by what a wave may take at most, and a wave that took longer is not put in place: a tombstone stays for
@@ -28,7 +28,6 @@ from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Se
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from odradek.adapters.system import SystemClock, SystemRng
 from odradek.engine.compaction.batch import compact_batch, read_keys
 from odradek.engine.compaction.compactor import CompactionPass, Compactor
 from odradek.engine.compaction.decisions import Bounds, CompactionPolicy, joins
@@ -47,6 +46,7 @@ from odradek.model.topic_partition import PartitionId
 from odradek.ports.object_store import ObjectStore
 from odradek.spark.opened_store import open_store
 from odradek.spark.options import StoreOptions
+from odradek.system import SystemClock, SystemRng
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -6,8 +6,8 @@
                                                  it is told to commit before it does (protocol/numbered_commit.py)
 
 Who uploads and dies leaves objects that nothing names: the sweep removes them. Who commits and dies is repeated by
-Spark with the same batch id, which adds nothing twice (engine/numbered_batches.py); so a commit whose outcome is not
-known is simply called again here.
+Spark with the same batch id, which adds nothing twice (engine/transactions/numbered_batches.py); so a commit whose
+outcome is not known is simply called again here.
 """
 
 from __future__ import annotations
@@ -18,7 +18,6 @@ from concurrent.futures import Future
 from pathlib import Path
 from typing import Any
 
-from odradek.adapters.system import SystemRng
 from odradek.engine.engine import Engine
 from odradek.engine.transactions.items import PendingBatches
 from odradek.errors import ErrorCode, KafkaError
@@ -26,6 +25,7 @@ from odradek.model.log import ProducePartition
 from odradek.settings import Settings
 from odradek.spark.opened_store import OpenedStore
 from odradek.spark.options import StoreOptions
+from odradek.system import SystemRng
 
 _CREDENTIALS = "credentials.json"  # of the service, beside its store
 

@@ -4,7 +4,7 @@
     TABLES_CHECKS   async def check(tables, pk): the three tables of a store and transactions across them
 
 Run them one by one from a test framework (tests/contract does), or all at once with `check_table` and `check_tables`.
-A check raises AssertionError where the backend breaks the contract. The checks are in four files by subject.
+A check raises AssertionError where the backend breaks the contract. The checks are in five files by subject.
 """
 
 from __future__ import annotations
@@ -14,7 +14,13 @@ from contextlib import AbstractAsyncContextManager
 
 from odradek.ports.table import Table
 from odradek.ports.tables import Tables
-from odradek.testing import contract_table_conditions, contract_table_reads, contract_table_writes, contract_tables
+from odradek.testing import (
+    contract_table_conditions,
+    contract_table_limits,
+    contract_table_reads,
+    contract_table_writes,
+    contract_tables,
+)
 
 TableCheck = Callable[[Table, str], Awaitable[None]]
 TablesCheck = Callable[[Tables, str], Awaitable[None]]
@@ -23,6 +29,7 @@ TABLE_CHECKS: tuple[TableCheck, ...] = (
     *contract_table_conditions.CHECKS,
     *contract_table_writes.CHECKS,
     *contract_table_reads.CHECKS,
+    *contract_table_limits.CHECKS,
 )
 TABLES_CHECKS: tuple[TablesCheck, ...] = contract_tables.CHECKS
 

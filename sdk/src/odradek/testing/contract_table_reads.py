@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
+from odradek.errors import StoreRejected
 from odradek.ports.table import Delete, Item, Key, Put, Row, Set, Table, Update
 from odradek.testing.contract import failure
 
@@ -116,7 +117,7 @@ async def query_limits(table: Table, pk: str) -> None:
     assert len(await table.query(pk, sk_from="c", sk_to="f", limit=100)) == 3
     assert await table.query(pk, limit=0) == []
     await failure(ValueError, table.query(pk, limit=-1))
-    await failure(ValueError, table.query(""))
+    await failure(StoreRejected, table.query(""))
 
 
 async def query_joins_pages(table: Table, pk: str) -> None:

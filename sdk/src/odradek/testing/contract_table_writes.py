@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import threading
 
-from odradek.errors import ConditionFailed, ItemTooLarge
+from odradek.errors import ConditionFailed, ItemTooLarge, StoreRejected
 from odradek.limits import TABLE_ITEM_BYTES_MAX
 from odradek.ports.table import (
     Absent,
@@ -137,14 +137,14 @@ async def copy_takes_the_value_of_before(table: Table, pk: str) -> None:
     assert (swapped["n"], swapped["start"]) == (5, 8)
 
 
-async def copy_of_what_is_not_there_is_a_bug_of_the_caller(table: Table, pk: str) -> None:
+async def copy_of_what_is_not_there_is_rejected(table: Table, pk: str) -> None:
     key = Key(pk, "head")
     await table.put(Put(key, {"n": 5, "m": {}}))
     for bad in (Copy(("a",), ("nothing",)), Copy(("a",), ("m", "nothing")), Copy(("nothing", "a"), ("n",))):
-        await failure(ValueError, table.update(Update(key, (bad,))))
+        await failure(StoreRejected, table.update(Update(key, (bad,))))
     for nonsense in (Copy(("n",), ("n",)), Copy(("a",), ("pk",)), Copy(("a",), ())):
         await failure(ValueError, table.update(Update(key, (nonsense,))))
-    await failure(ValueError, table.update(Update(Key(pk, "missing"), (Copy(("a",), ("n",)),))))
+    await failure(StoreRejected, table.update(Update(Key(pk, "missing"), (Copy(("a",), ("n",)),))))
     assert await table.get(key) == {"n": 5, "m": {}}
 
 
@@ -179,7 +179,7 @@ async def remove_forgives_a_missing_attribute(table: Table, pk: str) -> None:
     assert await table.update(Update(key, (Remove(("b",)), Remove(("m", "y"))))) == {"a": 1, "m": {"x": 1}}
 
 
-async def a_path_without_its_parent_is_a_bug_of_the_caller(table: Table, pk: str) -> None:
+async def a_path_without_its_parent_is_rejected(table: Table, pk: str) -> None:
     key = Key(pk, "item")
     before: Item = {"n": 1, "s": "x", "list": [1], "m": {}}
     await table.put(Put(key, before))
@@ -196,22 +196,22 @@ async def a_path_without_its_parent_is_a_bug_of_the_caller(table: Table, pk: str
         Remove(("nothing", "x")),
     ]
     for bug in bugs:
-        await failure(ValueError, table.update(Update(key, (Set(("other",), 1), Set(("m", "other"), 1), bug))))
+        await failure(StoreRejected, table.update(Update(key, (Set(("other",), 1), Set(("m", "other"), 1), bug))))
         assert await table.get(key) == before, f"{bug} left something behind"
-        await failure(ValueError, table.transact([Put(Key(pk, "second"), {}), Update(key, (bug,))]))
+        await failure(StoreRejected, table.transact([Put(Key(pk, "second"), {}), Update(key, (bug,))]))
         assert await table.get(key) == before, f"{bug} left something behind"
     assert await table.get(Key(pk, "second")) is None
-    await failure(ValueError, table.update(Update(Key(pk, "missing"), (Append(("tail",), (b"x",)),))))
+    await failure(StoreRejected, table.update(Update(Key(pk, "missing"), (Append(("tail",), (b"x",)),))))
     assert await table.get(Key(pk, "missing")) is None
 
 
-async def a_path_through_something_else_is_a_bug_of_the_caller(table: Table, pk: str) -> None:
+async def a_path_through_something_else_is_rejected(table: Table, pk: str) -> None:
     key = Key(pk, "item")
     before: Item = {"n": 1, "list": [1]}
     await table.put(Put(key, before))
     for path in (("n", "x"), ("list", "x")):
-        await failure(ValueError, table.update(Update(key, (Set(("other",), 1), Set(path, 1)))))
-        await failure(ValueError, table.update(Update(key, (Set(("other",), 1), Add(path, 1)))))
+        await failure(StoreRejected, table.update(Update(key, (Set(("other",), 1), Set(path, 1)))))
+        await failure(StoreRejected, table.update(Update(key, (Set(("other",), 1), Add(path, 1)))))
         assert await table.get(key) == before
 
 
@@ -239,7 +239,6 @@ async def nonsense_writes_are_a_bug_of_the_caller(table: Table, pk: str) -> None
         (Set(("a",), {"b": [None]}),),  # type: ignore[list-item]
         (Set(("a",), (1, 2)),),  # type: ignore[arg-type]
         (Set(("a",), bytearray(b"x")),),  # type: ignore[arg-type]
-        (Set(("a",), 10**38),),
         (Set(("a",), "\ud800"),),
         (Add(("a",), 1.0),),  # type: ignore[arg-type]
         (Append(("a",), (None,)),),  # type: ignore[arg-type]
@@ -249,9 +248,6 @@ async def nonsense_writes_are_a_bug_of_the_caller(table: Table, pk: str) -> None
         await failure(ValueError, table.update(Update(key, actions)))
     await failure(ValueError, table.put(Put(key, {"pk": "x"})))
     await failure(ValueError, table.put(Put(key, {"a": 0.5})))  # type: ignore[dict-item]
-    for bad in (Key("", "a"), Key(pk, ""), Key("x" * 2049, "a"), Key(pk, "x" * 1025)):
-        await failure(ValueError, table.put(Put(bad, {})))
-        await failure(ValueError, table.get(bad))
     assert await table.query(pk) == []
 
 
@@ -368,13 +364,13 @@ CHECKS = (
     update_answers_the_new_image,
     set_writes_nested_paths,
     copy_takes_the_value_of_before,
-    copy_of_what_is_not_there_is_a_bug_of_the_caller,
+    copy_of_what_is_not_there_is_rejected,
     add_counts_a_missing_number_as_zero,
     append_keeps_the_order,
     remove_first_takes_what_is_there,
     remove_forgives_a_missing_attribute,
-    a_path_without_its_parent_is_a_bug_of_the_caller,
-    a_path_through_something_else_is_a_bug_of_the_caller,
+    a_path_without_its_parent_is_rejected,
+    a_path_through_something_else_is_rejected,
     a_refusal_comes_before_a_bad_path,
     nonsense_writes_are_a_bug_of_the_caller,
     an_item_has_at_most_400_kb,

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from odradek.engine.engine import Engine
-from odradek.engine.partition.index import head_key
+from odradek.engine.partition.head import head_key
 from odradek.engine.transactions.items import TransactionRow, pending_range
 from odradek.errors import ErrorCode, KafkaError
 from odradek.limits import PRODUCER_EPOCH_MAX, SEQUENCE_MAX

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from odradek.adapters.expression_text import Expressions
 from odradek.ports.table import Item, Key, Value
 
 AttributeValue = dict[str, Any]
@@ -45,6 +46,18 @@ def from_attribute(attribute: AttributeValue) -> Any:
     if kind in ("S", "B", "BOOL"):
         return value
     raise ValueError(f"an attribute of DynamoDB's type {kind} was not written by Odradek")
+
+
+def to_parameters(expressions: Expressions) -> dict[str, Any]:
+    """The request's parameters that say what the placeholders of its expressions stand for."""
+    parameters: dict[str, Any] = {}
+    if expressions.names:
+        parameters["ExpressionAttributeNames"] = {each: name for name, each in expressions.names.items()}
+    if expressions.values:
+        parameters["ExpressionAttributeValues"] = {
+            each: to_attribute(value) for each, value in expressions.values.items()
+        }
+    return parameters
 
 
 def to_key(key: Key) -> dict[str, AttributeValue]:

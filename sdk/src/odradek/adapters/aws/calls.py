@@ -4,8 +4,8 @@
     throttled, SlowDown, a conflicting transaction    StoreUnavailable       retried, then StoreUnavailable
     no connection, no credentials, not allowed        StoreUnavailable       StoreUnavailable
     timeout or connection lost after sending, 5xx     OutcomeUnknown         retried, then StoreUnavailable
-    refused as malformed                              ValueError             ValueError
-    item beyond 400 KB                                ItemTooLarge           -
+    refused as malformed (ValidationException ...)    StoreRejected          StoreRejected
+    item beyond 400 KB, or 4 MB in a transaction      ItemTooLarge           -
 
 Clients are made with one attempt a call (store.py): a retry inside boto could meet the success of the attempt before
 it, and only the engine can tell. Reads are retried here, a bounded number of times with jitter.
@@ -33,7 +33,7 @@ from botocore.exceptions import (
     TokenRetrievalError,
 )
 
-from odradek.errors import ItemTooLarge, OutcomeUnknown, StoreUnavailable, TransactionConflict
+from odradek.errors import ItemTooLarge, OutcomeUnknown, StoreRejected, StoreUnavailable, TransactionConflict
 
 READ_ATTEMPTS_MAX: Final = 5
 BACKOFF_S: Final = 0.025
@@ -69,6 +69,19 @@ _NEVER_SENT: Final = (
     TokenRetrievalError,
 )
 
+_REJECTED: Final = frozenset(
+    {
+        "EntityTooLarge",
+        "InvalidArgument",
+        "InvalidRequest",
+        "KeyTooLongError",
+        "MetadataTooLarge",
+        "SerializationException",
+        "InvalidMessageContents",
+        "InvalidParameterValue",
+        "AWS.SimpleQueueService.BatchRequestTooLong",
+    }
+)
 _ANSWERS: Final = frozenset(
     {
         "ConditionalCheckFailedException",
@@ -115,12 +128,12 @@ class Calls:
     async def write(self, call: Call, **parameters: Any) -> dict[str, Any]:
         """One attempt.
 
-        Raises Refused where a condition was false; StoreUnavailable, OutcomeUnknown, ItemTooLarge, ValueError.
+        Raises Refused where a condition was false; StoreUnavailable, OutcomeUnknown, ItemTooLarge, StoreRejected.
         """
         return await self._once(call, parameters, write=True)
 
     async def read(self, call: Call, **parameters: Any) -> dict[str, Any]:
-        """Several attempts. Raises Refused where the object or the range is not there; StoreUnavailable, ValueError."""
+        """Several attempts. Raises Refused for a missing object or range, StoreUnavailable, StoreRejected."""
         return await retried(lambda: self._once(call, parameters, write=False))
 
     async def _once(self, call: Call, parameters: dict[str, Any], *, write: bool) -> dict[str, Any]:
@@ -158,7 +171,7 @@ def error_code(error: ClientError) -> str:
 def translated(error: Exception, *, write: bool) -> Exception:
     """The port's word for an error of botocore, or `Refused`."""
     if isinstance(error, ParamValidationError):
-        return ValueError(str(error))
+        return StoreRejected(str(error))
     if isinstance(error, _NEVER_SENT):
         return StoreUnavailable(f"AWS cannot be reached: {error}")
     if isinstance(error, ClientError):
@@ -168,6 +181,8 @@ def translated(error: Exception, *, write: bool) -> Exception:
             return Refused(code, dict(error.response), message)
         if code == "ValidationException":
             return invalid(message)
+        if code in _REJECTED:
+            return StoreRejected(message)
         if code == "TransactionConflictException":
             return TransactionConflict(message)
         if code in _THROTTLED or status < 500:
@@ -176,8 +191,8 @@ def translated(error: Exception, *, write: bool) -> Exception:
 
 
 def invalid(message: str) -> Exception:
-    """What a ValidationException means: an item beyond its size, or a bug of the caller."""
-    return ItemTooLarge() if "tem size" in message else ValueError(message)
+    """What a ValidationException means: an item or a transaction beyond its size, or a request beyond a limit."""
+    return ItemTooLarge() if "tem size" in message or "aggregate size" in message else StoreRejected(message)
 
 
 def _passes(cause: BaseException | None) -> bool:

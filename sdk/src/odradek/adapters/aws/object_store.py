@@ -15,7 +15,8 @@ import crc32c
 from botocore.exceptions import ClientError
 
 from odradek.adapters.aws.calls import Calls, Refused, backoff_s, error_code
-from odradek.adapters.object_keys import check_limit, check_object_key, check_object_prefix, check_range
+from odradek.adapters.object_keys import check_limit, check_object_key, check_object_prefix, check_range, check_upload
+from odradek.adapters.rejections import RejectionsTold
 from odradek.errors import ObjectExists, ObjectMissing, StoreUnavailable
 from odradek.model.log import Buffer
 from odradek.ports.meter import Meter, NullMeter, Usage
@@ -53,20 +54,22 @@ class S3ObjectStore:
         self.bucket = bucket
 
     async def put(self, key: str, parts: Sequence[Buffer]) -> None:
-        check_object_key(key)
+        with RejectionsTold(self._meter, "PutObject", key):
+            check_upload(key, parts, self._prefix)
         content = b"".join(parts)
         checksum = base64.b64encode(crc32c.crc32c(content).to_bytes(4, "big")).decode()
         for attempt in range(CONFLICT_ATTEMPTS_MAX):
             self._meter.add("PutObject", Usage(object_put_requests=1, object_bytes_written=len(content)))
             try:
-                await self._calls.write(
-                    self._client.put_object,
-                    Bucket=self.bucket,
-                    Key=self._prefix + key,
-                    Body=content,
-                    IfNoneMatch="*",
-                    ChecksumCRC32C=checksum,
-                )
+                with RejectionsTold(self._meter, "PutObject", key):
+                    await self._calls.write(
+                        self._client.put_object,
+                        Bucket=self.bucket,
+                        Key=self._prefix + key,
+                        Body=content,
+                        IfNoneMatch="*",
+                        ChecksumCRC32C=checksum,
+                    )
                 return
             except Refused as refused:
                 raise ObjectExists(key) from refused

@@ -20,11 +20,11 @@ from odradek.adapters.aws.table import DynamoTable
 from odradek.adapters.aws.transaction import transact
 from odradek.adapters.aws.wal_bucket import DirectoryBucketStore, WalApart, split_buckets
 from odradek.adapters.store_clock import StoreClock
-from odradek.adapters.system import SystemClock
 from odradek.ports.clock import Clock
 from odradek.ports.meter import Meter, NullMeter
 from odradek.ports.object_store import ObjectStore
 from odradek.ports.tables import TableOperation
+from odradek.system import SystemClock
 
 CONNECTIONS = 32
 CONNECT_TIMEOUT_S = 2.0

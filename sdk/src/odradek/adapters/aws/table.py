@@ -11,11 +11,12 @@ from collections.abc import Sequence
 from typing import Any
 
 from odradek.adapters import capacity
-from odradek.adapters.aws.attribute_values import from_item, to_attribute, to_item, to_key
+from odradek.adapters.aws.attribute_values import from_item, to_attribute, to_item, to_key, to_parameters
 from odradek.adapters.aws.calls import READ_ATTEMPTS_MAX, Calls, Refused, backoff_s
-from odradek.adapters.aws.expression import Expressions
 from odradek.adapters.aws.transaction import transact, transact_get
+from odradek.adapters.expression_text import Expressions
 from odradek.adapters.expressions import copied
+from odradek.adapters.rejections import RejectionsTold
 from odradek.adapters.validation import check_key, check_operation, check_query
 from odradek.errors import ConditionFailed, StoreUnavailable
 from odradek.format.item_size import item_size
@@ -39,26 +40,28 @@ class DynamoTable:
         self.table_name = table_name
 
     async def get(self, key: Key, *, consistent: bool = True) -> Item | None:
-        check_key(key)
-        answer = await self._calls.read(
-            self._client.get_item,
-            TableName=self.table_name,
-            Key=to_key(key),
-            ConsistentRead=consistent,
-            ReturnConsumedCapacity="TOTAL",
-        )
+        with RejectionsTold(self._meter, "GetItem", key):
+            check_key(key)
+            answer = await self._calls.read(
+                self._client.get_item,
+                TableName=self.table_name,
+                Key=to_key(key),
+                ConsistentRead=consistent,
+                ReturnConsumedCapacity="TOTAL",
+            )
         self._count_read("GetItem", answer)
         return from_item(answer["Item"])[1] if "Item" in answer else None
 
     async def get_many(self, keys: Sequence[Key], *, consistent: bool = True) -> list[Item | None]:
-        for key in keys:
-            check_key(key)
         unique = list(dict.fromkeys(keys))
         step = capacity.BATCH_GET_KEYS_MAX
         chunks = [unique[at : at + step] for at in range(0, len(unique), step)]
         found: dict[Key, Item] = {}
-        for part in await asyncio.gather(*(self._get_chunk(chunk, consistent) for chunk in chunks)):
-            found |= part
+        with RejectionsTold(self._meter, "BatchGetItem", keys):
+            for key in keys:
+                check_key(key)
+            for part in await asyncio.gather(*(self._get_chunk(chunk, consistent) for chunk in chunks)):
+                found |= part
         if len(unique) == len(keys):
             return [found.get(key) for key in keys]
         return [copied(found.get(key)) for key in keys]
@@ -76,7 +79,8 @@ class DynamoTable:
         limit: int | None = None,
         consistent: bool = True,
     ) -> list[Row]:
-        check_query(pk, sk_from, sk_to, limit)
+        with RejectionsTold(self._meter, "Query", pk):
+            check_query(pk, sk_from, sk_to, limit)
         if limit == 0 or (sk_to is not None and sk_from >= sk_to):
             return []
         parameters = _key_condition(pk, sk_from, sk_to) | {
@@ -90,7 +94,8 @@ class DynamoTable:
             if limit is not None:
                 # One more, for the row at the upper bound that BETWEEN includes.
                 parameters["Limit"] = limit - len(rows) + 1
-            answer = await self._calls.read(self._client.query, **parameters)
+            with RejectionsTold(self._meter, "Query", pk):
+                answer = await self._calls.read(self._client.query, **parameters)
             self._count_read("Query", answer)
             page = (Row(*from_item(attributes)) for attributes in answer["Items"])
             rows += (row for row in page if row.key.sk != sk_to)
@@ -101,24 +106,27 @@ class DynamoTable:
             parameters["ExclusiveStartKey"] = answer["LastEvaluatedKey"]
 
     async def update(self, update: Update) -> Item:
-        check_operation(update)
-        expressions = Expressions()
-        parameters = {
-            "Key": to_key(update.key),
-            "UpdateExpression": expressions.update(update.actions),
-            "ReturnValues": "ALL_NEW",
-        }
-        answer = await self._write("UpdateItem", update.key, parameters, update.condition, expressions)
+        with RejectionsTold(self._meter, "UpdateItem", update.key):
+            check_operation(update)
+            expressions = Expressions()
+            parameters = {
+                "Key": to_key(update.key),
+                "UpdateExpression": expressions.update(update.actions),
+                "ReturnValues": "ALL_NEW",
+            }
+            answer = await self._write("UpdateItem", update.key, parameters, update.condition, expressions)
         return from_item(answer["Attributes"])[1]
 
     async def put(self, put: Put) -> None:
-        check_operation(put)
-        parameters = {"Item": to_item(put.key, put.item)}
-        await self._write("PutItem", put.key, parameters, put.condition, Expressions())
+        with RejectionsTold(self._meter, "PutItem", put.key):
+            check_operation(put)
+            parameters = {"Item": to_item(put.key, put.item)}
+            await self._write("PutItem", put.key, parameters, put.condition, Expressions())
 
     async def delete(self, delete: Delete) -> None:
-        check_operation(delete)
-        await self._write("DeleteItem", delete.key, {"Key": to_key(delete.key)}, delete.condition, Expressions())
+        with RejectionsTold(self._meter, "DeleteItem", delete.key):
+            check_operation(delete)
+            await self._write("DeleteItem", delete.key, {"Key": to_key(delete.key)}, delete.condition, Expressions())
 
     async def transact(self, operations: Sequence[Operation]) -> None:
         await transact(self._client, self._calls, self._meter, [(self.table_name, each) for each in operations])
@@ -145,7 +153,7 @@ class DynamoTable:
                 TableName=self.table_name,
                 ReturnConsumedCapacity="TOTAL",
                 **parameters,
-                **expressions.parameters(),
+                **to_parameters(expressions),
             )
         except Refused as refused:
             attributes = refused.response.get("Item")

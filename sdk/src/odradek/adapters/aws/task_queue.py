@@ -7,7 +7,8 @@ from typing import Any
 
 from odradek.adapters.aws.calls import Calls, Refused
 from odradek.adapters.aws.store import CONNECT_TIMEOUT_S
-from odradek.errors import StoreUnavailable
+from odradek.errors import StoreRejected, StoreUnavailable
+from odradek.limits import QUEUE_BATCH_BYTES_MAX
 from odradek.ports.meter import Meter, NullMeter, Usage
 from odradek.ports.task_queue import MESSAGES_PER_SEND_MAX
 
@@ -33,6 +34,8 @@ class SqsTaskQueue:
     async def send(self, messages: Sequence[str]) -> list[str]:
         if not 1 <= len(messages) <= MESSAGES_PER_SEND_MAX:
             raise ValueError(f"1 to {MESSAGES_PER_SEND_MAX} messages are sent at once, not {len(messages)}")
+        if (size := sum(len(message.encode()) for message in messages)) > QUEUE_BATCH_BYTES_MAX:
+            raise StoreRejected(f"messages sent at once have at most {QUEUE_BATCH_BYTES_MAX} bytes, not {size}")
         self._meter.add("SendMessageBatch", Usage(queue_requests=1))
         try:
             answer = await self._calls.write(
@@ -44,7 +47,7 @@ class SqsTaskQueue:
             raise StoreUnavailable(str(refused)) from refused
         failed = answer.get("Failed", ())
         if faulty := [each for each in failed if each.get("SenderFault")]:
-            raise ValueError(f"SQS refuses a message: {faulty[0].get('Code')} {faulty[0].get('Message', '')}")
+            raise StoreRejected(f"SQS refuses a message: {faulty[0].get('Code')} {faulty[0].get('Message', '')}")
         return [messages[int(each["Id"])] for each in failed]
 
     async def waiting(self) -> int:

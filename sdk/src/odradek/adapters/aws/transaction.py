@@ -11,9 +11,10 @@ from collections.abc import Sequence
 from typing import Any
 
 from odradek.adapters import capacity
-from odradek.adapters.aws.attribute_values import from_item, to_item, to_key
+from odradek.adapters.aws.attribute_values import from_item, to_item, to_key, to_parameters
 from odradek.adapters.aws.calls import Calls, Refused, invalid
-from odradek.adapters.aws.expression import Expressions
+from odradek.adapters.expression_text import Expressions
+from odradek.adapters.rejections import RejectionsTold
 from odradek.adapters.validation import check_transact_get, check_transaction
 from odradek.errors import ConditionFailed, StoreUnavailable, TransactionCanceled, TransactionConflict
 from odradek.format.item_size import item_size
@@ -23,17 +24,18 @@ from odradek.ports.table import Check, Delete, Item, Key, Operation, Put, Update
 
 async def transact(client: Any, calls: Calls, meter: Meter, addressed: Sequence[tuple[str, Operation]]) -> None:
     """Apply all operations, each given with its table's name, or none. Raises as ports.table.Table.transact."""
-    check_transaction(addressed)
-    try:
-        answer = await calls.write(
-            client.transact_write_items,
-            TransactItems=[_entry(table_name, operation) for table_name, operation in addressed],
-            ReturnConsumedCapacity="TOTAL",
-        )
-    except Refused as refused:
-        reasons = refused.response.get("CancellationReasons", [])
-        _count_refused(meter, [operation for _, operation in addressed], reasons)
-        raise _refusal(reasons, str(refused)) from refused
+    with RejectionsTold(meter, "TransactWriteItems", [operation.key for _, operation in addressed]):
+        check_transaction(addressed)
+        try:
+            answer = await calls.write(
+                client.transact_write_items,
+                TransactItems=[_entry(table_name, operation) for table_name, operation in addressed],
+                ReturnConsumedCapacity="TOTAL",
+            )
+        except Refused as refused:
+            reasons = refused.response.get("CancellationReasons", [])
+            _count_refused(meter, [operation for _, operation in addressed], reasons)
+            raise _refusal(reasons, str(refused)) from refused
     units = sum(each["CapacityUnits"] for each in answer.get("ConsumedCapacity", ()))
     meter.add("TransactWriteItems", Usage(table_write_units=units, table_requests=1))
 
@@ -74,7 +76,7 @@ def _entry(table_name: str, operation: Operation) -> dict[str, Any]:
             body["Key"] = to_key(key)
     if operation.condition is not None:
         body["ConditionExpression"] = expressions.condition(operation.condition)
-    return {kind: body | expressions.parameters()}
+    return {kind: body | to_parameters(expressions)}
 
 
 def _refusal(reasons: Sequence[dict[str, Any]], message: str) -> Exception:

@@ -22,7 +22,8 @@ from itertools import islice
 from pathlib import Path
 from typing import TypeVar
 
-from odradek.adapters.object_keys import check_limit, check_object_key, check_object_prefix, check_range
+from odradek.adapters.object_keys import check_limit, check_object_key, check_object_prefix, check_range, check_upload
+from odradek.adapters.rejections import RejectionsTold
 from odradek.errors import ObjectExists, ObjectMissing, OutcomeUnknown, StoreFull, StoreUnavailable
 from odradek.model.log import Buffer
 from odradek.ports.meter import Meter, NullMeter, Usage
@@ -53,7 +54,8 @@ class FileObjectStore:
         self._pool = ThreadPoolExecutor(threads, thread_name_prefix="odradek-files")
 
     async def put(self, key: str, parts: Sequence[Buffer]) -> None:
-        check_object_key(key)
+        with RejectionsTold(self._meter, "PutObject", key):
+            check_upload(key, parts)
         size = sum(memoryview(part).nbytes for part in parts)
         self._meter.add("PutObject", Usage(object_put_requests=1, object_bytes_written=size))
         await self._run(lambda: self._put(key, parts))

@@ -14,6 +14,7 @@ from odradek.adapters import capacity
 from odradek.adapters.embedded.database import Database, Place
 from odradek.adapters.embedded.item_codec import decode_item
 from odradek.adapters.expressions import State, after, after_all, copied
+from odradek.adapters.rejections import RejectionsTold
 from odradek.adapters.validation import (
     check_key,
     check_operation,
@@ -41,15 +42,17 @@ class SqliteTable:
         self._meter = meter
 
     async def get(self, key: Key, *, consistent: bool = True) -> Item | None:
-        check_key(key)
+        with RejectionsTold(self._meter, "GetItem", key):
+            check_key(key)
         with self._database.reading() as connection:
             item = self._find(connection, key)
         self._meter.add("GetItem", capacity.get_usage(_size(key, item), consistent=consistent))
         return item
 
     async def get_many(self, keys: Sequence[Key], *, consistent: bool = True) -> list[Item | None]:
-        for key in keys:
-            check_key(key)
+        with RejectionsTold(self._meter, "BatchGetItem", keys):
+            for key in keys:
+                check_key(key)
         if not keys:
             return []
         with self._database.reading() as connection:
@@ -83,7 +86,8 @@ class SqliteTable:
         limit: int | None = None,
         consistent: bool = True,
     ) -> list[Row]:
-        check_query(pk, sk_from, sk_to, limit)
+        with RejectionsTold(self._meter, "Query", pk):
+            check_query(pk, sk_from, sk_to, limit)
         below, bounds = ("", ()) if sk_to is None else (" AND sk < ?", (sk_to,))
         statement = (
             f"SELECT sk, data FROM item WHERE tbl = ? AND pk = ? AND sk >= ?{below}"
@@ -113,8 +117,6 @@ class SqliteTable:
         await transact(self._database, [TableOperation(self._name, each) for each in operations], self._meter)
 
     async def _write(self, name: str, operation: Operation) -> Item | None:
-        check_operation(operation)
-
         def evaluate(olds: list[State]) -> tuple[Item | None, Sequence[State]]:
             (old,) = olds
             try:
@@ -125,7 +127,10 @@ class SqliteTable:
             self._meter.add(name, capacity.write_usage(old.size_bytes, new.size_bytes))
             return copied(new.item) if name == "UpdateItem" else None, (new,)
 
-        return cast("Item | None", await self._database.write((Place(self._number, operation.key),), evaluate))
+        with RejectionsTold(self._meter, name, operation.key):
+            check_operation(operation)
+            place = Place(self._number, operation.key)
+            return cast("Item | None", await self._database.write((place,), evaluate))
 
     def _find(self, connection: sqlite3.Connection, key: Key) -> Item | None:
         row = connection.execute(_SELECT, (self._number, *key)).fetchone()
@@ -134,7 +139,6 @@ class SqliteTable:
 
 async def transact(database: Database, addressed: Sequence[TableOperation], meter: Meter) -> None:
     """Apply all operations to their tables, or none: one request to the writer."""
-    check_transaction(addressed)
     places = [Place(TABLE_NUMBERS[each.table], each.operation.key) for each in addressed]
     operations = [each.operation for each in addressed]
 
@@ -147,7 +151,9 @@ async def transact(database: Database, addressed: Sequence[TableOperation], mete
         meter.add("TransactWriteItems", capacity.transact_usage(olds, news))
         return None, news
 
-    await database.write(places, evaluate)
+    with RejectionsTold(meter, "TransactWriteItems", [operation.key for operation in operations]):
+        check_transaction(addressed)
+        await database.write(places, evaluate)
 
 
 def _size(key: Key, item: Item | None) -> int:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import threading
 from collections.abc import Sequence
 
-from odradek.adapters.object_keys import check_limit, check_object_key, check_object_prefix, check_range
+from odradek.adapters.object_keys import check_limit, check_object_key, check_object_prefix, check_range, check_upload
+from odradek.adapters.rejections import RejectionsTold
 from odradek.errors import ObjectExists, ObjectMissing
 from odradek.model.log import Buffer
 from odradek.ports.clock import Clock
@@ -25,7 +26,8 @@ class MemoryObjectStore:
         self._objects: dict[str, tuple[bytes, int]] = {}
 
     async def put(self, key: str, parts: Sequence[Buffer]) -> None:
-        check_object_key(key)
+        with RejectionsTold(self._meter, "PutObject", key):
+            check_upload(key, parts)
         content = b"".join(parts)
         self._meter.add("PutObject", Usage(object_put_requests=1, object_bytes_written=len(content)))
         with self._lock:

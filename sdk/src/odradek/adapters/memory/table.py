@@ -12,6 +12,7 @@ from collections.abc import Sequence
 
 from odradek.adapters import capacity
 from odradek.adapters.expressions import NOTHING, State, after, after_all, copied
+from odradek.adapters.rejections import RejectionsTold
 from odradek.adapters.validation import (
     check_key,
     check_operation,
@@ -35,15 +36,17 @@ class MemoryTable:
         self._order: dict[str, list[str]] = {}  # the sort keys of each partition in order
 
     async def get(self, key: Key, *, consistent: bool = True) -> Item | None:
-        check_key(key)
+        with RejectionsTold(self._meter, "GetItem", key):
+            check_key(key)
         with self._lock:
             found = self._find(key)
         self._meter.add("GetItem", capacity.get_usage(found.size_bytes, consistent=consistent))
         return copied(found.item)
 
     async def get_many(self, keys: Sequence[Key], *, consistent: bool = True) -> list[Item | None]:
-        for key in keys:
-            check_key(key)
+        with RejectionsTold(self._meter, "BatchGetItem", keys):
+            for key in keys:
+                check_key(key)
         if not keys:
             return []
         with self._lock:
@@ -69,7 +72,8 @@ class MemoryTable:
         limit: int | None = None,
         consistent: bool = True,
     ) -> list[Row]:
-        check_query(pk, sk_from, sk_to, limit)
+        with RejectionsTold(self._meter, "Query", pk):
+            check_query(pk, sk_from, sk_to, limit)
         with self._lock:
             order = self._order.get(pk, [])
             sort_keys = order[bisect_left(order, sk_from) : None if sk_to is None else bisect_left(order, sk_to)]
@@ -95,15 +99,16 @@ class MemoryTable:
         _transact([(self, operation) for operation in operations], self._lock, self._meter)
 
     def _write(self, name: str, operation: Operation) -> State:
-        check_operation(operation)
-        with self._lock:
-            old = self._find(operation.key)
-            try:
-                new = after(operation, old)
-            except ConditionFailed:
-                self._meter.add(name, capacity.write_usage(old.size_bytes))
-                raise
-            self._store(operation.key, new)
+        with RejectionsTold(self._meter, name, operation.key):
+            check_operation(operation)
+            with self._lock:
+                old = self._find(operation.key)
+                try:
+                    new = after(operation, old)
+                except ConditionFailed:
+                    self._meter.add(name, capacity.write_usage(old.size_bytes))
+                    raise
+                self._store(operation.key, new)
         self._meter.add(name, capacity.write_usage(old.size_bytes, new.size_bytes))
         return new
 
@@ -143,15 +148,16 @@ class MemoryStore:
 
 def _transact(addressed: Sequence[tuple[MemoryTable, Operation]], lock: threading.Lock, meter: Meter) -> None:
     """Apply all operations to their tables, or none; the tables share the lock."""
-    check_transaction([(id(table), operation) for table, operation in addressed])
     operations = [operation for _, operation in addressed]
-    with lock:
-        news = olds = [table._find(operation.key) for table, operation in addressed]
-        try:
-            news = after_all(operations, olds)
-        except TransactionCanceled:
-            meter.add("TransactWriteItems", capacity.transact_usage(olds, news))
-            raise
-        for (table, operation), new in zip(addressed, news, strict=True):
-            table._store(operation.key, new)
+    with RejectionsTold(meter, "TransactWriteItems", [operation.key for operation in operations]):
+        check_transaction([(id(table), operation) for table, operation in addressed])
+        with lock:
+            news = olds = [table._find(operation.key) for table, operation in addressed]
+            try:
+                news = after_all(operations, olds)
+            except TransactionCanceled:
+                meter.add("TransactWriteItems", capacity.transact_usage(olds, news))
+                raise
+            for (table, operation), new in zip(addressed, news, strict=True):
+                table._store(operation.key, new)
     meter.add("TransactWriteItems", capacity.transact_usage(olds, news))

@@ -2,7 +2,7 @@
 
     poll           hand out what is held, else send the acknowledgements and fetch
     acknowledge    say what became of a record of the last poll; it goes with the next poll or commit
-    member         a background task that keeps us in the group         (share_membership.py)
+    member         a background task that keeps us in the group         (share/membership.py)
 
 Each record is one member's for the lock's duration, and comes back to somebody unless it is accepted before. In
 *implicit* mode the next poll, commit or close accepts what was handed out and not acknowledged otherwise; in *explicit*
@@ -38,7 +38,7 @@ from odradek.client.messages.share import (
     share_fetch_request,
 )
 from odradek.client.share.membership import ShareMember
-from odradek.client.system import wait_for
+from odradek.client.waiting import wait_for
 from odradek.errors import ErrorCode, FormatError, KafkaError
 from odradek.format.batch_header import iter_headers
 from odradek.format.record_decoder import decode_rows
@@ -70,6 +70,7 @@ class ShareRecord(NamedTuple):
 
     @property
     def topic_partition(self) -> TopicPartition:
+        """The partition that the record is in."""
         return TopicPartition(self.topic, self.partition)
 
 

@@ -1,1 +1,1 @@
-"""transport: see the modules."""
+"""How a message reaches its function: base.py is the contract, http.py signed calls of function URLs."""

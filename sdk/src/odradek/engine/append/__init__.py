@@ -1,1 +1,5 @@
-"""append: see the modules."""
+"""Append: validate, upload once, then one conditional update a partition.
+
+decisions.py says what an append may do, from the head that refused it; conditional_append.py is the loop around one
+update; upload.py and wal.py make the bytes durable before any offset exists.
+"""

@@ -5,8 +5,9 @@
       ▼
     append_decisions.after_refusal(head) ──> applied │ rejected │ wait │ read a row │ upload again ──> update again
 
-Every step is bounded by `append_attempts_max`, `request_timeout_ms` and, for a batch that overtook its predecessor,
-`sequence_wait_ms`. When they run out the answer says whether the batch may be in the log.
+Every step is bounded by `append_attempts_max` and by the request's deadline. When they run out the answer says whether
+the batch may be in the log. A batch that misses its predecessor is answered by append/order.py where it came over a
+connection; a function waits up to `sequence_wait_ms`, for requests overtake each other on the way to functions.
 """
 
 from __future__ import annotations
@@ -30,6 +31,8 @@ from odradek.engine.append.decisions import (
     decide_sequences,
     not_leader,
 )
+from odradek.engine.append.order import COME_AGAIN, AheadAnswer, Turn
+from odradek.engine.append.room import Room
 from odradek.engine.append.row_search import Search, find_entry
 from odradek.engine.append.wal import Wal
 from odradek.engine.leaders.leaders import Leaders
@@ -45,6 +48,7 @@ from odradek.errors import (
     OutcomeUnknown,
     StoreError,
     StoreFull,
+    StoreRejected,
     StoreUnavailable,
 )
 from odradek.format.object_id import new_object_id, object_id_ms
@@ -57,11 +61,11 @@ from odradek.settings import Settings
 _BACKOFF_S = 0.02
 _BACKOFF_MAX_S = 1.0
 _AHEAD_POLL_S = 0.01
+_AHEAD_POLL_MAX_S = 0.1
 _SEARCH_ROWS = 8
 _FLOORS_KEPT = 4096
 _FLOORS_KEPT_S = 60.0  # then a floor is met again: it may have been lowered (audit/floors.py)
 _COMMIT_AHEAD_MS_MAX = 60_000
-_SPILLS_MAX = 8
 _SEARCH_ATTEMPTS = 4
 
 NOT_APPENDED = Reject(
@@ -76,11 +80,18 @@ MAYBE_APPENDED = Reject(
     ErrorCode.REQUEST_TIMED_OUT,
     "the store did not say in time whether the batch was appended: an idempotent producer may send it again",
 )
+REJECTED = Reject(
+    ErrorCode.UNKNOWN_SERVER_ERROR,
+    "the store never takes a write like this one; nothing was appended, and sending it again is in vain: "
+    "the service's log says what was refused",
+)
 _GONE = Reject(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "the partition does not exist: its topic may have been deleted")
 
 
 def not_uploaded(error: StoreError) -> Reject:
     """The answer where the upload failed: nothing refers to what it may have left."""
+    if isinstance(error, StoreRejected):
+        return REJECTED
     return NO_ROOM if isinstance(error, StoreFull) else NOT_APPENDED
 
 
@@ -121,6 +132,7 @@ class AppendTools:
     rng: Rng
     settings: Settings
     commit_times: CommitTimes
+    room: Room
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,6 +151,7 @@ class ConditionalAppend:
         data: the bytes of the entries, for the case that they must be uploaded again.
         entries: entries of one chain, uploaded, without a commit time.
         expected_offset: append only if this is the next offset; None: wherever it comes.
+        turn: the entries' place among those of their producer; it has come.
     """
 
     def __init__(
@@ -148,31 +161,32 @@ class ConditionalAppend:
         data: memoryview,
         entries: Sequence[TailEntry],
         expected_offset: int | None,
+        turn: Turn,
     ) -> None:
         self._tools = tools
         self._partition = partition
         self._data = data
         self._expected_offset = expected_offset
+        self._turn = turn
         self._known = KnownRows()
+        self._accept_unknown = False
+        self._deadline_s = 0.0
+        self._ahead_until_s: float | None = None
+        self._ahead_poll_s = _AHEAD_POLL_S
         self._maybe_applied = False
         self._entries = stamped(entries, tools.commit_times.next_ms(partition), tools.clock.now_ms())
         self._claim = tools.leaders.claim(partition)
         self.head: PartitionHead | None = None
         self.partition_is_gone = False
 
-    async def run(self) -> Appended | Reject:
-        """Append, or say why not. Raises nothing of the store's."""
-        tools = self._tools
-        started = tools.clock.monotonic()
-        deadline = started + tools.settings.request_timeout_ms / 1000
-        ahead_until = started + tools.settings.sequence_wait_ms / 1000
+    async def run(self, deadline_s: float) -> Appended | Reject:
+        """Append, or say why not; one attempt is made in any case. Raises nothing of the store's."""
+        self._deadline_s = deadline_s
         verdict: Verdict = decide_sequences(self._entries, None, self._known)
         if self._claim is None:
             verdict = NotLeader(not_leader(PartitionHead()))
         attempt = 0
-        while attempt == 0 or (
-            attempt < tools.settings.append_attempts_max and tools.clock.monotonic() < max(deadline, ahead_until)
-        ):
+        while attempt == 0 or self._may_go_on(attempt, verdict):
             match verdict:
                 case Try():
                     attempt += 1
@@ -187,11 +201,10 @@ class ConditionalAppend:
                     return Appended(base_offset, self.head, self._entries[0].max_timestamp_ms)
                 case Reject():
                     return verdict
-                case Ahead(rejection):
-                    if tools.clock.monotonic() >= ahead_until:
-                        return rejection
-                    await tools.clock.sleep(_AHEAD_POLL_S)
-                    await self._reread_head()
+                case Ahead():
+                    answer = await self._ahead(verdict)
+                    if answer is not None:
+                        return answer
                 case NotLeader():
                     attempt += 1
                     verdict = await self._claim_anew(verdict, attempt)
@@ -215,10 +228,51 @@ class ConditionalAppend:
             verdict = self._next(self.head)
         return self._gave_up(verdict)
 
+    def _may_go_on(self, attempt: int, verdict: Verdict) -> bool:
+        if isinstance(verdict, Ahead):
+            return True  # it has bounds of its own
+        return attempt < self._tools.settings.append_attempts_max and not self._is_late()
+
+    def _is_late(self) -> bool:
+        return self._tools.clock.monotonic() >= self._deadline_s
+
     def _next(self, head: PartitionHead) -> Verdict:
         if self._claim is None:
             return NotLeader(not_leader(head))
-        return after_refusal(self._entries, self._expected_offset, head, self._known, self._claim)
+        return after_refusal(
+            self._entries,
+            self._expected_offset,
+            head,
+            self._known,
+            self._claim,
+            accept_unknown=self._accept_unknown,
+        )
+
+    async def _ahead(self, ahead: Ahead) -> Reject | None:
+        """What a batch without its predecessor is answered; None: decide again."""
+        if self._turn.connection is None:
+            return await self._wait_for_predecessor(ahead)
+        match self._turn.ahead(is_known=ahead.is_known):
+            case AheadAnswer.COME_AGAIN:
+                return COME_AGAIN
+            case AheadAnswer.GAP:
+                return ahead.rejection
+            case AheadAnswer.TAKE:
+                self._accept_unknown = True
+                return None
+
+    async def _wait_for_predecessor(self, ahead: Ahead) -> Reject | None:
+        """Requests overtake each other on their way to functions: wait for the predecessor, here or in the log."""
+        clock = self._tools.clock
+        if not await self._turn.predecessor():
+            if self._ahead_until_s is None:
+                self._ahead_until_s = clock.monotonic() + self._tools.settings.sequence_wait_ms / 1000
+            if clock.monotonic() >= self._ahead_until_s or self._is_late():
+                return ahead.rejection
+            await clock.sleep(self._ahead_poll_s)
+            self._ahead_poll_s = min(2 * self._ahead_poll_s, _AHEAD_POLL_MAX_S)
+        await self._reread_head()
+        return None
 
     async def _claim_anew(self, verdict: NotLeader, attempt: int) -> Verdict:
         """Take the partition where that is allowed, and decide again by the new claim.
@@ -242,10 +296,12 @@ class ConditionalAppend:
             return MAYBE_APPENDED
         return not_leader(self.head)
 
-    def stopped_by(self, damaged: FormatError) -> Reject:
-        """The answer where the head or a row cannot be read: damaged, or written by a newer release."""
+    def stopped_by(self, damaged: FormatError | StoreRejected) -> Reject:
+        """The answer where the head or a row cannot be read (damaged, of a newer release), or the write is rejected."""
         if self._maybe_applied:
             return MAYBE_APPENDED
+        if isinstance(damaged, StoreRejected):
+            return REJECTED
         return Reject(ErrorCode.KAFKA_STORAGE_ERROR, f"the partition cannot be appended to: {damaged}")
 
     def _gave_up(self, verdict: Verdict) -> Appended | Reject:
@@ -278,9 +334,9 @@ class ConditionalAppend:
         except OutcomeUnknown:
             self._maybe_applied = True
         except ItemTooLarge:
-            await self._make_room()
+            await self._tools.room.make(self._partition)
         except StoreUnavailable:
-            pass
+            await self._tools.room.make_where_it_lacks(self._partition)
         else:
             await self._spill_if_due(head)
             count = sum(entry.offset_count for entry in self._entries)
@@ -292,23 +348,18 @@ class ConditionalAppend:
         pause = min(_BACKOFF_MAX_S, _BACKOFF_S * 2 ** (attempt - 1))
         await self._tools.clock.sleep(pause * (0.5 + self._tools.rng.random() / 2))
 
-    async def _make_room(self) -> None:
-        """Spill a tail so long that the head has no room: appends that fail leave no other occasion to."""
-        try:
-            for _ in range(_SPILLS_MAX):
-                head = await self._tools.index.read_head(self._partition)
-                if head is None or not self._tools.index.is_long(head):
-                    return
-                await self._tools.index.spill(self._partition, head)
-        except StoreError:
-            return
-
     async def _spill_if_due(self, head: PartitionHead) -> None:
-        if self._tools.index.wants_spill(head, len(self._entries)):
-            try:
-                await self._tools.index.spill(self._partition, head)
-            except StoreError:
-                return  # the append is in the log all the same; a later one spills
+        """The append is in the log, whatever becomes of the spill; where it fails, a later one spills."""
+        index, room = self._tools.index, self._tools.room
+        room.saw(self._partition, head)
+        try:
+            if index.wants_spill(head, len(self._entries)):
+                await index.spill(self._partition, head)
+                return
+        except (StoreError, FormatError):
+            pass
+        if index.is_overfull(head):
+            await room.make_where_it_lacks(self._partition)
 
     async def _reread_head(self) -> None:
         try:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from odradek.engine.append.conditional_append import NOT_APPENDED
+from odradek.engine.append.conditional_append import not_uploaded
 from odradek.engine.append.wal import Wal
 from odradek.engine.catalog.topic_configs import TopicConfig
 from odradek.engine.catalog.topics import Topics
@@ -72,8 +72,9 @@ class Uploads:
             except (KafkaError, FormatError) as error:
                 message = error.message if isinstance(error, KafkaError) else str(error)
                 refused[i] = refusal(request, error.code, message)
-            except StoreError:
-                refused[i] = refusal(request, NOT_APPENDED.code, NOT_APPENDED.message)
+            except StoreError as error:
+                answer = not_uploaded(error)
+                refused[i] = refusal(request, answer.code, answer.message)
             else:
                 seen.add(upload.partition)
                 uploads.append(upload)

@@ -1,7 +1,7 @@
 """Audit: whether the store is whole, and holds nothing that it should not hold. It only reads.
 
     catalog      topics and topic ids agree
-    partitions   head and rows (audit_decisions.py), the bytes behind them (audit_bytes.py), orphan segments
+    partitions   head and rows (audit/decisions.py), the bytes behind them (audit/bytes.py), orphan segments
     uploads      those below the sweep's floor are needed by somebody
     deletions    nothing is left of deleted topics
 

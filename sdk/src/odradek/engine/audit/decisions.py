@@ -2,7 +2,7 @@
 
 below the log start       rows that the next maintenance removes: pending
 [log start, tail base)    rows without gap or overlap, oldest to newest segments, then spilled entries
-ghosts                    spilled rows below the merged offset (partition_index.py): pending, nobody reads them
+ghosts                    spilled rows below the merged offset (partition/index.py): pending, nobody reads them
 [tail base, next offset)  the tail; a row there is that of a spill under way, and has the tail's first entries
 """
 

@@ -18,8 +18,8 @@ A process keeps a floor that it has met for a minute, and may raise it once more
 from __future__ import annotations
 
 from odradek.engine.partition.fields import is_version
-from odradek.engine.partition.head import VERSION, PartitionHead
-from odradek.engine.partition.index import PartitionIndex, head_key
+from odradek.engine.partition.head import VERSION, PartitionHead, head_key
+from odradek.engine.partition.index import PartitionIndex
 from odradek.errors import ConditionFailed
 from odradek.format.object_id import new_object_id
 from odradek.limits import CLOCK_AHEAD_MS_MAX

@@ -1,6 +1,6 @@
 """One record batch under compaction: its keys into the offset map, or the batch without the records that go.
 
-Records are not decoded but walked (compaction_records.py): what stays is copied as the bytes that it is, headers and
+Records are not decoded but walked (compaction/records.py): what stays is copied as the bytes that it is, headers and
 all. Where nothing goes, the batch itself stays, byte for byte.
 
     kept         base and last offset, producer id, epoch and sequence, compression, leader epoch, base timestamp

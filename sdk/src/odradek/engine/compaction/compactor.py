@@ -1,4 +1,4 @@
-"""Compaction: a topic with `cleanup.policy=compact` keeps the last record of each key (compaction_decisions.py).
+"""Compaction: a topic with `cleanup.policy=compact` keeps the last record of each key (compaction/decisions.py).
 
     1. plan      how far the log is clean (state item), how much above is dirty; does it pay?
     2. fill      the keys of the dirty part into the offset map, until it is full
@@ -16,7 +16,7 @@ Why every step may fail, be cut short or come late:
   the new one, and a compactor that has lost its lease changes nothing.
 * What is replaced is deleted only after a swap that surely happened. Where a swap's outcome is open both sides stay,
   and the partition is not left clean: who holds the lease next looks for objects without a row.
-* The state says only what stays true (compaction_state.py). It is written after the swap; when it is not, the work is
+* The state says only what stays true (compaction/state.py). It is written after the swap; when it is not, the work is
   done again, on segments that have nothing left to drop.
 * A pass that is cut short is taken up where it was: its map is filled again from [first dirty, pass end). The rewrite
   goes upwards, so the dirty part is the last to change, and what is left of it has each of its keys' last records.

@@ -18,10 +18,10 @@ from dataclasses import dataclass
 from odradek.engine.catalog.topic_configs import ConfigType
 from odradek.engine.groups.requests import check_group_id
 from odradek.engine.partition.fields import attribute, check_version
-from odradek.engine.share.window import SharePolicy
 from odradek.errors import ConditionFailed, ErrorCode, KafkaError, OutcomeUnknown, StoreUnavailable
 from odradek.format.item_keys import GROUP_CONFIGS_PK
 from odradek.limits import SHARE_RECORD_LOCKS_MAX
+from odradek.model.share import SharePolicy
 from odradek.model.topic import ConfigEntry
 from odradek.ports.clock import Clock
 from odradek.ports.table import Absent, Compare, Item, Key, Put, Table, Value

@@ -1,4 +1,4 @@
-"""Leadership of partitions: taking it, appending by it, giving it back (leader_decisions.py has the rules).
+"""Leadership of partitions: taking it, appending by it, giving it back (partition/claims.py has the rules).
 
     taking      1. the row of the epoch that ends     create-only: a fact, harmless if nothing follows
                 2. li = us, le + 1, es = no           on condition that li and le are as seen
@@ -19,7 +19,7 @@ import asyncio
 from odradek.engine.leaders.brokers import Brokers, RegistrationLost
 from odradek.engine.partition.claims import (
     FLEET_CLAIM,
-    AskRegistry,
+    AskBrokers,
     Claim,
     Follow,
     Lead,
@@ -27,8 +27,8 @@ from odradek.engine.partition.claims import (
     decide_leadership,
     handover,
 )
-from odradek.engine.partition.head import PartitionHead, decode_head
-from odradek.engine.partition.index import PartitionIndex, head_key
+from odradek.engine.partition.head import PartitionHead, decode_head, head_key
+from odradek.engine.partition.index import PartitionIndex
 from odradek.engine.partition.leader_epochs import EpochStart, LeaderEpochs
 from odradek.errors import ConditionFailed, ErrorCode, KafkaError, OutcomeUnknown, StoreUnavailable
 from odradek.model.cluster import FLEET_BROKER_ID, Broker
@@ -101,11 +101,6 @@ class Leaders:
         """The claim that an append goes by; None: a gateway that does not lead yet (`acquire`)."""
         return FLEET_CLAIM if self.broker_id == FLEET_BROKER_ID else self._claims.get(partition)
 
-    @property
-    def claims(self) -> dict[PartitionId, Claim]:
-        """What a gateway holds, as far as it knows."""
-        return dict(self._claims)
-
     async def take(self, partition: PartitionId) -> Claim | None:
         """Lead the partition; None where another broker leads or the partition is gone.
 
@@ -153,7 +148,7 @@ class Leaders:
     async def _decide(self, partition: PartitionId, head: PartitionHead) -> Verdict:
         claim = self._claims.get(partition)
         verdict = decide_leadership(head, self.broker_id, claim)
-        if isinstance(verdict, AskRegistry):
+        if isinstance(verdict, AskBrokers):
             is_gone = await self._brokers.find(verdict.broker_id) is None
             verdict = decide_leadership(head, self.broker_id, claim, is_gone)
         return verdict

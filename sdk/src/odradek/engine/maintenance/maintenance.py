@@ -7,7 +7,7 @@
     transactions      those that timed out are fenced, what ended ones left is deleted (transactions.py)
     sweep             WAL objects and items that nothing refers to (sweep.py)
 
-One process does a plan and its tasks (`run`), or the plan goes to a queue and workers do them (maintenance_queue.py).
+One process does a plan and its tasks (`run`), or the plan goes to a queue and workers do them (maintenance/queue.py).
 A task may be done twice, late, in any order or never (format/maintenance_task.py), and be cut short anywhere; one that
 fails leaves the others to go on. The next plan names whatever is left.
 """
@@ -28,7 +28,12 @@ from odradek.engine.maintenance.wal_uploads import HOUR_MS
 from odradek.engine.partition.fields import attribute
 from odradek.engine.partition.head import PartitionHead
 from odradek.engine.partition.index import PartitionIndex
-from odradek.engine.partition.maintenance_lease import LeaseLost, LeaseState, MaintenanceLease, MaintenanceLeases
+from odradek.engine.partition.maintenance_lease import (
+    LeaseLost,
+    MaintenanceLease,
+    MaintenanceLeases,
+    MaintenanceLeaseState,
+)
 from odradek.engine.share.windows import forget_topic
 from odradek.engine.transactions.transactions import Transactions
 from odradek.errors import ConditionFailed, FormatError, KafkaError, StoreError
@@ -86,7 +91,7 @@ class PartitionLook:
     config: TopicConfig
     partition: PartitionId
     head: PartitionHead
-    lease: LeaseState
+    lease: MaintenanceLeaseState
 
 
 @dataclass

@@ -17,7 +17,7 @@ Why every step may fail, be cut short or come late:
 * Uploads replace nothing, and nothing refers to them before the swap. Of a swap whose outcome is open, both sides stay.
 * A maintainer that lost its lease changes nothing: the swap is fenced.
 * A spill that comes late may write a row again that the swap removed. It lies below the merged offset: a ghost, which
-  readers pass over (partition_index.py) and the next merge removes.
+  readers pass over (partition/index.py) and the next merge removes.
 * Readers that planned on what step 5 deletes see ObjectMissing and plan again.
 * Objects that nothing refers to are left by a crash, a lost lease or a failed deletion. Then the partition is not left
   clean, and the next holder collects them (orphans.py).

@@ -17,7 +17,7 @@ The floor makes it safe, not a clock. Let F be the floor of step 2, and look at 
 * So after step 3 references to ids below F only become fewer. They move one way, from a tail to a spilled row, which is
   written before the head forgets: reading the head first and the rows after it meets each of them at least once. Rows
   below the head's merged offset are segments, which refer to no upload, or ghosts, which nobody reads
-  (partition_index.py). A merge in the meantime only removes references.
+  (partition/index.py). A merge in the meantime only removes references.
 * Hence what step 4 does not see is referenced by nobody, now or later: a sweep may sleep for an hour before step 5, or
   be doubled by another one with another floor. Heads of deleted topics, and of those never made visible, do not count.
 

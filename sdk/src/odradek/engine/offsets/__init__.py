@@ -1,1 +1,5 @@
-"""offsets: see the modules."""
+"""Committed offsets: commit, fetch and deletion.
+
+The offsets of consumer-group members are in their leases (offsets.py, decisions.py), those of classic and simple groups
+in items of their own (classic.py).
+"""

@@ -5,8 +5,8 @@ carries a check of the group's item: it is classic, of this generation, has this
 its sync. A member that was paused for however long can not commit after the round that left it out: the generation is
 another one by then. Up to `PARTITIONS_A_COMMIT` partitions are committed all together or not at all.
 
-Stamps make a commit that arrives late harmless, as in offset_decisions.py. Such a commit costs twice the write units of
-one in the consumer protocol (it is a transaction), and commits of many members that meet in one moment are retried.
+Stamps make a commit that arrives late harmless, as in offsets/decisions.py. Such a commit costs twice the write units
+of one in the consumer protocol (it is a transaction), and commits of many members that meet in one moment are retried.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from dataclasses import dataclass
 
 from odradek.engine.catalog.topics import Topics
 from odradek.engine.classic.decisions import decide_commit
-from odradek.engine.classic.items import KIND, decode_classic, is_classic
+from odradek.engine.groups.classic_items import KIND, decode_classic, is_classic
 from odradek.engine.groups.items import group_key, lease_key
 from odradek.engine.offsets.decisions import Committer, check_offset, commit_operation, decide_refusal
 from odradek.errors import ErrorCode, KafkaError, OutcomeUnknown, StoreUnavailable, TransactionCanceled

@@ -1,4 +1,4 @@
-"""Commit and fetch of consumer offsets: each partition's is in its lease (offset_decisions.py).
+"""Commit and fetch of consumer offsets: each partition's is in its lease (offsets/decisions.py).
 
 A commit is one conditional update a partition, a few at once; nothing is read before. Only a refused commit reads
 the group, to tell the member why. A simple consumer (no member id, epoch -1) reads the group item first: its commits
@@ -8,7 +8,7 @@ A fetch of named partitions is stable (KIP-447), whether its client asks for tha
 A transaction's items become visible one by one, so an instance that has fenced its predecessor - the row of the
 transactional id, or the group's item, is past the commit - could still read a lease from before that commit, and would
 process the same records again. A transactional read is refused until the lease has what the commit gave it
-(docs/decisions/0009).
+(docs/decisions/0010).
 """
 
 from __future__ import annotations
@@ -19,14 +19,7 @@ from collections.abc import Mapping, Sequence
 from odradek.engine.catalog.topics import Topics
 from odradek.engine.classic.groups import MEMBER_ID
 from odradek.engine.groups.admin import evict, has_living_members
-from odradek.engine.groups.items import (
-    LEASE_PREFIX,
-    LEASES_END,
-    decode_lease,
-    group_pk,
-    lease_key,
-    lease_partition,
-)
+from odradek.engine.groups.items import LEASE_PREFIX, LEASES_END, decode_lease, lease_key, lease_partition
 from odradek.engine.groups.requests import check_group_id
 from odradek.engine.groups.state import GroupState, MemberState
 from odradek.engine.groups.store import GroupStore, create_group_operations
@@ -50,6 +43,7 @@ from odradek.errors import (
     TransactionCanceled,
     TransactionConflict,
 )
+from odradek.format.item_keys import group_pk
 from odradek.model.group import OffsetCommitResult, OffsetFetchResult
 from odradek.model.topic import Topic
 from odradek.model.topic_partition import OffsetAndMetadata, PartitionId, TopicPartition

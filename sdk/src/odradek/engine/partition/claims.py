@@ -17,7 +17,7 @@ Every taking raises the epoch, on condition that leader and epoch are as seen, s
 only who may try: whoever loses the epoch is refused by the head, however late its append arrives.
 
 The fleet needs no epoch. A function that stalled while a gateway took the partition and gave it back appends at the end
-of the log like any other function, and its entry is applied once (append_decisions.py). Only an answer needs care: a
+of the log like any other function, and its entry is applied once (append/decisions.py). Only an answer needs care: a
 fleet's attempt of unknown outcome may still be applied once the fleet leads again, so a refusal after it is no proof.
 """
 
@@ -67,7 +67,7 @@ class Take:
 
 
 @dataclass(frozen=True, slots=True)
-class AskRegistry:
+class AskBrokers:
     """It depends on whether this broker is still there."""
 
     broker_id: int
@@ -78,7 +78,7 @@ class Follow:
     """Another broker leads."""
 
 
-Verdict = Lead | Take | AskRegistry | Follow
+Verdict = Lead | Take | AskBrokers | Follow
 
 
 def decide_leadership(
@@ -98,7 +98,7 @@ def decide_leadership(
     if head.leader_id in (FLEET_BROKER_ID, broker_id):
         return Take()
     if leader_is_gone is None:
-        return AskRegistry(head.leader_id)
+        return AskBrokers(head.leader_id)
     return Take() if leader_is_gone else Follow()
 
 

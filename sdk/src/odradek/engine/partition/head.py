@@ -7,19 +7,20 @@ the item is kept under 1 KB, where a write costs one unit:
     no  next offset: the high watermark, since nothing uncommitted ever enters a log
     ls  log start offset
     tb  tail base offset: everything below lies in index rows
-    mo  merged offset: everything below lies in segments; a spilled row below it is a ghost (partition_index.py)
+    mo  merged offset: everything below lies in segments; a spilled row below it is a ghost (partition/index.py)
     rm  running maximum: the largest timestamp of everything below the tail, deleted or not, ms
     t   tail: packed tail entries, oldest first (format/tail_entry.py)
     sf  spill floor, ms: an append whose commit time is not above it is refused (docs/decisions/0002)
     wf  sweep floor, object id: an append whose object is below it is refused, since the sweep may have deleted it
-    li  leader id        le  leader epoch        es  start offset of that epoch (engine/leader_epochs.py)
+    li  leader id        le  leader epoch        es  start offset of that epoch (engine/partition/leader_epochs.py)
     by  bytes appended since creation
-    p   producers: id -> {e: epoch, s: next sequence, r: recent batches that left the tail, t: commit time of the last}
+    p   producers: id -> {e: epoch, s: next sequence, r: recent batches that left the tail, t: commit time of the last,
+        b: where its epoch began here, if not at sequence 0}
     pv  evictions: how many times a producer left `p` for a row of its own
 
 `p.<id>.r` and an evicted producer's row hold its last batches, newest last, each packed as
 epoch (i16), base sequence (i32), record count (u32), base offset (i64): a duplicate of one of the last five is
-answered with its original offset.
+answered with its original offset. While a spill is under way they may hold batches that are still in the tail.
 """
 
 from __future__ import annotations
@@ -30,16 +31,23 @@ from dataclasses import dataclass, field
 
 from odradek.engine.partition.fields import attribute, check_version
 from odradek.errors import FormatError
+from odradek.format.item_keys import HEAD_SK, partition_pk
 from odradek.format.tail_entry import TailEntry, decode_tail_entry, encode_tail_entry
 from odradek.limits import PRODUCER_BATCHES_REMEMBERED, SEQUENCE_MAX
 from odradek.model.cluster import FLEET_BROKER_ID
-from odradek.ports.table import Item, Value
+from odradek.model.topic_partition import PartitionId
+from odradek.ports.table import Item, Key, Value
 
 VERSION = 1
 NO_FLOOR = bytes(16)
 NO_TIMESTAMP = -(2**63)  # before every timestamp
 
 _RECENT = struct.Struct(">hiIq")
+
+
+def head_key(partition: PartitionId) -> Key:
+    """The key of a partition's head."""
+    return Key(partition_pk(partition), HEAD_SK)
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +68,7 @@ class ProducerState:
     next_sequence: int
     recent: tuple[RecentBatch, ...] = ()
     spilled_ms: int = 0  # commit time of its newest batch that left the tail; 0: none did
+    first_sequence: int = 0  # at which its epoch began in this log; not 0: earlier batches are elsewhere, or nowhere
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,13 +106,17 @@ class PartitionHead:
 
     def recent_batches(self, producer_id: int) -> tuple[RecentBatch, ...]:
         """A producer's last batches, newest last: those that left the tail, then those in it."""
-        state = self.producers.get(producer_id)
-        in_tail = (
-            RecentBatch(entry.producer_epoch, entry.base_sequence, entry.offset_count, offset)
-            for offset, entry in self.entries()
-            if entry.producer_id == producer_id
-        )
-        return (*(state.recent if state else ()), *in_tail)[-PRODUCER_BATCHES_REMEMBERED:]
+        return self.all_recent_batches((producer_id,))[producer_id]
+
+    def all_recent_batches(self, producer_ids: Iterable[int]) -> dict[int, tuple[RecentBatch, ...]]:
+        """The last batches of several producers, in one pass over the tail."""
+        found = {each: list(self.producers[each].recent) if each in self.producers else [] for each in producer_ids}
+        newest = {each: batches[-1].base_offset for each, batches in found.items() if batches}
+        for offset, entry in self.entries():
+            if entry.producer_id in found and offset > newest.get(entry.producer_id, -1):
+                batch = RecentBatch(entry.producer_epoch, entry.base_sequence, entry.offset_count, offset)
+                found[entry.producer_id].append(batch)
+        return {each: tuple(batches[-PRODUCER_BATCHES_REMEMBERED:]) for each, batches in found.items()}
 
 
 def next_sequence(base_sequence: int, record_count: int) -> int:
@@ -130,6 +143,8 @@ def encode_producer(state: ProducerState) -> dict[str, Value]:
         entry["r"] = encode_recent(state.recent)
     if state.spilled_ms:
         entry["t"] = state.spilled_ms
+    if state.first_sequence:
+        entry["b"] = state.first_sequence
     return entry
 
 
@@ -137,7 +152,8 @@ def decode_producer(item: Mapping[str, object]) -> ProducerState:
     """A producer's state from the head's map or a row. Raises FormatError."""
     recent = attribute(item, "r", bytes) if "r" in item else b""
     spilled_ms = attribute(item, "t", int) if "t" in item else 0
-    return ProducerState(attribute(item, "e", int), attribute(item, "s", int), decode_recent(recent), spilled_ms)
+    begun = attribute(item, "b", int) if "b" in item else 0
+    return ProducerState(attribute(item, "e", int), attribute(item, "s", int), decode_recent(recent), spilled_ms, begun)
 
 
 def encode_head(head: PartitionHead) -> Item:

@@ -1,14 +1,13 @@
 """The partition index: heads and index rows over the log table, and the two conditional writes that move them.
 
-Append (one update, no read before it) and spill (row first, then the head forgets) are here as data: a condition and
-actions. What a refusal means is decided in append_decisions.py; loops and back-off are in append.py.
+Append is one update with no read before it, spill is row first, then the head forgets (spill.py); both are data: a
+condition and actions. What a refusal means is decided in append/decisions.py; loops and back-off are in append.py.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Sequence
-from collections.abc import Set as AbstractSet
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
@@ -23,14 +22,13 @@ from odradek.engine.partition.head import (
     decode_head,
     decode_producer,
     encode_head,
-    encode_producer,
-    encode_recent,
+    head_key,
 )
 from odradek.engine.partition.index_row import IndexRow, decode_index_row, encode_index_row
 from odradek.engine.partition.maintenance_lease import LeaseLost, MaintenanceLease
-from odradek.errors import ConditionFailed, OutcomeUnknown, StoreError, TransactionCanceled
+from odradek.engine.partition.spill import Spills
+from odradek.errors import ConditionFailed, OutcomeUnknown, TransactionCanceled
 from odradek.format.item_keys import (
-    HEAD_SK,
     INDEX_END,
     INDEX_PREFIX,
     index_base_offset,
@@ -38,26 +36,22 @@ from odradek.format.item_keys import (
     partition_pk,
     producer_sk,
 )
-from odradek.format.tail_entry import TailEntry, decode_tail_entry, encode_tail_entry
-from odradek.limits import SPILL_ENTRIES_MAX, TABLE_TRANSACTION_ITEMS_MAX
+from odradek.format.tail_entry import TailEntry, encode_tail_entry
+from odradek.limits import TABLE_TRANSACTION_ITEMS_MAX
 from odradek.model.topic_partition import PartitionId
 from odradek.ports.table import (
     Absent,
     Action,
     Add,
-    AnyOf,
     Append,
     Compare,
     Condition,
     Contains,
     Delete,
-    Item,
     Key,
     Not,
     Operation,
     Put,
-    Remove,
-    RemoveFirst,
     Set,
     Table,
     Update,
@@ -65,22 +59,8 @@ from odradek.ports.table import (
 )
 from odradek.settings import Settings
 
-# What a head item takes without tail and producers, and what an entry of either adds (DynamoDB's rules).
-_HEAD_BYTES = 164
-_TAIL_ENTRY_BYTES = 61
-_PRODUCER_BYTES = 30
-# A spill is tried by the append that crosses the bound. In case that one died, it is tried again when the tail is too
-# long by so many entries, and whenever that has doubled: if each append tried, all but one would do so in vain.
-_SPILL_RETRY_ENTRIES = 4
-_ROWS_A_SPILL_MAX = 4
-_EVICTIONS_TRIED = 2  # of those that the first refusal left; then the spill goes on without
 _SWAP_ATTEMPTS = 4
 ROWS_REPLACED_MAX = TABLE_TRANSACTION_ITEMS_MAX - 2  # the lease's check and the head's update are among them
-
-
-def head_key(partition: PartitionId) -> Key:
-    """The key of a partition's head."""
-    return Key(partition_pk(partition), HEAD_SK)
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +76,7 @@ class PartitionIndex:
 
     def __init__(self, log: Table, settings: Settings) -> None:
         self._log = log
-        self._settings = settings
+        self._spills = Spills(log, settings)
 
     # --- heads ----------------------------------------------------------------------------------------------------
 
@@ -185,149 +165,23 @@ class PartitionIndex:
 
     def wants_spill(self, head: PartitionHead, added: int) -> bool:
         """Whether the append that made this head by so many entries should spill."""
-        excess = self._excess(head)
-        return _spills_due(excess) > _spills_due(excess - added)
+        return self._spills.are_due(head, added)
 
     def is_long(self, head: PartitionHead, more: int = 0) -> bool:
-        """Whether the tail, with so many more entries, is longer than a head should hold."""
-        return self._excess(head) + more > 0
+        """Whether the head holds more than it should, with so many more entries."""
+        return self._spills.is_long(head, more)
 
-    def _excess(self, head: PartitionHead) -> int:
-        room = self._settings.head_bytes_max - _HEAD_BYTES
-        for state in head.producers.values():
-            room -= _PRODUCER_BYTES + 18 * len(state.recent)
-        return len(head.tail) + 1 - max(room // _TAIL_ENTRY_BYTES, self._settings.spill_entries)
+    def is_far_too_long(self, head: PartitionHead) -> bool:
+        """Whether the head costs its writers several times what it should: spilling it is worth some patience."""
+        return self._spills.is_far_too_long(head)
+
+    def is_overfull(self, head: PartitionHead) -> bool:
+        """Whether more than a row's entries are too much in the head: its writers should wait."""
+        return self._spills.is_overfull(head)
 
     async def spill(self, partition: PartitionId, head: PartitionHead) -> None:
-        """Move the oldest tail entries to an index row, then let the head forget them; may be repeated or cut short.
-
-        Whoever writes the row first decides how many entries it holds; everyone else goes by the row. The head is
-        updated on the condition that its tail still starts where the row starts. Where the row was begun when the tail
-        was shorter, there is another for the rest. Raises StoreError.
-        """
-        for _ in range(_ROWS_A_SPILL_MAX):
-            rest = await self._spill_row(partition, head)
-            if rest is None:
-                return
-            head = rest
-
-    async def _spill_row(self, partition: PartitionId, head: PartitionHead) -> PartitionHead | None:
-        """One row: the head after it where it holds less than it should by now, else None.
-
-        A producer that should be evicted stays where its row could not be written, or where it wrote meanwhile: it does
-        not keep the entries of all in the tail.
-        """
-        count = self._settings.spill_entries + max(0, self._excess(head) - 1)
-        row = wanted = self._oldest_row(head, min(count, SPILL_ENTRIES_MAX))
-        try:
-            await self._log.put(
-                Put(Key(partition_pk(partition), index_sk(row.base_offset)), encode_index_row(row), Absent(("v",)))
-            )
-        except ConditionFailed as refused:
-            if refused.current is None:
-                return None
-            row = decode_index_row(row.base_offset, refused.current)
-        if row.is_segment or len(row.entries) > len(head.tail):
-            return None  # the tail that we saw is history
-        evicted = await self._write_producer_rows(partition, head, self._evicted(head, row), row.spill_floor_ms)
-        for evictions in range(_EVICTIONS_TRIED, -1, -1):
-            condition, actions = self._forget(head, row, evicted if evictions else frozenset())
-            try:
-                after = decode_head(await self._log.update(Update(head_key(partition), actions, condition)))
-                return after if row.end_offset < wanted.end_offset else None
-            except ConditionFailed as refused:
-                now = _still(head, refused.current)
-            if now is None:
-                break  # another spill was first
-            evicted = _still_idle(evicted, head, now)
-            head = now
-        return None
-
-    def _oldest_row(self, head: PartitionHead, count: int) -> IndexRow:
-        entries = tuple(decode_tail_entry(packed) for packed in head.tail[:count])
-        return IndexRow(
-            base_offset=head.tail_base_offset,
-            end_offset=head.tail_base_offset + sum(entry.offset_count for entry in entries),
-            max_timestamp_ms=(newest_ms := max(entry.max_timestamp_ms for entry in entries)),
-            size_bytes=sum(entry.length for entry in entries),
-            spill_floor_ms=max(head.spill_floor_ms, *(entry.commit_ms for entry in entries)),
-            entries=entries,
-            running_max_timestamp_ms=max(head.running_max_timestamp_ms, newest_ms),
-        )
-
-    def _forget(
-        self, head: PartitionHead, row: IndexRow, evicted: AbstractSet[int]
-    ) -> tuple[Condition, tuple[Action, ...]]:
-        """The head's side of a spill: drop the row's entries, remember what duplicates need, evict producers."""
-        leaving = {entry.producer_id for entry in row.entries if entry.producer_id in head.producers}
-        conditions: list[Condition] = [is_version(VERSION), Compare(("tb",), "=", row.base_offset)]
-        actions: list[Action] = [
-            RemoveFirst(("t",), len(row.entries)),
-            Set(("tb",), row.end_offset),
-            Set(("sf",), row.spill_floor_ms),
-            Set(("rm",), row.running_max_timestamp_ms),
-        ]
-        for producer_id in sorted(leaving - evicted):
-            batches = [batch for batch in head.recent_batches(producer_id) if batch.base_offset < row.end_offset]
-            actions.append(Set(("p", str(producer_id), "r"), encode_recent(batches)))
-            committed_ms = max(entry.commit_ms for entry in row.entries if entry.producer_id == producer_id)
-            actions.append(Set(("p", str(producer_id), "t"), committed_ms))
-        for producer_id in sorted(evicted):
-            state, path = head.producers[producer_id], ("p", str(producer_id))
-            conditions.append(Compare((*path, "e"), "=", state.epoch))
-            conditions.append(Compare((*path, "s"), "=", state.next_sequence))
-            actions.append(Remove(path))
-        if evicted:
-            actions.append(Add(("pv",), len(evicted)))
-        return all_of(*conditions), tuple(actions)
-
-    def _evicted(self, head: PartitionHead, row: IndexRow) -> set[int]:
-        """The producers that leave the head.
-
-        They wrote nothing that stays in the tail, and either nothing for a while before it (what the head carries of
-        them costs units with every append), or too many are there.
-        """
-        staying = {entry.producer_id for offset, entry in head.entries() if offset >= row.end_offset}
-        idle = [producer_id for producer_id in head.producers if producer_id not in staying]
-        idle.sort(key=lambda producer_id: max((b.base_offset for b in head.recent_batches(producer_id)), default=-1))
-        too_many = max(0, len(head.producers) - self._settings.producers_in_head_max)
-        silent_since_ms = row.spill_floor_ms - self._settings.producer_idle_ms
-        return set(idle[:too_many]) | {each for each in idle if 0 < head.producers[each].spilled_ms < silent_since_ms}
-
-    async def _write_producer_rows(
-        self, partition: PartitionId, head: PartitionHead, producer_ids: Iterable[int], committed_ms: int
-    ) -> AbstractSet[int]:
-        """Write the rows of producers that are to leave, all at once; those whose row is surely written."""
-
-        async def write(producer_id: int) -> bool:
-            state = head.producers[producer_id]
-            state = ProducerState(state.epoch, state.next_sequence, head.recent_batches(producer_id))
-            try:
-                return await self._write_producer_row(partition, producer_id, state, committed_ms)
-            except StoreError:
-                return False
-
-        ids = list(producer_ids)
-        written = await asyncio.gather(*(write(producer_id) for producer_id in ids))
-        return {producer_id for producer_id, is_written in zip(ids, written, strict=True) if is_written}
-
-    async def _write_producer_row(
-        self, partition: PartitionId, producer_id: int, state: ProducerState, committed_ms: int
-    ) -> bool:
-        """Write an evicted producer's row unless it holds something newer (then our head is history: False).
-
-        `o`, the offset of the producer's last batch, orders the rows of one producer. The row counts only once the head
-        has dropped the producer on the condition that its state is the row's. `t`, from which its expiry counts
-        (producer_expiry.py), is the new spill floor: no batch of a producer that leaves was committed after it.
-        """
-        newest = max(batch.base_offset for batch in state.recent)
-        row = {"v": VERSION, "o": newest, "t": committed_ms, **encode_producer(state)}
-        condition = AnyOf((Absent(("v",)), all_of(is_version(VERSION), Compare(("o",), "<=", newest))))
-        try:
-            await self._log.put(Put(Key(partition_pk(partition), producer_sk(producer_id)), row, condition))
-        except ConditionFailed:
-            return False
-        return True
+        """Move what is too much from the head to rows (spill.py). Raises StoreError."""
+        await self._spills.run(partition, head)
 
     async def read_producer_row(self, partition: PartitionId, producer_id: int) -> ProducerState | None:
         """An evicted producer's state, or None. Raises StoreUnavailable, FormatError."""
@@ -465,24 +319,6 @@ class PartitionIndex:
         for start in range(0, len(rows), 25):
             await asyncio.gather(*(self._log.delete(Delete(row.key)) for row in rows[start : start + 25]))
         return len(rows)
-
-
-def _still(head: PartitionHead, item: Item | None) -> PartitionHead | None:
-    """The head of the item where its tail starts as this head's does, else None."""
-    if item is None or item.get("v") != VERSION:
-        return None
-    now = decode_head(item)
-    return now if now.tail_base_offset == head.tail_base_offset else None
-
-
-def _still_idle(evicted: AbstractSet[int], seen: PartitionHead, now: PartitionHead) -> AbstractSet[int]:
-    """Those whose rows, written by the head that was seen, are still true."""
-    return {each for each in evicted if now.producers.get(each) == seen.producers[each]}
-
-
-def _spills_due(excess: int) -> int:
-    """How many spills were tried by the appends that made the tail so much too long."""
-    return 0 if excess <= 0 else max(excess, _SPILL_RETRY_ENTRIES - 1).bit_length()
 
 
 def is_ghost(row: IndexRow, merged_offset: int) -> bool:

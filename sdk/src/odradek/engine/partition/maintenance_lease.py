@@ -107,7 +107,7 @@ class MaintenanceLease:
 
 
 @dataclass(frozen=True, slots=True)
-class LeaseState:
+class MaintenanceLeaseState:
     """A lease as others see it; the default is that of a partition that was never maintained.
 
     Attributes:
@@ -193,11 +193,11 @@ class MaintenanceLeases:
         item = await self._log.get(lease_key(partition))
         return item is None or (attribute(item, "h", bytes) == _NOBODY and _is_clean(item))
 
-    async def look(self, partitions: Sequence[PartitionId]) -> list[LeaseState]:
+    async def look(self, partitions: Sequence[PartitionId]) -> list[MaintenanceLeaseState]:
         """The leases in the order asked, in batches of a hundred. Raises StoreUnavailable, FormatError."""
         items = await self._log.get_many([lease_key(partition) for partition in partitions])
         now_ms = self._clock.now_ms()
-        return [LeaseState() if item is None else self._state(item, now_ms) for item in items]
+        return [MaintenanceLeaseState() if item is None else self._state(item, now_ms) for item in items]
 
     async def renew(self, lease: MaintenanceLease) -> MaintenanceLease:
         """Hold on to it. Raises LeaseLost, StoreUnavailable."""
@@ -225,11 +225,11 @@ class MaintenanceLeases:
         except (ConditionFailed, OutcomeUnknown, StoreUnavailable):
             return  # lost already, or it expires by itself
 
-    def _state(self, item: Item, now_ms: int) -> LeaseState:
+    def _state(self, item: Item, now_ms: int) -> MaintenanceLeaseState:
         check_version(item, VERSION, "a maintenance lease")
         is_held = self._is_held(item, now_ms)
         idle_ms = max(0, now_ms - attribute(item, "x", int))
-        return LeaseState(is_held, is_held or _is_clean(item), attribute(item, "e", int), idle_ms)
+        return MaintenanceLeaseState(is_held, is_held or _is_clean(item), attribute(item, "e", int), idle_ms)
 
     def _is_held(self, item: Item, now_ms: int) -> bool:
         """Whether somebody holds it whose claim is not over; a claim that a clock far ahead made is none."""

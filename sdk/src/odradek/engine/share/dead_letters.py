@@ -2,7 +2,7 @@
 
     LOT (records, number k)  ──read──>  one batch  ──numbered batch k──>  the topic  ──>  LOT is DONE, number k + 1
 
-The records of a lot are fixed while it has its number (share_decisions.py), and the topic takes a number of a window
+The records of a lot are fixed while it has its number (share/window.py), and the topic takes a number of a window
 once (numbered_batches.py). So any function that meets a lot may write it, several at once too: each record that still
 is in the log arrives exactly once, and is done only after it has. Where the topic is missing or the store does not
 answer, the lot stays, and the next request of the group tries again. Where the window has gone, nothing is written.

@@ -1,12 +1,12 @@
 """ShareFetch and ShareAcknowledge (KIP-932): acknowledge, then acquire and read.
 
-    1. the session           one conditional update (share_sessions.py): what to read, and a fence
+    1. the session           one conditional update (share/sessions.py): what to read, and a fence
     2. acknowledgements      one write a partition that has any; all of a partition's or none
     3. rounds, until something was acquired or the wait is over:
        windows               one batch read; made where the group has not been yet
        records               a fetch at the first offset of each window that may be delivered
        acquire               one write a partition that gives anything; nothing is answered that is not written
-    4. dead letters          a lot that any of the windows has is written (share_dead_letters.py)
+    4. dead letters          a lot that any of the windows has is written (share/dead_letters.py)
 
 A member begins its rounds at a place of its own and stops where it has enough, so that members meet at different
 partitions. Each step may be cut off: a session's epoch that is spent makes the client open a new one; a record that

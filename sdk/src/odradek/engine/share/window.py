@@ -20,7 +20,7 @@ Invariants of every state that these functions give:
 * a record that is DONE never becomes anything else, and a run that a member holds changes only by that member's
   acknowledgement or when its lock is over: so no record has two holders.
 
-*Dead letters* are written by whoever comes along (share_dead_letters.py). A LOT is the set of dying records that goes
+*Dead letters* are written by whoever comes along (share/dead_letters.py). A LOT is the set of dying records that goes
 under one number; while there is one no other is made, so everybody who writes the lot of a number writes the same.
 
 Times are those of the function that decides. A clock that is ahead ends a lock sooner, and then the record may be with
@@ -37,7 +37,7 @@ from typing import NamedTuple
 
 from odradek.errors import ErrorCode
 from odradek.limits import CLOCK_AHEAD_MS_MAX, SHARE_HOLDERS_MAX
-from odradek.model.share import AcknowledgementBatch, AcknowledgeType, AcquiredRecords
+from odradek.model.share import AcknowledgementBatch, AcknowledgeType, AcquiredRecords, SharePolicy
 
 LOT_RECORDS_MAX = 100
 
@@ -92,16 +92,6 @@ class SharePartition:
         return sum(run.end - run.start for run in self.runs if run.state is RecordState.DONE)
 
 
-@dataclass(frozen=True, slots=True)
-class SharePolicy:
-    """The group's configuration, as far as it matters here."""
-
-    lock_ms: int
-    delivery_count_limit: int
-    max_record_locks: int
-    has_dead_letters: bool = False
-
-
 class Stretch(NamedTuple):
     """The offsets of a stored batch."""
 
@@ -148,11 +138,6 @@ def next_offset(state: SharePartition, policy: SharePolicy) -> int | None:
         if run.state is RecordState.AVAILABLE:
             return run.start
     return state.end_offset if state.end_offset - state.start_offset < policy.max_record_locks else None
-
-
-def first_lock_end_ms(state: SharePartition) -> int | None:
-    """When the first lock ends; None where there is none."""
-    return min((run.lock_until_ms for run in state.runs if run.state is RecordState.ACQUIRED), default=None)
 
 
 def acquire(

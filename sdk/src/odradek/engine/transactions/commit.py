@@ -37,6 +37,7 @@ from odradek.errors import (
     KafkaError,
     OutcomeUnknown,
     StoreError,
+    StoreRejected,
     StoreUnavailable,
     TransactionCanceled,
 )
@@ -125,7 +126,12 @@ class AtomicCommit:
         except OutcomeUnknown:
             return "unknown"
         except ItemTooLarge:
+            # Room that a spill makes is room for the next attempt; without any, it will never fit.
+            if self._long and await self.spill():
+                return "again"
             return Failed("a partition's head or a lease has no room for the transaction: make it smaller")
+        except StoreRejected:
+            return Failed("the store never takes a transaction like this one: the service's log says what was refused")
         return "applied"
 
     async def _operations(self) -> list[TableOperation] | Failed:
@@ -155,7 +161,7 @@ class AtomicCommit:
         return [*operations, *fences, *(self._lease(offset) for offset in self._work.offsets), *self._work.checks]
 
     async def _fences(self) -> list[TableOperation] | Failed:
-        """For members of classic groups, who own no leases, the check of member and generation (classic_offsets.py)."""
+        """For members of classic groups, who own no leases, the check of member and generation (offsets/classic.py)."""
         members = {
             (each.group_id, each.member_id, each.member_epoch)
             for each in self._work.offsets
@@ -235,16 +241,22 @@ class AtomicCommit:
             self.stamp_ms = max(self.stamp_ms, refusal + 1)
         return "again"
 
-    async def spill(self) -> None:
-        """After "applied": move what made tails long to index rows. Failures are left to later appends."""
-        await asyncio.gather(*(self._spill(partition) for partition in self._long))
+    async def spill(self) -> bool:
+        """After "applied": move what made tails long to index rows; whether any was moved.
 
-    async def _spill(self, partition: PartitionId) -> None:
+        Failures are left to later appends.
+        """
+        return any(await asyncio.gather(*(self._spill(partition) for partition in self._long)))
+
+    async def _spill(self, partition: PartitionId) -> bool:
+        spilled = False
         try:
             for _ in range(_SPILLS_MAX):
                 head = await self._index.read_head(partition)
                 if head is None or not self._index.is_long(head):
-                    return
+                    break
                 await self._index.spill(partition, head)
+                spilled = True
         except (StoreError, KafkaError):
-            return
+            return spilled
+        return spilled

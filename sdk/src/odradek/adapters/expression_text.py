@@ -1,4 +1,4 @@
-"""Conditions and actions as DynamoDB's expressions.
+"""Conditions and actions as the text of DynamoDB's expressions: what is sent, and what every backend measures.
 
 Every name and value is a placeholder (`#0`, `:0`), so reserved words, dots and bytes need no care. Where DynamoDB's
 operators say more than the port's, the port's meaning is spelled out:
@@ -6,14 +6,15 @@ operators say more than the port's, the port's meaning is spelled out:
     Compare        true only of a value of the same type, so the type is asked for too (not for "=", which implies it)
     Contains       true of lists only, where DynamoDB would also look into text and bytes
     Add            SET p = if_not_exists(p, 0) + n, since the ADD clause takes no nested paths
+
+No group of parentheses is the whole content of another, which DynamoDB refuses as redundant.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Final
 
-from odradek.adapters.aws.attribute_values import AttributeValue, to_attribute
 from odradek.ports.table import (
     Absent,
     Action,
@@ -34,22 +35,20 @@ from odradek.ports.table import (
     Value,
 )
 
+_KINDS: Final[dict[type, str]] = {str: "S", int: "N", bytes: "B", bool: "BOOL", list: "L", dict: "M"}
+
 
 class Expressions:
-    """The expressions of one request and the placeholders they share."""
+    """The expressions of one request and the placeholders they share.
+
+    Attributes:
+        names: each attribute's name with its placeholder.
+        values: each placeholder with its value.
+    """
 
     def __init__(self) -> None:
-        self._names: dict[str, str] = {}
-        self._values: dict[str, AttributeValue] = {}
-
-    def parameters(self) -> dict[str, Any]:
-        """The request's parameters that say what the placeholders stand for."""
-        parameters: dict[str, Any] = {}
-        if self._names:
-            parameters["ExpressionAttributeNames"] = {each: name for name, each in self._names.items()}
-        if self._values:
-            parameters["ExpressionAttributeValues"] = self._values
-        return parameters
+        self.names: dict[str, str] = {}
+        self.values: dict[str, Value] = {}
 
     def condition(self, condition: Condition) -> str:
         """The condition as a ConditionExpression."""
@@ -66,6 +65,8 @@ class Expressions:
                 return f"({self._is_of_type(path, [])} AND contains({self._path(path)}, {self._value(value)}))"
             case Not(inner):
                 return f"(NOT {self.condition(inner)})"
+            case AllOf((one,)) | AnyOf((one,)):
+                return self.condition(one)
             case AllOf(conditions):
                 return "(" + " AND ".join(map(self.condition, conditions)) + ")"
             case AnyOf(conditions):
@@ -97,13 +98,30 @@ class Expressions:
         return " ".join(clauses)
 
     def _path(self, path: Path) -> str:
-        return ".".join(self._names.setdefault(name, f"#{len(self._names)}") for name in path)
+        return ".".join(self.names.setdefault(name, f"#{len(self.names)}") for name in path)
 
     def _value(self, value: Value) -> str:
-        placeholder = f":{len(self._values)}"
-        self._values[placeholder] = to_attribute(value)
+        placeholder = f":{len(self.values)}"
+        self.values[placeholder] = value
         return placeholder
 
     def _is_of_type(self, path: Path, value: Value) -> str:
-        (kind,) = to_attribute(value)
-        return f"attribute_type({self._path(path)}, {self._value(kind)})"
+        return f"attribute_type({self._path(path)}, {self._value(_KINDS[type(value)])})"
+
+
+def condition_operators(condition: Condition) -> int:
+    """How many operators and functions a condition's text has: comparisons, AND, OR, NOT and each function."""
+    match condition:
+        case Exists() | Absent() | Compare(_, "=", _):
+            return 1
+        case Compare() | Contains():
+            return 3  # attribute_type, AND, and the comparison or contains
+        case Not(inner):
+            return 1 + condition_operators(inner)
+        case AllOf(conditions) | AnyOf(conditions):
+            return len(conditions) - 1 + sum(map(condition_operators, conditions))
+
+
+def update_operators(actions: Sequence[Action]) -> int:
+    """How many operators and functions an update's text has: +, if_not_exists and list_append."""
+    return sum(2 if isinstance(action, Add) else 1 if isinstance(action, Append) else 0 for action in actions)

@@ -1,0 +1,80 @@
+"""Room in heads that have grown far too long: appends of this process wait while one of them spills.
+
+A head that is throttled (1,000 write units a second for all items of a partition) admits few writes, and a spill needs
+several of them where an append needs one. If each append only tried its own write again, spills would starve, the head
+would grow, and with it what every write costs. So whoever has seen a head that is far too long makes room first: one
+task a process and partition, patiently; the others wait for it. A function of its own helps the others: each update of
+a spill counts, whoever makes it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import OrderedDict
+
+from odradek.engine.partition.head import PartitionHead
+from odradek.engine.partition.index import PartitionIndex
+from odradek.errors import FormatError, OutcomeUnknown, StoreError, StoreUnavailable
+from odradek.model.topic_partition import PartitionId
+from odradek.ports.clock import Clock
+from odradek.ports.rng import Rng
+
+_ATTEMPTS_MAX = 12
+_BACKOFF_S = 0.02
+_BACKOFF_MAX_S = 0.2
+_SEEN_MAX = 4096
+
+
+class Room:
+    """What this process knows of heads that are far too long."""
+
+    def __init__(self, index: PartitionIndex, clock: Clock, rng: Rng) -> None:
+        self._index = index
+        self._clock = clock
+        self._rng = rng
+        self._far_too_long: OrderedDict[PartitionId, None] = OrderedDict()
+        self._spilling: dict[PartitionId, asyncio.Lock] = {}
+
+    def lacks(self, partition: PartitionId) -> bool:
+        """Whether the partition's head was far too long when it was last seen."""
+        return partition in self._far_too_long
+
+    def saw(self, partition: PartitionId, head: PartitionHead) -> None:
+        """A head of the partition, newer than the one before."""
+        if not self._index.is_far_too_long(head):
+            self._far_too_long.pop(partition, None)
+            return
+        self._far_too_long[partition] = None
+        if len(self._far_too_long) > _SEEN_MAX:
+            self._far_too_long.popitem(last=False)
+
+    async def make_where_it_lacks(self, partition: PartitionId) -> None:
+        """Spill a head that was seen far too long, or wait for the task that does. Raises nothing of the store's."""
+        if not self.lacks(partition):
+            return
+        lock = self._spilling.setdefault(partition, asyncio.Lock())
+        try:
+            async with lock:
+                if self.lacks(partition):
+                    await self.make(partition)
+        finally:
+            if not lock.locked():
+                self._spilling.pop(partition, None)
+
+    async def make(self, partition: PartitionId) -> None:
+        """Spill what is too much in the head, now. Raises nothing of the store's: a later append goes on."""
+        for attempt in range(_ATTEMPTS_MAX):
+            try:
+                head = await self._index.read_head(partition)
+                if head is None:
+                    self._far_too_long.pop(partition, None)
+                    return
+                self.saw(partition, head)
+                if not self._index.is_long(head):
+                    return
+                await self._index.spill(partition, head)
+            except (StoreUnavailable, OutcomeUnknown):
+                pause = min(_BACKOFF_MAX_S, _BACKOFF_S * 2.0**attempt)
+                await self._clock.sleep(pause * (0.5 + self._rng.random() / 2))
+            except (StoreError, FormatError):
+                return
