@@ -197,6 +197,7 @@ def _compaction(rng: Random) -> Scenario:
         "min.cleanable.dirty.ratio": rng.choice(("0.0", "0.5")),
         "delete.retention.ms": rng.choice(("0", "600000", "86400000")),
         "min.compaction.lag.ms": rng.choice(("0", "0", "120000")),
+        "segment.ms": rng.choice(("604800000", "300000")),
     }
     return Scenario(
         "compaction",
