@@ -53,7 +53,8 @@ class RecordDeserializationError(KafkaError):
     """A deserializer failed. The position stays at the record; seek past it to continue.
 
     Attributes:
-        topic_partition, offset: of the record.
+        topic_partition: the partition of the record.
+        offset: the offset of the record.
     """
 
     def __init__(self, topic_partition: TopicPartition, offset: int, cause: Exception) -> None:
