@@ -83,11 +83,7 @@ class Consumer:
         self._closed = False
 
     async def start(self) -> Self:
-        """Connect to the service.
-
-        Raises:
-            KafkaError: BROKER_NOT_AVAILABLE and others; the message names the address.
-        """
+        """Connect. Raises KafkaError (BROKER_NOT_AVAILABLE ...) whose message names the address."""
         self._check_open()
         await self._connection.connect()
         return self
@@ -458,11 +454,7 @@ class Consumer:
         return {partition: found.get(partition) for partition in wanted}
 
     async def position(self, partition: TopicPartition) -> int:
-        """Return the offset of the next record to be returned.
-
-        Raises:
-            KafkaError: INVALID_REQUEST if the partition is not assigned.
-        """
+        """Return the offset of the next record to be returned. Raises KafkaError(INVALID_REQUEST) if not assigned."""
         state = self._positions.of(TopicPartition(*partition))
         self._run_background()
         timeout_ms = self.config.default_api_timeout_ms
@@ -477,11 +469,7 @@ class Consumer:
         return state.position
 
     def seek(self, partition: TopicPartition, offset: int) -> None:
-        """Continue at this offset.
-
-        Raises:
-            KafkaError: INVALID_REQUEST if the partition is not assigned.
-        """
+        """Continue at this offset. Raises KafkaError(INVALID_REQUEST) if not assigned."""
         if offset < 0:
             raise KafkaError(ErrorCode.OFFSET_OUT_OF_RANGE, f"an offset is at least 0, not {offset}")
         self._positions.of(TopicPartition(*partition)).seek(offset)
@@ -535,10 +523,7 @@ class Consumer:
         return ConsumerGroupMetadata(self.config.group_id, member.member_id, member.member_epoch, member.instance_id)
 
     async def lag(self) -> dict[TopicPartition, int | None]:
-        """Return the number of records between position and end of each assigned partition. One call.
-
-        The value is None for a partition without a position yet.
-        """
+        """Return the records between position and end of each assigned partition, None without a position. One call."""
         ends = await self.end_offsets(self.assignment())
         return {
             state.partition: None if state.position is None else max(ends[state.partition] - state.position, 0)
@@ -565,11 +550,7 @@ class Consumer:
         return {state.partition for state in self._positions if state.is_paused}
 
     async def partitions_for(self, topic: str) -> set[int]:
-        """Return the partitions of a topic.
-
-        Raises:
-            KafkaError: UNKNOWN_TOPIC_OR_PARTITION.
-        """
+        """Return the partitions of a topic. Raises KafkaError(UNKNOWN_TOPIC_OR_PARTITION)."""
         timeout_ms = self.config.default_api_timeout_ms
         return set(range((await self._connection.metadata.topic(topic, timeout_ms=timeout_ms)).partition_count))
 
