@@ -104,7 +104,7 @@ def test_a_full_disk_is_told_as_what_it_is(
         monkeypatch.undo()
     assert code == 1
     assert "KAFKA_STORAGE_ERROR" in error
-    assert "the store has no room left: its disk is full" in error
+    assert "the disk of the store is full" in error
     assert "0 records were written" in error
 
 

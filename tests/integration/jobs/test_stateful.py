@@ -135,7 +135,7 @@ def test_windows_and_their_top_n_equal_pandas_and_late_events_are_dead_letters(
         for record in served.records("late")[0]
     }
     assert {key: headers["odradek.error"] for key, headers in letters.items()} == {
-        b"k": "the value is no JSON object of the schema",
+        b"k": "the value is not a JSON object of the schema",
         b"late": "too late",
         b"half": "too late",
     }

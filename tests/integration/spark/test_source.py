@@ -290,7 +290,7 @@ def test_a_topic_made_anew_is_data_loss(spark: SparkSession, log: LiveLog, query
     with pytest.raises(Exception, match="failOnDataLoss"):
         query.run(spark, options)
     log.produce("t", 0, [(b"k", b"%d" % i) for i in range(9)])  # more than there were: offsets alone say nothing
-    with pytest.raises(Exception, match="made anew"):
+    with pytest.raises(Exception, match="deleted and recreated"):
         query.run(spark, options)
     query.run(spark, {**options, "failOnDataLoss": "false"})
     assert [len(batch) for batch in query.take()] == [10]

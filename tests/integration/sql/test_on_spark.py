@@ -318,6 +318,8 @@ def test_rows_are_inserted_and_shown_as_they_come(sql: Sql) -> None:
 
 
 def test_what_spark_refuses_points_at_the_statement(sql: Sql) -> None:
-    with pytest.raises(odradek.KafkaError, match=r"script: line 2, column \d+: Spark refuses this: .*no_such") as said:
+    with pytest.raises(
+        odradek.KafkaError, match=r"script: line 2, column \d+: Spark rejects the statement: .*no_such"
+    ) as said:
         sql("SHOW STREAMS;\n   SELECT no_such_function(id) FROM flights;")
     assert "^^^" in str(said.value)

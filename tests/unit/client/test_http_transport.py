@@ -66,6 +66,6 @@ def test_the_discovery_document_names_the_functions() -> None:
     ],
 )
 def test_any_other_page_is_no_coordinator(body: bytes) -> None:
-    with pytest.raises(KafkaError, match=r"abc\.lambda-url.*is no Odradek coordinator") as failure:
+    with pytest.raises(KafkaError, match=r"abc\.lambda-url.*is not an Odradek coordinator") as failure:
         parse_discovery(body, URL)
     assert failure.value.code is ErrorCode.INVALID_CONFIG

@@ -78,7 +78,7 @@ def test_a_registry_that_does_not_answer_makes_no_dead_letters() -> None:
 def test_the_format_needs_a_registry(value_format: str) -> None:
     with pytest.raises(KafkaError, match=f"--format {value_format} needs --registry"):
         address_of(value_format, "", "", "")
-    with pytest.raises(KafkaError, match="begins with http"):
+    with pytest.raises(KafkaError, match="must begin with http"):
         address_of(value_format, "registry.example", "", "")
 
 

@@ -296,5 +296,5 @@ def test_wrong_windows_are_told() -> None:
 
 
 def test_schemas_that_are_none_are_told(tmp_path: Path) -> None:
-    with pytest.raises(KafkaError, match="is no schema"):
+    with pytest.raises(KafkaError, match="is not a schema"):
         read_schema("a NUMBERS, ,")

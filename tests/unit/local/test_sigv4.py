@@ -119,7 +119,7 @@ def test_refuses_another_secret() -> None:
 
 def test_refuses_another_access_key() -> None:
     request, now_ms = signed(key=SigningKey("AKIDOTHER", KEY.secret_access_key, KEY.region))
-    with pytest.raises(SignatureRefused, match=r"not known.*what `odradek local` prints") as refused:
+    with pytest.raises(SignatureRefused, match=r"does not know.*which `odradek local` also prints") as refused:
         verify(request, KEY, now_ms)
     assert refused.value.error_type == "UnrecognizedClientException"
 

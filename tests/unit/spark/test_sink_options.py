@@ -35,16 +35,16 @@ def test_options_are_read_whatever_their_case_and_sparks_own_are_left_alone() ->
 @pytest.mark.parametrize(
     ("given", "said"),
     [
-        ({"store": "embedded:/data"}, "bootstrapServers is needed"),
+        ({"store": "embedded:/data"}, "bootstrapServers is required"),
         ({**AWS, "bootstrapServers": "http://x"}, "for embedded stores"),
         ({**LOCAL, "topc": "t"}, "did you mean topic?"),
         ({**LOCAL, "subscribe": "t"}, "the sink's option is topic"),
-        ({**LOCAL, "kafka.bootstrap.servers": "x"}, "give the option store"),
+        ({**LOCAL, "kafka.bootstrap.servers": "x"}, "set the option store"),
         ({**LOCAL, "path": "t"}, "without a path"),
         ({**LOCAL, "compressionType": "brotli"}, "none, gzip, snappy, lz4, zstd"),
-        ({**LOCAL, "batchId": "1"}, "together or not at all"),
+        ({**LOCAL, "batchId": "1"}, "or neither"),
         ({**LOCAL, "batchId": "-1", "transactionalId": "x"}, "whole number"),
-        ({**LOCAL, "transactionalId": "x", "batchId": "1"}, "numbered by its checkpoint"),
+        ({**LOCAL, "transactionalId": "x", "batchId": "1"}, "the checkpoint numbers"),
         ({"store": "s3"}, "embedded:<data dir> or aws"),
     ],
 )
@@ -65,7 +65,7 @@ def columns(**types: DataType) -> StructType:
 @pytest.mark.parametrize(
     ("schema", "topic", "said"),
     [
-        (columns(key=BinaryType()), "t", "there must be a column value"),
+        (columns(key=BinaryType()), "t", "a column value is required"),
         (columns(value=StringType()), "", "option topic"),
         (columns(value=StringType(), partition=LongType()), "t", "column partition bigint is none of type integer"),
         (columns(value=IntegerType()), "t", "column value int"),
@@ -92,7 +92,7 @@ def test_what_the_source_gives_may_be_written() -> None:
         headers=HEADERS,
     )
     check_schema(schema, options)
-    with pytest.raises(KafkaError, match="never overwritten"):
+    with pytest.raises(KafkaError, match="cannot be overwritten"):
         BatchWriter(options, schema, overwrite=True)
 
 

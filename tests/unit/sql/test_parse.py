@@ -94,7 +94,7 @@ def test_any_query_is_planned_or_refused(item: str, where: str, group: str) -> N
     ],
 )
 def test_depth_is_refused_not_fatal(text: str) -> None:
-    with pytest.raises(SqlError, match=r"deep|early|no stream"):
+    with pytest.raises(SqlError, match=r"deep|early|unknown stream"):
         plan_all(text)
 
 

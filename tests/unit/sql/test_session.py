@@ -87,7 +87,7 @@ def test_once_each_query_ends_before_the_next_statement() -> None:
 def test_what_spark_cannot_do_at_once_is_said_beforehand() -> None:
     world = perform("SELECT k, COUNT(*) FROM s WINDOW SESSION (1 HOUR) GROUP BY k EMIT CHANGES;")
     assert world.said() == [
-        "note: a session window is given once, when the watermark has passed its end (as EMIT FINAL)"
+        "note: a session window is written once, when the watermark has passed its end (as with EMIT FINAL)"
     ]
     assert world.done[-1] == ("rows", ["k", "KSQL_COL_1"], [("y", 2)])
 
@@ -105,7 +105,9 @@ def test_a_missing_topic_is_named_or_made() -> None:
     with pytest.raises(SqlError) as refused:
         perform(declared.format(""))
     assert refused.value.code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-    assert "x.sql: line 1, column 1: topic missing does not exist: WITH (PARTITIONS = n) makes it" in str(refused.value)
+    assert "x.sql: line 1, column 1: topic missing does not exist: WITH (PARTITIONS = n) creates it" in str(
+        refused.value
+    )
     assert ("create", "missing", 2, {}) in perform(declared.format(", PARTITIONS = 2")).done
 
 

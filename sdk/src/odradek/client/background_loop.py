@@ -44,7 +44,7 @@ class BackgroundLoop:
         """Run a coroutine on the loop and return its result. Cancels it where the wait is interrupted."""
         if self._closed:
             work.close()
-            raise KafkaError(ErrorCode.INVALID_REQUEST, "the client is closed: make another one")
+            raise KafkaError(ErrorCode.INVALID_REQUEST, "the client is closed: create a new one")
         if threading.current_thread() is self._thread:
             work.close()
             raise KafkaError(

@@ -165,7 +165,7 @@ class ClientConfig:
         if self.transport is not None and self.bootstrap_servers is not None:
             problems.append("give either bootstrap_servers or transport, not both")
         if (self.aws_access_key_id is None) != (self.aws_secret_access_key is None):
-            problems.append("aws_access_key_id and aws_secret_access_key are given together or not at all")
+            problems.append("give both aws_access_key_id and aws_secret_access_key, or neither")
         return problems
 
     @classmethod
@@ -183,12 +183,14 @@ class ClientConfig:
         if config is None:
             return cls.of(configs)
         if not isinstance(config, cls):
-            text = f"a {_kind(cls)} takes its configuration by name, and no {config!r}"
+            text = f"a {_kind(cls)} takes its configuration by name, not {config!r}"
             if isinstance(config, str):
-                text += "; topics are named to send() and subscribe()"
+                text += "; pass topics to send() and subscribe()"
             raise KafkaError(ErrorCode.INVALID_CONFIG, text)
         if configs:
-            raise KafkaError(ErrorCode.INVALID_CONFIG, f"give a {cls.__name__} or names, not both")
+            raise KafkaError(
+                ErrorCode.INVALID_CONFIG, f"give either a {cls.__name__} or single configurations, not both"
+            )
         return config
 
 
@@ -198,7 +200,7 @@ _ELSEWHERE = {  # Kafka's configurations that are nobody's here, and what is in 
     "group_protocol": "always consumer (KIP-848)",
     "partition_assignment_strategy": "group_remote_assignor here",
     "interceptor_classes": "not there",
-    "client_rack": "not needed: there are no brokers to be near",
+    "client_rack": "not needed: there are no brokers",
     "security_protocol": "not needed: requests go over HTTPS, signed with AWS credentials",
     "sasl_mechanism": "not needed: requests are signed with AWS credentials",
     "sasl_jaas_config": "not needed: requests are signed with AWS credentials",

@@ -255,5 +255,5 @@ def _topic_message(code: ErrorCode, topic: str) -> str:
     if code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
         return f"topic {topic!r} does not exist: create it with Admin.create_topics or `odradek topics create`"
     if code is ErrorCode.INVALID_TOPIC_EXCEPTION:
-        return f"{topic!r} is no valid topic name: up to 249 of letters, digits, '.', '_' and '-'"
+        return f"{topic!r} is not a valid topic name: use 1 to 249 of the characters a-z A-Z 0-9 . _ -"
     return f"topic {topic!r}: {code.name}"

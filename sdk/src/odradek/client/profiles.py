@@ -61,7 +61,7 @@ def load_profile(path: Path, name: str | None = None) -> Profile | None:
         return Profile(wanted, found["bootstrap_servers"], found["region"], found.get("outputs", {}))
     except (KeyError, TypeError):
         raise KafkaError(
-            ErrorCode.INVALID_CONFIG, f"{path}: profile {wanted!r} is damaged: configure it anew"
+            ErrorCode.INVALID_CONFIG, f"{path}: profile {wanted!r} is damaged: run `odradek configure` again"
         ) from None
 
 
@@ -73,5 +73,5 @@ def _read(path: Path) -> dict[str, Any]:
     except (OSError, ValueError) as error:
         raise KafkaError(ErrorCode.INVALID_CONFIG, f"{path} cannot be read: {error}") from None
     if not isinstance(document, dict):
-        raise KafkaError(ErrorCode.INVALID_CONFIG, f"{path} is no profile file")
+        raise KafkaError(ErrorCode.INVALID_CONFIG, f"{path} is not a profile file")
     return document

@@ -108,4 +108,4 @@ def _known(kind: type[E], number: int) -> E:
     try:
         return kind(number)
     except ValueError:
-        raise KafkaError(ErrorCode.INVALID_REQUEST, f"{number} is no {kind.__name__} that is known here") from None
+        raise KafkaError(ErrorCode.INVALID_REQUEST, f"unknown {kind.__name__} {number}") from None

@@ -49,13 +49,13 @@ async def _entries(call: Call, resource: Any) -> Sequence[ConfigEntry]:
         return call.engine.topics.describe_configs(topic)
     if resource.resource_type == BROKER:
         if resource.resource_name not in ("", str(call.cluster.broker.broker_id)):
-            raise KafkaError(ErrorCode.INVALID_REQUEST, f"there is no broker {resource.resource_name!r}")
+            raise KafkaError(ErrorCode.INVALID_REQUEST, f"broker {resource.resource_name!r} does not exist")
         return _broker_entries(call)
     if resource.resource_type == GROUP:
         return await call.engine.group_configs.describe(resource.resource_name)
     raise KafkaError(
         ErrorCode.INVALID_REQUEST,
-        f"resources of type {resource.resource_type} have no configuration: use topic, group, broker",
+        f"resources of type {resource.resource_type} have no configuration: use a topic, a group or a broker",
     )
 
 
@@ -152,7 +152,7 @@ async def _alter_each(call: Call, alter: Any) -> Answer:
         try:
             _require(call, AclOperation.ALTER_CONFIGS, resource)
             if counts[resource_type, name] > 1 or len({c.name for c in resource.configs}) < len(resource.configs):
-                raise KafkaError(ErrorCode.INVALID_REQUEST, f"{name!r} or one of its values is named twice")
+                raise KafkaError(ErrorCode.INVALID_REQUEST, f"{name!r} or one of its values appears twice")
             if resource_type not in (TOPIC, GROUP):
                 raise KafkaError(ErrorCode.INVALID_REQUEST, "only topics and groups can be configured by a client")
             await alter(await call.engine.topics.resolve(name) if resource_type == TOPIC else None, resource)
@@ -187,7 +187,7 @@ def _required(config: Any) -> str:
 
 def _changed_list(entry: ConfigEntry | None, config: Any) -> str:
     if entry is None or entry.config_type != _LIST:
-        raise KafkaError(ErrorCode.INVALID_CONFIG, f"{config.name} is not a list: set it instead")
+        raise KafkaError(ErrorCode.INVALID_CONFIG, f"{config.name} is not a list: use SET")
     current = [part for part in (entry.value or "").split(",") if part]
     parts = _required(config).split(",")
     if config.config_operation == _APPEND:

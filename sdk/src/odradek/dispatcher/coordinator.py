@@ -16,7 +16,9 @@ _BATCHED_FROM = 4
 async def handle_find_coordinator(call: Call) -> Answer:
     kind = getattr(call.message, "key_type", _GROUP)
     if kind not in (_GROUP, _TRANSACTION):
-        return refuse_find_coordinator(call, ErrorCode.INVALID_REQUEST, "a coordinator is for a group or a transaction")
+        return refuse_find_coordinator(
+            call, ErrorCode.INVALID_REQUEST, "a coordinator belongs to a group or a transaction"
+        )
     broker = call.cluster.broker
     known = {"node_id": broker.broker_id, "host": broker.host, "port": broker.port}
     resource = ResourceType.GROUP if kind == _GROUP else ResourceType.TRANSACTIONAL_ID

@@ -50,8 +50,8 @@ _RULES_UNREAD = {
     ApiKey.LIST_OFFSETS: ErrorCode.KAFKA_STORAGE_ERROR,
     ApiKey.OFFSET_FOR_LEADER_EPOCH: ErrorCode.KAFKA_STORAGE_ERROR,
 }
-_REJECTED = "the store never takes what this request asks it for: the server's log says what was refused"
-_UNEXPECTED = "the server failed unexpectedly and logged why; the request may have taken effect"
+_REJECTED = "the store rejects this request permanently: the server's log has the reason"
+_UNEXPECTED = "unexpected error in the server, see its log; the request may have been applied"
 
 
 class Dispatcher:
@@ -91,7 +91,7 @@ class Dispatcher:
             raise BadFrame(
                 400,
                 ErrorCode.UNSUPPORTED_VERSION,
-                f"{api_key.name} is spoken in versions {low} to {high}, not {header.api_version}",
+                f"{api_key.name} supports versions {low} to {high}, not {header.api_version}",
             )
         request = _request(frame, header)
         unasked = Access(_NOTHING_ALLOWED, context.principal, context.client_host)

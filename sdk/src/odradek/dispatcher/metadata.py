@@ -45,7 +45,7 @@ def refuse_metadata(call: Call, code: ErrorCode, message: str) -> Answer:
 
 async def handle_describe_cluster(call: Call) -> Answer:
     if getattr(call.message, "endpoint_type", _BROKERS_ENDPOINT) != _BROKERS_ENDPOINT:
-        raise KafkaError(ErrorCode.INVALID_REQUEST, "there are no controllers to describe: ask for brokers")
+        raise KafkaError(ErrorCode.INVALID_REQUEST, "there are no controllers to describe: request brokers")
     view = await call.engine.leader_view([])
     return {
         "cluster_id": call.cluster.cluster_id,

@@ -25,7 +25,7 @@ STORE_BUSY_PAUSE_MS = 200  # asked of a client whose request met a store that th
 async def handle_produce(call: Call) -> Answer:
     message = call.message
     if message.acks not in _ACKS:
-        return refuse_produce(call, ErrorCode.INVALID_REQUIRED_ACKS, f"acks is one of -1, 0 and 1, not {message.acks}")
+        return refuse_produce(call, ErrorCode.INVALID_REQUIRED_ACKS, f"acks must be -1, 0 or 1, not {message.acks}")
     partitions = [
         ProducePartition(
             name,
@@ -41,7 +41,7 @@ async def handle_produce(call: Call) -> Answer:
     if message.transactional_id is None:
         results = await _permitted(call, partitions, call.engine.produce)
     elif any(partition.expected_offset is not None for partition in partitions):
-        return refuse_produce(call, ErrorCode.INVALID_REQUEST, "a transaction cannot expect offsets: nobody knows them")
+        return refuse_produce(call, ErrorCode.INVALID_REQUEST, "a transaction cannot have expected offsets")
     else:
         taken = await _permitted(
             call,

@@ -39,7 +39,7 @@ async def _alter(call: Call, name: str) -> None:
     upsertions = [each for each in call.message.upsertions if each.name == name]
     mechanisms = [_mechanism(each.mechanism) for each in (*deletions, *upsertions)]
     if len(set(mechanisms)) < len(mechanisms):
-        raise KafkaError(ErrorCode.DUPLICATE_RESOURCE, f"a credential of {name!r} is altered twice in one request")
+        raise KafkaError(ErrorCode.DUPLICATE_RESOURCE, f"a credential of {name!r} appears twice in one request")
     if upsertions:
         credentials = {
             _mechanism(each.mechanism): credential_of(
@@ -55,7 +55,7 @@ async def _alter(call: Call, name: str) -> None:
 def _mechanism(number: int) -> SaslMechanism:
     mechanism = _MECHANISMS.get(number)
     if mechanism is None:
-        raise KafkaError(ErrorCode.UNSUPPORTED_SASL_MECHANISM, f"SCRAM mechanism {number} is not known: use 1 or 2")
+        raise KafkaError(ErrorCode.UNSUPPORTED_SASL_MECHANISM, f"unknown SCRAM mechanism {number}: use 1 or 2")
     return mechanism
 
 
@@ -64,7 +64,7 @@ async def handle_describe_user_scram_credentials(call: Call) -> Answer:
     try:
         found = {user.name: user for user in await call.engine.users.list()}
     except StoreUnavailable as error:
-        raise KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE, "users cannot be read now: try again") from error
+        raise KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE, "the users cannot be read: try again") from error
     names = list(found) if not asked else list(dict.fromkeys(user.name for user in asked))
     return {"results": [_described(name, found.get(name)) for name in names]}
 

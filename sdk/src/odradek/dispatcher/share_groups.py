@@ -81,7 +81,9 @@ def refuse_share_group_describe(call: Call, code: ErrorCode, message: str) -> An
 def _of_the_share_protocol(group: GroupDescription) -> GroupDescription:
     if group.is_share or group.error is not ErrorCode.NONE:
         return group
-    return GroupDescription(group.group_id, ErrorCode.GROUP_ID_NOT_FOUND, f"group {group.group_id!r} is no share group")
+    return GroupDescription(
+        group.group_id, ErrorCode.GROUP_ID_NOT_FOUND, f"group {group.group_id!r} is not a share group"
+    )
 
 
 async def _assignment(assignment: Mapping[UUID, Sequence[int]], names: TopicNames) -> dict[str, Any]:

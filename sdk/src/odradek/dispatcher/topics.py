@@ -40,12 +40,12 @@ async def handle_create_topics(call: Call) -> Answer:
 async def _create(call: Call, topic: Any) -> Topic:
     if topic.assignments:
         raise KafkaError(
-            ErrorCode.INVALID_REPLICA_ASSIGNMENT, "replicas are not placed by hand here: leave the assignments empty"
+            ErrorCode.INVALID_REPLICA_ASSIGNMENT, "replica assignments are not supported: leave them empty"
         )
     if topic.replication_factor == 0 or topic.replication_factor < -1:
         raise KafkaError(
             ErrorCode.INVALID_REPLICATION_FACTOR,
-            f"the replication factor is -1 or positive (the object store replicates), not {topic.replication_factor}",
+            f"the replication factor must be -1 or positive, not {topic.replication_factor}",
         )
     configs = {}
     for config in topic.configs:
@@ -139,7 +139,7 @@ async def handle_create_partitions(call: Call) -> Answer:
 def _grow(call: Call, topic: Any) -> Awaitable[Topic]:
     if topic.assignments:
         raise KafkaError(
-            ErrorCode.INVALID_REPLICA_ASSIGNMENT, "replicas are not placed by hand here: leave the assignments empty"
+            ErrorCode.INVALID_REPLICA_ASSIGNMENT, "replica assignments are not supported: leave them empty"
         )
     return call.engine.topics.create_partitions(topic.name, topic.count, validate_only=call.message.validate_only)
 
@@ -152,4 +152,4 @@ def refuse_create_partitions(call: Call, code: ErrorCode, message: str) -> Answe
 
 def _refuse_repeated(name: str, count: int) -> None:
     if count > 1:
-        raise KafkaError(ErrorCode.INVALID_REQUEST, f"topic {name!r} is named {count} times in one request")
+        raise KafkaError(ErrorCode.INVALID_REQUEST, f"topic {name!r} appears {count} times in one request")

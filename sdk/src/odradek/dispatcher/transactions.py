@@ -160,7 +160,7 @@ async def _commit_uploaded(call: Call) -> Answer:
     if not call.takes_uploads:
         raise KafkaError(
             ErrorCode.INVALID_REQUEST,
-            "only an embedded service commits what clients uploaded: write to the store itself",
+            "only an embedded service commits the uploads of clients: write to the store directly",
         )
     try:
         batch_id, parts = decode_uploaded(bytes(call.message.uploaded))

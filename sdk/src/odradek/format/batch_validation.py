@@ -72,7 +72,7 @@ def _check_fields(header: BatchHeader) -> None:
         if header.producer_epoch < 0 or header.base_sequence < 0:
             raise _invalid("a batch with a producer id needs a producer epoch and a base sequence")
     elif header.producer_id != -1:
-        raise _invalid(f"{header.producer_id} is no producer id")
+        raise _invalid(f"{header.producer_id} is not a producer id")
     elif header.is_transactional:
         raise _invalid("a transactional batch needs a producer id")
 

@@ -167,7 +167,7 @@ def _decompress_snappy_block(view: memoryview, limit: int) -> bytes:
         if length > limit:
             raise _too_large(limit)
         if length > _SNAPPY_RATIO_MAX * len(view):
-            raise FormatError("a snappy block promises more than it can hold")
+            raise FormatError("a snappy block announces more bytes than it can hold")
         return bytes(cramjam.snappy.decompress_raw(view))
     except FormatError:
         raise

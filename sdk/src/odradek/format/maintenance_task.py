@@ -83,7 +83,7 @@ def decode_task(message: str) -> MaintenanceTask:
     try:
         kind = TaskKind(str(document.get("task")))
     except ValueError:
-        raise FormatError(f"there is no maintenance task {document.get('task')!r}") from None
+        raise FormatError(f"unknown maintenance task {document.get('task')!r}") from None
     return MaintenanceTask(
         kind,
         _topic_id(document) if kind in (TaskKind.PARTITION, TaskKind.TOPIC_DELETION) else None,

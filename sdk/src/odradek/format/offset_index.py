@@ -120,7 +120,7 @@ def decode_offset_index(data: Buffer) -> OffsetIndex:
     """Read an index object. Raises FormatError for any bytes that `encode_offset_index` does not make."""
     view = memoryview(data)
     if len(view) < _HEADER.size + _CRC.size or view[: len(MAGIC)] != MAGIC:
-        raise FormatError("the object is no offset index")
+        raise FormatError("the object is not an offset index")
     if view[len(MAGIC)] != VERSION:
         raise UnknownVersion(f"offset index version {view[len(MAGIC)]} is not known to this release: upgrade it")
     _, _, flags, epoch_count, entry_count, *fields = _HEADER.unpack_from(view)
@@ -158,4 +158,4 @@ def _check(index: OffsetIndex) -> None:
         and len(index.offsets) == len(index.positions) == len(index.max_timestamps_ms) <= max(index.batch_count, 0)
     )
     if not ok:
-        raise FormatError("an offset index contradicts itself")
+        raise FormatError("an offset index is inconsistent")

@@ -198,7 +198,7 @@ def decode_headers(data: bytes, position: int, record_end: int) -> tuple[tuple[H
         try:
             name = data[position : position + length].decode()
         except UnicodeDecodeError as error:
-            raise _invalid(f"a header key is no UTF-8: {error.reason}") from error
+            raise _invalid(f"a header key is not UTF-8: {error.reason}") from error
         position += length
         length, position = decode_varint(data, position)
         value: bytes | None = None

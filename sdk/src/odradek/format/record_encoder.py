@@ -169,7 +169,7 @@ class RecordBatchBuilder:
         Raises FormatError: INVALID_RECORD where nothing was appended or a field is out of its range.
         """
         if not self._record_count:
-            raise FormatError("a record batch holds at least one record", ErrorCode.INVALID_RECORD)
+            raise FormatError("a record batch needs at least one record", ErrorCode.INVALID_RECORD)
         return self._pack(
             compress(self._compression_type, self._body, self._compression_level),
             base_offset,
@@ -251,7 +251,7 @@ def encode_batch(
             raise FormatError("a record batch cannot hold more than 2 GiB", ErrorCode.INVALID_RECORD)
         last_delta = delta
     if base_offset is None or not builder.record_count:
-        raise FormatError("a record batch holds at least one record", ErrorCode.INVALID_RECORD)
+        raise FormatError("a record batch needs at least one record", ErrorCode.INVALID_RECORD)
     if last_offset is not None:
         if last_offset - base_offset < last_delta:
             raise FormatError(f"last offset {last_offset} lies before the last record", ErrorCode.INVALID_RECORD)
@@ -307,7 +307,7 @@ def pack_batch(
 def _encode_headers(headers: Sequence[Header]) -> bytes:
     if len(headers) > HEADERS_PER_RECORD_MAX:
         raise FormatError(
-            f"a record may carry {HEADERS_PER_RECORD_MAX} headers, not {len(headers)}", ErrorCode.INVALID_RECORD
+            f"a record may have at most {HEADERS_PER_RECORD_MAX} headers, not {len(headers)}", ErrorCode.INVALID_RECORD
         )
     parts = [encode_varlong(len(headers))]
     for key, value in headers:

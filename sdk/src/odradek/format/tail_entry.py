@@ -92,5 +92,5 @@ def encode_tail_entries(entries: Iterable[TailEntry]) -> bytes:
 def decode_tail_entries(data: bytes) -> list[TailEntry]:
     """Unpack the content of an index row. Raises FormatError for a length that is no multiple of an entry's."""
     if len(data) % ENTRY_BYTES:
-        raise FormatError(f"{len(data)} bytes are no whole number of tail entries")
+        raise FormatError(f"{len(data)} bytes are not a whole number of tail entries")
     return [decode_tail_entry(data[at : at + ENTRY_BYTES]) for at in range(0, len(data), ENTRY_BYTES)]

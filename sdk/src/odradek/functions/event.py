@@ -94,19 +94,19 @@ def _parse_body(event: Event) -> bytes:
         return b""
     if not isinstance(body, str) or event.get("isBase64Encoded") is not True:
         raise RequestRejected(
-            400, ErrorCode.INVALID_REQUEST, f"the body must be binary: send it with Content-Type: {FRAME_CONTENT_TYPE}"
+            400, ErrorCode.INVALID_REQUEST, f"the body must be binary: send Content-Type: {FRAME_CONTENT_TYPE}"
         )
     if len(body) > _BODY_CHARACTERS_MAX:
         raise RequestRejected(
             413,
             ErrorCode.MESSAGE_TOO_LARGE,
-            f"a request may have up to {FUNCTION_BINARY_BYTES_MAX} bytes: lower max_request_size or batch_size",
+            f"a request may have at most {FUNCTION_BINARY_BYTES_MAX} bytes: lower max_request_size or batch_size",
         )
     try:
         return pybase64.b64decode(body, validate=True)
     except (binascii.Error, ValueError):
         raise RequestRejected(
-            400, ErrorCode.INVALID_REQUEST, "the body is marked as base64 but does not decode"
+            400, ErrorCode.INVALID_REQUEST, "the body is declared as base64 but does not decode"
         ) from None
 
 
@@ -125,7 +125,7 @@ def frame_response(parts: Sequence[Buffer]) -> Response:
         raise RequestRejected(
             413,
             ErrorCode.MESSAGE_TOO_LARGE,
-            f"the response has {len(body)} bytes, more than a function can return: ask for fewer partitions or bytes",
+            f"the response has {len(body)} bytes, more than a function can return: request fewer partitions or bytes",
         )
     return {
         "statusCode": 200,

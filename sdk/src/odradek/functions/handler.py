@@ -112,7 +112,7 @@ class FunctionHandler(InvokedFunction):
             raise RequestRejected(
                 404,
                 ErrorCode.INVALID_REQUEST,
-                f"nothing is here: GET {DISCOVERY_PATH} on the coordinator tells where the functions are",
+                f"not found: GET {DISCOVERY_PATH} of the coordinator lists the functions",
             )
         return json_response(200, self._discovery.document(request.domain_name))
 
@@ -141,7 +141,7 @@ class FunctionHandler(InvokedFunction):
             raise RequestRejected(
                 504,
                 ErrorCode.REQUEST_TIMED_OUT,
-                "the function ran out of time; whether the request took effect is unknown: repeat it unchanged",
+                "the function timed out, and it is unknown whether the request was applied: repeat it unchanged",
             ) from None
         except BadFrame as bad:
             raise RequestRejected(bad.http_status, bad.code, bad.message) from None
@@ -161,5 +161,5 @@ def _fault(request_id: str) -> RequestRejected:
     return RequestRejected(
         500,
         ErrorCode.UNKNOWN_SERVER_ERROR,
-        f"an unexpected error; its cause is in the function's log under request id {request_id}",
+        f"unexpected error: see the function's log, request id {request_id}",
     )

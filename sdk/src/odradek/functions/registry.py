@@ -42,7 +42,7 @@ class RegistryHandler(InvokedFunction):
         return response
 
     def answer_to_fault(self, request_id: str) -> Response:
-        message = f"an unexpected error; its cause is in the function's log under request id {request_id}"
+        message = f"unexpected error: see the function's log, request id {request_id}"
         return http_response(500, {"error_code": 500, "message": message})
 
     async def _answer(self, event: Event, context: LambdaContext, invocation: Invocation) -> Response:
@@ -55,7 +55,7 @@ class RegistryHandler(InvokedFunction):
             async with asyncio.timeout(remaining_s(context, ANSWER_MARGIN_MS)):
                 status, document = await self._api.answer(request)
         except TimeoutError:
-            status, document = 500, {"error_code": 50002, "message": "The registry ran out of time: try again"}
+            status, document = 500, {"error_code": 50002, "message": "The registry timed out: try again"}
         if status >= 400:
             invocation.errors, invocation.error = 1, str(document["error_code"])
         return http_response(status, document)
@@ -71,7 +71,7 @@ def parse_request(event: Event) -> Request | str:
     try:
         data = base64.b64decode(body, validate=True) if event.get("isBase64Encoded") is True else str(body).encode()
     except (binascii.Error, ValueError):
-        return "the body is marked as base64 but does not decode"
+        return "the body is declared as base64 but does not decode"
     return Request(
         method=str(http.get("method", "")).upper(),
         path=str(event.get("rawPath") or "/"),
@@ -94,7 +94,9 @@ def http_response(status: int, document: Any) -> Response:
     body = str(document) if isinstance(document, Text) else json.dumps(document)
     if len(body) > FUNCTION_BINARY_BYTES_MAX:
         status = 422
-        body = json.dumps({"error_code": 422, "message": "the answer is too large for a function: ask with a limit"})
+        body = json.dumps(
+            {"error_code": 422, "message": "the response is too large for a function: request it with a limit"}
+        )
     return {
         "statusCode": status,
         "headers": {"content-type": CONTENT_TYPE},

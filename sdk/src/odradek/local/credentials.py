@@ -52,7 +52,7 @@ def load_or_create_credentials(data_dir: Path) -> Credentials:
         except OSError as error:
             raise KafkaError(
                 ErrorCode.INVALID_CONFIG,
-                f"cannot write {path}: {error.strerror}; make room or choose another directory",
+                f"cannot write {path}: {error.strerror}; free some space or choose another directory",
             ) from None
     return load_credentials(data_dir)
 
@@ -64,7 +64,7 @@ def load_credentials(data_dir: Path) -> Credentials:
         credentials = Credentials(**json.loads(path.read_text()))
     except FileNotFoundError:
         raise KafkaError(
-            ErrorCode.INVALID_CONFIG, f"{path} is not there: is {data_dir} the data directory of an embedded service?"
+            ErrorCode.INVALID_CONFIG, f"{path} does not exist: is {data_dir} the data directory of an embedded service?"
         ) from None
     except (ValueError, TypeError, OSError) as error:
         raise KafkaError(

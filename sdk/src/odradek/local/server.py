@@ -146,7 +146,7 @@ def route(path: str, *, has_registry: bool = False) -> tuple[str, str]:
     names = [*(each.value for each in FunctionName), *([REGISTRY] if has_registry else [])]
     if name not in names:
         known = ", ".join(f"/{each}" for each in names)
-        raise ServiceRefused(404, "ResourceNotFoundException", f"No function is at {path!r}: there are {known}.")
+        raise ServiceRefused(404, "ResourceNotFoundException", f"There is no function at {path!r}, only at {known}.")
     return name, f"/{rest}"
 
 

@@ -36,7 +36,7 @@ _HASH_HEADER = "x-amz-content-sha256"
 
 Headers = Sequence[tuple[str, str]]
 
-_WHICH_KEY = "its keys are in credentials.json of its data directory, and what `odradek local` prints to be exported"
+_WHICH_KEY = "use the keys in credentials.json of its data directory, which `odradek local` also prints"
 
 
 class SignatureRefused(Exception):
@@ -154,7 +154,7 @@ def _parse_authorization(header: str | None) -> _Authorization:
 def _check_scope(authorization: _Authorization, key: SigningKey, amz_date: str | None) -> None:
     if not hmac.compare_digest(authorization.access_key_id.encode(), key.access_key_id.encode()):
         raise SignatureRefused(
-            "UnrecognizedClientException", f"The access key id is not known to this service: {_WHICH_KEY}."
+            "UnrecognizedClientException", f"This service does not know the access key id: {_WHICH_KEY}."
         )
     if amz_date is None or authorization.date != amz_date[:8]:
         raise SignatureRefused(

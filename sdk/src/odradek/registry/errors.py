@@ -112,4 +112,4 @@ def schema_too_large(size: int, size_max: int) -> RegistryError:
 
 
 def store_unavailable() -> RegistryError:
-    return RegistryError(50301, "The registry's table does not answer now, or too many write to it: try again")
+    return RegistryError(50301, "The registry's table does not answer, or is contended: try again")

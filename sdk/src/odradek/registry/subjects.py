@@ -346,7 +346,7 @@ class Subjects:
             operations += _named(stored, subject.name)
         number = version or (subject.versions[-1].version + 1 if subject.versions else 1)
         if subject.find(number) is not None:
-            raise errors.not_permitted(f"Version {number} of subject {subject.name} is there already.")
+            raise errors.not_permitted(f"Version {number} of subject {subject.name} already exists.")
         if len(subject.versions) >= SUBJECT_VERSIONS_MAX:
             raise errors.not_permitted(
                 f"Subject {subject.name} has {SUBJECT_VERSIONS_MAX} versions: delete some permanently"

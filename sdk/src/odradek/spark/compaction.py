@@ -308,7 +308,7 @@ class SparkCompactor(Compactor):
         for number in wave:
             if self._engine.clock.now_ms() - began_ms > WAVE_MS_MAX:
                 raise KafkaError(
-                    ErrorCode.REQUEST_TIMED_OUT, "rewriting took more than an hour at once: take fewer groups at once"
+                    ErrorCode.REQUEST_TIMED_OUT, "rewriting took more than an hour: lower --groups-at-once"
                 )
             old, made = groups[number], by_group.get(number)
             if made is None:

@@ -44,6 +44,6 @@ def write_once(frame: DataFrame, batch_id: int, options: Mapping[str, str], *, n
     """
     query_id = frame.sparkSession.sparkContext.getLocalProperty(_QUERY_ID)
     if not query_id:
-        raise KafkaError(ErrorCode.INVALID_REQUEST, "write_once is called by the function of a foreachBatch")
+        raise KafkaError(ErrorCode.INVALID_REQUEST, "call write_once inside the function of a foreachBatch")
     numbered = {"transactionalId": f"spark/{query_id}/{name}", "batchId": str(batch_id)}
     frame.write.format("odradek").mode("append").options(**{**options, **numbered}).save()

@@ -180,7 +180,7 @@ def check_loss(
     if lost and fail:
         raise KafkaError(
             ErrorCode.OFFSET_OUT_OF_RANGE,
-            f"{'; '.join(lost[:5])}. To go on with what is there set failOnDataLoss to false",
+            f"{'; '.join(lost[:5])}. Set failOnDataLoss to false to continue with the remaining data",
         )
     return readable
 
@@ -191,7 +191,7 @@ def _check_same(option: str, asked: Iterable[TopicPartition], bounds: Iterable[T
     if missing:
         problems.append(f"lacks {_some(missing)}")
     if unknown:
-        problems.append(f"names {_some(unknown)}, which are not read")
+        problems.append(f"names {_some(unknown)}, which are not subscribed to")
     if problems:
         raise KafkaError(
             ErrorCode.INVALID_CONFIG,

@@ -30,10 +30,10 @@ RANGE_BYTES = 64 * 1024 * 1024
 
 _SPECIAL = {"earliest": EARLIEST, "latest": LATEST}
 _HINTS = {
-    "path": "topics are named by the option subscribe: call load() without a path",
-    "startingoffsetsbytimestamp": "startingTimestamp takes one time for all partitions",
-    "endingtimestamp": "end by endingOffsets, or filter on the column timestamp",
-    "group.id": "positions are kept in the checkpoint",
+    "path": "name topics by the option subscribe, and call load() without a path",
+    "startingoffsetsbytimestamp": "use startingTimestamp, one time for all partitions",
+    "endingtimestamp": "use endingOffsets, or filter on the column timestamp",
+    "group.id": "positions are stored in the checkpoint",
 }
 
 
@@ -156,11 +156,11 @@ def known_options(given: Mapping[str, str], names: Sequence[str], hints: Mapping
         if known is None:
             hint = hints.get(lower) or hints.get(lower.removeprefix("kafka."), "")
             if not hint and lower.startswith("kafka."):
-                hint = "the store itself is read and written and needs no brokers: give the option store"
+                hint = "Spark reads and writes the store directly, without brokers: set the option store"
             close = difflib.get_close_matches(lower, by_lower, n=1)
             if not hint and close:
                 hint = f"did you mean {by_lower[close[0]]}?"
-            raise _refused(f"there is no option {name}: {hint or 'there are ' + ', '.join(names)}")
+            raise _refused(f"unknown option {name}: {hint or 'use one of ' + ', '.join(names)}")
         options[known] = str(value)
     return options
 
@@ -190,7 +190,7 @@ def _subscription(options: Mapping[str, str]) -> Subscription:
     given = [name for name in ("subscribe", "subscribePattern", "assign") if options.get(name)]
     if len(given) != 1:
         found = " and ".join(given) or "none"
-        raise _refused(f"exactly one of the options subscribe, subscribePattern and assign is needed; {found} is given")
+        raise _refused(f"set exactly one of the options subscribe, subscribePattern and assign, not {found}")
     text = options[given[0]]
     if given[0] == "assign":
         return Subscription(partitions=tuple(parse_assignment("assign", text)))
@@ -198,7 +198,7 @@ def _subscription(options: Mapping[str, str]) -> Subscription:
         try:
             re.compile(text)
         except re.error as error:
-            raise _refused(f"option subscribePattern is no regular expression: {error}") from None
+            raise _refused(f"option subscribePattern is not a regular expression: {error}") from None
         return Subscription(pattern=text)
     topics = tuple(dict.fromkeys(topic.strip() for topic in text.split(",") if topic.strip()))
     if not topics:
@@ -218,10 +218,10 @@ def _ending_offsets(options: Mapping[str, str]) -> int | Offsets:
     if text.lower() == "latest":
         return LATEST
     if text.lower() == "earliest":
-        raise _refused("option endingOffsets must be latest or JSON: nothing lies before earliest")
+        raise _refused("option endingOffsets must be latest or JSON: there is nothing before earliest")
     offsets = parse_offsets("endingOffsets", text)
     if EARLIEST in offsets.values():
-        raise _refused("option endingOffsets must not hold -2: nothing lies before earliest")
+        raise _refused("option endingOffsets must not contain -2: there is nothing before earliest")
     return offsets
 
 

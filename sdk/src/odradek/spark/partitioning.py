@@ -111,7 +111,7 @@ def _topics(rows: pa.RecordBatch, default: str) -> tuple[list[str], Places | Non
 
 
 def _no_topic(what: str) -> KafkaError:
-    return KafkaError(ErrorCode.INVALID_RECORD, f"{what}: set the option topic or give every row one")
+    return KafkaError(ErrorCode.INVALID_RECORD, f"{what}: set the option topic, or give every row a topic")
 
 
 def _hashes(rows: pa.RecordBatch) -> tuple[Places, npt.NDArray[np.bool_]] | None:

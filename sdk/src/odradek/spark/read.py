@@ -61,7 +61,7 @@ def read(
             if replanned == _REPLANS:
                 raise KafkaError(
                     ErrorCode.KAFKA_STORAGE_ERROR,
-                    f"{wanted.topic}-{wanted.partition} cannot be read at offset {offset}: {missing} is gone",
+                    f"{wanted.topic}-{wanted.partition} cannot be read at offset {offset}: {missing} no longer exists",
                 ) from missing
             source.forget(wanted.partition_id)
             pieces = source.pieces(wanted.partition_id, offset, wanted.end_offset)

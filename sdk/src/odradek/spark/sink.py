@@ -84,7 +84,7 @@ def check_schema(schema: StructType, options: SinkOptions) -> None:
             )
     names = set(schema.fieldNames())
     if "value" not in names:
-        raise _refused("there must be a column value")
+        raise _refused("a column value is required")
     if "topic" not in names and not options.topic:
         raise _refused("set the option topic, or give every row a column topic")
 
@@ -111,7 +111,7 @@ class BatchWriter(DataSourceArrowWriter):
     def __init__(self, options: SinkOptions, schema: StructType, *, overwrite: bool) -> None:
         check_schema(schema, options)
         if overwrite:
-            raise _refused('a topic is appended to, never overwritten: mode("append")')
+            raise _refused('a topic cannot be overwritten: use mode("append")')
         self._options = options
         # Made once a write and pickled: a commit that Spark repeated would find itself.
         self._key = options.transactional_id or f"spark-write/{SystemRng().random_bytes(16).hex()}"

@@ -115,7 +115,7 @@ async def commit_by_service(
             raise KafkaError(code, response.message or f"the service refused batch {batch_id} of {key!r}")
         if response.added < 0:
             raise KafkaError(
-                ErrorCode.UNSUPPORTED_VERSION, f"what answers at {bootstrap_servers} is no Odradek service"
+                ErrorCode.UNSUPPORTED_VERSION, f"what answers at {bootstrap_servers} is not an Odradek service"
             )
 
     connection = Connection(ClientConfig.of({"bootstrap_servers": bootstrap_servers, **service_credentials(data_dir)}))

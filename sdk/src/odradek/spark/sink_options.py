@@ -33,9 +33,9 @@ SINK_OPTIONS: Mapping[str, Option] = {
 }
 _SPARKS = frozenset({"checkpointlocation", "queryname"})
 _HINTS = {
-    "kafka.bootstrap.servers": "the sink writes to the store itself: give the option store",
+    "kafka.bootstrap.servers": "the sink writes to the store directly: set the option store",
     "subscribe": "the sink's option is topic",
-    "path": "topics are named by the option topic: call save() or start() without a path",
+    "path": "name the topic by the option topic, and call save() or start() without a path",
     "checkpoint": "did you mean checkpointLocation?",
 }
 
@@ -63,14 +63,16 @@ def parse_sink_options(given: Mapping[str, str], *, is_streaming: bool) -> SinkO
     store = parse_store(options)
     servers = options.get("bootstrapServers", "")
     if store.data_dir is not None and not servers:
-        raise _refused("option bootstrapServers is needed: the service of an embedded store is its one writer")
+        raise _refused("option bootstrapServers is required: the service of an embedded store is its only writer")
     if store.data_dir is None and servers:
-        raise _refused("option bootstrapServers is for embedded stores: on AWS the sink writes to the store itself")
+        raise _refused(
+            "option bootstrapServers is only for embedded stores: on AWS the sink writes to the store directly"
+        )
     transactional_id, batch_id = options.get("transactionalId", ""), parse_number(options, "batchId", low=0)
     if bool(transactional_id) != (batch_id is not None):
-        raise _refused("the options transactionalId and batchId are given together or not at all")
+        raise _refused("set both options transactionalId and batchId, or neither")
     if is_streaming and transactional_id:
-        raise _refused("the batches of a stream are numbered by its checkpoint: leave transactionalId and batchId out")
+        raise _refused("the checkpoint numbers the batches of a stream: omit transactionalId and batchId")
     return SinkOptions(
         store,
         topic=options.get("topic", ""),

@@ -127,7 +127,7 @@ def _columns_of(schema: StructType) -> tuple[str, ...]:
         if field.name not in _TYPES or field.dataType != _TYPES[field.name]:
             raise KafkaError(
                 ErrorCode.INVALID_CONFIG,
-                f"the source has no column {field.name} {field.dataType.simpleString()}: leave the schema out",
+                f"the source has no column {field.name} {field.dataType.simpleString()}: omit the schema",
             )
     return tuple(schema.fieldNames())
 
@@ -281,8 +281,8 @@ class StreamReader(_Reader, DataSourceStreamReader):
         if anew and self._options.fail_on_data_loss:
             raise KafkaError(
                 ErrorCode.OFFSET_OUT_OF_RANGE,
-                f"topic {min(anew)} was deleted and made anew. To read the new one from its beginning set "
-                "failOnDataLoss to false",
+                f"topic {min(anew)} was deleted and recreated. Set failOnDataLoss to false to "
+                "read the new topic from its beginning",
             )
         start = {place: offset for place, offset in start.items() if place.topic not in anew}
         first = {place: start.get(place, there.log_start_offset) for place, there in bounds.items()}
@@ -308,7 +308,7 @@ class StreamReader(_Reader, DataSourceStreamReader):
             raise KafkaError(
                 ErrorCode.INVALID_CONFIG,
                 f"the stream would go back on {behind[0]}: spark.sql.streaming.triggerAvailableNowWrapper.enabled "
-                "and maxOffsetsPerTrigger do not go together",
+                "and maxOffsetsPerTrigger cannot be combined",
             )
         self._position, self._document, self._topic_ids = stop, end, topic_ids
         return [] if first == stop else self._plan(first, stop, topic_ids)

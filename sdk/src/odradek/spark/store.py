@@ -134,6 +134,6 @@ class LogView(OpenedStore):
                 raise KafkaError(
                     ErrorCode.OFFSET_OUT_OF_RANGE,
                     f"retention has removed the offsets {start_offset} to {head.log_start_offset - 1} of {partition} "
-                    "while they were read. To go on with what is there set failOnDataLoss to false and start again",
+                    "while they were read. To continue without them, set failOnDataLoss to false and restart",
                 )
-        raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"segments of {partition} are gone: run an audit")
+        raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"segments of {partition} are missing: run `odradek audit`")

@@ -52,5 +52,5 @@ def changelog(spark: SparkSession, topic: str, options: Mapping[str, str]) -> Da
 def _options(topic: str, options: Mapping[str, str]) -> dict[str, str]:
     wrong = [name for name in options if name.lower() in _CHOSEN]
     if wrong:
-        raise KafkaError(ErrorCode.INVALID_CONFIG, f"a table is all of its topic: leave the option {wrong[0]} out")
+        raise KafkaError(ErrorCode.INVALID_CONFIG, f"a table contains all of its topic: omit the option {wrong[0]}")
     return {**options, "subscribe": topic, "columns": _COLUMNS}

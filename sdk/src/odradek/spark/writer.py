@@ -38,7 +38,8 @@ def open_admin(options: Mapping[str, str], bootstrap_servers: str | None) -> Adm
         return Admin(bootstrap_servers=bootstrap_servers, **credentials)
     if store.data_dir is not None:
         raise KafkaError(
-            ErrorCode.INVALID_CONFIG, "bootstrap_servers is needed: the service of an embedded store is its one writer"
+            ErrorCode.INVALID_CONFIG,
+            "bootstrap_servers is required: the service of an embedded store is its only writer",
         )
     return Admin(transport=_straight_to(store))
 

@@ -59,7 +59,7 @@ def place_of(meta: Meta | Token) -> Position:
 def whole_number(token: Token, low: int = 0) -> int:
     """Raises SqlError for what is no whole number from `low`."""
     if not token.isdigit() or len(token) > _INTEGER_DIGITS_MAX or int(token) < low:
-        raise SqlError(f"a whole number from {low} belongs here, not {token}", place_of(token))
+        raise SqlError(f"expected a whole number from {low}, not {token}", place_of(token))
     return int(token)
 
 
@@ -128,7 +128,7 @@ class Build(Transformer[Token, Any]):
         number, unit = children
         name = unit.folded.removesuffix("S")
         if name not in UNIT_MS:
-            raise SqlError(f"{unit.text} is no unit of time: {', '.join(f'{each}S' for each in UNIT_MS)}", unit.at)
+            raise SqlError(f"unknown unit of time {unit.text}: {', '.join(f'{each}S' for each in UNIT_MS)}", unit.at)
         return Duration(whole_number(number, 0) * UNIT_MS[name], place_of(meta))
 
     # --- types
@@ -308,7 +308,7 @@ class Build(Transformer[Token, Any]):
             "SESSION": (("gap",), ("retention", "grace")),
         }.get(kind)
         if wanted is None:
-            raise SqlError(f"a window is TUMBLING, HOPPING or SESSION, not {name.text}", name.at)
+            raise SqlError(f"a window must be TUMBLING, HOPPING or SESSION, not {name.text}", name.at)
         needed, allowed = wanted
         words = {"size": "SIZE", "advance": "ADVANCE BY", "gap": "the gap", "retention": "RETENTION", "grace": "GRACE"}
         for part in parts:
@@ -323,9 +323,9 @@ class Build(Transformer[Token, Any]):
         advance: Duration | None = _take(parts, "advance")
         for length in (size, advance):
             if length is not None and length.ms == 0:
-                raise SqlError("a window's length must be more than nothing", length.at)
+                raise SqlError("the length of a window must be positive", length.at)
         if advance is not None and advance.ms > size.ms:
-            raise SqlError("a window that advances by more than its size would leave records out", advance.at)
+            raise SqlError("a window that advances by more than its size would skip records", advance.at)
         made = Window(kind, size, advance, _take(parts, "retention"), _take(parts, "grace"), place_of(meta))
         return _Part("window", made)
 
@@ -391,10 +391,10 @@ class Build(Transformer[Token, Any]):
         query = children[-1] if isinstance(children[-1], Query) else None
         columns = _take(children, "columns")
         if query is not None and columns is not None:
-            raise SqlError("columns and AS SELECT do not go together: the query says what the columns are", name.at)
+            raise SqlError("columns cannot be combined with AS SELECT: the query defines them", name.at)
         if query is None and columns is None:
             raise SqlError(
-                "columns are needed: they are not taken from a schema registry. CREATE STREAM name (a INT, ...)",
+                "columns are required: they are not read from a schema registry. CREATE STREAM name (a INT, ...)",
                 name.at,
             )
         return Create(

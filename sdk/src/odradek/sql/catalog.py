@@ -26,8 +26,8 @@ _PROPERTIES = (
 )  # fmt: skip
 _ALIASES = {"TOPIC": "KAFKA_TOPIC", "DELIMITER": "VALUE_DELIMITER"}
 _NO_PROPERTIES = {
-    "VALUE_SCHEMA_ID": "columns are not taken from a schema registry: write them",
-    "KEY_SCHEMA_ID": "columns are not taken from a schema registry: write them",
+    "VALUE_SCHEMA_ID": "columns are not read from a schema registry: write them",
+    "KEY_SCHEMA_ID": "columns are not read from a schema registry: write them",
     "VALUE_AVRO_SCHEMA_FULL_NAME": "AVRO is not supported: use JSON",
     "WRAP_SINGLE_VALUE": "WRAP_SINGLE_VALUE is not supported: a JSON value is an object, KAFKA and RAW are one value",
     "VALUE_PROTOBUF_NULLABLE_REPRESENTATION": "PROTOBUF is not supported: use JSON",
@@ -87,7 +87,7 @@ class Catalog:
         """Raises SqlError at the name, with what it may have been."""
         found = self.sources.get(name.folded)
         if found is None:
-            raise SqlError(f"there is no stream or table {name.text}{did_you_mean(name.text, self.names())}", name.at)
+            raise SqlError(f"unknown stream or table {name.text}{did_you_mean(name.text, self.names())}", name.at)
         return found
 
     def add(self, source: Source) -> None:
@@ -116,14 +116,12 @@ def read_properties(properties: Sequence[Property]) -> dict[str, Property]:
             raise SqlError(_NO_PROPERTIES[name], each.name.at)
         if name not in _PROPERTIES:
             hint = did_you_mean(each.name.text, [*_PROPERTIES, *_ALIASES])
-            raise SqlError(
-                f"there is no property {each.name.text}{hint or ': ' + ', '.join(_PROPERTIES)}", each.name.at
-            )
+            raise SqlError(f"unknown property {each.name.text}{hint or ': ' + ', '.join(_PROPERTIES)}", each.name.at)
         if name in found:
             raise SqlError(f"{name} stands twice", each.name.at)
         found[name] = each
     if "FORMAT" in found and {"KEY_FORMAT", "VALUE_FORMAT"} & set(found):
-        raise SqlError("FORMAT sets both KEY_FORMAT and VALUE_FORMAT: give it alone", found["FORMAT"].name.at)
+        raise SqlError("FORMAT sets both KEY_FORMAT and VALUE_FORMAT: use it alone", found["FORMAT"].name.at)
     return found
 
 
@@ -143,7 +141,7 @@ def apply_properties(source: Source, given: dict[str, Property]) -> Source:
         if name in given:
             text = _DELIMITERS.get(given[name].value.upper(), given[name].value)
             if len(text) != 1:
-                raise SqlError("a delimiter is one character, SPACE or TAB", given[name].at)
+                raise SqlError("a delimiter must be one character, SPACE or TAB", given[name].at)
             is_key = name == "KEY_DELIMITER"
             changed = replace(changed, key_delimiter=text) if is_key else replace(changed, value_delimiter=text)
     if "PARTITIONS" in given:
@@ -160,7 +158,7 @@ def timestamp_of(source: Source, given: dict[str, Property]) -> Source:
     wanted = given.get("TIMESTAMP")
     if wanted is None:
         if "TIMESTAMP_FORMAT" in given:
-            raise SqlError("TIMESTAMP_FORMAT without TIMESTAMP says nothing", given["TIMESTAMP_FORMAT"].name.at)
+            raise SqlError("TIMESTAMP_FORMAT needs TIMESTAMP", given["TIMESTAMP_FORMAT"].name.at)
         return source
     column = source.column(wanted.value)
     if column is None:
@@ -172,9 +170,9 @@ def timestamp_of(source: Source, given: dict[str, Property]) -> Source:
             f"{column.name} is a VARCHAR: TIMESTAMP_FORMAT is needed, such as 'yyyy-MM-dd HH:mm:ss'", wanted.at
         )
     if column.type.name != "VARCHAR" and pattern is not None:
-        raise SqlError(f"{column.name} is no VARCHAR: it takes no TIMESTAMP_FORMAT", pattern.name.at)
+        raise SqlError(f"{column.name} is not a VARCHAR: TIMESTAMP_FORMAT does not apply", pattern.name.at)
     if column.type.name not in ("BIGINT", "TIMESTAMP", "VARCHAR"):
-        raise SqlError(f"an event time is a BIGINT (ms), TIMESTAMP or VARCHAR, not {column.type}", wanted.at)
+        raise SqlError(f"an event time must be a BIGINT (ms), TIMESTAMP or VARCHAR, not {column.type}", wanted.at)
     return replace(source, timestamp=column.name, timestamp_format="" if pattern is None else pattern.value)
 
 
@@ -183,11 +181,11 @@ def _format(given: Property) -> str:
     if name in _MISSING_FORMATS:
         raise SqlError(_MISSING_FORMATS[name], given.at)
     if name not in FORMATS:
-        raise SqlError(f"a format is {', '.join(FORMATS)}, not {given.value}", given.at)
+        raise SqlError(f"a format must be one of {', '.join(FORMATS)}, not {given.value}", given.at)
     return name
 
 
 def _number(given: Property, low: int) -> int:
     if not given.value.isdigit() or len(given.value) > 18 or int(given.value) < low:
-        raise SqlError(f"{given.name.text} is a whole number from {low}, not {given.value}", given.at)
+        raise SqlError(f"{given.name.text} must be a whole number from {low}, not {given.value}", given.at)
     return int(given.value)

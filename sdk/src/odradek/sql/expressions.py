@@ -96,7 +96,7 @@ def condition(expression: Expression, scope: Scope, clause: str) -> str:
     """A condition. Raises SqlError where it is known to be something else."""
     found = render(expression, scope)
     if found.type is not None and found.type != BOOLEAN:
-        raise SqlError(f"{clause} takes a condition, and this is {found.type}", expression.at)
+        raise SqlError(f"{clause} needs a condition, not {found.type}", expression.at)
     return found.text
 
 
@@ -119,7 +119,7 @@ def render(expression: Expression, scope: Scope) -> Rendered:
     if isinstance(expression, Subscript):
         outer, index = render(expression.operand, scope), render(expression.index, scope)
         if outer.type is not None and outer.type.name not in ("ARRAY", "MAP"):
-            raise SqlError(f"[...] is of an ARRAY or MAP, and this is {outer.type}", expression.at)
+            raise SqlError(f"[...] needs an ARRAY or MAP, not {outer.type}", expression.at)
         kind_or_none = outer.type.inner[-1] if outer.type is not None else None
         return Rendered(f"try_element_at({outer.text}, {index.text})", kind_or_none)
     if isinstance(expression, Construct):
@@ -157,7 +157,7 @@ def _operation(wanted: Operation, scope: Scope) -> Rendered:
     if operator in ("AND", "OR", "NOT"):
         for each, source in zip(operands, wanted.operands, strict=True):
             if each.type not in (None, BOOLEAN):
-                raise SqlError(f"{operator} takes conditions, and this is {each.type}", source.at)
+                raise SqlError(f"{operator} needs conditions, not {each.type}", source.at)
         if operator == "NOT":
             return Rendered(f"(NOT {texts[0]})", BOOLEAN)
         return Rendered(f"({texts[0]} {operator} {texts[1]})", BOOLEAN)
@@ -219,7 +219,7 @@ def _common(values: list[Rendered]) -> SqlType | None:
 def _check_numbers(operands: list[Rendered], wanted: Operation) -> None:
     for each, source in zip(operands, wanted.operands, strict=True):
         if each.type is not None and not each.type.is_number:
-            raise SqlError(f"{wanted.operator} takes numbers, and this is {each.type}", source.at)
+            raise SqlError(f"{wanted.operator} needs numbers, not {each.type}", source.at)
 
 
 def _check_comparable(left: SqlType | None, right: SqlType | None, operator: str, at: Position) -> None:
@@ -265,7 +265,7 @@ def _call(wanted: Call, scope: Scope) -> Rendered:
     if wanted.distinct:
         if name == "COUNT" and len(wanted.arguments) == 1:
             raise SqlError(
-                "COUNT(DISTINCT x) would keep all values forever: use COUNT_DISTINCT(x), approximate", wanted.at
+                "COUNT(DISTINCT x) would store all values forever: use COUNT_DISTINCT(x), approximate", wanted.at
             )
         raise SqlError(f"{wanted.name.text}(DISTINCT ...) is not supported", wanted.at)
     if wanted.star:
@@ -284,7 +284,7 @@ def _call(wanted: Call, scope: Scope) -> Rendered:
         raise SqlError(f"{name} takes {wish if known.most < 99 else f'at least {known.least}'} arguments", wanted.at)
     kinds = [each.type for each in arguments]
     if name in ("SUM", "AVG", "STDDEV_SAMP") and kinds[0] is not None and not kinds[0].is_number:
-        raise SqlError(f"{name} takes numbers, and this is {kinds[0]}", wanted.arguments[0].at)
+        raise SqlError(f"{name} needs numbers, not {kinds[0]}", wanted.arguments[0].at)
     kind = sum_type(kinds[0]) if name == "SUM" else known.result_type(kinds)
     if name in ("COALESCE", "IFNULL", "GREATEST", "LEAST"):
         kind = _common(arguments)
@@ -293,7 +293,7 @@ def _call(wanted: Call, scope: Scope) -> Rendered:
     if name == "ROUND" and kinds[0] is not None and (kinds[0] == DOUBLE or kinds[0].is_integer):
         kind = kinds[0]
     if name == "ABS" and kinds[0] is not None and not kinds[0].is_number:
-        raise SqlError(f"ABS takes a number, and this is {kinds[0]}", wanted.arguments[0].at)
+        raise SqlError(f"ABS needs a number, not {kinds[0]}", wanted.arguments[0].at)
     if name == "REGEXP_EXTRACT" and len(texts) == 3:
         return Rendered(f"regexp_extract({texts[1]}, {texts[0]}, {texts[2]})", VARCHAR)
     order = ""
@@ -319,11 +319,11 @@ def _time_shift(wanted: Call, scope: Scope) -> Rendered:
     """TIMESTAMPADD(unit, n, time) and its like: the unit is a word, not a column."""
     name = wanted.name.folded
     if len(wanted.arguments) != 3 or not isinstance(wanted.arguments[0], ColumnRef):
-        raise SqlError(f"{name} is written {name}(unit, number, time)", wanted.at)
+        raise SqlError(f"{name} is used as {name}(unit, number, time)", wanted.at)
     unit = wanted.arguments[0].name
     folded = unit.folded if unit.folded.endswith("S") else f"{unit.folded}S"
     if folded not in _UNITS:
-        raise SqlError(f"{unit.text} is no unit of time: {', '.join(_UNITS)}", unit.at)
+        raise SqlError(f"unknown unit of time {unit.text}: {', '.join(_UNITS)}", unit.at)
     number, time = (render(each, scope) for each in wanted.arguments[1:])
     amount = number.text if _TIME_SHIFTS[name] > 0 else f"(- {number.text})"
     text = f"timestampadd({folded.removesuffix('S')}, {amount}, {time.text})"
@@ -336,7 +336,7 @@ def _sparks_own(wanted: Call, texts: list[str]) -> Rendered:
     """A function that ksqlDB has not: Spark's, whose type is not known here."""
     name = wanted.name.text
     if not name.replace("_", "").isalnum() or not name.isascii():
-        raise SqlError(f"there is no function {name}", wanted.name.at)
+        raise SqlError(f"unknown function {name}", wanted.name.at)
     return Rendered(f"{name.lower()}({', '.join(texts)})", _SPARK_TYPES.get(name.upper()))
 
 

@@ -43,23 +43,25 @@ def check_columns(source: Source, at: Position) -> None:
 def _check(part: str, name: str, columns: Sequence[Column], at: Position) -> None:
     if name == "NONE":
         if part == "value":
-            raise SqlError("NONE is a format of keys only", at)
+            raise SqlError("NONE is only a format of keys", at)
         if columns:
             raise SqlError("a key of format NONE has no columns", at)
         return
     if name in ("KAFKA", "RAW"):
         if len(columns) > 1:
-            raise SqlError(f"the {part} has {len(columns)} columns, format {name} holds one: use JSON or DELIMITED", at)
+            raise SqlError(
+                f"the {part} has {len(columns)} columns, format {name} supports one: use JSON or DELIMITED", at
+            )
         allowed = _KAFKA_TYPES if name == "KAFKA" else ("VARCHAR", "BYTES")
         for column in columns:
             if column.type.name not in allowed:
                 raise SqlError(
-                    f"{column.name}: format {name} holds {', '.join(allowed)}, not {column.type}: use JSON", at
+                    f"{column.name}: format {name} supports {', '.join(allowed)}, not {column.type}: use JSON", at
                 )
     if name == "DELIMITED":
         for column in columns:
             if column.type.inner or column.type.name == "BYTES":
-                raise SqlError(f"{column.name}: format DELIMITED cannot hold {column.type}: use JSON", at)
+                raise SqlError(f"{column.name}: format DELIMITED does not support {column.type}: use JSON", at)
 
 
 # --- reading

@@ -230,12 +230,12 @@ SPARK_AGGREGATES = frozenset(
 )
 NOT_SUPPORTED = {
     "HISTOGRAM": "HISTOGRAM is not supported: GROUP BY the value and COUNT(*)",
-    "ATTR": "ATTR is not supported: MAX(x), where all are the same",
+    "ATTR": "ATTR is not supported: use MAX(x) if all values are equal",
     "GROUPING": "GROUPING is not supported",
-    "RAND": "it differs when it is computed again, so that nothing would be exactly once: RAND is not supported",
-    "RANDOM": "it differs when it is computed again, so that nothing would be exactly once: RANDOM is not supported",
-    "UUID": "it differs when it is computed again, so that nothing would be exactly once: UUID is not supported",
+    "RAND": "a repetition after a crash would compute another value: RAND is not supported",
+    "RANDOM": "a repetition after a crash would compute another value: RANDOM is not supported",
+    "UUID": "a repetition after a crash would compute another value: UUID is not supported",
     "CUBE_EXPLODE": "CUBE_EXPLODE is not supported",
-    "WINDOW": "windows are written WINDOW TUMBLING (SIZE ...)",
-    "SESSION_WINDOW": "windows are written WINDOW SESSION (gap)",
+    "WINDOW": "use WINDOW TUMBLING (SIZE ...)",
+    "SESSION_WINDOW": "use WINDOW SESSION (gap)",
 }

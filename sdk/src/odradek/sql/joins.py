@@ -45,7 +45,7 @@ def plan_join(join: Join, number: int, scope: Scope, is_stream: bool) -> Planned
     if is_stream:
         _check_kinds(join, left, right, kinds)
     elif join.within is not None and kinds != ("STREAM", "STREAM"):
-        raise SqlError("WITHIN is of joins of streams: a table has one row for each key", join.within.at)
+        raise SqlError("WITHIN applies only to joins of streams: a table has one row for each key", join.within.at)
     left_side, right_side = _sides(join, number, scope)
     if kinds[1] == "TABLE":
         _check_primary_key(join, right, right_side, scope)
@@ -72,21 +72,23 @@ def _check_kinds(join: Join, left: Bound, right: Bound, kinds: tuple[str, str]) 
     name = join.source.name
     if kinds == ("STREAM", "STREAM"):
         if join.within is None:
-            raise SqlError("a join of streams needs WITHIN: how far apart in time the two may be", join.at)
+            raise SqlError("a join of streams needs WITHIN: the largest difference in time", join.at)
         return
     if kinds == ("TABLE", "TABLE"):
         raise SqlError(
-            "a join of tables is not supported with EMIT CHANGES or as a persistent query: leave EMIT CHANGES out, "
+            "a join of tables is not supported with EMIT CHANGES or as a persistent query: omit EMIT CHANGES, "
             "or join a stream with them",
             name.at,
         )
     if kinds == ("TABLE", "STREAM"):
-        raise SqlError(f"the stream comes first: FROM {right.alias} JOIN {left.alias}", name.at)
+        raise SqlError(f"the stream must come first: FROM {right.alias} JOIN {left.alias}", name.at)
     if join.within is not None:
-        raise SqlError("WITHIN is of joins of streams: a table has one row for each key", join.within.at)
+        raise SqlError("WITHIN applies only to joins of streams: a table has one row for each key", join.within.at)
     if join.kind not in ("INNER", "LEFT"):
         raise SqlError(
-            f"a stream joins a table INNER or LEFT, not {join.kind}: a table's row alone is no event", join.at
+            f"a stream and a table can be joined by INNER or LEFT, not {join.kind}: "
+            "a row of a table alone is not an event",
+            join.at,
         )
     if right.source.window:
         raise SqlError(f"{right.source.name} has windows: joining a stream with it is not supported", name.at)
@@ -106,7 +108,8 @@ def _sides(join: Join, number: int, scope: Scope) -> tuple[Expression, Expressio
         if uses_one and uses_other and uses_other <= before and uses_one == new:
             return other, one
     raise SqlError(
-        "ON takes one equation of a column of each side, such as ON a.x = b.y: the rest goes to WHERE", wanted.at
+        "ON needs one equation of a column of each side, such as ON a.x = b.y: move other conditions to WHERE",
+        wanted.at,
     )
 
 
@@ -126,4 +129,4 @@ def _check_primary_key(join: Join, right: Bound, side: Expression, scope: Scope)
     wanted = [right.render(each.name, each.type).text for each in keys]
     if len(keys) != 1 or render(side, scope).text != wanted[0]:
         shown = ", ".join(each.name for each in keys) or "(none)"
-        raise SqlError(f"a table is joined on its primary key, {shown} of {right.alias}", join.condition.at)
+        raise SqlError(f"a table must be joined on its primary key, {shown} of {right.alias}", join.condition.at)

@@ -271,7 +271,7 @@ class _translated:
         if isinstance(error, StreamingQueryException):
             raise SqlError(f"the query failed: {reason(error)}", code=ErrorCode.UNKNOWN_SERVER_ERROR) from None
         if isinstance(error, PySparkException):
-            raise SqlError(f"Spark refuses this: {reason(error)}") from None
+            raise SqlError(f"Spark rejects the statement: {reason(error)}") from None
 
 
 def _shown(row: SparkRow) -> Row:

@@ -24,10 +24,10 @@ from odradek.sql.syntax import Call, ColumnRef, Expression, Name, Query, SelectI
 from odradek.sql.types import SqlType, quote
 
 GRACE_MS = 24 * 3_600_000  # ksqlDB's default
-_SESSION_NOTE = "a session window is given once, when the watermark has passed its end (as EMIT FINAL)"
-_FINAL_NOTE = "a window is given once, when the watermark has passed its end: the last ones wait for later records"
+_SESSION_NOTE = "a session window is written once, when the watermark has passed its end (as with EMIT FINAL)"
+_FINAL_NOTE = "a window is written once, when the watermark has passed its end: the last ones wait for later records"
 _OUTER_NOTE = (
-    "a row without a match is given when the watermark has passed its time: the last ones wait for later records"
+    "a row without a match is written when the watermark has passed its time: the last ones wait for later records"
 )
 
 
@@ -138,7 +138,7 @@ class _Planner:
     def _bind(self, ref: SourceRef, source: Source) -> None:
         alias = (ref.alias or ref.name).text
         if any(each.alias.upper() == alias.upper() for each in self.scope.bounds):
-            raise SqlError(f"{alias} stands twice in FROM: give one an alias", (ref.alias or ref.name).at)
+            raise SqlError(f"{alias} appears twice in FROM: give one an alias", (ref.alias or ref.name).at)
         self.scope.bounds.append(Bound(alias, source))
 
     def _check_shape(self) -> None:
@@ -148,25 +148,25 @@ class _Planner:
         if query.having is not None and not query.group_by:
             raise SqlError("HAVING needs GROUP BY: use WHERE", query.having.at)
         if query.emit == "FINAL" and query.window is None:
-            raise SqlError("EMIT FINAL needs a WINDOW: nothing else is ever final", query.at)
+            raise SqlError("EMIT FINAL needs a WINDOW: only windows become final", query.at)
         if query.partition_by and (query.group_by or source.kind == "TABLE"):
-            wrong = "GROUP BY says what the key is" if query.group_by else "a table keeps its key"
-            raise SqlError(f"PARTITION BY is of streams: {wrong}", query.partition_by[0].at)
+            wrong = "GROUP BY defines the key" if query.group_by else "a table keeps its key"
+            raise SqlError(f"PARTITION BY applies only to streams: {wrong}", query.partition_by[0].at)
         if query.partition_by and self.purpose in ("push", "pull"):
-            raise SqlError("PARTITION BY is of CREATE STREAM ... AS SELECT", query.partition_by[0].at)
+            raise SqlError("PARTITION BY applies only to CREATE STREAM ... AS SELECT", query.partition_by[0].at)
         if query.limit is not None and self.purpose in ("STREAM", "TABLE"):
-            raise SqlError("a persistent query has no end: LIMIT is of SELECT alone", query.at)
+            raise SqlError("a persistent query has no end: LIMIT applies only to SELECT", query.at)
         if self.is_stream:
             self._check_stream(query, source)
 
     def _check_stream(self, query: Query, source: Source) -> None:
         name = self.query.source.name
         if self.purpose == "TABLE" and not self.aggregates and source.kind == "STREAM":
-            raise SqlError("a table needs GROUP BY: this query makes a stream, CREATE STREAM", query.at)
+            raise SqlError("a table needs GROUP BY: this query creates a stream, use CREATE STREAM", query.at)
         if self.purpose == "STREAM" and self.aggregates:
-            raise SqlError("GROUP BY makes a table: CREATE TABLE", (query.group_by or (query,))[0].at)
+            raise SqlError("GROUP BY creates a table: use CREATE TABLE", (query.group_by or (query,))[0].at)
         if self.purpose == "STREAM" and source.kind == "TABLE":
-            raise SqlError(f"{name.text} is a table, of which a query makes a table: CREATE TABLE", name.at)
+            raise SqlError(f"{name.text} is a table, so the query creates a table: use CREATE TABLE", name.at)
         if self.aggregates and source.kind == "TABLE":
             raise SqlError(
                 f"aggregating a table ({name.text}) is not supported: declare a stream over its topic", name.at
@@ -183,20 +183,18 @@ class _Planner:
         ]
         if self.is_stream and query.joins and self.aggregates:
             raise SqlError(
-                "a join and GROUP BY in one statement: make the join a stream of its own "
+                "a join and GROUP BY in one statement: create a stream from the join "
                 "(CREATE STREAM ... AS SELECT ... JOIN) and aggregate that",
                 query.joins[0].at,
             )
         if self.is_stream and stream_joins and len(query.joins) > len(stream_joins):
             table_join = next(each for each in query.joins if each not in stream_joins)
             raise SqlError(
-                "a join of streams and one with a table in one statement: make the join of streams a stream of its own",
+                "a join of streams and one with a table in one statement: create a stream from the join of streams",
                 table_join.at,
             )
         if self.is_stream and len(stream_joins) > 1:
-            raise SqlError(
-                "two joins of streams in one statement: make the first a stream of its own", stream_joins[1].at
-            )
+            raise SqlError("two joins of streams in one statement: create a stream from the first", stream_joins[1].at)
         grace: int | None = None
         if self.is_stream and query.window is not None:
             grace = GRACE_MS if query.window.grace is None else query.window.grace.ms
@@ -226,7 +224,7 @@ class _Planner:
 
     def _plain(self, expression: Expression, clause: str) -> Expression:
         if is_aggregate(expression):
-            raise SqlError(f"{clause} cannot hold an aggregate: use HAVING", expression.at)
+            raise SqlError(f"{clause} cannot contain an aggregate: use HAVING", expression.at)
         return expression
 
     def _having(self, having: Expression) -> str:
@@ -251,7 +249,7 @@ class _Planner:
             if each.name.upper() in seen:
                 raise SqlError(f"two columns are called {each.name}: give one an alias", each.item.at)
             if each.name.startswith("__"):
-                raise SqlError("names that begin with __ are taken", each.item.at)
+                raise SqlError("names that begin with __ are reserved", each.item.at)
             seen.add(each.name.upper())
         return found
 
@@ -273,9 +271,9 @@ class _Planner:
             wanted = item.source
             bounds = [each for each in bounds if each.alias.upper() == wanted.folded]
             if not bounds:
-                raise SqlError(f"there is no source {wanted.text} in this query", wanted.at)
+                raise SqlError(f"unknown source {wanted.text} in this query", wanted.at)
         if self.aggregates:
-            raise SqlError("* and GROUP BY do not go together: name the columns", item.at)
+            raise SqlError("* cannot be combined with GROUP BY: name the columns", item.at)
         prefixed = len(self.scope.bounds) > 1
         found = []
         for bound in bounds:

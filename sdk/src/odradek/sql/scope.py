@@ -74,7 +74,7 @@ class Scope:
         if wanted.source.folded in self.parameters or any(self._of(each, wanted.source.text) for each in self.bounds):
             return struct_field(self.resolve(outer), wanted.name.text, wanted)
         hint = did_you_mean(wanted.source.text, [each.alias for each in self.bounds])
-        raise SqlError(f"there is no source {wanted.source.text} in this query{hint}", wanted.source.at)
+        raise SqlError(f"unknown source {wanted.source.text} in this query{hint}", wanted.source.at)
 
     def _bound(self, alias: str) -> Bound | None:
         return next((each for each in self.bounds if each.alias.upper() == alias.upper()), None)
@@ -112,7 +112,7 @@ class Scope:
         known = [column.name for each in bounds for column in each.source.columns]
         where = " and ".join(each.alias for each in bounds) or "a row of values"
         if wanted.name.folded in _WINDOW:
-            return SqlError(f"{wanted.name.text} is of windows: {where} has none", wanted.at)
+            return SqlError(f"{wanted.name.text} applies only to windows: {where} has none", wanted.at)
         verb = "have" if len(bounds) > 1 else "has"
         return SqlError(
             f"{where} {verb} no column {wanted.name.text}{did_you_mean(wanted.name.text, known)}", wanted.at
@@ -124,7 +124,7 @@ def struct_field(outer: Rendered, name: str, at: ColumnRef) -> Rendered:
     if outer.type is None:
         return Rendered(f"{outer.text}.{quote(name)}", None)
     if outer.type.name != "STRUCT":
-        raise SqlError(f"a field is of a STRUCT, and this is {outer.type}", at.at)
+        raise SqlError(f"only a STRUCT has fields, not {outer.type}", at.at)
     for field_name, kind in zip(outer.type.fields, outer.type.inner, strict=True):
         if field_name.upper() == name.upper():
             return Rendered(f"{outer.text}.{quote(field_name)}", kind)

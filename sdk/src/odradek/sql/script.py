@@ -56,7 +56,7 @@ from odradek.sql.types import BIGINT, UNIT_MS, SqlType, quote, resolve_type
 _OFFSET_RESET = "auto.offset.reset"
 _SETTINGS = {_OFFSET_RESET: ("earliest", "latest")}
 _TOPIC_LENGTH_MAX = 249
-_UNTYPED = "the type of {name} is not known: CAST({shown} AS ...) says it"
+_UNTYPED = "the type of {name} is unknown: use CAST({shown} AS ...)"
 
 
 @dataclass(slots=True)
@@ -114,7 +114,7 @@ class Planner:
         if there is not None and statement.if_not_exists:
             return Said(f"{there.name} exists already")
         if there is not None and not statement.or_replace:
-            raise SqlError(f"{there.name} exists already: CREATE OR REPLACE, or IF NOT EXISTS", name.at)
+            raise SqlError(f"{there.name} already exists: use CREATE OR REPLACE, or IF NOT EXISTS", name.at)
         if there is not None and there.kind != statement.kind:
             raise SqlError(f"{there.name} is a {there.kind.lower()}", name.at)
         given = read_properties(statement.properties)
@@ -126,13 +126,13 @@ class Planner:
         assert statement.columns is not None
         name = statement.name
         if "KAFKA_TOPIC" not in given:
-            raise SqlError(f"WITH (KAFKA_TOPIC = '...') is needed: which topic holds {name.text}?", name.at)
+            raise SqlError(f"WITH (KAFKA_TOPIC = '...') is required: the topic of {name.text}?", name.at)
         columns: list[Column] = []
         for each in statement.columns:
             if any(column.name.upper() == each.name.folded for column in columns):
-                raise SqlError(f"column {each.name.text} stands twice", each.name.at)
+                raise SqlError(f"column {each.name.text} appears twice", each.name.at)
             if each.name.text.startswith("__") or each.name.folded in _RESERVED:
-                raise SqlError(f"the name {each.name.text} is taken", each.name.at)
+                raise SqlError(f"the name {each.name.text} is reserved", each.name.at)
             wanted = "PRIMARY KEY" if statement.kind == "TABLE" else "KEY"
             if each.role and each.role != wanted:
                 raise SqlError(f"the key of a {statement.kind.lower()} is {wanted}, not {each.role}", each.name.at)
@@ -141,12 +141,12 @@ class Planner:
         source = _key_in_value(apply_properties(source, given), given)
         source = _windows(source, given)
         if statement.kind == "TABLE" and not source.keys:
-            raise SqlError(f"table {name.text} needs a PRIMARY KEY: the column that the record's key holds", name.at)
+            raise SqlError(f"table {name.text} needs a PRIMARY KEY: the column of the record's key", name.at)
         source = timestamp_of(source, given)
         _check_topic(source.topic, given["KAFKA_TOPIC"].at)
         check_columns(source, name.at)
         if not source.values:
-            raise SqlError("at least one column of the value is needed", name.at)
+            raise SqlError("at least one value column is required", name.at)
         self.catalog.add(source)
         return Declared(source, _topic(source, ""))
 
@@ -174,9 +174,7 @@ class Planner:
         source = apply_properties(source, given)
         for property_ in ("KEY", "WINDOW_TYPE", "WINDOW_SIZE"):
             if property_ in given:
-                raise SqlError(
-                    f"the query says what the key and the windows are: no {property_}", given[property_].name.at
-                )
+                raise SqlError(f"the query defines the key and the windows: omit {property_}", given[property_].name.at)
         if not source.keys and "KEY_FORMAT" not in given and "FORMAT" not in given:
             source = replace(source, key_format="NONE")
         timestamped = timestamp_of(source, given)
@@ -184,10 +182,10 @@ class Planner:
         _check_topic(source.topic, given["KAFKA_TOPIC"].at if "KAFKA_TOPIC" in given else name.at)
         check_columns(source, name.at)
         if not source.values:
-            raise SqlError("all columns are the key: a value is needed too. AS_VALUE(key) copies it", query.at)
+            raise SqlError("all columns belong to the key: a value is required, too. AS_VALUE(key) copies it", query.at)
         reads = _reads(query)
         if name.folded in reads:
-            raise SqlError(f"{name.text} cannot be made of itself", query.source.name.at)
+            raise SqlError(f"{name.text} cannot be created from itself", query.source.name.at)
         plan = self._persistent(query_id, planned, source, first, timestamped)
         replaces = there.query_id if there is not None else ""
         self.catalog.add(source)
@@ -232,7 +230,9 @@ class Planner:
     def _insert_select(self, statement: InsertSelect) -> Started:
         target = self.catalog.find(statement.target)
         if target.kind == "TABLE":
-            raise SqlError(f"{target.name} is a table: INSERT INTO ... SELECT is of streams", statement.target.at)
+            raise SqlError(
+                f"{target.name} is a table: INSERT INTO ... SELECT applies only to streams", statement.target.at
+            )
         planned = plan_query(statement.query, self.catalog, "STREAM")
         wanted = {each.name.upper(): each for each in target.columns}
         found = {each.name.upper() for each in planned.outputs}
@@ -245,7 +245,7 @@ class Planner:
                 hint = did_you_mean(each.name, [column.name for column in target.columns])
                 raise SqlError(f"{target.name} has no column {each.name}{hint}", each.item.at)
             if each.type is not None and not _fits(each.type, column.type):
-                raise SqlError(f"{target.name}.{column.name} is {column.type}, and this is {each.type}", each.item.at)
+                raise SqlError(f"{target.name}.{column.name} is {column.type}, not {each.type}", each.item.at)
         key_names = {each.name.upper() for each in target.keys}
         if target.keys and {each.upper() for each in planned.keys} - key_names:
             raise SqlError(
@@ -272,18 +272,18 @@ class Planner:
                 raise SqlError(f"{target.name} has no column {name.text}{hint}", name.at)
             columns.append((column.name, column.type) if column is not None else ("ROWTIME", BIGINT))
             if [each for each, _ in columns].count(columns[-1][0]) > 1:
-                raise SqlError(f"column {name.text} stands twice", name.at)
+                raise SqlError(f"column {name.text} appears twice", name.at)
         if target.kind == "TABLE" and not {each.name for each in target.keys} <= {each for each, _ in columns}:
             raise SqlError(f"a row of table {target.name} needs its key {target.keys[0].name}", statement.target.at)
         rows = []
         for row in statement.rows:
             if len(row) != len(columns):
-                raise SqlError(f"{len(columns)} values are needed, not {len(row)}", row[0].at)
+                raise SqlError(f"expected {len(columns)} values, not {len(row)}", row[0].at)
             values = []
             for expression, (column_name, kind) in zip(row, columns, strict=True):
                 found = render(expression, Scope([]))
                 if found.type is not None and not _fits(found.type, kind, from_text=True):
-                    raise SqlError(f"{column_name} is {kind}, and this is {found.type}", expression.at)
+                    raise SqlError(f"{column_name} is {kind}, not {found.type}", expression.at)
                 values.append(f"CAST({found.text} AS {kind.spark}) AS {quote(column_name)}")
             given = {name for name, _ in columns}
             values += [
@@ -343,12 +343,12 @@ class Planner:
         action = trial._plan(statement.statement)
         if isinstance(action, Started | Selected):
             return Said(explain(action.plan))
-        raise SqlError("EXPLAIN is of queries", statement.at)
+        raise SqlError("EXPLAIN applies only to queries", statement.at)
 
     def _drop(self, statement: Drop) -> Action:
         source = self.catalog.sources.get(statement.name.folded)
         if source is None and statement.if_exists:
-            return Said(f"there is no {statement.kind.lower()} {statement.name.text}")
+            return Said(f"unknown {statement.kind.lower()} {statement.name.text}")
         source = self.catalog.find(statement.name)
         if source.kind != statement.kind:
             raise SqlError(f"{source.name} is a {source.kind.lower()}: DROP {source.kind}", statement.name.at)
@@ -374,7 +374,7 @@ class Planner:
     def _query(self, name: Name) -> RunningQuery:
         found = self.queries.get(name.folded)
         if found is None:
-            raise SqlError(f"there is no query {name.text}{did_you_mean(name.text, list(self.queries))}", name.at)
+            raise SqlError(f"unknown query {name.text}{did_you_mean(name.text, list(self.queries))}", name.at)
         return found
 
     def _set(self, statement: Set) -> Said | Configured:
@@ -384,9 +384,7 @@ class Planner:
         allowed = _SETTINGS.get(name)
         if allowed is None:
             known = ", ".join(f"'{each}'" for each in _SETTINGS)
-            raise SqlError(
-                f"there is no property '{statement.name}': {known} and those of Spark (spark.*)", statement.at
-            )
+            raise SqlError(f"unknown property '{statement.name}': {known} and those of Spark (spark.*)", statement.at)
         if statement.value is None:
             self.settings.pop(name, None)
             return Said(f"{name} is unset")
@@ -411,11 +409,11 @@ def _key_in_value(source: Source, given: dict[str, Property]) -> Source:
     if wanted is None:
         return source
     if source.keys:
-        raise SqlError("the key is given twice: by WITH (KEY = ...) and in the columns", wanted.at)
+        raise SqlError("the key is defined twice: by WITH (KEY = ...) and in the columns", wanted.at)
     column = source.column(wanted.value)
     if column is None:
         raise SqlError(
-            f"there is no column {wanted.value}{did_you_mean(wanted.value, [c.name for c in source.columns])}",
+            f"unknown column {wanted.value}{did_you_mean(wanted.value, [c.name for c in source.columns])}",
             wanted.at,
         )
     columns = tuple(replace(each, is_key=True) if each is column else each for each in source.columns)
@@ -431,9 +429,9 @@ def _windows(source: Source, given: dict[str, Property]) -> Source:
         return source
     name = kind.value.upper()
     if name not in ("TUMBLING", "HOPPING", "SESSION"):
-        raise SqlError(f"a window is TUMBLING, HOPPING or SESSION, not {kind.value}", kind.at)
+        raise SqlError(f"a window must be TUMBLING, HOPPING or SESSION, not {kind.value}", kind.at)
     if (size is None) != (name == "SESSION"):
-        raise SqlError("WINDOW_SIZE is needed for TUMBLING and HOPPING, and not for SESSION", kind.at)
+        raise SqlError("WINDOW_SIZE is required for TUMBLING and HOPPING, and not allowed for SESSION", kind.at)
     return replace(source, window=name, window_ms=0 if size is None else _duration(size))
 
 
@@ -441,14 +439,14 @@ def _duration(given: Property) -> int:
     words = given.value.split()
     unit = words[1].upper().removesuffix("S") if len(words) == 2 else ""
     if unit not in UNIT_MS or not words[0].isdigit() or not 0 < int(words[0]) < 10**12:
-        raise SqlError(f"a length of time is written '1 HOURS', not {given.value!r}", given.at)
+        raise SqlError(f"a duration is written as '1 HOURS', not {given.value!r}", given.at)
     return int(words[0]) * UNIT_MS[unit]
 
 
 def _check_topic(name: str, at: Position) -> None:
     legal = name.isascii() and name.replace("_", "").replace("-", "").replace(".", "").isalnum()
     if not legal or len(name) > _TOPIC_LENGTH_MAX:
-        raise SqlError(f"{name!r} is no name of a topic: letters, digits, '.', '_' and '-'", at)
+        raise SqlError(f"invalid topic name {name!r}: use letters, digits, '.', '_' and '-'", at)
 
 
 def _topic(source: Source, like: str, retention_ms: int | None = None) -> Topic:

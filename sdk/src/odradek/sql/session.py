@@ -194,7 +194,7 @@ class Session:
         if topic.name not in self._topics.partitions():
             if topic.partitions is None:
                 raise SqlError(
-                    f"topic {topic.name} does not exist: WITH (PARTITIONS = n) makes it",
+                    f"topic {topic.name} does not exist: WITH (PARTITIONS = n) creates it",
                     code=ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
                 )
             self._ensure(topic)

@@ -88,11 +88,11 @@ _ALIASES = {"STRING": "VARCHAR", "INTEGER": "INT", "BINARY": "BYTES"}
 _NUMBERS = ("INT", "BIGINT", "DECIMAL", "DOUBLE")  # by what an operation of two gives
 _HINTS = {
     "TIME": "TIME is not supported: use VARCHAR or BIGINT",
-    "LONG": "there is no type LONG; did you mean BIGINT?",
-    "FLOAT": "there is no type FLOAT; did you mean DOUBLE?",
-    "TEXT": "there is no type TEXT; did you mean VARCHAR?",
-    "NUMERIC": "there is no type NUMERIC; did you mean DECIMAL?",
-    "BOOL": "there is no type BOOL; did you mean BOOLEAN?",
+    "LONG": "unknown type LONG; did you mean BIGINT?",
+    "FLOAT": "unknown type FLOAT; did you mean DOUBLE?",
+    "TEXT": "unknown type TEXT; did you mean VARCHAR?",
+    "NUMERIC": "unknown type NUMERIC; did you mean DECIMAL?",
+    "BOOL": "unknown type BOOL; did you mean BOOLEAN?",
 }
 _INNER = {"ARRAY": 1, "MAP": 2}
 _PRECISION_MAX = 38
@@ -113,24 +113,24 @@ def resolve_type(wanted: TypeName) -> SqlType:
     if name in _INNER:
         if len(wanted.inner) != _INNER[name]:
             shape = "ARRAY<element>" if name == "ARRAY" else "MAP<key, value>"
-            raise SqlError(f"the type is written {shape}", wanted.at)
+            raise SqlError(f"write the type as {shape}", wanted.at)
         return SqlType(name, inner=tuple(resolve_type(each) for each in wanted.inner))
     if name == "STRUCT":
         if not wanted.fields:
-            raise SqlError("the type is written STRUCT<name type, ...>", wanted.at)
+            raise SqlError("write the type as STRUCT<name type, ...>", wanted.at)
         return SqlType(name, inner=tuple(resolve_type(each) for each in wanted.inner), fields=wanted.fields)
     if name in ("DECIMAL", "DEC"):
         if not 1 <= len(wanted.numbers) <= 2 or wanted.inner:
-            raise SqlError("the type is written DECIMAL(precision, scale)", wanted.at)
+            raise SqlError("write the type as DECIMAL(precision, scale)", wanted.at)
         precision, scale = (*wanted.numbers, 0)[:2]
         if not 0 <= scale <= precision or not 1 <= precision <= _PRECISION_MAX:
             raise SqlError(
-                f"a DECIMAL has 1 to {_PRECISION_MAX} digits, of which its scale are behind the point", wanted.at
+                f"a DECIMAL has 1 to {_PRECISION_MAX} digits, of which `scale` are after the point", wanted.at
             )
         return SqlType("DECIMAL", precision, scale)
     if name not in _SPARK or wanted.inner:
         raise SqlError(
-            _HINTS.get(name, f"there is no type {wanted.name}: {', '.join((*_SPARK, 'DECIMAL'))}, ARRAY, MAP, STRUCT"),
+            _HINTS.get(name, f"unknown type {wanted.name}: {', '.join((*_SPARK, 'DECIMAL'))}, ARRAY, MAP, STRUCT"),
             wanted.at,
         )
     if wanted.numbers and name != "VARCHAR":

@@ -147,7 +147,7 @@ def test_avro_round_trips_and_resolves_to_a_readers_schema() -> None:
     assert AvroDeserializer(registry, json.dumps(newer))(data) == {"id": 7, "note": "-"}
     with pytest.raises(KafkaError, match="does not fit"):
         AvroSerializer(registry, AVRO, "orders-value")({"id": "x"})
-    with pytest.raises(KafkaError, match="no Avro schema"):
+    with pytest.raises(KafkaError, match="invalid Avro schema"):
         AvroSerializer(registry, '{"type": "nonsense"}', "s")
 
 
@@ -160,5 +160,5 @@ def test_protobuf_carries_the_path_to_its_type() -> None:
     assert data == b"\x00\x00\x00\x00\x01\x02\x02" + value.SerializeToString()  # the second type of its file
     assert ProtobufDeserializer(struct_pb2.Value)(data) == value
     assert registry.schema(1).kind == "PROTOBUF"
-    with pytest.raises(KafkaError, match="is wanted"):
+    with pytest.raises(KafkaError, match="must be a"):
         ProtobufSerializer(registry, struct_pb2.Value, "v")("text")

@@ -92,7 +92,7 @@ async def test_what_must_hold_besides_is_a_condition_of_the_commit() -> None:
     there = TableOperation("groups", Check(Key("here", "now"), Exists(("v",))))
     batches = await uploaded(engine, b"0", 1)
     before = store.clock.now_ms()
-    with pytest.raises(KafkaError, match="there no more") as refused:
+    with pytest.raises(KafkaError, match="no longer exists") as refused:
         await engine.numbered_batches.commit("q", 0, batches, checks=[there])
     assert refused.value.code is ErrorCode.TRANSACTION_ABORTABLE
     assert store.clock.now_ms() - before < 1_000, "said at once"

@@ -38,8 +38,8 @@ _DEFAULT_SOURCE = 5  # ConfigSource.DEFAULT_CONFIG
 
 # The response of DeleteRecords has codes without messages.
 _DELETE_RECORDS_MESSAGES = {
-    int(ErrorCode.OFFSET_OUT_OF_RANGE): "records can be deleted up to the high watermark, not beyond",
-    int(ErrorCode.POLICY_VIOLATION): "the topic is only compacted: records are deleted there by tombstones",
+    int(ErrorCode.OFFSET_OUT_OF_RANGE): "records can be deleted only up to the high watermark",
+    int(ErrorCode.POLICY_VIOLATION): "the topic is only compacted: delete its records by tombstones",
 }
 
 OffsetSpec = int | str
@@ -559,7 +559,7 @@ def _raise_for(name: str, code: int, message: str | None) -> None:
 _UNSAID = {  # what answers without room for a message mean
     ErrorCode.GROUP_ID_NOT_FOUND: "does not exist",
     ErrorCode.NON_EMPTY_GROUP: "has members: stop them first",
-    ErrorCode.GROUP_AUTHORIZATION_FAILED: "is not yours by any ACL",
+    ErrorCode.GROUP_AUTHORIZATION_FAILED: "is not allowed by any ACL",
     ErrorCode.UNKNOWN_TOPIC_OR_PARTITION: "does not exist",
 }
 

@@ -109,14 +109,14 @@ class Consumer:
         """
         self._check_open()
         if self._member is None:
-            raise KafkaError(ErrorCode.INVALID_GROUP_ID, "subscribe needs a group_id; without one use assign")
+            raise KafkaError(ErrorCode.INVALID_GROUP_ID, "subscribe needs a group_id: set one, or use assign")
         if isinstance(topics, str):
             topics = [topics]
         names = None if topics is None else tuple(sorted(set(topics)))
         if (names is None) == (pattern is None) or names == ():
             raise KafkaError(ErrorCode.INVALID_REQUEST, "subscribe takes either topics or a pattern")
         if self._assigned_by_hand:
-            raise KafkaError(ErrorCode.INVALID_REQUEST, "partitions were assigned by hand: unsubscribe first")
+            raise KafkaError(ErrorCode.INVALID_REQUEST, "the consumer has partitions from assign: unsubscribe first")
         self._topics = names
         self._pattern = pattern.pattern if isinstance(pattern, re.Pattern) else pattern
         self._listener = listener
@@ -130,7 +130,7 @@ class Consumer:
         """
         self._check_open()
         if self._topics is not None or self._pattern is not None:
-            raise KafkaError(ErrorCode.INVALID_REQUEST, "topics are subscribed to: unsubscribe first")
+            raise KafkaError(ErrorCode.INVALID_REQUEST, "the consumer has a subscription: unsubscribe first")
         wanted = {TopicPartition(*partition) for partition in partitions}
         self._assigned_by_hand = bool(wanted)
         self._positions.remove(self._positions.partitions() - wanted)
@@ -235,7 +235,7 @@ class Consumer:
         self._check_open()
         place = TopicPartition(topic, partition)
         if offset < 0:
-            raise KafkaError(ErrorCode.OFFSET_OUT_OF_RANGE, f"an offset is at least 0, not {offset}")
+            raise KafkaError(ErrorCode.OFFSET_OUT_OF_RANGE, f"invalid offset {offset}: it must be at least 0")
         return await read_record(self._connection, self.config, place, offset)
 
     def _drop_held(self) -> None:
@@ -471,7 +471,7 @@ class Consumer:
     def seek(self, partition: TopicPartition, offset: int) -> None:
         """Continue at this offset. Raises KafkaError(INVALID_REQUEST) if not assigned."""
         if offset < 0:
-            raise KafkaError(ErrorCode.OFFSET_OUT_OF_RANGE, f"an offset is at least 0, not {offset}")
+            raise KafkaError(ErrorCode.OFFSET_OUT_OF_RANGE, f"invalid offset {offset}: it must be at least 0")
         self._positions.of(TopicPartition(*partition)).seek(offset)
         self._fetcher.changed()
 
@@ -507,7 +507,9 @@ class Consumer:
         """Return the first record at or after each timestamp in ms, None if there is none. One call."""
         wanted = {TopicPartition(*partition): timestamp_ms for partition, timestamp_ms in timestamps.items()}
         if any(timestamp_ms < 0 for timestamp_ms in wanted.values()):
-            raise KafkaError(ErrorCode.INVALID_TIMESTAMP, "timestamps are ms since the epoch, at least 0")
+            raise KafkaError(
+                ErrorCode.INVALID_TIMESTAMP, "invalid timestamp: it must be at least 0 (ms since the epoch)"
+            )
         found = await offset_calls.list_offsets(self._connection, wanted)
         return {partition: found[partition] if found[partition].offset >= 0 else None for partition in wanted}
 
@@ -585,4 +587,4 @@ class Consumer:
 
     def _check_open(self) -> None:
         if self._closed:
-            raise KafkaError(ErrorCode.INVALID_REQUEST, "the consumer is closed: make another one")
+            raise KafkaError(ErrorCode.INVALID_REQUEST, "the consumer is closed: create a new one")

@@ -355,7 +355,7 @@ class Fetcher:
         self._fail(
             KafkaError(
                 ErrorCode.OFFSET_OUT_OF_RANGE,
-                f"{state.partition} has no position ({why}) and auto_offset_reset is none: seek to one",
+                f"{state.partition} has no position ({why}), and auto_offset_reset is none: call seek",
             )
         )
 

@@ -202,7 +202,7 @@ def raise_for(what: str, partition: TopicPartition, code: int) -> None:
 
 
 _UNSAID = {  # what answers without room for a message mean
-    ErrorCode.UNKNOWN_TOPIC_OR_PARTITION: "there is no such topic or partition",
+    ErrorCode.UNKNOWN_TOPIC_OR_PARTITION: "the topic or partition does not exist",
     ErrorCode.TOPIC_AUTHORIZATION_FAILED: "an ACL is missing",
     ErrorCode.GROUP_AUTHORIZATION_FAILED: "an ACL is missing",
 }

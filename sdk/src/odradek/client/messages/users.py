@@ -33,7 +33,7 @@ _NUMBERS = {SaslMechanism.SCRAM_SHA_256: 1, SaslMechanism.SCRAM_SHA_512: 2}
 def create_user_request(name: str, password: str) -> AlterUserScramCredentialsRequest:
     """Both credentials of a user, made from fresh salts. Raises KafkaError(UNACCEPTABLE_CREDENTIAL)."""
     if not name or not password:
-        raise KafkaError(ErrorCode.UNACCEPTABLE_CREDENTIAL, "a user has a name and a password")
+        raise KafkaError(ErrorCode.UNACCEPTABLE_CREDENTIAL, "a user needs a name and a password")
     upsertions = []
     for mechanism, number in _NUMBERS.items():
         salt = secrets.token_bytes(SALT_BYTES)

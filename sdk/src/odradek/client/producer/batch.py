@@ -226,7 +226,9 @@ class ProducerBatch:
     def refuse_to_block(self) -> None:
         """Raises asyncio.InvalidStateError on the thread that has to bring the outcome."""
         if threading.get_ident() == self._loop_thread:
-            raise asyncio.InvalidStateError("the outcome is not known yet, and waiting here would stop it: await it")
+            raise asyncio.InvalidStateError(
+                "the outcome is not known yet, and waiting here would block the event loop that delivers it: await it"
+            )
 
     # --- split ----------------------------------------------------------------------------------------------------
 

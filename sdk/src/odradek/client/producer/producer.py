@@ -193,7 +193,7 @@ class Producer:
 
     def _check_open(self) -> None:
         if self._closed:
-            raise KafkaError(ErrorCode.INVALID_REQUEST, "the producer is closed: make another one")
+            raise KafkaError(ErrorCode.INVALID_REQUEST, "the producer is closed: create a new one")
         if self._transactions is not None:
             self._transactions.check_open()
 
@@ -224,15 +224,15 @@ class Producer:
 
     def _check_expected(self, expected_offset: int, key: bytes | None, partition: int | None) -> None:
         if expected_offset < 0:
-            why = f"an offset is not negative: {expected_offset}"
+            why = f"an offset cannot be negative: {expected_offset}"
         elif partition is None and key is None:
             why = "name the partition, or give a key that chooses it"
         elif self._transactions is not None:
-            why = "a transaction's offsets are not known before its commit"
+            why = "the offsets of a transaction are not known before its commit"
         elif not self.config.awaits_acks:
-            why = "with acks=0 nobody would hear of a conflict"
+            why = "acks=0 cannot report a conflict"
         elif self.config.transactional_id is not None:
-            why = "what offsets the records of a transaction get is known when it is committed"
+            why = "the offsets of a transaction are not known before its commit"
         else:
             return
         raise KafkaError(ErrorCode.INVALID_REQUEST, f"expected_offset cannot be used: {why}")
@@ -395,7 +395,7 @@ class Producer:
     @property
     def _transactional(self) -> ProducerTransactions:
         if self._transactions is None:
-            raise KafkaError(ErrorCode.INVALID_CONFIG, "transactions need a transactional_id: configure one")
+            raise KafkaError(ErrorCode.INVALID_CONFIG, "transactions need a transactional_id: set one")
         return self._transactions
 
     # --- the end --------------------------------------------------------------------------------------------------

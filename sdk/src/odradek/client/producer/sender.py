@@ -37,7 +37,7 @@ TransactionalRequest = Callable[[Sequence[tuple[TopicPartition, bytes]], int], t
 _FAILURES_KEPT = 1_000
 _WIRE_ACKS = -1  # 1 and all are the same here; an answer comes in any case
 
-_NO_PRODUCER_ID = {ErrorCode.KAFKA_STORAGE_ERROR: "the store has no room left: its disk is full"}
+_NO_PRODUCER_ID = {ErrorCode.KAFKA_STORAGE_ERROR: "the disk of the store is full"}
 
 
 @dataclass(slots=True)
@@ -217,7 +217,7 @@ class Sender:
             code = error_code(response.error_code)
             if code is not ErrorCode.NONE:
                 why = _NO_PRODUCER_ID.get(code, code.name)  # the answer has no text of its own
-                raise KafkaError(code, f"no producer id was given: {why}")
+                raise KafkaError(code, f"the service gave no producer id: {why}")
 
         try:
             response = await self._connection.call(
@@ -303,7 +303,7 @@ class Sender:
         for batch in batches:
             outcome = answer.get(batch.partition)
             if outcome is None:
-                error = KafkaError(ErrorCode.NETWORK_EXCEPTION, "the answer does not mention the partition")
+                error = KafkaError(ErrorCode.NETWORK_EXCEPTION, "the response does not contain the partition")
                 failed.append((batch, error, True))
             elif outcome.error is ErrorCode.NONE:
                 written.append((batch, outcome.base_offset, outcome.log_append_time_ms))

@@ -209,7 +209,7 @@ def as_reader(table: Any) -> pa.RecordBatchReader:
     except (TypeError, ValueError, pa.ArrowException) as error:
         raise KafkaError(
             ErrorCode.INVALID_RECORD,
-            f"no table: {type(table).__name__}; give an Arrow table, or a pandas, Polars or DuckDB frame",
+            f"{type(table).__name__} is not a table: pass an Arrow table, or a pandas, Polars or DuckDB frame",
         ) from error
 
 

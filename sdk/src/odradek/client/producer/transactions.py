@@ -77,7 +77,7 @@ class ProducerTransactions:
         async with self._lock:
             self._raise_fatal()
             if self._state is not State.UNINITIALIZED:
-                raise _misused("init_transactions was called before: it is called once")
+                raise _misused("init_transactions was already called: call it once")
             await self._initialize((-1, -1))
 
     def begin(self) -> None:
@@ -227,7 +227,7 @@ class ProducerTransactions:
 
     def _raise_fatal(self) -> None:
         if self._state is State.FATAL and self._error is not None:
-            raise KafkaError(self._error.code, f"{self._error.message}; close this producer and make another one")
+            raise KafkaError(self._error.code, f"{self._error.message}; close this producer and create a new one")
 
 
 def _check(what: str, code: int) -> None:
@@ -237,9 +237,9 @@ def _check(what: str, code: int) -> None:
 
 
 _EXPLAINED = {
-    ErrorCode.PRODUCER_FENCED: "another producer has taken the transactional id over, or the transaction timed out",
-    ErrorCode.TRANSACTION_ABORTABLE: "the transaction cannot be committed, nothing of it is visible; abort it",
-    ErrorCode.INVALID_TRANSACTION_TIMEOUT: "transaction_timeout_ms is above what the server lets be open",
+    ErrorCode.PRODUCER_FENCED: "another producer has taken over the transactional id, or the transaction timed out",
+    ErrorCode.TRANSACTION_ABORTABLE: "the transaction cannot be committed and nothing of it is visible: abort it",
+    ErrorCode.INVALID_TRANSACTION_TIMEOUT: "transaction_timeout_ms exceeds the server's maximum",
 }
 
 

@@ -58,7 +58,7 @@ class AvroSerializer(OfTopic):
         self._latest: dict[str, tuple[int, Any]] = {}
         self._record = ""
         if (schema is None) != use_latest_version:
-            raise KafkaError(ErrorCode.INVALID_CONFIG, "give a schema, or use_latest_version=True without one")
+            raise KafkaError(ErrorCode.INVALID_CONFIG, "give either a schema or use_latest_version=True")
         if schema is not None:
             self._schema = Schema(schema, "AVRO", references)
             self._parsed = self._parse(self._schema)
@@ -70,7 +70,7 @@ class AvroSerializer(OfTopic):
         except KafkaError:
             raise
         except Exception as error:
-            raise KafkaError(ErrorCode.INVALID_CONFIG, f"no Avro schema: {error}") from error
+            raise KafkaError(ErrorCode.INVALID_CONFIG, f"invalid Avro schema: {error}") from error
 
     def _serialize(self, value: Any, subject: str) -> bytes | None:
         if value is None:
@@ -123,5 +123,5 @@ class AvroDeserializer:
             return self._fastavro.schemaless_reader(io.BytesIO(payload), writer, self._reader)
         except Exception as error:  # fastavro raises EOFError, IndexError and others for bytes that end too early
             raise KafkaError(
-                ErrorCode.INVALID_RECORD, f"the bytes are not of schema {schema_id}: {type(error).__name__} {error}"
+                ErrorCode.INVALID_RECORD, f"the bytes do not match schema {schema_id}: {type(error).__name__} {error}"
             ) from error

@@ -32,7 +32,7 @@ class JsonSerializer(OfTopic):
         references: tuple[SchemaReference, ...] = (),
     ) -> None:
         if (registry is None) != (schema is None):
-            raise KafkaError(ErrorCode.INVALID_CONFIG, "give registry and schema, or none of them")
+            raise KafkaError(ErrorCode.INVALID_CONFIG, "give both registry and schema, or neither")
         self._registry, self._subject, self._record = registry, subject, ""
         self._schema = None if schema is None else Schema(schema, "JSON", references)
         self._auto_register = auto_register
@@ -40,7 +40,7 @@ class JsonSerializer(OfTopic):
             try:
                 document = json.loads(schema)
             except ValueError as error:
-                raise KafkaError(ErrorCode.INVALID_CONFIG, f"no JSON Schema: {error}") from error
+                raise KafkaError(ErrorCode.INVALID_CONFIG, f"invalid JSON Schema: {error}") from error
             self._record = str(document.get("title", "")) if isinstance(document, dict) else ""
 
     def __call__(self, value: Any) -> bytes | None:

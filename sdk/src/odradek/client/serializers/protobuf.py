@@ -46,7 +46,9 @@ class ProtobufSerializer(OfTopic):
         if value is None:
             return None
         if not isinstance(value, self._type):
-            raise KafkaError(ErrorCode.INVALID_RECORD, f"a {self._type.__name__} is wanted, not {type(value).__name__}")
+            raise KafkaError(
+                ErrorCode.INVALID_RECORD, f"the value must be a {self._type.__name__}, not {type(value).__name__}"
+            )
         if self._schema is None:
             self._schema = self._schema_of(self._file)
         payload: bytes = value.SerializeToString()
@@ -84,7 +86,7 @@ class ProtobufDeserializer:
         try:
             message.ParseFromString(payload)
         except Exception as error:  # protobuf's DecodeError, without importing protobuf here
-            raise KafkaError(ErrorCode.INVALID_RECORD, f"the bytes are no {self._type.__name__}: {error}") from error
+            raise KafkaError(ErrorCode.INVALID_RECORD, f"the bytes are not a {self._type.__name__}: {error}") from error
         return message
 
 

@@ -138,7 +138,9 @@ class HttpRegistry:
         aws_session_token: str | None = None,
     ) -> None:
         if urlsplit(url).scheme not in {"http", "https"} or not urlsplit(url).hostname:
-            raise KafkaError(ErrorCode.INVALID_CONFIG, f"a registry's URL begins with http:// or https://, not {url!r}")
+            raise KafkaError(
+                ErrorCode.INVALID_CONFIG, f"invalid registry URL {url!r}: it must begin with http:// or https://"
+            )
         self._url = url.rstrip("/")
         self._timeout_s = timeout_ms / 1000
         self._headers = {"Accept": _CONTENT_TYPE, "Content-Type": _CONTENT_TYPE}
@@ -173,7 +175,9 @@ class HttpRegistry:
             entrance._region = region_of(host) or (entrance._signer.default_region if entrance._signer else None)
         document = entrance._call("GET", _DISCOVERY, None)
         if "registry" not in document:
-            raise KafkaError(ErrorCode.INVALID_CONFIG, f"{bootstrap_servers} knows no schema registry: upgrade it")
+            raise KafkaError(
+                ErrorCode.INVALID_CONFIG, f"{bootstrap_servers} has no schema registry: upgrade the service"
+            )
         region = aws_region or document.get("region")
         return cls(str(document["registry"]), aws_region=region, timeout_ms=timeout_ms, **keys)
 

@@ -130,7 +130,7 @@ class ShareConsumer:
         self._check_open()
         names = tuple(sorted({topics} if isinstance(topics, str) else set(topics)))
         if not names:
-            raise KafkaError(ErrorCode.INVALID_REQUEST, "subscribe takes at least one topic; to stop, unsubscribe")
+            raise KafkaError(ErrorCode.INVALID_REQUEST, "subscribe needs at least one topic; to stop, call unsubscribe")
         self._topics = names
         self._member.subscribe(names)
 
@@ -225,8 +225,8 @@ class ShareConsumer:
         if place is None or type is AcknowledgeType.GAP:
             raise KafkaError(
                 ErrorCode.INVALID_REQUEST,
-                f"offset {record.offset} of {record.topic}-{record.partition} is not one of the last poll that waits "
-                "to be acknowledged",
+                f"offset {record.offset} of {record.topic}-{record.partition} is not a record of the last poll, or "
+                "was already acknowledged",
             )
         self._pending.setdefault(place, {})[record.offset] = int(type)
         if type is not AcknowledgeType.RENEW:
@@ -307,7 +307,7 @@ class ShareConsumer:
         answered = acknowledged(response)
         outcome: Commits = {}
         for place, types in chosen.items():
-            code, message = answered.get(place, (ErrorCode.UNKNOWN_SERVER_ERROR, "the answer does not mention it"))
+            code, message = answered.get(place, (ErrorCode.UNKNOWN_SERVER_ERROR, "the response does not contain it"))
             outcome[self._name(place)] = self._told(place, types, code, message)
         return outcome
 
@@ -544,4 +544,4 @@ class ShareConsumer:
 
     def _check_open(self) -> None:
         if self._closed:
-            raise KafkaError(ErrorCode.INVALID_REQUEST, "the share consumer is closed: make another one")
+            raise KafkaError(ErrorCode.INVALID_REQUEST, "the share consumer is closed: create a new one")

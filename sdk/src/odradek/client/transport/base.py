@@ -83,7 +83,7 @@ class FrameTransport:
         except FormatError as error:
             # The function did something, but what it says cannot be read.
             raise RequestFailed(
-                ErrorCode.NETWORK_EXCEPTION, f"the answer is no Kafka response: {error}", may_have_applied=True
+                ErrorCode.NETWORK_EXCEPTION, f"the answer is not a Kafka response: {error}", may_have_applied=True
             ) from error
 
 

@@ -167,7 +167,7 @@ def parse_discovery(body: bytes, url: str) -> Cluster:
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise KafkaError(
             ErrorCode.INVALID_CONFIG,
-            f"{url}{DISCOVERY_PATH} is no Odradek coordinator: set bootstrap_servers to the coordinator's URL",
+            f"{url}{DISCOVERY_PATH} is not an Odradek coordinator: set bootstrap_servers to the coordinator's URL",
         ) from error
     return Cluster(str(cluster_id), str(region) if region else None, functions)
 

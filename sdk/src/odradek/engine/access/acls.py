@@ -43,7 +43,7 @@ VERSION = 1
 _TEXT_BYTES_MAX = 2_048  # of a principal, a host or a name
 _ATTEMPTS = 6
 _BACKOFF_S = 0.05
-_UNAVAILABLE = KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE, "access rules cannot be read or written now: try again")
+_UNAVAILABLE = KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE, "the ACLs cannot be read or written: try again")
 
 # What each type of resource can be asked for (Kafka's AclEntry.supportedOperations).
 _OPERATIONS: dict[ResourceType, frozenset[AclOperation]] = {
@@ -111,7 +111,7 @@ class Acls:
         """Add a rule; one that is there stays. Raises KafkaError: INVALID_REQUEST, COORDINATOR_NOT_AVAILABLE."""
         check(acl)
         if len((await self.current()).acls) >= ACLS_MAX:
-            raise KafkaError(ErrorCode.INVALID_REQUEST, f"there are {ACLS_MAX} rules already: use prefixes")
+            raise KafkaError(ErrorCode.INVALID_REQUEST, f"there are already {ACLS_MAX} ACLs, the maximum: use prefixes")
         await self._repeat(lambda: self._catalog.put(Put(_key(acl), _encode(acl))))
 
     async def delete(self, wanted: AclFilter) -> Sequence[AclBinding]:
@@ -148,27 +148,27 @@ class Acls:
 def check(acl: AclBinding) -> None:
     """Raises KafkaError(INVALID_REQUEST) for a rule that cannot be, and says why."""
     if acl.resource_type not in _OPERATIONS:
-        raise _invalid("a rule is about a topic, a group, the cluster or a transactional id")
+        raise _invalid("an ACL's resource must be a topic, a group, the cluster or a transactional id")
     if acl.pattern not in (PatternType.LITERAL, PatternType.PREFIXED):
-        raise _invalid("a pattern is literal or prefixed")
+        raise _invalid("a pattern must be literal or prefixed")
     if acl.permission not in (AclPermission.ALLOW, AclPermission.DENY):
-        raise _invalid("a rule allows or denies")
+        raise _invalid("an ACL must allow or deny")
     if acl.operation is not AclOperation.ALL and acl.operation not in _OPERATIONS[acl.resource_type]:
-        raise _invalid(f"{acl.operation.name} is no operation on a {acl.resource_type.name}")
+        raise _invalid(f"{acl.operation.name} is not an operation on a {acl.resource_type.name}")
     kind, _, name = acl.principal.partition(":")
     if kind != "User" or not name:
-        raise _invalid(f"a principal is User:<name>, not {acl.principal!r}")
+        raise _invalid(f"invalid principal {acl.principal!r}: use User:<name>")
     if not acl.host or not acl.name:
-        raise _invalid("host and resource name are not empty: * is every one")
+        raise _invalid("host and resource name cannot be empty: * matches all")
     if any(len(text.encode("utf-8", "surrogatepass")) > _TEXT_BYTES_MAX for text in (acl.principal, acl.host)):
-        raise _invalid(f"principal and host have up to {_TEXT_BYTES_MAX} bytes")
+        raise _invalid(f"principal and host may have at most {_TEXT_BYTES_MAX} bytes")
     longest = TOPIC_NAME_LENGTH_MAX if acl.resource_type is ResourceType.TOPIC else _TEXT_BYTES_MAX
     if len(acl.name.encode("utf-8", "surrogatepass")) > longest:
-        raise _invalid(f"the resource's name has up to {longest} bytes")
+        raise _invalid(f"the name of the resource may have at most {longest} bytes")
     if acl.resource_type is ResourceType.CLUSTER and (
         acl.name != CLUSTER_NAME or acl.pattern is not PatternType.LITERAL
     ):
-        raise _invalid(f"the cluster's name is {CLUSTER_NAME}, literally")
+        raise _invalid(f"the name of the cluster is {CLUSTER_NAME}, with a literal pattern")
 
 
 def _invalid(message: str) -> KafkaError:

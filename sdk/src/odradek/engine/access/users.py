@@ -56,7 +56,7 @@ class Users:
             if not ITERATIONS_MIN <= credential.iterations <= ITERATIONS_MAX:
                 raise KafkaError(
                     ErrorCode.UNACCEPTABLE_CREDENTIAL,
-                    f"the iterations are between {ITERATIONS_MIN} and {ITERATIONS_MAX}, not {credential.iterations}",
+                    f"iterations must be between {ITERATIONS_MIN} and {ITERATIONS_MAX}, not {credential.iterations}",
                 )
         actions = [Set((name,), value) for name, value in _encode(user).items()]
         update = Update(Key(USERS_PK, user.name), tuple(actions), is_version_or_absent(VERSION))
@@ -85,7 +85,7 @@ class Users:
         is_there = all_of(is_version(VERSION), Exists((mechanism.value,)))
         nothing = all_of(*(Absent((each.value,)) for each in SCRAM_MECHANISMS))
         if not name:
-            raise KafkaError(ErrorCode.RESOURCE_NOT_FOUND, "a user's name is not empty")
+            raise KafkaError(ErrorCode.RESOURCE_NOT_FOUND, "the name of a user cannot be empty")
         try:
             await self._repeat(lambda: self._catalog.update(Update(key, (Remove((mechanism.value,)),), is_there)))
         except ConditionFailed as refused:
@@ -105,12 +105,12 @@ class Users:
                 await self._clock.sleep(_BACKOFF_S * 2**attempt)
             else:
                 return
-        raise KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE, "the catalog is not reachable now: try again")
+        raise KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE, "the catalog table cannot be reached: try again")
 
 
 def _check_name(name: str) -> None:
     if not name or len(name.encode()) > NAME_BYTES_MAX:
-        raise KafkaError(ErrorCode.UNACCEPTABLE_CREDENTIAL, f"a user's name has 1 to {NAME_BYTES_MAX} bytes")
+        raise KafkaError(ErrorCode.UNACCEPTABLE_CREDENTIAL, f"the name of a user must have 1 to {NAME_BYTES_MAX} bytes")
 
 
 def _encode(user: User) -> Item:

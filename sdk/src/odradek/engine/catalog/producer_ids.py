@@ -61,10 +61,10 @@ class ProducerIds:
                 image = await self._catalog.update(Update(Key(COUNTERS_PK, PRODUCER_ID_SK), (Add(("next",), count),)))
             except StoreFull as error:  # waiting makes no room: a producer that is told so can say why
                 raise KafkaError(
-                    ErrorCode.KAFKA_STORAGE_ERROR, "the store has no room left: its disk is full; make room"
+                    ErrorCode.KAFKA_STORAGE_ERROR, "the disk of the store is full: free some space"
                 ) from error
             except (StoreUnavailable, OutcomeUnknown):
                 await self._clock.sleep(_BACKOFF_S * 2**attempt)
             else:
                 return attribute(image, "next", int)
-        raise KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE, "no producer id could be allocated now: try again")
+        raise KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE, "no producer id could be allocated: try again")

@@ -52,7 +52,7 @@ _LEGAL_NAME = re.compile(r"[a-zA-Z0-9._-]+")
 _ATTEMPTS = 5
 _BACKOFF_S = 0.05
 _PARALLEL_HEADS = 25
-_UNAVAILABLE = KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE, "the catalog is not reachable now: try again")
+_UNAVAILABLE = KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE, "the catalog table cannot be reached: try again")
 
 
 class Topics:
@@ -108,7 +108,7 @@ class Topics:
             by_id = await self.get_by_id(topic_id)
             if by_id is None:
                 raise KafkaError(
-                    ErrorCode.UNKNOWN_TOPIC_ID, f"no topic has the id {topic_id}; it may have been deleted"
+                    ErrorCode.UNKNOWN_TOPIC_ID, f"unknown topic id {topic_id}: the topic may have been deleted"
                 )
             return by_id
         check_name(name)
@@ -153,7 +153,7 @@ class Topics:
         count = self._settings.default_partitions if partition_count == -1 else partition_count
         _check_partition_count(count)
         checked = check_configs(configs or {})
-        exists = KafkaError(ErrorCode.TOPIC_ALREADY_EXISTS, f"topic {name!r} exists already")
+        exists = KafkaError(ErrorCode.TOPIC_ALREADY_EXISTS, f"topic {name!r} already exists")
         self._by_name.pop(name, None)
         if await self.get(name) is not None:
             raise exists
@@ -293,7 +293,7 @@ class Topics:
                 pass
             await self._clock.sleep(_BACKOFF_S * 2**attempt)
         raise KafkaError(
-            ErrorCode.REQUEST_TIMED_OUT, "the catalog did not answer in time: look whether the change is made"
+            ErrorCode.REQUEST_TIMED_OUT, "the catalog table did not answer in time: check whether the change was made"
         )
 
     async def _read_back(self, applied: _Applied) -> bool | None:
@@ -370,7 +370,7 @@ def check_name(name: str) -> None:
 def _check_partition_count(count: int) -> None:
     if not 1 <= count <= PARTITIONS_PER_TOPIC_MAX:
         raise KafkaError(
-            ErrorCode.INVALID_PARTITIONS, f"a topic has 1 to {PARTITIONS_PER_TOPIC_MAX} partitions, not {count}"
+            ErrorCode.INVALID_PARTITIONS, f"a topic must have 1 to {PARTITIONS_PER_TOPIC_MAX} partitions, not {count}"
         )
 
 

@@ -153,14 +153,20 @@ class ClassicGroups:
         check_group_id(request.group_id)
         for text in (request.member_id, request.instance_id or ""):
             if len(text.encode()) > ID_BYTES_MAX:
-                raise KafkaError(ErrorCode.INVALID_REQUEST, f"a member or instance id has at most {ID_BYTES_MAX} bytes")
+                raise KafkaError(
+                    ErrorCode.INVALID_REQUEST, f"a member or instance id may have at most {ID_BYTES_MAX} bytes"
+                )
         low, high = self._settings.group_session_timeout_ms_min, self._settings.group_session_timeout_ms_max
         if not low <= request.session_ms <= high:
-            raise KafkaError(ErrorCode.INVALID_SESSION_TIMEOUT, f"the session timeout is between {low} and {high} ms")
+            raise KafkaError(
+                ErrorCode.INVALID_SESSION_TIMEOUT, f"the session timeout must be between {low} and {high} ms"
+            )
         if not request.protocols or not request.protocol_type:
-            raise KafkaError(ErrorCode.INCONSISTENT_GROUP_PROTOCOL, "a member names its protocol type and protocols")
+            raise KafkaError(
+                ErrorCode.INCONSISTENT_GROUP_PROTOCOL, "a member must name its protocol type and protocols"
+            )
         if request.member_id and request.instance_id is None and not MEMBER_ID.search(request.member_id):
-            raise KafkaError(ErrorCode.UNKNOWN_MEMBER_ID, "member ids are made by the coordinator: join without one")
+            raise KafkaError(ErrorCode.UNKNOWN_MEMBER_ID, "the coordinator assigns member ids: join without one")
 
     def _new_member_id(self, client_id: str) -> str:
         made = UUID(bytes=self._rng.random_bytes(16), version=4)
@@ -290,7 +296,7 @@ class ClassicGroups:
             )
         if view.members:
             await group_admin.evict(self._store, self._clock, self._settings, view)
-            raise StoreUnavailable("dead members were removed: read again")
+            raise StoreUnavailable("expired members were removed: read again")
         return view, ClassicGroup(generation=view.group.epoch)
 
     async def _write(self, view: GroupView, group: ClassicGroup) -> None:
@@ -339,7 +345,7 @@ class ClassicGroups:
         if failures >= self._settings.group_attempts_max:
             raise KafkaError(
                 ErrorCode.COORDINATOR_NOT_AVAILABLE,
-                f"group {group_id} is changing too fast or its table does not answer: try again",
+                f"group {group_id} is contended, or the groups table does not answer: try again",
             ) from error
         longest_s = min(_BACKOFF_S * 2**failures, _BACKOFF_S_MAX)
         await self._clock.sleep(longest_s * (0.5 + self._rng.random() / 2))

@@ -229,4 +229,4 @@ async def _read_all(store: GroupStore, group_ids: Sequence[str]) -> list[GroupVi
 
 
 def _unavailable() -> KafkaError:
-    return KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE, "the groups table is not reachable now: try again")
+    return KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE, "the groups table cannot be reached: try again")

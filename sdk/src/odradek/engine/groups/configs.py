@@ -37,7 +37,7 @@ _BACKOFF_S = 0.02
 _REMEMBERED_MAX = 10_000
 _DURATION = re.compile(r"P(?:(\d+)D)?(?:T(?:(\d+)H)?(?:(\d+)M)?(?:(\d+)S)?)?")
 _UNIT_MS = (86_400_000, 3_600_000, 60_000, 1_000)
-_UNAVAILABLE = KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE, "the catalog is not reachable now: try again")
+_UNAVAILABLE = KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE, "the catalog table cannot be reached: try again")
 
 
 def duration_ms(text: str) -> int | None:

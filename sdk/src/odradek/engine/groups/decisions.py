@@ -242,7 +242,7 @@ def _decide_join(view: GroupView, request: GroupHeartbeat, around: Circumstances
             return decide_expiry(view, dead, around)
         return _refuse(
             ErrorCode.GROUP_MAX_SIZE_REACHED,
-            f"group {request.group_id} has {len(view.members)} members, the most that are allowed",
+            f"group {request.group_id} has {len(view.members)} members, the maximum",
         )
     if replaced is not None:
         known = replace(replaced, member_id=request.member_id, epoch=0, previous_epoch=-1, version=0, watches={})

@@ -113,7 +113,9 @@ class ConsumerHeartbeats:
         Raises KafkaError(GROUP_ID_NOT_FOUND) where classic members live in it, as Kafka answers.
         """
         if view.group is not None and view.group.is_share:
-            raise KafkaError(ErrorCode.GROUP_ID_NOT_FOUND, f"group {view.group_id} is a share group: read it as one")
+            raise KafkaError(
+                ErrorCode.GROUP_ID_NOT_FOUND, f"group {view.group_id} is a share group: use a share consumer"
+            )
         if view.group is None or view.group.classic is None:
             return view
         if group_admin.has_living_members(view, self._clock.now_ms()):

@@ -115,7 +115,7 @@ class Heartbeats:
             is_taken_in = is_taken_in or transition.then == "continue"
         raise KafkaError(
             ErrorCode.COORDINATOR_NOT_AVAILABLE,
-            f"group {request.group_id} is changing too fast or its table does not answer: send the heartbeat again",
+            f"group {request.group_id} is contended, or the groups table does not answer: send the heartbeat again",
         )
 
     async def _back_off(self, failures: int) -> None:

@@ -46,7 +46,7 @@ class TopicPattern:
 
     def __init__(self, pattern: str) -> None:
         if len(pattern) > PATTERN_LENGTH_MAX:
-            raise _invalid(pattern[:40] + "...", f"it is longer than {PATTERN_LENGTH_MAX} characters")
+            raise _invalid(pattern[:40] + "...", f"it has more than {PATTERN_LENGTH_MAX} characters")
         self._pattern = pattern
         self._position = 0
         self._states: list[_State] = []

@@ -110,7 +110,8 @@ class Brokers:
         """
         if not FLEET_BROKER_ID < broker.broker_id <= _BROKER_ID_MAX:
             raise KafkaError(
-                ErrorCode.INVALID_REQUEST, f"a broker id is 1 to {_BROKER_ID_MAX}; {FLEET_BROKER_ID} is the functions'"
+                ErrorCode.INVALID_REQUEST,
+                f"a broker id must be 1 to {_BROKER_ID_MAX}; {FLEET_BROKER_ID} belongs to the functions",
             )
         incarnation = self._rng.random_bytes(16)
         for attempt in range(_ATTEMPTS):
@@ -141,7 +142,9 @@ class Brokers:
             else:
                 self.own = row
                 return row
-        raise KafkaError(ErrorCode.BROKER_NOT_AVAILABLE, f"broker {broker.broker_id} could not register now: try again")
+        raise KafkaError(
+            ErrorCode.BROKER_NOT_AVAILABLE, f"broker {broker.broker_id} could not be registered: try again"
+        )
 
     async def renew(self) -> None:
         """Say that we are still there. Raises RegistrationLost; StoreUnavailable, OutcomeUnknown: say it again."""

@@ -129,7 +129,7 @@ class Leaders:
                     self._claims.pop(partition, None)
                     return head, None
                 head = await self._take_once(partition, head)
-        raise StoreUnavailable(f"the leadership of {partition} is contended")
+        raise StoreUnavailable(f"the leadership of {partition} is contended: try again")
 
     async def release(self, partition: PartitionId) -> None:
         """Give the partition back to the fleet under a new epoch. What fails here ends with the registration."""

@@ -108,7 +108,7 @@ class ClassicOffsets:
             return explain_fence(await self._table.get(group_key(group_id)), identity)
         except StoreUnavailable as error:
             raise KafkaError(
-                ErrorCode.COORDINATOR_NOT_AVAILABLE, "the groups table is not reachable now: try again"
+                ErrorCode.COORDINATOR_NOT_AVAILABLE, "the groups table cannot be reached: try again"
             ) from error
 
     async def _prepare(

@@ -34,7 +34,7 @@ async def delete_offsets(
         view = await store.read(group_id)
     except StoreUnavailable as error:
         raise KafkaError(
-            ErrorCode.COORDINATOR_NOT_AVAILABLE, "the groups table is not reachable now: try again"
+            ErrorCode.COORDINATOR_NOT_AVAILABLE, "the groups table cannot be reached: try again"
         ) from error
     if view.group is None:
         raise KafkaError(ErrorCode.GROUP_ID_NOT_FOUND, f"group {group_id!r} does not exist")
@@ -97,6 +97,6 @@ def _subscription(group_id: str, group: ClassicGroup, protocols: Sequence[tuple[
     except (ValueError, struct.error):
         raise KafkaError(
             ErrorCode.NON_EMPTY_GROUP,
-            f"group {group_id} has members of protocol type {group.protocol_type!r}: delete offsets when all have left",
+            f"group {group_id} has members of protocol type {group.protocol_type!r}: delete them after all have left",
         ) from None
     return names

@@ -238,7 +238,7 @@ class GroupOffsets:
                 if has_living_members(view, self._clock.now_ms()):
                     raise KafkaError(
                         ErrorCode.UNKNOWN_MEMBER_ID,
-                        f"group {group_id} has members: commit as one of them, or when all have left",
+                        f"group {group_id} has members: commit as one of them, or after all have left",
                     )
                 if view.group is not None and view.group.classic is not None:
                     return  # all dead: their generation still fences them
@@ -264,7 +264,7 @@ class GroupOffsets:
         if member.epoch != member_epoch:
             raise KafkaError(
                 ErrorCode.STALE_MEMBER_EPOCH,
-                f"member {member_id} has epoch {member.epoch}, not {member_epoch}: ask again after the next heartbeat",
+                f"member {member_id} has epoch {member.epoch}, not {member_epoch}: try again after the next heartbeat",
             )
 
     async def _fetch_some(
@@ -334,4 +334,4 @@ class GroupOffsets:
 
 
 def _unavailable() -> KafkaError:
-    return KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE, "the groups table is not reachable now: try again")
+    return KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE, "the groups table cannot be reached: try again")

@@ -42,7 +42,7 @@ class RecordDeleter:
         return list(await asyncio.gather(*(self._answer(request) for request in partitions)))
 
     async def _answer(self, request: DeleteRecordsPartition) -> DeleteRecordsResult:
-        error = KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, "the store did not answer: ask again")
+        error = KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, "the store did not answer: try again")
         offset = request.offset
         for attempt in range(_ATTEMPTS):
             try:
@@ -58,7 +58,7 @@ class RecordDeleter:
                 pass
             except OutcomeUnknown:
                 error = KafkaError(
-                    ErrorCode.REQUEST_TIMED_OUT, "the store did not say whether the records are deleted: ask again"
+                    ErrorCode.REQUEST_TIMED_OUT, "it is unknown whether the records were deleted: try again"
                 )
             await self._clock.sleep(_BACKOFF_S * 2**attempt)
         return _failed(request, error)
@@ -88,7 +88,7 @@ class RecordDeleter:
         if not 0 <= offset <= head.next_offset:
             raise KafkaError(
                 ErrorCode.OFFSET_OUT_OF_RANGE,
-                f"records can be deleted up to the high watermark {head.next_offset}, not up to {offset}",
+                f"records can be deleted only up to the high watermark {head.next_offset}, not {offset}",
             )
         after: PartitionHead | None = head
         if offset > head.log_start_offset:

@@ -30,7 +30,7 @@ from odradek.model.topic_partition import PartitionId
 from odradek.ports.clock import Clock
 from odradek.settings import Settings
 
-_STORE_BUSY = KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, "the store did not answer: fetch again")
+_STORE_BUSY = KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, "the store did not answer: try again")
 _DAMAGED = "the stored log could not be read: run an audit"
 _BACKOFF_S = 0.02
 _REPLANS = 3

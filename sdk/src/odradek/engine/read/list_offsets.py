@@ -38,7 +38,7 @@ class OffsetLister:
         return list(await asyncio.gather(*(self._answer(request) for request in partitions)))
 
     async def _answer(self, request: ListOffsetsPartition) -> ListOffsetsResult:
-        code, message = ErrorCode.KAFKA_STORAGE_ERROR, "the store did not answer: ask again"
+        code, message = ErrorCode.KAFKA_STORAGE_ERROR, "the store did not answer: try again"
         for _ in range(_ATTEMPTS):
             try:
                 return await self._list_one(request)
@@ -75,7 +75,7 @@ class OffsetLister:
         if timestamp_ms == LATEST_TIERED_TIMESTAMP:
             return -1, -1
         if timestamp_ms < 0 and timestamp_ms != MAX_TIMESTAMP:
-            raise KafkaError(ErrorCode.UNSUPPORTED_VERSION, f"{timestamp_ms} is not a special timestamp known here")
+            raise KafkaError(ErrorCode.UNSUPPORTED_VERSION, f"unknown special timestamp {timestamp_ms}")
         if timestamp_ms == MAX_TIMESTAMP:
             found = await self._lookups.largest(partition, head)
         else:

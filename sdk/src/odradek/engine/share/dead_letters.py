@@ -33,7 +33,7 @@ from odradek.ports.tables import TableOperation
 
 PREFIX = "__dlq.errors."
 REJECTED = "a consumer rejected the record"
-EXHAUSTED = "the record was delivered as often as the group allows and never accepted"
+EXHAUSTED = "the record reached the group's delivery limit without being accepted"
 _READ_BYTES = 4 * 1024 * 1024
 _ROOM_BYTES = 64 * 1024  # of a batch, for headers beside what was a batch before
 

@@ -129,7 +129,7 @@ class ShareFetcher:
             _check(request)
             config = await self._configs.of(request.group_id)
             if request.renews and not config.may_renew:
-                raise KafkaError(ErrorCode.INVALID_REQUEST, "the group does not allow to renew locks")
+                raise KafkaError(ErrorCode.INVALID_REQUEST, "the group does not allow renewing locks")
             partitions = await self._sessions.enter(
                 request.group_id, request.member_id, request.session_epoch, request.partitions, request.forgotten
             )
@@ -199,9 +199,9 @@ class ShareFetcher:
     ) -> Refusal | None:
         request, policy = work.request, work.config.policy
         if not request.renews and any(AcknowledgeType.RENEW in batch.types for batch in batches):
-            return Refusal(ErrorCode.INVALID_REQUEST, "the request renews locks and does not say so")
+            return Refusal(ErrorCode.INVALID_REQUEST, "the request renews locks without declaring it")
         if item is None:
-            return Refusal(ErrorCode.INVALID_RECORD_STATE, "the group has delivered nothing of this partition")
+            return Refusal(ErrorCode.INVALID_RECORD_STATE, "the group has delivered no record of this partition")
 
         def decide(state: SharePartition) -> tuple[SharePartition, Refusal | None]:
             now_ms = self._clock.now_ms()
@@ -393,12 +393,12 @@ def _check(request: ShareFetchRequest) -> None:
     check_group_id(request.group_id)
     check_share_member_id(request.member_id)
     if request.session_epoch < CLOSE_SESSION_EPOCH:
-        raise KafkaError(ErrorCode.INVALID_REQUEST, f"a share session has no epoch {request.session_epoch}")
+        raise KafkaError(ErrorCode.INVALID_REQUEST, f"invalid share session epoch {request.session_epoch}")
     if request.session_epoch == OPEN_SESSION_EPOCH:
         if not request.fetches:
-            raise KafkaError(ErrorCode.INVALID_SHARE_SESSION_EPOCH, "acknowledgements do not open a share session")
+            raise KafkaError(ErrorCode.INVALID_SHARE_SESSION_EPOCH, "acknowledgements cannot open a share session")
         if request.acknowledgements:
-            raise KafkaError(ErrorCode.INVALID_REQUEST, "nothing has been delivered in a session that is opened")
+            raise KafkaError(ErrorCode.INVALID_REQUEST, "a new session has no delivered records to acknowledge")
 
 
 def _rotated(partitions: Iterable[PartitionId], request: ShareFetchRequest) -> list[PartitionId]:
@@ -418,5 +418,5 @@ def _failure(error: StoreError | FormatError) -> tuple[ErrorCode, str]:
     if isinstance(error, StoreUnavailable):
         return ErrorCode.COORDINATOR_NOT_AVAILABLE, "the store did not answer: try again"
     if isinstance(error, FormatError):
-        return ErrorCode.KAFKA_STORAGE_ERROR, f"what is stored could not be read: {error}"
-    return ErrorCode.REQUEST_TIMED_OUT, "the store did not say whether it was done"
+        return ErrorCode.KAFKA_STORAGE_ERROR, f"the stored data cannot be read: {error}"
+    return ErrorCode.REQUEST_TIMED_OUT, "the outcome is unknown"

@@ -31,7 +31,7 @@ def decide_share_heartbeat(
 ) -> Transition:
     """The next step for a heartbeat that `check_share_heartbeat` has passed. Total: a refusal writes nothing."""
     if view.group is not None and not view.group.is_share:
-        return _refuse(ErrorCode.GROUP_ID_NOT_FOUND, f"group {view.group_id} exists and is no share group")
+        return _refuse(ErrorCode.GROUP_ID_NOT_FOUND, f"group {view.group_id} exists and is not a share group")
     group = view.group or GroupState(view.group_id, assignor=ASSIGNOR, is_share=True)
     member = view.members.get(request.member_id)
     if request.member_epoch == LEAVE_EPOCH:
@@ -118,7 +118,7 @@ def _full(view: GroupView, group: GroupState, around: Circumstances) -> Transiti
         return decide_share_expiry(group, dead)
     return _refuse(
         ErrorCode.GROUP_MAX_SIZE_REACHED,
-        f"group {view.group_id} has {len(view.members)} members, the most that are allowed",
+        f"group {view.group_id} has {len(view.members)} members, the maximum",
     )
 
 

@@ -103,20 +103,20 @@ def check_share_heartbeat(request: GroupHeartbeat) -> None:
     check_group_id(request.group_id)
     check_share_member_id(request.member_id)
     if request.member_epoch < LEAVE_EPOCH:
-        raise _invalid(f"the member epoch {request.member_epoch} has no meaning; the lowest is {LEAVE_EPOCH}")
+        raise _invalid(f"invalid member epoch {request.member_epoch}: the lowest is {LEAVE_EPOCH}")
     if request.rack_id is not None and not 0 < len(request.rack_id.encode()) <= ID_BYTES_MAX:
-        raise _invalid(f"a rack id is null or has 1 to {ID_BYTES_MAX} bytes")
+        raise _invalid(f"a rack id must be null or have 1 to {ID_BYTES_MAX} bytes")
     names = request.subscribed_topic_names
     if request.member_epoch == JOIN_EPOCH and not names:
-        raise _invalid("a member that joins must say which topics it subscribes to")
+        raise _invalid("a joining member must give its subscription")
     if names is not None and len(names) > TOPICS_PER_REQUEST_MAX:
-        raise _invalid(f"a member subscribes to at most {TOPICS_PER_REQUEST_MAX} topics")
+        raise _invalid(f"a member may subscribe to at most {TOPICS_PER_REQUEST_MAX} topics")
 
 
 def check_share_member_id(member_id: str) -> None:
     """Raises KafkaError(INVALID_REQUEST) for a member id that cannot be stored."""
     if not 0 < len(member_id.encode()) <= ID_BYTES_MAX:
-        raise _invalid(f"a member makes its own id, of 1 to {ID_BYTES_MAX} bytes")
+        raise _invalid(f"a member must choose its own id, of 1 to {ID_BYTES_MAX} bytes")
 
 
 def _invalid(message: str) -> KafkaError:

@@ -37,7 +37,7 @@ from odradek.ports.tables import Tables
 
 _ATTEMPTS = 8
 _BACKOFF_S = 0.02
-_UNAVAILABLE = KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE, "the groups table is not reachable now: try again")
+_UNAVAILABLE = KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE, "the groups table cannot be reached: try again")
 
 
 class ShareOffsets:
@@ -78,9 +78,7 @@ class ShareOffsets:
             try:
                 topic = await self._topics.resolve(place.topic)
                 if not 0 <= place.partition < topic.partition_count or offset < 0:
-                    raise KafkaError(
-                        ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"there is no offset {offset} of partition {place}"
-                    )
+                    raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"partition {place} has no offset {offset}")
                 await self._move(group_id, PartitionId(topic.topic_id, place.partition), offset)
                 results.append(ShareOffset(place.topic, topic.topic_id, place.partition, offset))
             except KafkaError as error:
@@ -110,7 +108,7 @@ class ShareOffsets:
         except StoreUnavailable as error:
             raise _UNAVAILABLE from error
         if view.group is None or not view.group.is_share:
-            raise KafkaError(ErrorCode.GROUP_ID_NOT_FOUND, f"there is no share group {group_id!r}")
+            raise KafkaError(ErrorCode.GROUP_ID_NOT_FOUND, f"there is not a share group {group_id!r}")
         if must_be_empty and has_living_members(view, self._clock.now_ms()):
             raise KafkaError(ErrorCode.NON_EMPTY_GROUP, f"group {group_id!r} has members: stop them first")
 
@@ -135,7 +133,7 @@ class ShareOffsets:
                 None,
                 place.partition,
                 error=ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
-                message=f"there is no partition {place}",
+                message=f"partition {place} does not exist",
             )
         partition = PartitionId(topic.topic_id, place.partition)
         [item] = await self._windows.read(group_id, [partition])

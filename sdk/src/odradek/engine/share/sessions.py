@@ -57,7 +57,7 @@ _ATTEMPTS = 6
 _BACKOFF_S = 0.01
 _EPOCH_MAX = 2**31 - 1
 PARTITIONS_MAX = 10 * TOPICS_PER_REQUEST_MAX  # of a session: their packed set stays far below an item's size
-_UNAVAILABLE = KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE, "the groups table is not reachable now: try again")
+_UNAVAILABLE = KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE, "the groups table cannot be reached: try again")
 
 
 def following(epoch: int) -> int:
@@ -120,8 +120,10 @@ class ShareSessions:
             )
         except TransactionCanceled as error:
             if error.failures[0] is None:
-                raise _not_found(group_id, member_id, "is no member of that share group: heartbeat first") from None
-            raise StoreUnavailable("the session changed meanwhile") from error
+                raise _not_found(
+                    group_id, member_id, "is not a member of the share group: send a heartbeat first"
+                ) from None
+            raise StoreUnavailable("has a session that has changed meanwhile") from error
         return partitions
 
     async def _next(

@@ -242,7 +242,7 @@ def acknowledge(
             if held != end - start:
                 return Refusal(
                     ErrorCode.INVALID_RECORD_STATE,
-                    f"offsets {start} to {end - 1} are not all held by member {member_id}: a lock may have run out",
+                    f"offsets {start} to {end - 1} are not all acquired by member {member_id}: a lock may have expired",
                 )
             runs = _changed(runs, start, end, RecordState.ACQUIRED, changes(kind))
     return _whole(state, runs)
@@ -371,12 +371,12 @@ def _with_lot(runs: Sequence[Run]) -> list[Run]:
 def _malformed(batch: AcknowledgementBatch) -> Refusal | None:
     count = batch.last_offset - batch.first_offset + 1
     if batch.first_offset < 0 or count < 1:
-        return _invalid(f"there are no offsets {batch.first_offset} to {batch.last_offset}")
+        return _invalid(f"invalid offsets {batch.first_offset} to {batch.last_offset}")
     if len(batch.types) not in (1, count):
         return _invalid(f"{len(batch.types)} acknowledge types for {count} records: give one, or one each")
     unknown = set(batch.types) - set(AcknowledgeType)
     if unknown:
-        return _invalid(f"acknowledge type {min(unknown)} is not known")
+        return _invalid(f"unknown acknowledge type {min(unknown)}")
     return None
 
 

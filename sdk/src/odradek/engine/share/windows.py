@@ -62,11 +62,9 @@ Decide = Callable[[SharePartition], tuple[SharePartition, A]]
 _BACKOFF_S = 0.005
 _BACKOFF_S_MAX = 0.2
 _BUSY = KafkaError(
-    ErrorCode.COORDINATOR_NOT_AVAILABLE, "the share-partition is changing too fast or its table does not answer"
+    ErrorCode.COORDINATOR_NOT_AVAILABLE, "the share-partition is contended, or the groups table does not answer"
 )
-_UNKNOWN = KafkaError(
-    ErrorCode.REQUEST_TIMED_OUT, "the share-partition may or may not have been changed: fetch again to see"
-)
+_UNKNOWN = KafkaError(ErrorCode.REQUEST_TIMED_OUT, "it is unknown whether the share-partition was changed: fetch again")
 
 
 class SharePartitions:

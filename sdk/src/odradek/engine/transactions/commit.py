@@ -131,7 +131,7 @@ class AtomicCommit:
                 return "again"
             return Failed("a partition's head or a lease has no room for the transaction: make it smaller")
         except StoreRejected:
-            return Failed("the store never takes a transaction like this one: the service's log says what was refused")
+            return Failed("the store rejects this transaction permanently: the service's log has the reason")
         return "applied"
 
     async def _operations(self) -> list[TableOperation] | Failed:
@@ -187,7 +187,7 @@ class AtomicCommit:
     async def _partition(self, partition: PartitionId, head: PartitionHead | None) -> TableOperation | Failed | None:
         entries = self._work.batches[partition]
         if head is None:
-            return Failed(f"partition {partition} is gone: its topic has been deleted")
+            return Failed(f"partition {partition} no longer exists: its topic has been deleted")
         oldest = min(entry.object_id for entry in entries)
         if head.sweep_floor > oldest:
             return Failed(f"partition {partition}: the batches were uploaded too long ago and may have been swept")
@@ -227,7 +227,7 @@ class AtomicCommit:
         """A head or the row moved: the next attempt reads them. A lease says what it wants in its refusal."""
         first_check = len(canceled.failures) - len(self._work.checks)
         if any(failure is not None for failure in canceled.failures[first_check:]):
-            return Failed("what it was made for is there no more")
+            return Failed("the topic or group of this dead letter no longer exists")
         first_offset = first_check - len(self._work.offsets)
         for pending, failure in zip(self._work.offsets, canceled.failures[first_offset:first_check], strict=True):
             if failure is None:

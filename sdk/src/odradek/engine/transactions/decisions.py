@@ -126,7 +126,7 @@ def check_producer(row: TransactionRow | None, producer_id: int, producer_epoch:
     if row is None or producer_id not in (row.producer_id, row.last_producer_id):
         raise KafkaError(
             ErrorCode.INVALID_PRODUCER_ID_MAPPING,
-            f"producer id {producer_id} does not belong to the transactional id: start again with InitProducerId",
+            f"producer id {producer_id} does not belong to the transactional id: call InitProducerId again",
         )
     if (producer_id, producer_epoch) != (row.producer_id, row.producer_epoch):
         raise fenced(row)
@@ -137,8 +137,8 @@ def fenced(row: TransactionRow) -> KafkaError:
     """The error of a producer whose epoch is not the current one."""
     return KafkaError(
         ErrorCode.PRODUCER_FENCED,
-        f"transactional id {row.transactional_id!r} has gone on to epoch {row.producer_epoch} of producer "
-        f"{row.producer_id}: another instance has taken it over, or the transaction timed out",
+        f"transactional id {row.transactional_id!r} is at epoch {row.producer_epoch} of producer "
+        f"{row.producer_id}: another instance has taken over, or the transaction timed out",
     )
 
 
@@ -185,7 +185,7 @@ def check_announced(row: TransactionRow, partitions: Sequence[PartitionId] = (),
     if not row.is_ongoing or not set(partitions) <= set(row.partitions) or not set(groups) <= set(row.groups):
         raise KafkaError(
             ErrorCode.INVALID_TXN_STATE,
-            "the partition or group is in no open transaction: send AddPartitionsToTxn or AddOffsetsToTxn first",
+            "the partition or group has no open transaction: send AddPartitionsToTxn or AddOffsetsToTxn first",
         )
 
 
@@ -229,7 +229,7 @@ def decide_end(
 def _wrong_state(row: TransactionRow, commit: bool) -> KafkaError:
     return KafkaError(
         ErrorCode.INVALID_TXN_STATE,
-        f"there is nothing to {'commit' if commit else 'abort'}: transactional id {row.transactional_id!r} is in state "
+        f"cannot {'commit' if commit else 'abort'}: transactional id {row.transactional_id!r} is in state "
         f"{row.state.value}",
     )
 
@@ -337,8 +337,8 @@ def follow(
     for entry in new:
         if entry.base_sequence != next_expected:
             return Unfit(
-                f"a batch is missing: producer {producer_id} wrote sequence {entry.base_sequence} where "
-                f"{next_expected} comes next"
+                f"a batch is missing: producer {producer_id} wrote sequence {entry.base_sequence}, but "
+                f"{next_expected} is next"
             )
         next_expected = _after(entry)
     if not new:

@@ -143,7 +143,7 @@ class NumberedBatches:
             raise KafkaError(result.error, result.message or result.error.name)
         for each in uploads:
             if any(entry.producer_id >= 0 for entry in each.entries):
-                raise KafkaError(ErrorCode.INVALID_REQUEST, "numbered batches carry no producer id")
+                raise KafkaError(ErrorCode.INVALID_REQUEST, "numbered batches cannot have a producer id")
         try:
             stored = await self._uploads.store(uploads) if uploads else []
         except StoreError as error:
@@ -199,7 +199,8 @@ class NumberedBatches:
         """
         if not 0 < len(key.encode()) <= _KEY_BYTES_MAX or batch_id < 0:
             raise KafkaError(
-                ErrorCode.INVALID_REQUEST, f"a key has 1 to {_KEY_BYTES_MAX} bytes, a batch id is not negative"
+                ErrorCode.INVALID_REQUEST,
+                f"a key must have 1 to {_KEY_BYTES_MAX} bytes, and a batch id cannot be negative",
             )
         batches = _by_partition(uploaded)
         failed: Failed | None = None

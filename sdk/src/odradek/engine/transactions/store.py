@@ -42,7 +42,7 @@ Decide = Callable[[TransactionRow | None, int | None], TransactionRow | FreshPro
 """(the row as it stands, a fresh producer id if one was asked for) -> the row to be; the same row: nothing to write."""
 
 UNAVAILABLE = KafkaError(
-    ErrorCode.COORDINATOR_NOT_AVAILABLE, "the transaction's tables are not reachable or contended now: try again"
+    ErrorCode.COORDINATOR_NOT_AVAILABLE, "the tables of the transaction cannot be reached or are contended: try again"
 )
 
 

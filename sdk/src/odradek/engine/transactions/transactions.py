@@ -177,7 +177,9 @@ class Transactions:
         check_transactional_id(transactional_id)
         producers = {(entry.producer_id, entry.producer_epoch) for each in uploads for entry in each.entries}
         if len(producers) != 1:
-            raise KafkaError(ErrorCode.INVALID_REQUEST, "the batches of one request are of one producer and one epoch")
+            raise KafkaError(
+                ErrorCode.INVALID_REQUEST, "the batches of one request must have one producer id and epoch"
+            )
         [(producer_id, epoch)] = producers
         touched = [each.partition for each in uploads]
         if announces:
@@ -187,7 +189,7 @@ class Transactions:
             check_announced(row, partitions=touched)
         for each in uploads:
             if each.request.expected_offset is not None:
-                raise KafkaError(ErrorCode.INVALID_REQUEST, "in a transaction no offset can be expected")
+                raise KafkaError(ErrorCode.INVALID_REQUEST, "a transaction cannot have expected offsets")
             _check_sequences(each)
         stored = await self._uploads.store(uploads)
 
@@ -437,10 +439,10 @@ class Transactions:
 def check_transactional_id(transactional_id: str) -> None:
     """Raises KafkaError(INVALID_REQUEST)."""
     if not transactional_id:
-        raise KafkaError(ErrorCode.INVALID_REQUEST, "a transactional id is not empty: leave it out or give it a name")
+        raise KafkaError(ErrorCode.INVALID_REQUEST, "a transactional id cannot be empty: leave it out or name it")
     if len(transactional_id.encode()) > TRANSACTIONAL_ID_BYTES_MAX:
         raise KafkaError(
-            ErrorCode.INVALID_REQUEST, f"a transactional id has at most {TRANSACTIONAL_ID_BYTES_MAX} bytes"
+            ErrorCode.INVALID_REQUEST, f"a transactional id may have at most {TRANSACTIONAL_ID_BYTES_MAX} bytes"
         )
 
 

@@ -105,7 +105,7 @@ def parse_arguments(kind: type[A], argv: Sequence[str], *, prog: str, descriptio
     merged: dict[str, Any] = {**(_from_file(config, list(specs)) if config else {}), **given}
     missing = [spec.name for spec in specs.values() if spec.default is MISSING and spec.name not in merged]
     if missing:
-        raise _refused(f"needed: {', '.join('--' + name.replace('_', '-') for name in missing)}")
+        raise _refused(f"required: {', '.join('--' + name.replace('_', '-') for name in missing)}")
     return kind(**{name: _typed(specs[name], value) for name, value in merged.items()})
 
 
@@ -183,7 +183,7 @@ def _from_file(path: str, names: Sequence[str]) -> dict[str, Any]:
     except yaml.YAMLError as error:
         where = getattr(error, "problem_mark", None)
         line = f" at line {where.line + 1}" if where else ""
-        raise _refused(f"{path} is no YAML{line}: {getattr(error, 'problem', None) or error}") from None
+        raise _refused(f"{path} is not valid YAML{line}: {getattr(error, 'problem', None) or error}") from None
     if not isinstance(document, Mapping):
         raise _refused(f"{path} must map names of arguments to values")
     found = {str(name).replace("-", "_"): value for name, value in document.items()}
@@ -191,7 +191,7 @@ def _from_file(path: str, names: Sequence[str]) -> dict[str, Any]:
         if name not in names:
             close = difflib.get_close_matches(name, names, n=1)
             hint = f": did you mean {close[0]}?" if close else ""
-            raise _refused(f"{path}: there is no argument {name}{hint}")
+            raise _refused(f"{path}: unknown argument {name}{hint}")
     return found
 
 

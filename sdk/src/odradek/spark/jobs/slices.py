@@ -56,7 +56,7 @@ def load_slices(folder: str, writer_id: str) -> Slices:
     except FileNotFoundError:
         return Slices(writer_id)
     except (ValueError, KeyError, TypeError):
-        raise KafkaError(ErrorCode.INVALID_CONFIG, f"{path} is damaged: start anew with another checkpoint") from None
+        raise KafkaError(ErrorCode.INVALID_CONFIG, f"{path} is damaged: start again with another checkpoint") from None
 
 
 def save_slices(folder: str, slices: Slices) -> None:
@@ -89,11 +89,11 @@ def check_order(types: Sequence[tuple[str, str]], column: str) -> str:
     """
     found = dict(types).get(column)
     if found is None:
-        raise KafkaError(ErrorCode.INVALID_CONFIG, f"there is no column {column}")
+        raise KafkaError(ErrorCode.INVALID_CONFIG, f"unknown column {column}")
     if found in {"tinyint", "smallint", "int", "bigint"} or found.endswith(",0)"):
         return "bigint"
     if found in {"timestamp", "timestamp_ntz", "date"}:
         return "timestamp"
     raise KafkaError(
-        ErrorCode.INVALID_CONFIG, f"column {column} is {found}: whole numbers and times put rows in an order"
+        ErrorCode.INVALID_CONFIG, f"column {column} is {found}: only whole numbers and times define an order"
     )

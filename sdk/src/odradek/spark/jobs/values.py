@@ -22,7 +22,7 @@ RECORD_COLUMNS = ("topic", "key", "value", "timestamp", "headers")
 PLACED = "key,value,topic,partition,offset,timestamp"  # columns of the source that a dead letter is made of
 ISO = "yyyy-MM-dd'T'HH:mm:ss.SSS'Z'"
 _ISO_SECONDS = "yyyy-MM-dd'T'HH:mm:ss'Z'"
-MALFORMED = "the value is no JSON object of the schema"
+MALFORMED = "the value is not a JSON object of the schema"
 _CORRUPT = "_odradek_corrupt"
 _JSON = {"timestampFormat": ISO, "timeZone": "UTC", "ignoreNullFields": "false"}
 _HEADERS = "array<struct<key:string,value:binary>>"
@@ -36,12 +36,12 @@ def read_schema(text: str) -> StructType:
         schema = StructType.fromDDL(text)
     except PySparkException as error:
         first = str(error).strip().splitlines()[0]
-        raise KafkaError(ErrorCode.INVALID_CONFIG, f"{text!r} is no schema: {first}") from None
+        raise KafkaError(ErrorCode.INVALID_CONFIG, f"{text!r} is not a schema: {first}") from None
     if not isinstance(schema, StructType):
-        raise KafkaError(ErrorCode.INVALID_CONFIG, f"{text!r} is no schema: write name TYPE, name TYPE ...")
+        raise KafkaError(ErrorCode.INVALID_CONFIG, f"{text!r} is not a schema: write name TYPE, name TYPE ...")
     taken = {EVENT_TIME, RECORD_KEY} & set(schema.fieldNames())
     if taken:
-        raise KafkaError(ErrorCode.INVALID_CONFIG, f"a field cannot be called {taken.pop()}: give it another name")
+        raise KafkaError(ErrorCode.INVALID_CONFIG, f"a field cannot be called {taken.pop()}: rename it")
     return schema
 
 
