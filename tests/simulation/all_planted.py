@@ -9,6 +9,7 @@ from tests.simulation import (
     planted_maintenance,
     planted_share,
     planted_stock,
+    planted_time,
     planted_transactions,
 )
 from tests.simulation.planted import PLANTED
@@ -21,6 +22,7 @@ MODULES = (
     planted_maintenance,
     planted_share,
     planted_stock,
+    planted_time,
     planted_transactions,
 )
 

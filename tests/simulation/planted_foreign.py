@@ -11,7 +11,7 @@ from unittest.mock import patch
 from odradek.engine.maintenance import sweep
 from odradek.engine.maintenance.patience import patiently
 from odradek.engine.partition.head import ProducerState, encode_producer
-from odradek.engine.partition.index import VERSION, PartitionIndex
+from odradek.engine.partition.spill import VERSION, Spills
 from odradek.format.item_keys import partition_pk, producer_sk
 from odradek.model.log import OFFSET_END
 from odradek.ports.table import Key, Put
@@ -99,13 +99,11 @@ def _coming_and_going(scenario: Scenario) -> Scenario:
 def older_eviction_overwrites_a_newer_row() -> Iterator[None]:
     """A spiller that slept writes a producer's row as it was, over one that a later eviction wrote."""
 
-    async def write(
-        self: PartitionIndex, partition: Any, producer_id: int, state: ProducerState, committed_ms: int
-    ) -> bool:
-        newest = max(batch.base_offset for batch in state.recent)
+    async def write(self: Spills, partition: Any, producer_id: int, state: ProducerState, committed_ms: int) -> bool:
+        newest = max((batch.base_offset for batch in state.recent), default=-1)
         row = {"v": VERSION, "o": newest, "t": committed_ms, **encode_producer(state)}
         await self._log.put(Put(Key(partition_pk(partition), producer_sk(producer_id)), row))
         return True
 
-    with patch.object(PartitionIndex, "_write_producer_row", write):
+    with patch.object(Spills, "_write_producer_row", write):
         yield

@@ -1,4 +1,4 @@
-"""Readers of more than one item, while a transaction becomes visible item by item (docs/decisions/0009)."""
+"""Readers of more than one item, while a transaction becomes visible item by item (docs/decisions/0010)."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from odradek.engine.append.row_search import Search, find_entry
 from odradek.engine.partition.head import PartitionHead
 from odradek.engine.partition.index_row import IndexRow
 from odradek.engine.partition.maintenance_lease import LeaseLost
+from odradek.engine.partition.spill_decisions import oldest_row
 from odradek.errors import ErrorCode, KafkaError, OutcomeUnknown, StoreUnavailable, TransactionConflict
 from odradek.format.tail_entry import TailEntry
 from odradek.model.topic_partition import OffsetAndMetadata, TopicPartition
@@ -150,7 +151,7 @@ async def test_a_plain_append_that_meets_a_ghost_is_not_applied_twice(store: Sto
         await produce(engine, "t", 0, batch([b"%d" % number]))
     head = await engine.index.read_head(partition)
     assert head is not None
-    ghost = engine.index._oldest_row(replace(head, tail=head.tail[1:], tail_base_offset=1), 1)
+    ghost = oldest_row(replace(head, tail=head.tail[1:], tail_base_offset=1), 1)
     store.clock.advance(1)
     calls = store.log.count("update")
     store.log.script = {("update", calls + 1): Fault.LOST_ANSWER}
