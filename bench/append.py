@@ -25,7 +25,7 @@ from pathlib import Path
 from typing import Any
 
 from odradek.adapters.memory import MemoryObjectStore, MemoryStore
-from odradek.cost.metering import Meter, total
+from odradek.cost.metering import UsageMeter, total
 from odradek.cost.prices import US_EAST_1, cost
 from odradek.engine.engine import Engine
 from odradek.engine.maintenance.wal_uploads import HOUR_MS, WalUploads
@@ -81,7 +81,7 @@ class Store:
     """Metered memory stores, slow for engines and instant for what is not measured."""
 
     def __init__(self, clock: Clock, latencies: Latencies, seed: int) -> None:
-        self.meter = Meter()
+        self.meter = UsageMeter()
         self.tables = MemoryStore(self.meter)
         self.objects = MemoryObjectStore(clock, self.meter)
         self._clock = clock

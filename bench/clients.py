@@ -136,7 +136,8 @@ def trivial_broker(topic: str, size: int) -> Iterator[tuple[int, str]]:
 def side(task: dict[str, Any]) -> None:
     """Run produce and consume of one kind in one place; print what each took, imports and compilation left out."""
     import odradek
-    from odradek.columnar import decode_to_arrow, encode_from_arrow
+    from odradek.columnar.decode import decode_to_arrow
+    from odradek.columnar.encode import encode_from_arrow
     from odradek.columnar.rows import ROWS
 
     ROWS.load()

@@ -20,7 +20,8 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
-from odradek.columnar import decode_to_arrow, encode_from_arrow
+from odradek.columnar.decode import decode_to_arrow
+from odradek.columnar.encode import encode_from_arrow
 from odradek.format.record_batch import RecordBatchBuilder, decode_batch, decode_rows, parse_header
 from odradek.model.record import CompressionType
 

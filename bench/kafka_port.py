@@ -211,7 +211,7 @@ def side(task: dict[str, Any]) -> None:
     if task["what"] == "produce":
         arguments.append(os.urandom(task["size"]))
     if task["client"] in OURS:
-        from odradek.columnar import decode_to_arrow
+        from odradek.columnar.decode import decode_to_arrow
         from odradek.columnar.rows import ROWS
 
         decode_to_arrow(b"", topic="", partition=0)

@@ -100,7 +100,7 @@ def chunks(total: int) -> Iterator[tuple[int, pa.Table]]:
 
 
 def encode(rows: pa.Table) -> list[bytes]:
-    from odradek.columnar import encode_from_arrow
+    from odradek.columnar.encode import encode_from_arrow
     from odradek.model.record import CompressionType
 
     return encode_from_arrow(rows, default_timestamp_ms=0, compression_type=CompressionType.LZ4)
@@ -109,11 +109,11 @@ def encode(rows: pa.Table) -> list[bytes]:
 async def fill_store(folder: Path, total: int) -> dict[str, Any]:
     """Write the topic and merge it into segments."""
     from odradek.adapters.embedded import open_embedded
-    from odradek.adapters.system import SystemClock, SystemRng
     from odradek.engine.engine import Engine
     from odradek.engine.maintenance.maintenance import MaintenanceReport
     from odradek.model.log import ProducePartition
     from odradek.settings import Settings
+    from odradek.system import SystemClock, SystemRng
 
     store = open_embedded(folder, synchronous="NORMAL")
     settings = Settings(merge_rows_min=1, merge_delay_ms=0, spill_entries=1, head_bytes_max=400)  # segments at once

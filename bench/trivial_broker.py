@@ -53,7 +53,7 @@ class Answers:
     """The answers, to requests of one topic; also a Transport of the SDK."""
 
     def __init__(self, topic: str, size: int, address: tuple[str, int] = ("", 0)) -> None:
-        from odradek.columnar import encode_from_arrow
+        from odradek.columnar.encode import encode_from_arrow
 
         self._topic = TopicName(topic)
         self._address = address

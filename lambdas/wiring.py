@@ -11,7 +11,6 @@ from collections.abc import Mapping
 from urllib.parse import urlsplit
 
 from odradek.adapters.aws import open_queue
-from odradek.adapters.system import SystemClock, SystemRng
 from odradek.engine.engine import Engine
 from odradek.functions.environment import Environment
 from odradek.functions.invoked import Instruments
@@ -22,6 +21,7 @@ from odradek.model.cluster import FLEET_BROKER_ID, Broker, Cluster
 from odradek.ports.task_queue import TaskQueue
 from odradek.protocol.api import FunctionName
 from odradek.settings import Settings
+from odradek.system import SystemRng
 from odradek.tracing import TracedTables, Tracing, traced_objects
 
 HTTPS_PORT = 443
@@ -37,11 +37,11 @@ class Wiring:
     def __init__(self, environ: Mapping[str, str]) -> None:
         self.environment = Environment.from_env(environ)
         self.settings = Settings.from_env(environ)
-        clock = SystemClock()
         self.meter = InvocationMeter()
+        store = self.environment.open_store(self.meter)
+        clock = store.clock
         self.instruments = Instruments(clock=clock, meter=self.meter, cluster_id=self.settings.cluster_id)
         log_as_json(write_stdout)
-        store = self.environment.open_store(self.meter)
         self.tracing = Tracing() if self.settings.tracing else None
         self.engine = Engine(
             tables=store if self.tracing is None else TracedTables(store, self.tracing),

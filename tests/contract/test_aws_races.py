@@ -14,11 +14,11 @@ from typing import Any, TypeVar
 
 import pytest
 from odradek.adapters.aws import AwsStore
-from odradek.adapters.system import SystemClock, SystemRng
 from odradek.engine.engine import Engine
 from odradek.errors import ErrorCode
 from odradek.model.log import ProducePartition
 from odradek.settings import Settings
+from odradek.system import SystemClock, SystemRng
 
 from tests.support.aws import CREDENTIALS, create_tables, moto_server, open_store
 from tests.support.engine import batch, produce, read_all

@@ -51,6 +51,7 @@ from tests.support.transactions import Transactor
 TABLE_ACTIONS = {
     "get": "dynamodb:GetItem",
     "get_many": "dynamodb:BatchGetItem",
+    "transact_get": "dynamodb:GetItem",
     "query": "dynamodb:Query",
     "update": "dynamodb:UpdateItem",
     "put": "dynamodb:PutItem",
@@ -94,7 +95,7 @@ class Recorder:
 def note_table(name: str, args: tuple[Any, ...]) -> set[tuple[str, str]]:
     if name == "transact":
         return {(OPERATION_ACTIONS[type(each)], each.key.pk) for each in args[0]}
-    if name == "get_many":
+    if name in ("get_many", "transact_get"):
         return {(TABLE_ACTIONS[name], key.pk) for key in args[0]}
     target = args[0]
     return {(TABLE_ACTIONS[name], target if isinstance(target, str) else getattr(target, "key", target).pk)}

@@ -12,8 +12,8 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable
 
-from odradek.engine.classic.items import decode_classic, is_classic
-from odradek.engine.groups.items import group_pk
+from odradek.engine.groups.classic_items import decode_classic, is_classic
+from odradek.format.item_keys import group_pk
 from odradek.model.classic_group import ClassicGroup, ClassicState
 from odradek.model.topic_partition import PartitionId
 from odradek.ports.table import Item, Key

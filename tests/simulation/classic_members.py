@@ -8,8 +8,8 @@ import json
 from dataclasses import replace
 from uuid import UUID
 
-from odradek.engine.groups.items import group_pk
 from odradek.errors import ErrorCode, KafkaError
+from odradek.format.item_keys import group_pk
 from odradek.model.classic_group import (
     ClassicIdentity,
     ClassicJoin,

@@ -11,6 +11,7 @@ Checked at once, at every write:
 * the index is dense from the log start to the tail base, without overlaps: a reader sees all of it at every moment
 * what enters under a gateway's leadership is sent by the one process that took that epoch
 * nothing that a live row or tail refers to is deleted
+* compaction drops nothing too young, and tombstones in their time (time_book.py)
 * a commit is made by the partition's owner, or a classic group's member, and does not go back
 """
 
@@ -23,19 +24,21 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 from uuid import UUID
 
-from odradek.engine.groups.items import GROUP_SK, LEASE_PREFIX, decode_lease, group_pk
+from odradek.engine.groups.items import GROUP_SK, LEASE_PREFIX, decode_lease
 from odradek.engine.partition.index_row import IndexRow, decode_index_row
 from odradek.engine.read.log_reader import Piece, entry_piece
-from odradek.engine.share.items import SHARE_PREFIX
 from odradek.format.item_keys import (
     DELETED_TOPICS_PK,
     HEAD_SK,
     INDEX_PREFIX,
+    SHARE_PARTITION_PREFIX,
     TOPICS_PK,
+    group_pk,
     index_base_offset,
     partition_pk,
 )
-from odradek.format.object_keys import index_key, segment_key
+from odradek.format.object_keys import index_key, segment_key, wal_key
+from odradek.format.record_batch import decode_batches
 from odradek.format.tail_entry import decode_tail_entry
 from odradek.limits import PRODUCERS_IN_HEAD_MAX, SPILL_ENTRIES_MAX
 from odradek.model.topic_partition import PartitionId
@@ -43,7 +46,9 @@ from odradek.ports.clock import Clock
 from odradek.ports.table import Item, Key
 
 from tests.simulation.classic_book import ClassicBook, is_signed
+from tests.simulation.redelivery import is_delivered_again
 from tests.simulation.share_book import ShareBook
+from tests.simulation.time_book import Compactable, TimeBook
 
 _COUNT = struct.Struct(">I")
 _COUNT_AT = 26  # of the offset count in a packed tail entry
@@ -123,6 +128,7 @@ class Ledger:
         commits: per lease, in the order of their application.
         shares: windows of share groups.
         classic: groups of the classic protocol.
+        times: what compaction drops, and when.
     """
 
     def __init__(self, clock: Clock) -> None:
@@ -146,6 +152,9 @@ class Ledger:
         self.commits: dict[Key, list[Commit]] = defaultdict(list)
         self.shares = ShareBook(self.problem, clock, self)
         self.classic = ClassicBook(self.problem)
+        self.times = TimeBook(self.problem, clock)
+        self._records: dict[str, list[Compactable]] = defaultdict(list)
+        self._decoded: dict[str, int] = defaultdict(int)
         self.log_rows: Callable[[str], Mapping[str, Any]] = lambda pk: {}
         self.has_object: Callable[[str], bool] = lambda key: True
         self.longest_tail = 0
@@ -190,7 +199,7 @@ class Ledger:
         elif table == "catalog" and key.pk == DELETED_TOPICS_PK:
             if new is None:
                 self._forgotten_topics.add(UUID(key.sk))
-        elif table == "groups" and key.sk.startswith(SHARE_PREFIX):
+        elif table == "groups" and key.sk.startswith(SHARE_PARTITION_PREFIX):
             self.shares.stored(key, old, new, self.caller)
         elif table == "groups" and key.sk == GROUP_SK:
             self.classic.stored(key, new)
@@ -317,6 +326,25 @@ class Ledger:
         names = (named(partition, row.base_offset, row.segment_id) for named in (segment_key, index_key))
         if not all(self.has_object(name) for name in names):
             self.problem(f"{key.pk}: the row at {row.base_offset} names a segment that is not there")
+        elif self.was_compacted(partition.topic_id):
+            content = self.uploads[segment_key(partition, row.base_offset, row.segment_id)]
+            configs = [config for _, config in self.configs[partition.topic_id]]
+            span = row.base_offset, row.end_offset
+            self.times.segment_stored(key.pk, span, content, self.log_start(partition), self._true(key.pk), configs)
+
+    def _true(self, pk: str) -> list[Compactable]:
+        """Every record that entered the partition; decoded as it is asked for."""
+        known = self._records[pk]
+        for entered in self.truth[pk][self._decoded[pk] :]:
+            entry = decode_tail_entry(entered.packed)
+            content = self.uploads[entry.object_id if entry.is_item else wal_key(entry.object_id)]
+            batch = content[entry.position : entry.position + entry.length]
+            known += (
+                Compactable(entered.base_offset + r.offset, r.key, r.value is None, r.timestamp_ms)
+                for r in decode_batches(batch)
+            )
+        self._decoded[pk] = len(self.truth[pk])
+        return known
 
     def _live_rows(self, pk: str) -> list[tuple[int, Any]]:
         """The rows that readers go by, with their base offsets; a spilled one below the merged offset is a ghost."""
@@ -399,7 +427,8 @@ class Ledger:
             self.classic.committed(key.pk.removeprefix(group_pk("")), commit.committer)
         elif commit.committer != (commit.owner or ""):
             self.problem(f"{where}: {commit.committer!r} committed what {commit.owner!r} owns")
-        if before and commit.offset < before[-1].offset:
+        # A commit that is delivered again, late, is the same to the group as one that goes back on purpose.
+        if before and commit.offset < before[-1].offset and not is_delivered_again(self.caller):
             self.problem(f"{where}: the commit went back from {before[-1].offset} to {commit.offset}")
         if before and before[-1].committer != commit.committer and commit.lease_epoch < before[-1].lease_epoch:
             self.problem(f"{where}: {commit.committer!r} committed under an older grant than {before[-1].committer!r}")

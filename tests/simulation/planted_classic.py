@@ -9,7 +9,7 @@ from unittest.mock import patch
 from odradek.engine.classic import decisions as classic_decisions
 from odradek.engine.classic import groups as classic_groups
 from odradek.engine.classic.decisions import SyncStep
-from odradek.engine.classic.items import KIND
+from odradek.engine.groups.classic_items import KIND
 from odradek.engine.groups.items import group_key
 from odradek.engine.offsets import classic as classic_offsets
 from odradek.model.classic_group import ClassicGroup, ClassicSync, ClassicSyncResult

@@ -16,6 +16,7 @@ from tests.simulation.history import Send
 from tests.simulation.world import Process, World
 
 _ATTEMPTS = 60
+_BUMPS = 0.5  # of the sessions: they end early, and the next one goes on with their producer id
 _GONE_ATTEMPTS = 8  # a topic that was deleted stays so
 _MISSING_PREDECESSOR = frozenset({ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, ErrorCode.UNKNOWN_PRODUCER_ID})
 _GONE = frozenset({ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.UNKNOWN_TOPIC_ID})
@@ -32,6 +33,8 @@ class _Session:
     next_sequence: dict[int, int] = field(default_factory=dict)
     acked_until: dict[int, int] = field(default_factory=dict)
     broken: bool = False  # a batch was given up: no later one can follow it
+    acked: list[_Batch] = field(default_factory=list)
+    ends_after: int = 0  # batches; then the producer goes on under its next epoch. 0: it does not
 
 
 @dataclass(frozen=True)
@@ -68,6 +71,8 @@ class Producer:
         self._keys = keys
         self._sent = 0
         self._sessions = 0
+        self._late: asyncio.Future[None] | None = None
+        self._last: _Session | None = None  # whose epoch the next one bumps, as clients do by themselves
 
     async def program(self, process: Process) -> None:
         while self._left > 0:
@@ -82,7 +87,9 @@ class Producer:
         engine, rng = process.engine, self._world.rng
         session = await self._begin(engine, topic)
         pending: set[asyncio.Task[None]] = set()
-        while self._left > 0 and not session.broken:
+        batches_sent = 0
+        while self._left > 0 and not session.broken and not 0 < session.ends_after <= batches_sent:
+            batches_sent += 1
             numbers = [rng.randrange(topic.partition_count)]
             if topic.partition_count > 1 and rng.random() < 0.2:
                 numbers = [0, 1]
@@ -98,17 +105,25 @@ class Producer:
             done, _ = await asyncio.wait(pending)
             for each in done:
                 each.result()
+        self._last = session if self._idempotent else None
 
     async def _begin(self, engine: Engine, topic: Topic) -> _Session:
         self._sessions += 1
+        rng = self._world.rng
         name = f"{self._name}/{self._sessions}" if self._idempotent else ""
+        ends_after = rng.randrange(4, 12) if rng.random() < _BUMPS else 0
+        last, self._last = self._last, None
+        if last is not None and last.topic == topic and rng.random() < _BUMPS:
+            if last.acked and rng.random() < 0.5:
+                self._late = asyncio.ensure_future(self._send_late(engine, rng.choice(last.acked)))
+            return _Session(name, last.producer_id, last.epoch + 1, topic, ends_after=ends_after)
         while self._idempotent:
             try:
                 producer_id, epoch = await engine.producer_ids.init()
             except KafkaError:
                 await engine.clock.sleep(0.1)
             else:
-                return _Session(name, producer_id, epoch, topic)
+                return _Session(name, producer_id, epoch, topic, ends_after=ends_after)
         return _Session(name, -1, -1, topic)
 
     def _batch(self, process: Process, session: _Session, number: int) -> _Batch:
@@ -170,6 +185,7 @@ class Producer:
                         self._world.history.problem(f"{send.identity!r} was acknowledged at two offsets")
                     send.offset = result.base_offset + i
             number = result.partition
+            session.acked.append(batch)
             if session.acked_until.get(number, 0) == batch.base_sequence:
                 session.acked_until[number] = batch.base_sequence + len(batch.sends)
             return True
@@ -194,6 +210,13 @@ class Producer:
             self._world.history.problem(
                 f"duplicate of {batch.sends[0].identity!r} answered with {result.base_offset}, not {first.base_offset}"
             )
+
+    async def _send_late(self, engine: Engine, batch: _Batch) -> None:
+        """Send an acknowledged batch of the epoch before, which was on its way for long: it must not enter again."""
+        await engine.clock.sleep(self._world.rng.random() * 10 * self._pace_s)
+        [result] = await engine.produce([batch.request])
+        if result.error is ErrorCode.NONE and batch.sends[0].offset not in (None, result.base_offset):
+            self._world.history.problem(f"late {batch.sends[0].identity!r} went to {result.base_offset}")
 
 
 class ConditionalProducer:

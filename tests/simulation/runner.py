@@ -27,7 +27,9 @@ from tests.simulation.ports import HOUR_S, Crash, Fates
 from tests.simulation.producers import ConditionalProducer, Producer
 from tests.simulation.scenario import Scenario, draw
 from tests.simulation.share_workers import ShareWorker, queue_at_rest
+from tests.simulation.stock.cast import StockCast
 from tests.simulation.topic_admins import RecordDeleter, TopicAdmin
+from tests.simulation.transactional_members import MEMBERS
 from tests.simulation.transactors import Transactor
 from tests.simulation.world import World
 
@@ -79,6 +81,7 @@ async def _simulate(seed: int, rng: random.Random, scenario: Scenario) -> Outcom
     loop = asyncio.get_running_loop()
     loop.set_exception_handler(_quiet)
     world = World(seed, rng, Fates.none(), dict(scenario.settings), scenario.write_units)
+    world.bumps = scenario.bump
     setup = world.process("setup", 0)
     for plan in scenario.topics:
         await setup.engine.topics.create(plan.name, plan.partitions, plan.configs)
@@ -86,9 +89,10 @@ async def _simulate(seed: int, rng: random.Random, scenario: Scenario) -> Outcom
         await setup.engine.group_configs.alter(QUEUE, set=scenario.group_configs)
         dead = await setup.engine.topics.resolve(scenario.group_configs["errors.deadletterqueue.topic.name"])
         world.history.server_written.add(dead.topic_id)
-    world.fates = scenario.fates
-    readers = [asyncio.ensure_future(reader) for reader in _readers(world, scenario)]
-    await asyncio.gather(*_writers(world, scenario))
+    world.fates = scenario.fates.drawn(seed)
+    stock = StockCast(world, scenario)
+    readers = [asyncio.ensure_future(reader) for reader in (*_readers(world, scenario), *stock.readers())]
+    await asyncio.gather(*_writers(world, scenario), *stock.writers())
     world.calm()
     await world.settle()
     problems = []
@@ -102,6 +106,7 @@ async def _simulate(seed: int, rng: random.Random, scenario: Scenario) -> Outcom
         problems += await queue_at_rest(world, [*_queued(scenario), *scenario.churn], max(scenario.fates.stalls_s))
     world.stop.set()
     await asyncio.gather(*readers)
+    stock.testify()
     problems += await audit(world, world.process("auditor", 0))
     if scenario.maintainers:
         problems += await clean_up(world)
@@ -184,6 +189,20 @@ def _readers(world: World, scenario: Scenario) -> list[Coroutine[Any, Any, None]
             pace_s=scenario.pace_s * 4,
         )
         readers.append(lives(world, f"member{i}", member.program, _READER_RESTARTS))
+    for i, kind in enumerate(scenario.transactional_members):
+        source, sink = scenario.chains[0]
+        copier = Transactor(
+            world,
+            f"tm{i}",
+            f"tm{i}",
+            f"{kind}-members",
+            (source, sink),
+            turns=scenario.transactor_turns,
+            pace_s=scenario.pace_s,
+            bump=scenario.bump,
+        )
+        one = MEMBERS[kind](world, f"tm{i}", f"{kind}-members", [source], turns=scenario.group_turns, copier=copier)
+        readers.append(lives(world, f"transactional{i}", one.program, _READER_RESTARTS))
     for i in range(scenario.classic_members):
         classic = ClassicGroupMember(
             world,

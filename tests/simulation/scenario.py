@@ -7,7 +7,7 @@ scenario. `everything` mixes them.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from random import Random
 from typing import Any
 
@@ -53,9 +53,17 @@ class Scenario:
     chains: tuple[tuple[str, str], ...] = ()  # (source, sink): transactors copy one to the other
     transactors: int = 0  # instances a chain
     transactor_turns: int = 20
+    transactional_members: tuple[str, ...] = ()  # of groups that read the first chain's source: "consumer", "classic"
     bump: bool = True
     deleters: int = 0
     gateways: int = 0
+    stock_clients: tuple[str, ...] = ()  # producers that follow the rules of stock clients, by name (stock/)
+    stock_gateways: int = 0
+    stock_leads: bool = False  # whether the gateways are brokers of their own
+    stock_gateway_life_s: float = 0.0
+    stock_batches: int = 40  # of each client
+    stock_silence_s: float = 0.0
+    stock_recreations: int = 0
     maintainers: int = 0
     maintainer_turns: int = 12
     maintainer_pace_s: float = 600.0
@@ -189,6 +197,7 @@ def _compaction(rng: Random) -> Scenario:
         "min.cleanable.dirty.ratio": rng.choice(("0.0", "0.5")),
         "delete.retention.ms": rng.choice(("0", "600000", "86400000")),
         "min.compaction.lag.ms": rng.choice(("0", "0", "120000")),
+        "segment.ms": rng.choice(("604800000", "300000")),
     }
     return Scenario(
         "compaction",
@@ -220,6 +229,7 @@ def _transactions(rng: Random) -> Scenario:
         chains=(("alpha", "beta"), ("beta", "gamma")),
         transactors=2,
         transactor_turns=rng.randrange(12, 30),
+        transactional_members=rng.choice(((), ("consumer",) * 2, ("classic",) * 2)),
         bump=rng.random() < 0.7,
         gateways=rng.choice((0, 0, 1)),
         maintainers=rng.choice((0, 1)),
@@ -292,6 +302,50 @@ def _share(rng: Random) -> Scenario:
             **_sweep_settings(rng),
             **_merge_settings(rng),
             "share_partition_max_record_locks": rng.choice((4, 20, 2_000)),
+        },
+    )
+
+
+# A store that is slow and no more: calls that take up to so long now and then, refusals, lost answers.
+_SLOW = Fates(
+    crash=0.0005,
+    stall=0.02,
+    stalls_s=(0.6, 0.8, 1.5, 4.0),
+    lost_request=0.005,
+    late=0.002,
+    freezes_s=(1.5, 10.0, 40.0),
+    jump=0,
+)
+
+
+def _stock(rng: Random) -> Scenario:
+    """Producers of stock clients against gateways on a slow store: nothing lost, doubled, failed or dead."""
+    recreations = rng.choice((0, 0, 3))
+    silence_s = rng.choice((0.0, 0.0, 1_200.0))
+    expiry = {"producer_expiry_ms": 600_000, "producers_in_head_max": 1, "producer_idle_ms": 0} if silence_s else {}
+    return Scenario(
+        "stock",
+        tuple(TopicPlan(name, rng.choice((1, 2))) for name in ("alpha", "beta")),
+        producers=0,
+        consumers=0 if silence_s else 1,
+        stock_clients=rng.choice((("java",), ("librdkafka",), ("java", "librdkafka"), ("librdkafka", "aiokafka"))),
+        stock_gateways=rng.choice((1, 1, 2)),
+        stock_leads=rng.choice((False, True)),
+        stock_gateway_life_s=rng.choice((0.0, 60.0)),
+        stock_batches=rng.randrange(40, 100),
+        stock_silence_s=silence_s,
+        stock_recreations=recreations,
+        maintainers=1 if silence_s else 0,
+        maintainer_turns=30,
+        maintainer_pace_s=120.0,
+        pace_s=rng.choice((0.1, 0.5)),
+        fates=rng.choice((_SLOW, replace(_SLOW, stall=0.08), replace(_SLOW, unavailable=0.15))),
+        settings={
+            **_group_settings(rng),
+            **_sweep_settings(rng),
+            **expiry,
+            "broker_session_ms": rng.choice((2_000, 10_000)),
+            "poll_interval_ms_max": 250,
         },
     )
 
@@ -384,6 +438,7 @@ PROFILES: dict[str, Draw] = {
     "large_groups": _large_groups,
     "leaders": _leaders,
     "share": _share,
+    "stock": _stock,
     "transactions": _transactions,
     "everything": _everything,
 }

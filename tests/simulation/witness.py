@@ -12,30 +12,34 @@ from odradek.adapters.memory import MemoryObjectStore, MemoryStore, MemoryTable
 from odradek.model.log import Buffer
 from odradek.ports.clock import Clock
 from odradek.ports.table import Key
+from odradek.ports.tables import TableName
 
 from tests.simulation.ledger import Ledger
+from tests.simulation.visibility import Visibility
 
 
 class WitnessedStore(MemoryStore):
     """The three tables."""
 
-    def __init__(self, ledger: Ledger) -> None:
+    def __init__(self, ledger: Ledger, visibility: Visibility) -> None:
         super().__init__()
-        self.log = _WitnessedTable("log", ledger, self._lock)
-        self.groups = _WitnessedTable("groups", ledger, self._lock)
-        self.catalog = _WitnessedTable("catalog", ledger, self._lock)
+        self.log = _WitnessedTable("log", ledger, visibility, self._lock)
+        self.groups = _WitnessedTable("groups", ledger, visibility, self._lock)
+        self.catalog = _WitnessedTable("catalog", ledger, visibility, self._lock)
         ledger.log_rows = lambda pk: {sk: state.item for sk, state in self.log._partitions.get(pk, {}).items()}
 
 
 class _WitnessedTable(MemoryTable):
-    def __init__(self, name: str, ledger: Ledger, lock: Any) -> None:
+    def __init__(self, name: TableName, ledger: Ledger, visibility: Visibility, lock: Any) -> None:
         super().__init__(lock=lock)
-        self._name = name
+        self._name: TableName = name
         self._ledger = ledger
+        self._visibility = visibility
 
     def _store(self, key: Key, state: Any) -> None:
         old = self._find(key).item
         super()._store(key, state)
+        self._visibility.changed(self._name, Key(*key), old)
         self._ledger.stored(self._name, Key(*key), old, state.item)
 
 

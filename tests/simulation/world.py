@@ -12,10 +12,11 @@ import asyncio
 import hashlib
 import random
 from collections import Counter
-from collections.abc import Coroutine
+from collections.abc import Callable, Coroutine
 from dataclasses import dataclass, field, fields
 from typing import Any
 
+from odradek.adapters.store_clock import StoreClock
 from odradek.engine.engine import Engine
 from odradek.model.cluster import FLEET_BROKER_ID
 from odradek.ports.tables import Tables
@@ -26,6 +27,8 @@ from odradek.testing.throttling import Throttle, ThrottledTables
 from tests.simulation.history import History
 from tests.simulation.ledger import Ledger
 from tests.simulation.ports import Crash, Fates, SimPort, SimTables
+from tests.simulation.redelivery import deliver_some_twice
+from tests.simulation.visibility import Visibility
 from tests.simulation.witness import WitnessedObjects, WitnessedStore
 
 START_MS = 1_700_000_000_000
@@ -34,19 +37,22 @@ SKEWS_MS = (0, 0, -30_000, 45_000, -400, 900)
 
 
 class SimClock:
-    """A process's clock: the loop's time, off by its skew."""
+    """A process's clock: the loop's time, off by its skew. What sleeps by it sleeps on while the process is frozen."""
 
-    def __init__(self, skew_ms: int) -> None:
-        self._skew_ms = skew_ms
+    def __init__(self, skew_ms: int, process: Process | None = None) -> None:
+        self.skew_ms = skew_ms
+        self._process = process
 
     def now_ms(self) -> int:
-        return START_MS + self._skew_ms + int(asyncio.get_running_loop().time() * 1000)
+        return START_MS + self.skew_ms + int(asyncio.get_running_loop().time() * 1000)
 
     def monotonic(self) -> float:
         return asyncio.get_running_loop().time()
 
     async def sleep(self, seconds: float) -> None:
         await asyncio.sleep(seconds)
+        if self._process is not None:
+            await self._process.thawed()
 
 
 class World:
@@ -62,19 +68,23 @@ class World:
     ) -> None:
         self.seed = seed
         self.rng = rng
+        self.weather = random.Random(f"{seed} weather")  # of its own: what it decides shifts no other draw
+        self.visibility = Visibility(self.weather)
         self.fates = fates
         self.settings = Settings(**{**hostile_settings(seed), **settings})
         self.clock = SimClock(0)
         self.history = History()
         self.ledger = Ledger(self.clock)
-        self.tables = WitnessedStore(self.ledger)
+        self.tables = WitnessedStore(self.ledger, self.visibility)
         self.objects = WitnessedObjects(self.clock, self.ledger)
         self.throttle = Throttle(self.clock, write_units or _UNBOUNDED)
         self.throttled: Tables = ThrottledTables(self.tables, self.throttle) if write_units else self.tables
         self.trace: list[str] = []
+        self.bumps = True  # transactors speak the protocol that bumps the epoch at each end
         self.stop = asyncio.Event()  # readers and maintainers come to an end
         self.settled = asyncio.Event()  # nothing fails any more, and nothing is on its way
         self.work: Counter[str] = Counter()  # what maintenance did
+        self.is_calm = False  # nothing fails any more, though late deliveries may still be on their way
         self._deliveries: dict[asyncio.Task[None], None] = {}  # in the order of their sending
         self._names = 0
 
@@ -93,6 +103,7 @@ class World:
     def calm(self) -> None:
         """From here on nothing fails any more."""
         self.fates = Fates.none()
+        self.is_calm = True
         self.throttle.units_per_s = _UNBOUNDED
 
     def deliver(self, delivery: Coroutine[Any, Any, None]) -> None:
@@ -102,9 +113,10 @@ class World:
         task.add_done_callback(lambda done: self._deliveries.pop(done, None))
 
     async def settle(self) -> None:
-        """Wait until every late delivery has arrived."""
+        """Wait until every late delivery has arrived, and every transaction is visible."""
         while self._deliveries:
             await next(iter(self._deliveries))
+        await asyncio.sleep(max(0.0, self.visibility.all_visible_s - asyncio.get_running_loop().time()))
         self.settled.set()
 
 
@@ -128,9 +140,13 @@ class Process:
     broker_id: int = FLEET_BROKER_ID
     tasks: set[asyncio.Task[Any]] = field(default_factory=set)
     dead: bool = False
+    frozen_until_s: float = 0.0
+    died: asyncio.Event = field(default_factory=asyncio.Event)
+    on_death: Callable[[], None] = lambda: None
 
     def __post_init__(self) -> None:
-        self.clock = SimClock(self.skew_ms)
+        self.own_clock = SimClock(self.skew_ms, self)
+        self.clock = StoreClock(self.own_clock)
         self.tables = SimTables(self, self.world.throttled)
         self.engine = Engine(
             tables=self.tables,
@@ -140,6 +156,7 @@ class Process:
             settings=self.world.settings,
             broker_id=self.broker_id,
         )
+        deliver_some_twice(self)
 
     async def run(self, program: Coroutine[Any, Any, Any]) -> bool:
         """Run the program as this process; False where it crashed."""
@@ -158,8 +175,31 @@ class Process:
             if not self.dead:
                 raise
 
+    def suffer(self, fates: Fates) -> None:
+        """Freeze, or let the clock jump, if that is its fate at this call."""
+        weather = self.world.weather
+        if weather.random() < fates.freeze:
+            seconds = weather.choice(fates.freezes_s)
+            self.frozen_until_s = max(self.frozen_until_s, asyncio.get_running_loop().time() + seconds)
+            self.world.note(f"{self.name} freezes for {seconds}")
+        if weather.random() < fates.jump:
+            own = self.own_clock
+            own.skew_ms = self.skew_ms + (weather.choice(fates.jumps_ms) if own.skew_ms == self.skew_ms else 0)
+            self.world.note(f"{self.name} has a clock that is off by {own.skew_ms} ms")
+
+    def answered(self) -> None:
+        """An answer of the store has come, and says what time it is there."""
+        self.clock.answered(self.world.clock.now_ms() // 1000 * 1000)
+
+    async def thawed(self) -> None:
+        """Return once the process is not frozen."""
+        while (left_s := self.frozen_until_s - asyncio.get_running_loop().time()) > 0:
+            await asyncio.sleep(left_s)
+
     def kill(self) -> None:
         """End the process: nothing of it runs any more."""
         if not self.dead:
             self.dead = True
+            self.died.set()
+            self.on_death()
             self.world.note(f"{self.name} dies")

@@ -9,7 +9,6 @@ from contextlib import contextmanager
 from typing import Any, TypeVar
 
 from odradek.adapters.memory import MemoryObjectStore, MemoryStore
-from odradek.adapters.system import SystemClock, SystemRng
 from odradek.client.transport.base import InProcessTransport, RequestFailed
 from odradek.dispatcher.context import RequestContext
 from odradek.dispatcher.dispatcher import Dispatcher
@@ -19,6 +18,7 @@ from odradek.limits import FUNCTION_BINARY_BYTES_MAX
 from odradek.model.cluster import FLEET_BROKER_ID, Broker, Cluster
 from odradek.protocol.api import OWNED, ApiKey, FunctionName
 from odradek.settings import Settings
+from odradek.system import SystemClock, SystemRng
 
 R = TypeVar("R")
 

@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from odradek.adapters.embedded import open_embedded
-from odradek.adapters.system import SystemClock, SystemRng
 from odradek.engine.compaction.compactor import Compactor
 from odradek.engine.compaction.state import decode_state, state_key
 from odradek.engine.engine import Engine
@@ -20,6 +19,7 @@ from odradek.model.log import FetchPartition
 from odradek.model.record import CompressionType, Record
 from odradek.model.topic_partition import PartitionId
 from odradek.settings import Settings
+from odradek.system import SystemClock, SystemRng
 
 from tests.support.engine import batch, produce
 

@@ -14,6 +14,7 @@ from odradek.engine.groups.configs import GroupConfigs
 from odradek.engine.groups.groups import Groups
 from odradek.engine.offsets.offsets import GroupOffsets
 from odradek.engine.partition.index import PartitionIndex
+from odradek.engine.share.groups import ShareGroups
 from odradek.errors import ErrorCode, KafkaError, OutcomeUnknown, StoreUnavailable
 from odradek.model.group import GroupHeartbeat, GroupHeartbeatResult
 from odradek.model.topic_partition import OffsetAndMetadata, PartitionId, TopicPartition
@@ -142,7 +143,9 @@ class World:
 
     def instance(self, table: Any, clock: Any, rng: Rng) -> Groups:
         """A function instance over this world's topics and configurations."""
-        return Groups(GroupsAlone(table), self.topics, self.configs, clock, rng, self.settings)  # type: ignore[arg-type]
+        tables: Any = GroupsAlone(table)
+        share = ShareGroups(tables, self.topics, self.configs, clock, rng, self.settings)
+        return Groups(tables, self.topics, self.configs, clock, rng, self.settings, share.delete_items)
 
     async def create(self, name: str, partition_count: int) -> None:
         await self.topics.create(name, partition_count)

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 import pytest
 from odradek.adapters.embedded import EmbeddedStore, open_embedded
-from odradek.adapters.system import SystemClock, SystemRng
 from odradek.client.background_loop import BackgroundLoop
 from odradek.engine.engine import Engine
 from odradek.errors import ErrorCode
@@ -20,6 +19,7 @@ from odradek.model.log import ProducePartition
 from odradek.model.record import CompressionType, Header
 from odradek.settings import Settings
 from odradek.spark.local import local_environment, warm_workers
+from odradek.system import SystemClock, SystemRng
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

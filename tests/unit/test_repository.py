@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import inspect
 import os
 import re
 import subprocess
@@ -11,6 +12,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import odradek
+import odradek.aio
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -129,6 +132,23 @@ def test_links_between_pages_lead_somewhere() -> None:
     assert broken == []
 
 
+LINE_CHARS_MAX = 120  # of a page's prose; tables and code may be wider
+UNWRAPPED = {"CHANGELOG.md", "docs/CORRECTNESS.md"}
+
+
+def wide_lines(name: str) -> Iterator[str]:
+    in_code = False
+    for number, line in enumerate(text(name).splitlines(), 1):
+        if line.lstrip().startswith("```"):
+            in_code = not in_code
+        elif len(line) > LINE_CHARS_MAX and not in_code and not line.lstrip().startswith("|"):
+            yield f"{name}:{number}: {len(line)} characters"
+
+
+def test_no_line_of_a_page_is_too_wide() -> None:
+    assert [found for name in PAGES if name not in UNWRAPPED for found in wide_lines(name)] == []
+
+
 def test_the_changelog_knows_the_version_of_the_wheel() -> None:
     version = tomllib.loads(text("sdk/pyproject.toml"))["project"]["version"]
     newest = re.search(r"^## (\S+)", text("CHANGELOG.md"), re.MULTILINE)
@@ -167,12 +187,12 @@ def targets() -> dict[str, str]:
 
 
 def test_every_make_target_is_in_the_help() -> None:
-    internal = {"java"}  # asked by others, of no use to a person
+    internal = {"require-java"}  # asked by others, of no use to a person
     assert {name for name, said in targets().items() if not said} == internal
 
 
 def test_pages_name_only_make_targets_that_exist() -> None:
-    pattern = r"(?:`|^)make ([a-z0-9]+)"
+    pattern = r"(?:`|^)make ([a-z0-9]+(?:-[a-z0-9]+)*)"
     named = {(page, name) for page in PAGES for name in re.findall(pattern, text(page), re.MULTILINE)}
     assert named
     assert {(page, name) for page, name in named if name not in targets()} == set()
@@ -195,3 +215,23 @@ def test_scripts_can_be_run_and_stop_at_the_first_error(name: str) -> None:
     assert os.access(ROOT / name, os.X_OK)
     assert text(name).startswith("#!/usr/bin/env bash\n")
     assert "set -euo pipefail" in text(name)
+
+
+def silent_names(module: Any) -> Iterator[str]:
+    """Public names of a module, and public methods of its classes, whose help is empty."""
+    for name in module.__all__:
+        value = getattr(module, name)
+        if not inspect.getdoc(value):
+            yield f"{module.__name__}.{name}"
+        for member, function in inspect.getmembers(value) if inspect.isclass(value) else ():
+            is_public = not member.startswith("_") and (inspect.isfunction(function) or isinstance(function, property))
+            if is_public and not inspect.getdoc(function):
+                yield f"{module.__name__}.{name}.{member}"
+
+
+def test_every_public_name_has_help() -> None:
+    assert [*silent_names(odradek), *silent_names(odradek.aio)] == []
+
+
+def test_the_wheel_carries_the_licence() -> None:
+    assert text("sdk/LICENSE") == text("LICENSE")

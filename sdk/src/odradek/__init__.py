@@ -87,6 +87,10 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
+    if name == "__version__":
+        from importlib.metadata import version
+
+        return version("odradek")
     if name == "local":  # a package that can be called: odradek.local() starts an embedded service
         return import_module("odradek.local")
     home = _HOMES.get(name)

@@ -210,6 +210,7 @@ class KafkaError(OdradekError):
 
     @property
     def is_retryable(self) -> bool:
+        """Whether the same request may succeed later without a change by the caller."""
         return self.code.is_retryable
 
     def __str__(self) -> str:
@@ -315,6 +316,10 @@ class ObjectMissing(StoreError):
 
 class StoreUnavailable(StoreError):
     """Throttled, contended or unreachable before sending: surely not applied; try again with back-off."""
+
+
+class TransactionConflict(StoreUnavailable):
+    """Refused because a transaction over an item of the call is being applied: surely not applied; try again."""
 
 
 class StoreFull(StoreUnavailable):

@@ -16,6 +16,8 @@ FUNCTION_TIMEOUT_S_MAX = 900
 # DynamoDB (service quotas).
 TABLE_ITEM_BYTES_MAX = 400 * 1024
 TABLE_TRANSACTION_ITEMS_MAX = 100
+CLOCK_AHEAD_MS_MAX = 3_600_000  # a time stored by another process that is further ahead is of a wrong clock
+TRANSACT_GET_KEYS_MAX = 25  # DynamoDB takes 100; older emulators 25, and no reader needs more of one moment
 TABLE_WRITE_UNIT_BYTES = 1024
 TABLE_READ_UNIT_BYTES = 4096
 TABLE_PARTITION_KEY_WRITE_UNITS_MAX = 1_000  # a second

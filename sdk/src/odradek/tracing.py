@@ -18,7 +18,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, TypeVar
 
-from odradek.errors import ErrorCode, KafkaError
+from odradek.errors import KafkaError
+from odradek.extras import extra
 from odradek.ports.object_store import ObjectStore
 from odradek.ports.tables import TableOperation, Tables
 
@@ -31,19 +32,15 @@ Pairs = Sequence[tuple[str, bytes | None]]
 
 
 class Tracing:
-    """Makes spans. Raises KafkaError(INVALID_CONFIG) where the extra is not installed.
+    """Makes spans. Raises MissingExtra.
 
     Args:
         provider: where the spans go; None: the application's global one.
     """
 
     def __init__(self, provider: Any = None) -> None:
-        try:
+        with extra("otel"):
             from opentelemetry import propagate, trace
-        except ImportError:
-            raise KafkaError(
-                ErrorCode.INVALID_CONFIG, "tracing needs OpenTelemetry: pip install 'odradek[otel]'"
-            ) from None
         self._trace, self._propagate = trace, propagate
         self._tracer = trace.get_tracer(_SCOPE, tracer_provider=provider)
 

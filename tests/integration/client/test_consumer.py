@@ -131,6 +131,12 @@ async def test_paused_partitions_hand_out_nothing_and_resume_where_they_were() -
         assert await consumer.poll(50) == {}
         assert consumer.paused() == {T0}
         consumer.resume(T0)
+        consumer.pause([T0, other])
+        assert consumer.paused() == {T0, other}, "a list, as other clients of Kafka take it"
+        consumer.resume([other], T0)
+        assert consumer.paused() == set()
+        with pytest.raises(KafkaError, match="a partition is TopicPartition"):
+            consumer.pause("flights")  # type: ignore[arg-type]
         assert await _poll(consumer, 50) == list(range(0, 100, 2))
 
 

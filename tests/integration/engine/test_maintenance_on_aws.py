@@ -8,12 +8,12 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 import pytest
-from odradek.adapters.system import SystemRng
 from odradek.cli import run
 from odradek.engine.engine import Engine
 from odradek.errors import ErrorCode
 from odradek.model.log import DeleteRecordsPartition
 from odradek.settings import Settings
+from odradek.system import SystemRng
 from odradek.testing.manual_clock import ManualClock
 
 from tests.support.aws import CREDENTIALS, REGION, create_tables, moto_server, open_store

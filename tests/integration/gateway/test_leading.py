@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from odradek.adapters.memory import MemoryObjectStore, MemoryStore
-from odradek.adapters.system import SystemClock, SystemRng
 from odradek.engine.engine import Engine
 from odradek.gateway import Gateway, Listener
 from odradek.model.cluster import FLEET_BROKER_ID
+from odradek.system import SystemClock, SystemRng
 
 from tests.support import kafka_port as port
 from tests.support.engine import batch, produce

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from odradek.engine.groups.items import group_pk
 from odradek.errors import ErrorCode
+from odradek.format.item_keys import group_pk
 from odradek.format.item_size import item_size
 from odradek.limits import TABLE_ITEM_BYTES_MAX, TABLE_WRITE_UNIT_BYTES
 from odradek.model.topic_partition import OffsetAndMetadata, TopicPartition

@@ -14,9 +14,10 @@ from typing import Any
 
 import pytest
 from odradek.adapters.memory import MemoryTable
-from odradek.engine.groups.items import LEASE_PREFIX, LEASES_END, decode_lease, group_pk, lease_partition
+from odradek.engine.groups.items import LEASE_PREFIX, LEASES_END, decode_lease, lease_partition
 from odradek.engine.offsets.offsets import GroupOffsets
 from odradek.errors import ErrorCode, KafkaError
+from odradek.format.item_keys import group_pk
 from odradek.model.topic_partition import PartitionId, TopicPartition
 from odradek.testing import ManualClock, SeededRng
 

@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from odradek.adapters.system import SystemClock
 from odradek.errors import ErrorCode, KafkaError
 from odradek.format.record_batch import decode_batches
 from odradek.limits import FUNCTION_BINARY_BYTES_MAX, FUNCTION_PAYLOAD_BYTES_MAX
@@ -20,6 +19,7 @@ from odradek.local.server import FunctionUrlServer
 from odradek.local.service import _listen
 from odradek.protocol.api import ApiKey, FunctionName
 from odradek.settings import Settings
+from odradek.system import SystemClock
 
 from tests.support.engine import batch
 from tests.support.function_calls import decode, frame

@@ -22,9 +22,9 @@ from pathlib import Path
 
 import pytest
 from odradek.adapters.aws import AwsStore
-from odradek.adapters.system import SystemClock, SystemRng
 from odradek.engine.engine import Engine
 from odradek.settings import Settings
+from odradek.system import SystemClock, SystemRng
 
 from infra.job_requirements import PROVIDED_BY_GLUE, job_requirements
 from tests.support.aws import CREDENTIALS, REGION, StoreNames, create_tables, moto_server, open_store

@@ -6,10 +6,10 @@ import asyncio
 from collections.abc import Iterator
 
 import pytest
-from odradek.adapters.system import SystemRng
 from odradek.engine.engine import Engine
 from odradek.errors import ErrorCode
 from odradek.model.topic_partition import TopicPartition
+from odradek.system import SystemRng
 from odradek.testing.manual_clock import ManualClock
 
 from tests.support.aws import CREDENTIALS, create_tables, moto_server, open_store

@@ -192,7 +192,3 @@ def test_an_index_is_what_its_segment_says(batches: list, base: int, interval: i
     for record in records:
         start, end = segment.index.locate_offset(record.offset)
         assert record in list(decode_batches(log[start:end], allow_truncated=False))
-    for timestamp in {record.timestamp_ms + step for record in records for step in (0, 1)}:
-        expected = next(((r.offset, r.timestamp_ms) for r in records if r.timestamp_ms >= timestamp), None)
-        place = segment.index.locate_timestamp(timestamp)
-        assert (find_timestamp(log[place[0] : place[1]], timestamp) if place else None) == expected

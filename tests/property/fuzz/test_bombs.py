@@ -31,7 +31,7 @@ LIE_MIB = 48
 DECODE = """
 import resource, sys
 from pathlib import Path
-from odradek.columnar import decode_to_arrow
+from odradek.columnar.decode import decode_to_arrow
 from odradek.errors import FormatError
 from odradek.format.record_batch import decode_batch, validate_batches
 

@@ -17,7 +17,6 @@ from odradek.engine.share.window import (
     Refusal,
     Run,
     SharePartition,
-    SharePolicy,
     Stretch,
     acknowledge,
     acquire,
@@ -27,7 +26,7 @@ from odradek.engine.share.window import (
     settle,
 )
 from odradek.errors import FormatError
-from odradek.model.share import AcknowledgementBatch, AcknowledgeType
+from odradek.model.share import AcknowledgementBatch, AcknowledgeType, SharePolicy
 
 MEMBERS = ("a", "b", "c")
 LOCK_MS = 10

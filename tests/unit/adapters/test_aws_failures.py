@@ -24,7 +24,7 @@ from botocore.exceptions import (
 )
 from odradek.adapters.aws import DynamoTable, S3ObjectStore
 from odradek.adapters.aws.calls import READ_ATTEMPTS_MAX, Calls, Refused, translated
-from odradek.cost.metering import Meter
+from odradek.cost.metering import UsageMeter
 from odradek.errors import (
     ConditionFailed,
     ItemTooLarge,
@@ -166,7 +166,7 @@ async def test_unprocessed_keys_are_asked_for_again(calls: Calls) -> None:
 async def test_why_a_transaction_was_canceled(codes: list[str], expected: type[Exception], calls: Calls) -> None:
     reasons = [{"Code": code, "Message": "as told"} for code in codes]
     client = Script(aws_error("TransactionCanceledException", CancellationReasons=reasons))
-    meter = Meter()
+    meter = UsageMeter()
     with pytest.raises(expected) as raised:
         await DynamoTable(client, "log", meter, calls=calls).transact(
             [Put(KEY, {}), Check(Key("t", "x"), Absent(("n",)))]
@@ -180,7 +180,7 @@ async def test_why_a_transaction_was_canceled(codes: list[str], expected: type[E
 
 
 async def test_what_dynamodb_reports_is_what_is_metered(calls: Calls) -> None:
-    meter = Meter()
+    meter = UsageMeter()
     item = {"pk": {"S": "t"}, "sk": {"S": "head"}, "data": {"B": b"x" * 2048}}
     client = Script(
         {"Attributes": item, "ConsumedCapacity": {"CapacityUnits": 3.0}},

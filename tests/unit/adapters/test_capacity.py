@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from odradek.adapters.embedded import open_embedded
 from odradek.adapters.memory import MemoryObjectStore, MemoryTable
-from odradek.cost.metering import Meter
+from odradek.cost.metering import UsageMeter
 from odradek.errors import ConditionFailed, ObjectExists, ObjectMissing, TransactionCanceled
 from odradek.ports.meter import Usage
 from odradek.ports.object_store import ObjectStore
@@ -20,8 +20,10 @@ KB = b"x" * 1024
 
 
 @pytest.fixture(params=["memory", "embedded"])
-async def metered(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[tuple[Table, ObjectStore, Meter]]:
-    meter = Meter()
+async def metered(
+    request: pytest.FixtureRequest, tmp_path: Path
+) -> AsyncIterator[tuple[Table, ObjectStore, UsageMeter]]:
+    meter = UsageMeter()
     if request.param == "memory":
         yield MemoryTable(meter), MemoryObjectStore(ManualClock(), meter), meter
     else:
@@ -29,7 +31,7 @@ async def metered(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterat
             yield store.log, store.objects, meter
 
 
-Metered = tuple[Table, ObjectStore, Meter]
+Metered = tuple[Table, ObjectStore, UsageMeter]
 
 
 async def test_a_write_is_billed_by_the_larger_image(metered: Metered) -> None:

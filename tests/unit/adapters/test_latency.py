@@ -6,7 +6,7 @@ import pytest
 from odradek.adapters.memory import MemoryStore
 from odradek.errors import ConditionFailed
 from odradek.ports.table import Absent, Key, Put
-from odradek.testing.latency import Latency, SlowTables
+from odradek.testing.latency import Latency, Outliers, SlowTables
 from odradek.testing.manual_clock import ManualClock
 from odradek.testing.seeded_rng import SeededRng
 
@@ -39,3 +39,22 @@ async def test_calls_last_and_answer_as_ever() -> None:
     with pytest.raises(ConditionFailed):
         await tables.log.put(Put(KEY, {"n": 2}, Absent(("n",))))
     assert clock.monotonic() == pytest.approx(0.030)
+
+
+async def test_every_nth_call_is_an_outlier_whichever_port_it_meets() -> None:
+    clock = ManualClock(auto_advance=True)
+    outliers = Outliers(every=3, late_ms=800)
+    tables = SlowTables(MemoryStore(), None, clock, SeededRng(), outliers)
+    for number in range(1, 7):
+        began_s = clock.monotonic()
+        table = tables.log if number % 2 else tables.groups
+        await table.put(Put(KEY, {"n": number}))
+        await table.get(KEY)  # reads are not counted
+        assert clock.monotonic() - began_s == pytest.approx(0.0 if number % 3 else 0.8)
+    assert (outliers.calls, outliers.late) == (6, 2)
+
+
+@pytest.mark.parametrize(("every", "late_ms"), [(0, 1), (1, -1)])
+def test_outliers_that_cannot_be(every: int, late_ms: float) -> None:
+    with pytest.raises(ValueError, match="every >= 1"):
+        Outliers(every, late_ms)

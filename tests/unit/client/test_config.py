@@ -23,6 +23,9 @@ BAD: list[tuple[type[ClientConfig], dict[str, Any], str]] = [
     (ProducerConfig, {"max_request_size": 6 * 1024 * 1024}, "max_request_size must be between"),
     (ProducerConfig, {"compression_type": "brotli"}, "must be one of none, gzip, snappy, lz4, zstd"),
     (ProducerConfig, {"acks": 2}, "acks must be one of all, -1, 0, 1"),
+    (ProducerConfig, {"acks": "2"}, "acks must be one of all, -1, 0, 1"),
+    (ProducerConfig, {"acks": True}, "acks must be one of all, -1, 0, 1"),
+    (ProducerConfig, {"acks": "0"}, "enable_idempotence=False"),
     (ProducerConfig, {"acks": 0}, "enable_idempotence=False"),
     (ProducerConfig, {"max_in_flight_requests_per_connection": 6}, "at most max_in_flight"),
     (ProducerConfig, {"delivery_timeout_ms": 10}, "delivery_timeout_ms must be at least"),
@@ -82,3 +85,10 @@ def test_defaults_work_and_are_documented() -> None:
             if name != "bootstrap_servers":
                 assert getattr(made, name) == default
             assert f"`{name}`" in page, f"docs/CLIENTS.md does not mention {name}"
+
+
+@pytest.mark.parametrize("acks", ["all", "-1", "1", -1, 1])
+def test_acks_may_be_text(acks: str | int) -> None:
+    """Kafka's properties are text, and other clients take acks="1"."""
+    assert ProducerConfig(bootstrap_servers=URL, acks=acks).awaits_acks
+    assert not ProducerConfig(bootstrap_servers=URL, acks="0", enable_idempotence=False).awaits_acks

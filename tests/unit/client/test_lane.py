@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from odradek.client.producer.batch import BatchState, ProducerBatch
-from odradek.client.producer.lane import Acknowledge, Fail, Lane, Retry, Split, Verdict
+from odradek.client.producer.lane import Acknowledge, Fail, Lane, Retry, Split, Verdict, gave_up
 from odradek.client.producer.record_future import RecordFuture
 from odradek.client.retry import RetryPolicy
 from odradek.errors import ErrorCode, KafkaError
@@ -208,3 +208,22 @@ def test_an_unknown_topic_is_waited_for_briefly() -> None:
     assert isinstance(_fail(lane, batch, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, now_s=1.0), Retry)
     lane.send(batch, 1.0)
     assert isinstance(_fail(lane, batch, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, now_s=4.0), Fail)
+
+
+def test_a_batch_that_ran_out_of_time_says_what_the_service_answered() -> None:
+    """A full disk was told as REQUEST_TIMED_OUT, since the last attempt had no time left for an answer."""
+    lane = _lane(1)
+    [batch] = _send_all(lane)
+    assert gave_up(batch, "late").code is ErrorCode.REQUEST_TIMED_OUT
+    _fail(lane, batch, ErrorCode.KAFKA_STORAGE_ERROR)
+    assert (gave_up(batch, "late").code, gave_up(batch, "late").message) == (
+        ErrorCode.KAFKA_STORAGE_ERROR,
+        "KAFKA_STORAGE_ERROR (late)",
+    )
+    [batch] = _send_all(lane)
+    verdict = _fail(lane, batch, ErrorCode.REQUEST_TIMED_OUT, applied=True, now_s=121.0)
+    assert isinstance(verdict, Fail)
+    assert verdict.error.code is ErrorCode.REQUEST_TIMED_OUT, "the last attempt may have written it"
+    assert verdict.error.message == (
+        "given up after 2 attempts and may have been written; last: KAFKA_STORAGE_ERROR: KAFKA_STORAGE_ERROR"
+    )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from odradek.client.retry import GiveUp, RetryAfter, RetryPolicy, decide, may_have_applied, retrying
+from odradek.client.retry import GiveUp, RetryAfter, RetryPolicy, decide, may_have_applied, retrying, telling
 from odradek.client.transport.base import RequestFailed
 from odradek.errors import ErrorCode, KafkaError
 from odradek.testing import ManualClock, SeededRng
@@ -70,3 +70,32 @@ async def test_a_call_succeeds_at_last_or_says_what_it_met() -> None:
     assert failure.value.code is ErrorCode.REQUEST_TIMED_OUT
     assert clock.monotonic() - began <= 0.05
     assert all(timeout_s <= 0.05 for timeout_s in timeouts)
+
+
+async def test_the_attempt_that_the_deadline_cuts_short_does_not_hide_the_cause() -> None:
+    """A full disk was told as REQUEST_TIMED_OUT, since the last attempt had no time left for an answer."""
+    clock = ManualClock(auto_advance=True)
+    full = KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, "the disk is full")
+    calls = 0
+
+    async def call(timeout_s: float) -> str:
+        nonlocal calls
+        calls += 1
+        if calls < 3:
+            raise full
+        await clock.sleep(timeout_s)
+        raise KafkaError(ErrorCode.REQUEST_TIMED_OUT, "no answer")
+
+    with pytest.raises(KafkaError, match="last: KAFKA_STORAGE_ERROR: the disk is full"):
+        await retrying(
+            call,
+            what="Metadata",
+            timeout_ms=2_000,
+            request_timeout_ms=30_000,
+            policy=POLICY,
+            clock=clock,
+            rng=SeededRng(1),
+        )
+    assert telling(None, full) is full
+    answered = KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+    assert telling(full, answered) is answered

@@ -10,7 +10,9 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from odradek.columnar import COLUMNS, SCHEMA, EngineName, decode_to_arrow, schema
+from odradek.columnar.decode import decode_to_arrow
+from odradek.columnar.engine import EngineName
+from odradek.columnar.schema import COLUMNS, SCHEMA, schema
 from odradek.errors import ErrorCode, FormatError
 from odradek.format.crc import crc32c
 from odradek.format.record_batch import encode_batch, patch_log_append_time

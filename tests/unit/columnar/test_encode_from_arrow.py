@@ -7,7 +7,9 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from odradek.columnar import EngineName, decode_to_arrow, encode_from_arrow
+from odradek.columnar.decode import decode_to_arrow
+from odradek.columnar.encode import encode_from_arrow
+from odradek.columnar.engine import EngineName
 from odradek.errors import ErrorCode, FormatError
 from odradek.format.record_batch import RecordBatchBuilder, decode_batches, parse_header, validate_batches
 from odradek.model.record import CompressionType, Record

@@ -24,7 +24,8 @@ def test_neither_import_nor_the_python_engine_needs_numba() -> None:
     code = (
         "import sys; sys.modules['numba'] = None\n"
         "import pyarrow as pa\n"
-        "from odradek.columnar import decode_to_arrow, encode_from_arrow\n"
+        "from odradek.columnar.decode import decode_to_arrow\n"
+        "from odradek.columnar.encode import encode_from_arrow\n"
         "batches = encode_from_arrow(pa.table({'value': ['a']}), default_timestamp_ms=0, engine='python')\n"
         "print(decode_to_arrow(batches[0], topic='t', partition=0, engine='python').num_rows)\n"
     )

@@ -113,12 +113,14 @@ async def test_offset_fetch(version: int) -> None:
     engine = FakeEngine()
     topic = {"name": "flights", "topic_id": TOPIC_ID, "partition_indexes": [0, 2]}
     fields = by_group(version, {"group_id": "g", "topics": [topic]})
+    if version >= 7:
+        fields["require_stable"] = True
     answer = await ask(engine, ApiKey.OFFSET_FETCH, version, fields)
     assert called(engine, "offsets.fetch") == [
         (
             "g",
             [TopicPartition("flights", 0), TopicPartition("flights", 2)],
-            {"member_id": None, "member_epoch": -1},
+            {"member_id": None, "member_epoch": -1, "require_stable": version >= 7},
         )
     ]
     [found] = (answer.groups[0] if version >= 8 else answer).topics

@@ -236,6 +236,7 @@ async def test_reading_an_evicted_producer_backs_off(store: Store) -> None:
     engine = store.engine(head_bytes_max=300, spill_entries=1, producers_in_head_max=1)
     for producer_id in range(6):
         await produce(engine, "t", 0, batch([b"x"], producer=(producer_id, 0, 0)))
+    store.clock.advance(1)  # above the spill floor: no rows are searched
     store.log.calls.clear()
     store.log.script = {("get", number): Fault.UNAVAILABLE for number in range(1, 200)}
     started = store.clock.monotonic()

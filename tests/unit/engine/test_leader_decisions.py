@@ -6,7 +6,7 @@ import pytest
 from odradek.engine.leaders.brokers import Registration, Sighting, is_over, look
 from odradek.engine.partition.claims import (
     FLEET_CLAIM,
-    AskRegistry,
+    AskBrokers,
     Claim,
     Follow,
     Lead,
@@ -28,7 +28,7 @@ MINE = Claim(1, 6)
     [
         ((0, 0), FLEET_BROKER_ID, None, None, Lead(FLEET_CLAIM)),
         ((0, 9), FLEET_BROKER_ID, None, None, Lead(FLEET_CLAIM)),
-        ((2, 6), FLEET_BROKER_ID, None, None, AskRegistry(2)),
+        ((2, 6), FLEET_BROKER_ID, None, None, AskBrokers(2)),
         ((2, 6), FLEET_BROKER_ID, None, False, Follow()),
         ((2, 6), FLEET_BROKER_ID, None, True, Take()),
         ((0, 5), 1, None, None, Take()),
@@ -36,7 +36,7 @@ MINE = Claim(1, 6)
         ((1, 7), 1, MINE, None, Take()),  # another incarnation of this id
         ((1, 6), 1, None, None, Take()),
         ((0, 7), 1, MINE, None, Take()),
-        ((2, 7), 1, MINE, None, AskRegistry(2)),
+        ((2, 7), 1, MINE, None, AskBrokers(2)),
         ((2, 7), 1, MINE, False, Follow()),
         ((2, 7), 1, MINE, True, Take()),
     ],

@@ -81,40 +81,10 @@ def test_every_offset_is_found_in_its_stretch_or_at_the_beginning_of_the_next() 
             assert following[-1].offset < offset
 
 
-def test_a_range_is_whole_stretches_within_the_bytes_asked_for() -> None:
-    for offset in range(BASE, INDEX.end_offset, 7):
-        for max_bytes in (1, 1_000, 3_000, 10**6):
-            start, end = INDEX.locate_range(offset, max_bytes)
-            first_start, first_end = INDEX.locate_offset(offset)
-            assert start == first_start
-            assert end == len(LOG) or end in INDEX.positions
-            assert end == first_end or end - start <= max_bytes
-            following = [position for position in (*INDEX.positions, len(LOG)) if position > end]
-            assert not following or following[0] - start > max_bytes, "one more would have fitted"
-
-
-def test_the_first_record_at_or_after_a_timestamp_is_exact() -> None:
-    times = sorted({record.timestamp_ms for record in RECORDS})
-    for timestamp in [times[0] - 1, *times, *(time + 1 for time in times)]:
-        expected = next(((r.offset, r.timestamp_ms) for r in RECORDS if r.timestamp_ms >= timestamp), None)
-        place = INDEX.locate_timestamp(timestamp)
-        found = find_timestamp(LOG[place[0] : place[1]], timestamp) if place else None
-        assert found == expected
-
-
 def test_find_timestamp_begins_at_an_offset() -> None:
     last = RECORDS[-1]
     assert find_timestamp(LOG, 0, start_offset=last.offset) == (last.offset, last.timestamp_ms)
     assert find_timestamp(LOG, 0, start_offset=last.offset + 1) is None
-
-
-def test_leader_epochs_by_offset() -> None:
-    starts = dict(INDEX.leader_epochs)
-    assert INDEX.leader_epoch_of(BASE) is None
-    assert INDEX.leader_epoch_of(starts[0]) == 0
-    assert INDEX.leader_epoch_of(starts[1] - 1) == 0
-    assert INDEX.leader_epoch_of(starts[1]) == 1
-    assert INDEX.leader_epoch_of(INDEX.end_offset) == 2
 
 
 def test_selected_batches_are_a_fetchs_answer() -> None:
@@ -137,8 +107,7 @@ def test_an_empty_segment_says_what_it_spans() -> None:
     assert segment.parts == ()
     index = decode_offset_index(encode_offset_index(segment.index))
     assert (index.base_offset, index.end_offset, index.size_bytes, index.offsets) == (5, 50, 0, ())
-    assert index.locate_offset(7) == index.locate_range(7, 100) == (0, 0)
-    assert index.locate_timestamp(0) is None
+    assert index.locate_offset(7) == (0, 0)
     assert index.stretches() == []
     verify_segment(b"", index)
 

@@ -9,7 +9,7 @@ import sys
 HEAVY = {"aiohttp", "typer", "rich", "boto3", "numpy", "numba", "pyarrow", "pandas", "pyspark", "sqlite3", "msgpack"}
 FUNCTION = (
     "odradek.functions.handler, odradek.functions.maintenance, odradek.functions.maintainer, odradek.adapters.aws, "
-    "odradek.adapters.system, odradek.engine.engine, odradek.dispatcher"
+    "odradek.system, odradek.engine.engine, odradek.dispatcher"
 )
 
 

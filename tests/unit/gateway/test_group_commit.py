@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import pytest
-from odradek.gateway.connection import connection_number
+from odradek.engine.append.append import OnResult
 from odradek.gateway.group_commit import GroupCommit
 from odradek.model.log import ProducePartition, ProduceResult
 from odradek.testing import ManualClock
@@ -24,7 +25,11 @@ class SlowEngine:
         self.failure: Exception | None = None
 
     async def produce(
-        self, partitions: Sequence[ProducePartition], *, transactional_id: str | None = None
+        self,
+        partitions: Sequence[ProducePartition],
+        *,
+        transactional_id: str | None = None,
+        on_result: OnResult | None = None,
     ) -> list[ProduceResult]:
         self.calls.append([(each.topic, each.partition) for each in partitions])
         number = len(self.calls)
@@ -33,7 +38,11 @@ class SlowEngine:
         await gate.wait()
         if self.failure is not None:
             raise self.failure
-        return [ProduceResult(p.topic, p.partition, base_offset=100 * number + i) for i, p in enumerate(partitions)]
+        results = [ProduceResult(p.topic, p.partition, base_offset=100 * number + i) for i, p in enumerate(partitions)]
+        for index, result in enumerate(results):
+            if on_result is not None:
+                on_result(index, result)
+        return results
 
     def release(self) -> None:
         for gate in self.gates:
@@ -52,11 +61,8 @@ def request(topic: str, *numbers: int, producer: tuple[int, int, int] = (-1, -1,
 def send(
     commits: GroupCommit, connection: int, partitions: list[ProducePartition], **options: Any
 ) -> asyncio.Task[list[ProduceResult]]:
-    async def work() -> list[ProduceResult]:
-        connection_number.set(connection)
-        return await commits.produce(partitions, **options)
-
-    return asyncio.get_running_loop().create_task(work())
+    over = [replace(each, connection=connection) for each in partitions]
+    return asyncio.get_running_loop().create_task(commits.produce(over, **options))
 
 
 async def settle() -> None:
@@ -96,23 +102,54 @@ async def test_a_partition_stands_once_in_a_call(engine: SlowEngine) -> None:
     await commits.drain()
 
 
-async def test_batches_without_sequence_keep_the_order_of_their_connection(engine: SlowEngine) -> None:
-    commits = GroupCommit(engine, ManualClock(auto_advance=True), 2)  # type: ignore[arg-type]
-    tasks = [send(commits, 1, request("a", 0)) for _ in range(3)]
-    for done in range(3):
-        await settle()
-        assert len(engine.calls) == done + 1
-        engine.release()
-    await asyncio.gather(*tasks)
-
-
-async def test_batches_with_a_sequence_are_in_flight_together(engine: SlowEngine) -> None:
+@pytest.mark.parametrize("producer_id", [-1, 5])
+async def test_requests_of_one_connection_are_in_flight_together(engine: SlowEngine, producer_id: int) -> None:
     commits = GroupCommit(engine, ManualClock(), 2)  # type: ignore[arg-type]
-    tasks = [send(commits, 1, request("a", 0, producer=(5, 0, sequence))) for sequence in range(3)]
+    tasks = [send(commits, 1, request("a", 0, producer=(producer_id, 0, sequence))) for sequence in range(3)]
     await settle()
     assert engine.calls == [[("a", 0)]] * 3
     engine.release()
     await asyncio.gather(*tasks)
+
+
+async def test_calls_begin_in_the_order_of_their_requests(engine: SlowEngine) -> None:
+    """The second goes alone and at once, but not before the gathering that holds the first."""
+    clock = ManualClock()
+    commits = GroupCommit(engine, clock, 2)  # type: ignore[arg-type]
+    send(commits, 9, request("z", 9))
+    await settle()
+    first = send(commits, 1, request("a", 0, 7, producer=(5, 0, 0)))
+    await settle()
+    assert engine.calls[1:] == []
+    second = send(commits, 1, request("a", 0, producer=(5, 0, 1)))
+    await settle()
+    assert engine.calls[1:] == [[("a", 0), ("a", 7)], [("a", 0)]]
+    engine.release()
+    await asyncio.gather(first, second)
+    clock.advance(0.002)
+    await commits.drain()
+
+
+async def test_a_partition_that_waits_holds_up_nobody_elses_request() -> None:
+    told: list[OnResult] = []
+    gate = asyncio.Event()
+
+    class HalfSlow:
+        async def produce(self, partitions: Sequence[ProducePartition], *, on_result: OnResult) -> None:
+            told.append(on_result)
+            await gate.wait()
+
+    commits = GroupCommit(HalfSlow(), ManualClock(auto_advance=True), 2)  # type: ignore[arg-type]
+    send(commits, 9, request("z", 9))
+    await settle()
+    slow, quick = send(commits, 1, request("a", 0)), send(commits, 2, request("a", 1))
+    await settle()
+    told[1](1, ProduceResult("a", 1, base_offset=7))
+    assert [result.base_offset for result in await quick] == [7]
+    assert not slow.done()
+    told[1](0, ProduceResult("a", 0, base_offset=8))
+    assert [result.base_offset for result in await slow] == [8]
+    gate.set()
 
 
 async def test_who_gives_up_takes_nothing_from_the_others(engine: SlowEngine) -> None:

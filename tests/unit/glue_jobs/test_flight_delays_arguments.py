@@ -1,50 +1,27 @@
-"""The job's arguments: one file here and on Glue."""
+"""The job's arguments: those of every job (test_job_arguments.py), with defaults of its own."""
 
 from __future__ import annotations
 
-import sys
-import types
+from odradek.spark.jobs.arguments import parse_arguments
+from odradek.spark.jobs.run import reason
 
-import pytest
-
-from glue_jobs.flight_delays.job import parse_arguments, reason
+from glue_jobs.flight_delays.job import NAME, Arguments
 
 MUST = ["--checkpoint-location", "/c", "--output", "/o"]
 
 
-def test_dashes_and_underscores_are_the_same() -> None:
-    here = parse_arguments([*MUST, "--store", "embedded:d", "--max-offsets-per-trigger=5", "--JOB_NAME", "j-1"])
-    underscored = "--checkpoint_location=/c --output=/o --store=embedded:d --max_offsets_per_trigger 5 --JOB_NAME j-1"
-    there = parse_arguments(underscored.split())
-    assert here == there
-    assert (here.checkpoint_location, here.max_offsets_per_trigger, here.JOB_NAME) == ("/c", "5", "j-1")
+def test_the_topics_have_defaults_and_the_delays_may_be_left_out() -> None:
+    here = parse_arguments(Arguments, [*MUST, "--store", "embedded:d", "--bootstrap-servers", "http://x"], prog=NAME)
+    assert (here.flights_topic, here.max_offsets_per_trigger) == ("flights", 200_000)
+    assert here.delays_sink() == {"store": "embedded:d", "bootstrapServers": "http://x", "topic": "delays"}
+
+    none = parse_arguments(Arguments, [*MUST, "--delays-topic", "none"], prog=NAME)
+    assert none.delays_sink() is None
 
 
-def test_a_typing_mistake_is_told(capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(SystemExit):
-        parse_arguments([*MUST, "--watermerk", "1 day"])
-    assert "--watermerk" in capsys.readouterr().err
-
-
-def test_glue_resolves_the_same_arguments_and_brings_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
-    def get_resolved_options(argv: list[str], names: list[str]) -> dict[str, str]:
-        # As awsglue's: every name must be there, what else is there does not matter.
-        given = dict(zip(argv[1::2], argv[2::2], strict=True))
-        return {name: given[f"--{name}"] for name in names}
-
-    utils = types.ModuleType("awsglue.utils")
-    utils.getResolvedOptions = get_resolved_options  # type: ignore[attr-defined]
-    monkeypatch.setitem(sys.modules, "awsglue", types.ModuleType("awsglue"))
-    monkeypatch.setitem(sys.modules, "awsglue.utils", utils)
-    arguments = parse_arguments(
-        [
-            *["--job-language", "python", "--enable-metrics", "true", "--JOB_NAME", "odradek-dev-flight_delays"],
-            *["--log_table", "l", "--catalog_table", "c", "--bucket", "b"],
-            *MUST,
-        ]
-    )
-    assert arguments.JOB_NAME == "odradek-dev-flight_delays"
-    assert arguments.source("flights") == {
+def test_on_aws_it_reads_the_deployed_store_from_the_beginning() -> None:
+    argv = [*MUST, "--log_table", "l", "--catalog_table", "c", "--bucket", "b"]
+    assert parse_arguments(Arguments, argv, prog=NAME).source("flights") == {
         "store": "aws",
         "logTable": "l",
         "catalogTable": "c",

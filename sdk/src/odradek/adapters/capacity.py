@@ -2,7 +2,8 @@
 
 Rules (DynamoDB developer guide, "Read and write operations" and "Transactions"): a write is the larger of the item
 before and after, in units of 1 KB rounded up, at least one; a refused condition costs as much as a write of the item as
-it stands; a transactional write costs twice. A read is 4 KB a unit, half when eventual, each item of a batch rounded by
+it stands; a transactional write costs twice, and so does a
+transactional read. A read is 4 KB a unit, half when eventual, each item of a batch rounded by
 itself, the items of a query's page together; a missing item costs a unit.
 """
 
@@ -43,6 +44,12 @@ def get_many_usage(sizes: list[int], *, consistent: bool) -> Usage:
     """Usage of the BatchGetItem calls for items of these sizes."""
     units = sum(read_units(size, consistent=consistent) for size in sizes)
     return Usage(table_read_units=units, table_requests=-(-len(sizes) // BATCH_GET_KEYS_MAX))
+
+
+def transact_get_usage(sizes: Iterable[int]) -> Usage:
+    """Usage of one TransactGetItems for items of these sizes."""
+    units = sum(2 * read_units(size, consistent=True) for size in sizes)
+    return Usage(table_read_units=units, table_requests=1)
 
 
 def query_usage(sizes: Iterable[int], *, consistent: bool) -> Usage:

@@ -33,6 +33,7 @@ from odradek.limits import (
     TABLE_SUBSTITUTIONS_BYTES_MAX,
     TABLE_TRANSACTION_BYTES_MAX,
     TABLE_TRANSACTION_ITEMS_MAX,
+    TRANSACT_GET_KEYS_MAX,
 )
 from odradek.ports.table import (
     Absent,
@@ -146,6 +147,16 @@ def check_transaction(addressed: Sequence[tuple[object, Operation]]) -> None:
 def put_size(operation: Operation) -> int:
     """Bytes of the item that a Put writes, 0 for what is no Put: there the stored item decides."""
     return item_size(operation.key[0], operation.key[1], operation.item) if isinstance(operation, Put) else 0
+
+
+def check_transact_get(keys: Sequence[Key]) -> None:
+    """What a read of several items of one moment must satisfy. Raises ValueError."""
+    if not 1 <= len(keys) <= TRANSACT_GET_KEYS_MAX:
+        raise ValueError(f"a transaction reads 1 to {TRANSACT_GET_KEYS_MAX} items, not {len(keys)}")
+    for key in keys:
+        check_key(key)
+    if len(set(keys)) < len(keys):
+        raise ValueError("a transaction reads no item twice")
 
 
 def check_key(key: Key) -> None:

@@ -13,6 +13,7 @@ import signal
 import sys
 
 from odradek.errors import ErrorCode, KafkaError, OdradekError
+from odradek.extras import MissingExtra, extra_of
 
 
 def main() -> None:
@@ -29,10 +30,19 @@ def _interrupt(*_: object) -> None:
 
 def run(arguments: list[str]) -> int:
     """Run one command and return its exit code."""
+    if arguments and arguments[0] == "--version":
+        from importlib.metadata import version
+
+        print(f"odradek {version('odradek')}")
+        return 0
     import typer
 
     from odradek.cli.app import app
 
+    if "_ODRADEK_COMPLETE" in os.environ:  # a shell asks for words; without its own options Typer is not ready for it
+        from typer._completion_classes import completion_init
+
+        completion_init()
     try:
         result = app(arguments, standalone_mode=False)
     except (typer.Abort, KeyboardInterrupt):
@@ -49,15 +59,23 @@ def run(arguments: list[str]) -> int:
         return _failed(reason if error.filename is None else f"{error.filename}: {reason}", 1)
     except OdradekError as error:
         return _failed(str(error), 1)
+    except ModuleNotFoundError as error:
+        name = extra_of(error.name)
+        return _unexpected(error) if name is None else _failed(str(MissingExtra(name)), 2)
     except Exception as error:
-        if os.environ.get("ODRADEK_TRACEBACK"):
-            raise
-        return _failed(
-            f"unexpected {type(error).__name__}: {error}. This is a bug of Odradek: report it, please, "
-            "with what ODRADEK_TRACEBACK=1 shows",
-            1,
-        )
+        return _unexpected(error)
     return result if isinstance(result, int) else 0
+
+
+def _unexpected(error: Exception) -> int:
+    """A bug: one line, or the trace where it was asked for."""
+    if os.environ.get("ODRADEK_TRACEBACK"):
+        raise error
+    return _failed(
+        f"unexpected {type(error).__name__}: {error}. This is a bug of Odradek: report it, please, "
+        "with what ODRADEK_TRACEBACK=1 shows",
+        1,
+    )
 
 
 def _usage_error() -> type[Exception]:

@@ -8,6 +8,7 @@ import typer
 
 from odradek.client.profiles import FILE, Profile, save_profile
 from odradek.errors import ErrorCode, KafkaError
+from odradek.extras import extra
 
 _STACKS = ("storage", "api", "maintenance", "observability")
 COORDINATOR_URL = "CoordinatorUrl"
@@ -22,11 +23,10 @@ def configure(
 
     Example: [bold]odradek configure --stack odradek-prod[/bold]
     """
-    try:
+    with extra("aws"):
         import boto3
-        from botocore.exceptions import BotoCoreError
-    except ImportError:
-        raise KafkaError(ErrorCode.INVALID_CONFIG, "configure needs boto3: pip install 'odradek[aws]'") from None
+    from botocore.exceptions import BotoCoreError
+
     base = stack
     for name in _STACKS:
         base = base.removesuffix(f"-{name}")

@@ -17,11 +17,11 @@ from kio.schema.types import TopicName
 
 from odradek.client.config import ClientConfig
 from odradek.client.retry import RetryPolicy, retrying
-from odradek.client.system import SystemClock, SystemRng
 from odradek.client.transport.base import RequestFailed, Transport
 from odradek.errors import ErrorCode, KafkaError
 from odradek.ports.clock import Clock
 from odradek.ports.rng import Rng
+from odradek.system import SystemClock, SystemRng
 
 if TYPE_CHECKING:
     from odradek.tracing import Tracing

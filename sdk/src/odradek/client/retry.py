@@ -2,6 +2,7 @@
 
     decide       pure: an error, the attempts so far, the time left -> wait that long, or give up
     retrying     the procedure around one call
+    telling      pure: which of the errors so far says why nothing succeeds
 
 Back-off is exponential with full jitter: a pause is uniform between 0 and the smaller of the maximum and
 base x 2^attempt, so that many clients that failed together do not come back together. Source: KIP-580, AWS
@@ -78,6 +79,23 @@ def may_have_applied(error: KafkaError) -> bool:
     return not error.code.has_no_side_effects
 
 
+SILENT = frozenset({ErrorCode.REQUEST_TIMED_OUT, ErrorCode.NETWORK_EXCEPTION})
+"""Errors of an attempt that nobody answered."""
+
+
+def telling(before: KafkaError | None, error: KafkaError) -> KafkaError:
+    """The error that says why a call does not succeed: the newest that the service answered.
+
+    The attempt that the deadline cuts short ends in a timeout or a broken connection, which says nothing of the full
+    disk or the missing right that all attempts before it met.
+
+    Args:
+        before: that of the attempts before; None: there were none.
+        error: of the newest attempt.
+    """
+    return before if before is not None and error.code in SILENT else error
+
+
 async def retrying(
     call: Callable[[float], Awaitable[T]],
     *,
@@ -95,30 +113,32 @@ async def retrying(
         what: the call as the user knows it, for the message.
 
     Raises:
-        KafkaError: the last error; REQUEST_TIMED_OUT that names it where time ran out. UNKNOWN_TOPIC_OR_PARTITION is
-            tried again for a short while only.
+        KafkaError: the last error; REQUEST_TIMED_OUT that names the cause (`telling`) where time ran out.
+            UNKNOWN_TOPIC_OR_PARTITION is tried again for a short while only.
     """
     began = clock.monotonic()
     deadline = began + timeout_ms / 1000
     attempts = 0
+    cause: KafkaError | None = None
     while True:
         left_s = deadline - clock.monotonic()
         try:
             return await call(max(0.001, min(left_s, request_timeout_ms / 1000)))
         except KafkaError as error:
             attempts += 1
+            cause = telling(cause, error)
             is_unknown_topic = error.code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
             until = min(deadline, began + UNKNOWN_TOPIC_PATIENCE_MS / 1000) if is_unknown_topic else deadline
             left_s = until - clock.monotonic()
             verdict = decide(error, attempts=attempts, left_s=left_s, policy=policy, jitter=rng.random())
             if isinstance(verdict, GiveUp):
                 if verdict.timed_out and not is_unknown_topic:
-                    raise timed_out(what, timeout_ms, error) from error
+                    raise timed_out(what, timeout_ms, cause) from error
                 raise
         await clock.sleep(verdict.seconds)
 
 
-def timed_out(what: str, timeout_ms: float, last: KafkaError | None) -> KafkaError:
-    """The error of a deadline that passed."""
-    because = f"; last: {last}" if last is not None else ""
+def timed_out(what: str, timeout_ms: float, cause: KafkaError | None) -> KafkaError:
+    """The error of a deadline that passed, with what the attempts before it met."""
+    because = f"; last: {cause}" if cause is not None else ""
     return KafkaError(ErrorCode.REQUEST_TIMED_OUT, f"{what} did not succeed within {timeout_ms:.0f} ms{because}")

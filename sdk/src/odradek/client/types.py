@@ -30,6 +30,7 @@ class TopicDescription:
 
     @property
     def partitions(self) -> tuple[TopicPartition, ...]:
+        """The partitions of the topic, by number."""
         return tuple(TopicPartition(self.name, partition) for partition in range(self.partition_count))
 
 

@@ -10,6 +10,8 @@ from functools import cache
 from importlib.util import find_spec
 from typing import Literal
 
+from odradek.extras import MissingExtra
+
 EngineName = Literal["auto", "numba", "python"]
 
 
@@ -19,9 +21,9 @@ def has_numba() -> bool:
 
 
 def uses_numba(engine: EngineName) -> bool:
-    """Whether the numba engine runs. Raises ValueError for another name, ImportError for numba without the extra."""
+    """Whether the numba engine runs. Raises ValueError for another name, MissingExtra for numba without it."""
     if engine not in ("auto", "numba", "python"):
         raise ValueError(f"engine must be auto, numba or python, not {engine!r}")
     if engine == "numba" and not has_numba():
-        raise ImportError("engine='numba' needs the extra: pip install 'odradek[fast]'")
+        raise MissingExtra("fast")
     return engine != "python" and has_numba()

@@ -10,8 +10,7 @@ import tempfile
 from pathlib import Path
 
 from odradek.adapters.embedded import open_embedded
-from odradek.adapters.system import SystemClock, SystemRng
-from odradek.cost.metering import Meter, Snapshot, total
+from odradek.cost.metering import Snapshot, UsageMeter, total
 from odradek.cost.model import Measured, Workload
 from odradek.engine.engine import Engine
 from odradek.engine.maintenance.maintenance import MaintenanceReport
@@ -20,6 +19,7 @@ from odradek.format.record_batch import RecordBatchBuilder
 from odradek.model.log import FetchPartition, ProducePartition
 from odradek.ports.meter import Usage
 from odradek.settings import Settings
+from odradek.system import SystemClock, SystemRng
 
 APPENDS = 64
 SAMPLE_BYTES_MAX = 64 * 1024
@@ -33,7 +33,7 @@ async def measure(load: Workload) -> Measured:
     for _ in range(max(1, request_bytes // size)):
         builder.append(0, None, bytes(size))
     records = builder.build()
-    meter = Meter()
+    meter = UsageMeter()
     with tempfile.TemporaryDirectory() as folder:
         store = open_embedded(Path(folder), meter=meter, synchronous="NORMAL")
         try:

@@ -10,7 +10,7 @@ from odradek.ports.meter import Usage
 Snapshot = Mapping[str, Usage]
 
 
-class Meter:
+class UsageMeter:
     """ports.meter.Meter that adds up; threads may share it."""
 
     def __init__(self) -> None:

@@ -61,10 +61,6 @@ class CostReport:
     def total(self) -> float:
         return sum(self.components.values())
 
-    def per_gib(self, payload_bytes: int) -> float:
-        """Dollars per GiB of the user's data; 0 where there was none."""
-        return self.total * GIB / payload_bytes if payload_bytes else 0.0
-
     def per_million_records(self, records: int) -> float:
         """Dollars per million records; 0 where there were none."""
         return self.total * 1_000_000 / records if records else 0.0
@@ -81,17 +77,6 @@ def cost(usage: Usage, prices: PriceList = US_EAST_1) -> CostReport:
             "function requests": usage.function_requests * prices.per_million_function_requests / 1e6,
             "function time": usage.function_gb_seconds * prices.per_function_gb_second,
             "queue requests": usage.queue_requests * prices.per_million_queue_requests / 1e6,
-        },
-        prices,
-    )
-
-
-def storage_cost_per_month(*, table_bytes: int, object_bytes: int, prices: PriceList = US_EAST_1) -> CostReport:
-    """What it costs to keep that much for a month: all that an idle system pays."""
-    return CostReport(
-        {
-            "table storage": table_bytes / GB_MONTH * prices.table_gb_month,
-            "object storage": object_bytes / GB_MONTH * prices.object_gb_month,
         },
         prices,
     )

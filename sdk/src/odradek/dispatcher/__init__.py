@@ -1,6 +1,7 @@
 """Request frame -> engine call -> response frame, the same for function URLs and TCP. See dispatcher.py."""
 
+from odradek.dispatcher.arrival import Arrival
 from odradek.dispatcher.context import BadFrame, RequestContext
 from odradek.dispatcher.dispatcher import Dispatcher
 
-__all__ = ["BadFrame", "Dispatcher", "RequestContext"]
+__all__ = ["Arrival", "BadFrame", "Dispatcher", "RequestContext"]

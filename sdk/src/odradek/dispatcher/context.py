@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
 from odradek.dispatcher.access import Access
+from odradek.dispatcher.arrival import Arrival
 from odradek.errors import ErrorCode, OdradekError
 from odradek.model.cluster import Cluster
 from odradek.model.log import Buffer
@@ -29,6 +30,7 @@ class RequestContext:
     transport: Literal["https", "tcp"]
     allowed: frozenset[ApiKey]  # the APIs that this function or gateway owns; ApiVersions is always answered
     max_response_bytes: int  # what the transport can carry back
+    connection: int | None = None  # over which it came, where requests arrive in the order in which they were sent
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +43,7 @@ class Call:
     cluster: Cluster
     access: Access
     takes_uploads: bool = False  # whether clients may commit what they stored in the object store themselves
+    arrival: Arrival | None = None  # its place among the requests of its connection that are served side by side
 
     @property
     def message(self) -> Any:

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING
 from odradek.dispatcher.access import Access
 from odradek.dispatcher.answer import build
 from odradek.dispatcher.api_versions import unsupported_api_versions
+from odradek.dispatcher.arrival import Arrival
 from odradek.dispatcher.audit_log import audit
 from odradek.dispatcher.authorization import FREE, require
 from odradek.dispatcher.context import Answer, BadFrame, Call, RequestContext
@@ -67,8 +68,13 @@ class Dispatcher:
         self._cluster = cluster
         self._takes_uploads = takes_uploads
 
-    async def dispatch(self, frame: Buffer, context: RequestContext) -> list[Buffer] | None:
+    async def dispatch(
+        self, frame: Buffer, context: RequestContext, arrival: Arrival | None = None
+    ) -> list[Buffer] | None:
         """Answer one request frame (without its length prefix).
+
+        Args:
+            arrival: its place where several requests of a connection are served side by side.
 
         Returns:
             The response frame in parts, or None where the protocol has no answer (Produce with acks=0).
@@ -89,7 +95,7 @@ class Dispatcher:
             )
         request = _request(frame, header)
         unasked = Access(_NOTHING_ALLOWED, context.principal, context.client_host)
-        call = Call(request, context, self._engine, self._cluster, unasked, self._takes_uploads)
+        call = Call(request, context, self._engine, self._cluster, unasked, self._takes_uploads, arrival)
         return await _answer(call)
 
 

@@ -150,6 +150,7 @@ async def _fetch_group(call: Call, group: Any) -> dict[str, Any]:
             asked,
             member_id=getattr(group, "member_id", None),
             member_epoch=getattr(group, "member_epoch", -1),
+            require_stable=getattr(call.message, "require_stable", False),
         )
     except KafkaError as error:
         if call.api_version < _GROUPS_FROM:

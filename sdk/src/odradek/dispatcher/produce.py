@@ -28,7 +28,12 @@ async def handle_produce(call: Call) -> Answer:
         return refuse_produce(call, ErrorCode.INVALID_REQUIRED_ACKS, f"acks is one of -1, 0 and 1, not {message.acks}")
     partitions = [
         ProducePartition(
-            name, data.index, b"" if data.records is None else data.records, topic_id, _expected_offset(data)
+            name,
+            data.index,
+            b"" if data.records is None else data.records,
+            topic_id,
+            _expected_offset(data),
+            call.context.connection,
         )
         for name, topic_id, topic in _topics(call)
         for data in topic.partition_data
@@ -63,11 +68,18 @@ async def _permitted(
 ) -> Sequence[ProduceResult]:
     """Produce to the topics that the caller may write to."""
     names = await call.access.names_of(call.engine.topics, (each.topic_id for each in partitions))
+
+    async def in_order(allowed: Sequence[ProducePartition]) -> Sequence[ProduceResult]:
+        if call.arrival is not None:
+            await call.arrival.turn()
+            call.arrival.enter()
+        return await produce(allowed)
+
     return await call.access.ask(
         AclOperation.WRITE,
         partitions,
         lambda each: each.topic if each.topic_id is None else names.get(each.topic_id),
-        produce,
+        in_order,
         lambda each, code: ProduceResult(each.topic, each.partition, code, topic_id=each.topic_id),
     )
 

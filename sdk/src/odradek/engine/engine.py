@@ -20,7 +20,7 @@ from collections.abc import Sequence
 from odradek.engine.access.acls import Acls
 from odradek.engine.access.quotas import Quotas
 from odradek.engine.access.users import Users
-from odradek.engine.append.append import Appender
+from odradek.engine.append.append import Appender, OnResult
 from odradek.engine.append.upload import Uploads
 from odradek.engine.append.wal import Wal
 from odradek.engine.catalog.producer_ids import ProducerIds
@@ -38,6 +38,7 @@ from odradek.engine.maintenance.merge import Merger
 from odradek.engine.maintenance.orphans import Orphans
 from odradek.engine.maintenance.producer_expiry import ProducerExpiry
 from odradek.engine.maintenance.retention import Retention
+from odradek.engine.maintenance.roll import Roll
 from odradek.engine.maintenance.sweep import Sweep
 from odradek.engine.maintenance.wal_uploads import WalUploads
 from odradek.engine.offsets.offsets import GroupOffsets
@@ -113,7 +114,10 @@ class Engine:
         self.topics = Topics(tables.catalog, self.index, clock, rng, self.settings)
         self.producer_ids = ProducerIds(tables.catalog, clock, self.settings)
         self.group_configs = GroupConfigs(tables.catalog, clock, self.settings)
-        self.groups = Groups(tables, self.topics, self.group_configs, clock, rng, self.settings)
+        self.share_groups = ShareGroups(tables, self.topics, self.group_configs, clock, rng, self.settings)
+        self.groups = Groups(
+            tables, self.topics, self.group_configs, clock, rng, self.settings, self.share_groups.delete_items
+        )
         self.classic_groups = ClassicGroups(tables.groups, clock, rng, self.settings)
         self.users = Users(tables.catalog, clock, rng)
         self.acls = Acls(tables.catalog, clock, self.settings)
@@ -135,7 +139,6 @@ class Engine:
         self._fetcher = Fetcher(self.index, self.reader, self.pieces, self.topics, self.epochs, clock, self.settings)
         lookups = TimestampLookup(self.index, self.segments, self.pieces)
         self._lister = OffsetLister(self.index, lookups, self.topics)
-        self.share_groups = ShareGroups(tables, self.topics, self.group_configs, clock, rng, self.settings)
         self.share_windows = SharePartitions(tables, self._lister, clock, rng, self.settings)
         self.share_offsets = ShareOffsets(tables, self.share_windows, self.topics, self._lister, clock, rng)
         self.share = ShareFetcher(
@@ -158,6 +161,7 @@ class Engine:
         self.merger = Merger(self.index, objects, self.pieces, self.epochs, self.leases, clock, rng, self.settings)
         upkeeps: list[Upkeep] = [
             self.orphans,
+            Roll(self.index, clock),
             Retention(self.index, objects, self.leases, clock),
             self.merger,
             ProducerExpiry(tables.log, clock, self.settings),
@@ -184,16 +188,20 @@ class Engine:
         *,
         transactional_id: str | None = None,
         announces: bool = True,
+        on_result: OnResult | None = None,
     ) -> list[ProduceResult]:
         """Append batches; results in the order of `partitions`. Failures are results, never exceptions.
+
+        The order in which calls begin is the order of a producer's batches: nothing is awaited before it is fixed.
 
         Args:
             transactional_id: take the batches into its open transaction instead (base offset -1: see transactions.py).
             announces: whether that takes new partitions into the transaction (KIP-890), or AddPartitionsToTxn did.
+            on_result: is told each result by its position as soon as it is there; not in a transaction.
         """
         if transactional_id is not None:
             return await self.transactions.produce(transactional_id, partitions, announces=announces)
-        return await self._appender.produce(partitions)
+        return await self._appender.produce(partitions, on_result)
 
     async def fetch(
         self,

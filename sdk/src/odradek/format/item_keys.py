@@ -67,6 +67,11 @@ BROKERS_PK = "brokers"
 USERS_PK = "users"
 ACLS_PK = "acls"
 GROUP_CONFIGS_PK = "group-configs"
+CLASSIC_SESSION_PREFIX = "gs#"
+SHARE_PARTITION_PREFIX = "s#"
+SHARE_PARTITION_END = "s$"  # the first key after every share-partition
+SHARE_SESSION_PREFIX = "t#"
+SHARE_SESSION_END = "t$"
 REGISTRY_PK = "registry"
 REGISTRY_COUNTER_SK = "counter"
 REGISTRY_CONFIG_SK = "config"
@@ -137,3 +142,18 @@ def transaction_sk(number: int, rest: str) -> str:
 def transaction_end_sk(number: int) -> str:
     """The first `sk` after every pending item of that transaction and earlier ones."""
     return f"{number:020d}$"
+
+
+def group_pk(group_id: str) -> str:
+    """The `pk` that all items of a group share."""
+    return f"g#{group_id}"
+
+
+def classic_session_sk(member_id: str) -> str:
+    """The `sk` of a classic member's session; it sorts next to the group."""
+    return f"{CLASSIC_SESSION_PREFIX}{member_id}"
+
+
+def share_session_sk(member_id: str) -> str:
+    """The `sk` of a share session."""
+    return f"{SHARE_SESSION_PREFIX}{member_id}"

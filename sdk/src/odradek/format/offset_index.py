@@ -14,7 +14,7 @@ An index is immutable and is written after its segment; `docs/ARCHITECTURE.md` s
 from __future__ import annotations
 
 import struct
-from bisect import bisect_left, bisect_right
+from bisect import bisect_right
 from dataclasses import dataclass
 from itertools import chain, pairwise
 
@@ -81,30 +81,9 @@ class OffsetIndex:
             return self.size_bytes, self.size_bytes
         return self._stretch(max(bisect_right(self.offsets, offset) - 1, 0))
 
-    def locate_range(self, offset: int, max_bytes: int) -> tuple[int, int]:
-        """As `locate_offset`, extended by whole stretches as long as all of them stay within `max_bytes`.
-
-        The first stretch is there however large.
-        """
-        start, end = self.locate_offset(offset)
-        if self.size_bytes - start <= max_bytes:
-            return start, self.size_bytes
-        last = bisect_right(self.positions, start + max_bytes) - 1
-        return start, max(end, self.positions[last])
-
-    def locate_timestamp(self, timestamp_ms: int) -> tuple[int, int] | None:
-        """The stretch that holds the first record at or after `timestamp_ms`, or None where all are earlier."""
-        found = bisect_left(self.max_timestamps_ms, timestamp_ms)
-        return self._stretch(found) if found < len(self.max_timestamps_ms) else None
-
     def stretches(self) -> list[tuple[int, int]]:
         """All stretches in order: where reads, merges and splits of the segment may begin and end."""
         return list(pairwise((*self.positions, self.size_bytes)))
-
-    def leader_epoch_of(self, offset: int) -> int | None:
-        """The leader epoch under which `offset` was written, or None where it lies before the segment's first batch."""
-        found = bisect_right(self.leader_epochs, offset, key=lambda epoch: epoch[1])
-        return self.leader_epochs[found - 1][0] if found else None
 
     def _stretch(self, number: int) -> tuple[int, int]:
         following = number + 1

@@ -25,7 +25,6 @@ from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 
-from odradek.adapters.system import SystemClock, SystemRng
 from odradek.errors import ErrorCode, KafkaError
 from odradek.functions.environment import Environment
 from odradek.functions.logs import log_as_json
@@ -34,6 +33,7 @@ from odradek.gateway.serve import Ports, serve
 from odradek.gateway.server import Listener, host_and_port
 from odradek.model.cluster import FLEET_BROKER_ID
 from odradek.settings import Settings
+from odradek.system import SystemRng
 
 _PREFIX = "ODRADEK_GATEWAY_"
 
@@ -96,7 +96,7 @@ async def serve_from_env(environ: Mapping[str, str]) -> None:
         store.objects,
         ports,
         settings,
-        clock=SystemClock(),
+        clock=store.clock,
         rng=SystemRng(),
         stopping=stopping,
         ready=lambda addresses: print(json.dumps({**addresses, "pid": os.getpid()}), flush=True),

@@ -1,8 +1,9 @@
 """One client connection: frames in, answers out, in the order of the requests.
 
 As Apache Kafka does, a connection's requests are served one after the other, with one exception: Produce requests that
-follow each other are in flight together, so that a pipelining producer does not pay the store's latency for each. Their
-answers keep the order, and so do their batches (group_commit.py).
+follow each other are in flight together, so that a pipelining producer does not pay the store's latency for each. They
+reach the engine in the order in which they came (dispatcher/arrival.py), which keeps that order for the batches
+(engine/append/order.py); their answers keep it too.
 
 Backpressure, both ways: reading pauses while `REQUESTS_MAX` requests wait or the gateway's memory is spent; the next
 request is not begun while the client does not read its answers.
@@ -18,10 +19,9 @@ import logging
 import sys
 from collections import deque
 from collections.abc import Sequence
-from contextvars import ContextVar
 from typing import Protocol, cast
 
-from odradek.dispatcher import BadFrame
+from odradek.dispatcher import Arrival, BadFrame
 from odradek.errors import FormatError, KafkaError
 from odradek.gateway.frames import FrameReader
 from odradek.model.log import Buffer
@@ -35,17 +35,18 @@ WRITE_HIGH_BYTES = 1024 * 1024
 _JOIN_BELOW_BYTES = 16 * 1024
 _PRODUCE = int(ApiKey.PRODUCE).to_bytes(2, "big")
 
-connection_number: ContextVar[int] = ContextVar("connection_number", default=0)
-"""Which connection the running request came from."""
-
 
 class Session(Protocol):
     """Answers a connection's frames; knows who is asking (sasl.py)."""
 
     frame_bytes_max: int
 
-    async def answer(self, frame: Buffer) -> list[Buffer] | None:
-        """The response, or None where there is none. Raises BadFrame, KafkaError where the connection must end."""
+    async def answer(self, frame: Buffer, arrival: Arrival | None) -> list[Buffer] | None:
+        """The response, or None where there is none. Raises BadFrame, KafkaError where the connection must end.
+
+        Args:
+            arrival: of a Produce request: its place among those in flight.
+        """
         ...
 
 
@@ -173,8 +174,8 @@ class Connection(asyncio.BufferedProtocol):
     # --- serving -----------------------------------------------------------------------------------------------------
 
     async def _serve(self) -> None:
-        connection_number.set(self.number)
         last: asyncio.Task[None] | None = None  # the newest of the Produce requests in flight
+        arrival: Arrival | None = None  # its place
         while True:
             if not self._frames:
                 if self._is_draining and not self._produces:
@@ -188,7 +189,8 @@ class Connection(asyncio.BufferedProtocol):
             if frame[:2] == _PRODUCE:
                 if len(self._produces) >= PRODUCES_MAX:
                     await asyncio.wait(self._produces, return_when=asyncio.FIRST_COMPLETED)
-                last = asyncio.get_running_loop().create_task(self._answer(frame, last))
+                arrival = Arrival(arrival if last is not None else None)
+                last = asyncio.get_running_loop().create_task(self._answer(frame, last, arrival))
                 self._produces.add(last)
                 last.add_done_callback(self._produce_ended)
                 continue
@@ -203,12 +205,12 @@ class Connection(asyncio.BufferedProtocol):
         if self._is_draining and self._wake is not None and not self._wake.done():
             self._wake.set_result(None)
 
-    async def _answer(self, frame: Buffer, previous: asyncio.Task[None] | None) -> None:
+    async def _answer(self, frame: Buffer, previous: asyncio.Task[None] | None, arrival: Arrival | None = None) -> None:
         """Answer one request, after the answer to the previous one."""
         assert self._session is not None
         size = len(frame)
         try:
-            parts = await self._session.answer(frame)
+            parts = await self._session.answer(frame, arrival)
         except (BadFrame, KafkaError) as refused:
             self._end(str(refused))
             return
@@ -217,6 +219,8 @@ class Connection(asyncio.BufferedProtocol):
             self._close()
             return
         finally:
+            if arrival is not None:
+                arrival.enter()
             self._host.release(size)
             self._unanswered -= 1
             self._reader.bytes_max = self._session.frame_bytes_max

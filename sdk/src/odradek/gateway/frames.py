@@ -38,11 +38,6 @@ class FrameReader:
         self._filled = 0
 
     @property
-    def is_within_a_frame(self) -> bool:
-        """Whether bytes of an incomplete frame have been received."""
-        return self._large is not None or self._end > self._start
-
-    @property
     def reserved_bytes(self) -> int:
         """Of the large frame that is being received."""
         return 0 if self._large is None else len(self._large)

@@ -6,9 +6,10 @@ waits. A request in a merged call has results of its own; partitions succeed or 
 
 Order, and who waits for whom:
 
-* Batches of one connection to one partition keep their order. A batch with a producer id has a sequence: while an
-  earlier one is in flight it goes alone, at once, and the engine puts it in its place. One without waits instead.
+* Calls begin in the order of their requests, which is the order that the engine keeps for batches of one producer, and
+  of one connection (engine/append/order.py). A request whose partition is in flight already goes alone, at once.
 * A call holds a partition once; a request for a partition that is gathered already closes the gathering.
+* A request has its results as soon as they are there: a partition that waits holds up nobody else's.
 * Transactional batches are gathered by nobody: they wait in the store, not in a log.
 """
 
@@ -21,13 +22,10 @@ from typing import Any
 from uuid import UUID
 
 from odradek.engine.engine import Engine
-from odradek.gateway.connection import connection_number
 from odradek.model.log import ProducePartition, ProduceResult
 from odradek.ports.clock import Clock
 
 MERGED_BYTES_MAX = 8 * 1024 * 1024
-_PRODUCER_ID = slice(43, 51)  # in a batch's header (docs/formats/record_batch.md)
-_NO_PRODUCER = b"\xff" * 8
 
 _Place = tuple[str, UUID | None, int]  # topic by name or id, partition
 
@@ -36,6 +34,13 @@ _Place = tuple[str, UUID | None, int]  # topic by name or id, partition
 class _Request:
     partitions: Sequence[ProducePartition]
     results: asyncio.Future[list[ProduceResult]]
+    done: dict[int, ProduceResult] = field(default_factory=dict)  # by position
+
+    def settle(self, index: int, result: ProduceResult) -> None:
+        """Note the result of a partition; the request's are complete with the last."""
+        self.done[index] = result
+        if len(self.done) == len(self.partitions) and not self.results.done():
+            self.results.set_result([self.done[i] for i in range(len(self.partitions))])
 
 
 @dataclass(slots=True)
@@ -62,7 +67,7 @@ class GroupCommit:
         self._linger_s = linger_ms / 1000
         self._gathering: _Gathering | None = None
         self._calls: set[asyncio.Task[None]] = set()
-        self._in_flight: dict[tuple[int, _Place], asyncio.Future[Any]] = {}  # the newest of each connection
+        self._in_flight: dict[tuple[int | None, _Place], asyncio.Future[Any]] = {}  # the newest of each connection
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._engine, name)
@@ -73,26 +78,22 @@ class GroupCommit:
         """As Engine.produce."""
         if transactional_id is not None or self._linger_s == 0:
             return await self._engine.produce(partitions, transactional_id=transactional_id, **options)
-        number = connection_number.get()
         places = [_place(each) for each in partitions]
-        earlier = [(each, self._in_flight.get((number, place))) for each, place in zip(partitions, places, strict=True)]
+        keys = [(each.connection, place) for each, place in zip(partitions, places, strict=True)]
+        is_behind = any(key in self._in_flight for key in keys)
         results: asyncio.Future[list[ProduceResult]] = asyncio.get_running_loop().create_future()
-        for place in places:
-            self._in_flight[number, place] = results
+        self._in_flight.update(dict.fromkeys(keys, results))
         try:
-            waits_for = {before for each, before in earlier if before is not None and not _has_sequence(each)}
-            if waits_for:
-                await asyncio.wait(waits_for)
             request = _Request(partitions, results)
-            if any(before is not None for _, before in earlier) and not waits_for:
-                self._call(_Gathering([request]))
+            if is_behind:
+                self._go_alone(request, places)
             else:
                 self._gather(request, places)
             return await results
         finally:
-            for place in places:
-                if self._in_flight.get((number, place)) is results:
-                    del self._in_flight[number, place]
+            for key in keys:
+                if self._in_flight.get(key) is results:
+                    del self._in_flight[key]
             if not results.done():
                 results.cancel()
 
@@ -116,6 +117,12 @@ class GroupCommit:
         gathering.places.update(places)
         gathering.size += size
 
+    def _go_alone(self, request: _Request, places: Sequence[_Place]) -> None:
+        """One call for it, after the call of what is gathered for its partitions."""
+        if self._gathering is not None and self._gathering.places.intersection(places):
+            self._close(self._gathering)
+        self._call(_Gathering([request]))
+
     async def _linger(self, gathering: _Gathering, seconds: float) -> None:
         if seconds:
             await self._clock.sleep(seconds)
@@ -138,22 +145,19 @@ class GroupCommit:
     async def _run(self, gathering: _Gathering) -> None:
         """One call; whoever gave up waiting does not keep the others from their results."""
         merged = [each for request in gathering.requests for each in request.partitions]
+        whose = [(request, index) for request in gathering.requests for index in range(len(request.partitions))]
+
+        def settle(index: int, result: ProduceResult) -> None:
+            request, own_index = whose[index]
+            request.settle(own_index, result)
+
         try:
-            results = iter(await self._engine.produce(merged))
+            await self._engine.produce(merged, on_result=settle)
         except Exception as error:  # the dispatcher answers for it, to each request
             for request in gathering.requests:
                 if not request.results.done():
                     request.results.set_exception(error)
-            return
-        for request in gathering.requests:
-            own = [next(results) for _ in request.partitions]
-            if not request.results.done():
-                request.results.set_result(own)
 
 
 def _place(partition: ProducePartition) -> _Place:
     return partition.topic, partition.topic_id, partition.partition
-
-
-def _has_sequence(partition: ProducePartition) -> bool:
-    return bytes(partition.records[_PRODUCER_ID]) != _NO_PRODUCER

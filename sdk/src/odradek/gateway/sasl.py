@@ -19,7 +19,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from odradek.dispatcher import BadFrame, Dispatcher, RequestContext
+from odradek.dispatcher import Arrival, BadFrame, Dispatcher, RequestContext
 from odradek.dispatcher.answer import build
 from odradek.engine.access.users import Users
 from odradek.errors import ErrorCode, FormatError, KafkaError, StoreError
@@ -57,9 +57,9 @@ class OpenSession:
         self._dispatcher = dispatcher
         self._context = context
 
-    async def answer(self, frame: Buffer) -> list[Buffer] | None:
+    async def answer(self, frame: Buffer, arrival: Arrival | None = None) -> list[Buffer] | None:
         """See connection.Session."""
-        return await self._dispatcher.dispatch(frame, self._context)
+        return await self._dispatcher.dispatch(frame, self._context, arrival)
 
 
 class SaslSession:
@@ -85,14 +85,14 @@ class SaslSession:
         self._challenge: Challenge | None = None
         self._has_failed = False
 
-    async def answer(self, frame: Buffer) -> list[Buffer] | None:
+    async def answer(self, frame: Buffer, arrival: Arrival | None = None) -> list[Buffer] | None:
         """See connection.Session."""
         key = int.from_bytes(frame[:2], "big") if len(frame) >= 2 else -1
         if self._has_failed:
             raise KafkaError(ErrorCode.SASL_AUTHENTICATION_FAILED, "the login failed")
         if key not in (ApiKey.SASL_HANDSHAKE, ApiKey.SASL_AUTHENTICATE):
             if self._is_open or key == ApiKey.API_VERSIONS:
-                return await self._dispatcher.dispatch(frame, self._context)
+                return await self._dispatcher.dispatch(frame, self._context, arrival)
             raise KafkaError(ErrorCode.ILLEGAL_SASL_STATE, "a request before the login: use security.protocol SASL_*")
         try:
             header = parse_request_header(frame)

@@ -180,6 +180,7 @@ class Gateway:
             transport="tcp",
             allowed=frozenset(ApiKey),
             max_response_bytes=RESPONSE_BYTES_MAX,
+            connection=connection.number,
         )
         if self._listener.sasl:
             return SaslSession(self._dispatcher, context, self._engine.users, self._clock, self._rng, self._secret)

@@ -16,7 +16,6 @@ from types import TracebackType
 from typing import Literal, Self, TypeVar
 
 from odradek.adapters.embedded import EmbeddedStore, open_embedded
-from odradek.adapters.system import SystemClock, SystemRng
 from odradek.dispatcher import BadFrame, Dispatcher, RequestContext
 from odradek.engine.engine import Engine
 from odradek.errors import ErrorCode, KafkaError, StoreUnavailable
@@ -42,6 +41,7 @@ from odradek.protocol.api import OWNED, FunctionName
 from odradek.registry.api import RegistryApi
 from odradek.registry.subjects import Subjects
 from odradek.settings import Settings
+from odradek.system import SystemClock, SystemRng
 from odradek.tracing import TracedTables, Tracing, traced_objects
 
 T = TypeVar("T")
@@ -193,7 +193,7 @@ class LocalService:
         """
         try:
             self._store = store = await asyncio.to_thread(
-                open_embedded, self.data_dir, meter=self.meter, synchronous=self._synchronous
+                open_embedded, self.data_dir, meter=self.meter, synchronous=self._synchronous, check="quick"
             )
         except StoreUnavailable as error:
             raise KafkaError(ErrorCode.INVALID_CONFIG, str(error)) from None

@@ -141,3 +141,11 @@ class ClassicLeaveResult:
 
     error: ErrorCode = ErrorCode.NONE
     members: Sequence[tuple[ClassicLeave, ErrorCode]] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class ClassicSession:
+    """What is stored of a classic member's life."""
+
+    counter: int = 0  # raised by every heartbeat
+    renewed_ms: int = 0  # by the clock of the gateway that renewed it

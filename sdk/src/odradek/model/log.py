@@ -29,6 +29,7 @@ class ProducePartition:
     records: Buffer  # one or more whole RecordBatch v2
     topic_id: UUID | None = None
     expected_offset: int | None = None  # conditional produce: append only if next_offset is this
+    connection: int | None = None  # over which it came: what comes over one stays in order. None: over none
 
 
 @dataclass(frozen=True, slots=True)

@@ -101,3 +101,13 @@ class ShareOffset:
     lag: int = -1  # records from there on that are not done
     error: ErrorCode = ErrorCode.NONE
     message: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class SharePolicy:
+    """The configuration of a share group, as far as records in flight go by it."""
+
+    lock_ms: int
+    delivery_count_limit: int
+    max_record_locks: int
+    has_dead_letters: bool = False

@@ -11,6 +11,10 @@ Semantics are DynamoDB's:
 * A comparison or `Contains` on a path that is not there is false; `Not` of it is true.
 * A missing item satisfies `Absent(("anything",))`. An update of a missing item creates it (if the condition lets it).
 * Reads are strongly consistent unless `consistent=False`.
+* A transaction is applied whole, but its items become visible one by one: to a row of reads, to `get_many` and to
+  `query` some of them may be as before and others as after it, for as long as it is being applied. Only `transact_get`
+  reads several items of one moment; docs/decisions/0010 says which reader needs that and which does not.
+* A write of an item that a transaction is being applied to is refused (StoreUnavailable).
 * What is returned is the caller's: changing it changes nothing in the store.
 
 A bug of the caller is a ValueError in every backend: an attribute of another type (float, None, tuple), two actions of
@@ -202,6 +206,18 @@ class Table(Protocol):
 
     async def get_many(self, keys: Sequence[Key], *, consistent: bool = True) -> list[Item | None]:
         """Return the items in the order of the keys (any number of keys). Raises StoreUnavailable."""
+        ...
+
+    async def transact_get(self, keys: Sequence[Key]) -> list[Item | None]:
+        """Return items of one moment, in the order of the keys: 1 to 25, no two alike. Costs two reads an item.
+
+        What a transaction did that was seen elsewhere to have been applied, be it in one item, is seen in all of them.
+
+        Raises:
+            TransactionConflict: a transaction over one of the items is being applied.
+            StoreUnavailable: no answer.
+            ValueError: no keys, more than 25, or one twice (a bug of the caller).
+        """
         ...
 
     async def query(

@@ -184,11 +184,6 @@ def ms_to_datetime(timestamp_ms: int) -> datetime:
     return _EPOCH + timedelta(milliseconds=max(_MS_MIN, min(timestamp_ms, _MS_MAX)))
 
 
-def datetime_to_ms(value: datetime | None) -> int:
-    """The inverse; None is -1."""
-    return -1 if value is None else (value - _EPOCH) // timedelta(milliseconds=1)
-
-
 _PLAIN: dict[str, Reader] = {
     "int8": read_int8,
     "int16": read_int16,

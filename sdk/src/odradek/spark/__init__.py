@@ -24,6 +24,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from odradek.extras import extra
 from odradek.spark.exactly_once import exactly_once, write_once
 from odradek.spark.table import changelog, table
 
@@ -37,7 +38,8 @@ _PUSHDOWN = "spark.sql.python.filterPushdown.enabled"
 
 def register(spark: SparkSession) -> None:
     """Make `format("odradek")` known to a session, and let filters reach its sources. May be repeated."""
-    from odradek.spark.source import NarrowingDataSource
+    with extra("spark"):
+        from odradek.spark.source import NarrowingDataSource
 
     spark.conf.set(_PUSHDOWN, "true")
     spark.dataSource.register(NarrowingDataSource)

@@ -28,7 +28,6 @@ from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Se
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from odradek.adapters.system import SystemClock, SystemRng
 from odradek.engine.compaction.batch import compact_batch, read_keys
 from odradek.engine.compaction.compactor import CompactionPass, Compactor
 from odradek.engine.compaction.decisions import Bounds, CompactionPolicy, joins
@@ -47,6 +46,7 @@ from odradek.model.topic_partition import PartitionId
 from odradek.ports.object_store import ObjectStore
 from odradek.spark.opened_store import open_store
 from odradek.spark.options import StoreOptions
+from odradek.system import SystemClock, SystemRng
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -377,7 +377,7 @@ async def compact(
     """
     store = await open_store(options, read_only=False)
     try:
-        engine = Engine(tables=store, objects=store.objects, clock=SystemClock(), rng=SystemRng())
+        engine = Engine(tables=store, objects=store.objects, clock=store.clock, rng=SystemRng())
         topic: Topic = await engine.topics.resolve(topic_name)
         beyond = [number for number in partitions if not 0 <= number < topic.partition_count]
         if beyond:

@@ -15,7 +15,7 @@ from collections.abc import Mapping
 from importlib.util import find_spec
 from pathlib import Path
 
-from odradek.errors import ErrorCode, KafkaError
+from odradek.extras import MissingExtra
 
 _SETTINGS = {
     "spark.ui.enabled": "false",
@@ -75,7 +75,7 @@ def warm_workers(environment: Mapping[str, str]) -> None:
 def _link_spark(home: Path) -> Path:
     spec = find_spec("pyspark")
     if spec is None or spec.origin is None:
-        raise KafkaError(ErrorCode.INVALID_CONFIG, "pyspark is not installed: pip install 'odradek[spark]'")
+        raise MissingExtra("spark")
     installed = Path(spec.origin).parent
     home.mkdir(parents=True, exist_ok=True)
     for entry in installed.iterdir():

@@ -14,7 +14,7 @@ from dataclasses import replace
 from itertools import groupby
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
-from odradek.columnar import decode_to_arrow
+from odradek.columnar.decode import decode_to_arrow
 from odradek.engine.read.log_reader import Piece, patched
 from odradek.errors import ErrorCode, FormatError, KafkaError, ObjectMissing
 from odradek.format.batch_header import iter_headers

@@ -33,13 +33,13 @@ from pyspark.sql.types import (
     TimestampType,
 )
 
-from odradek.adapters.system import SystemRng
 from odradek.engine.transactions.items import PendingBatches
 from odradek.errors import ErrorCode, KafkaError
 from odradek.spark.sink_commit import SinkStore
 from odradek.spark.sink_options import SinkOptions
 from odradek.spark.sink_write import upload_rows
 from odradek.spark.worker import settle
+from odradek.system import SystemRng
 
 if TYPE_CHECKING:
     import pyarrow as pa

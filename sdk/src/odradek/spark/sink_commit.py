@@ -18,7 +18,6 @@ from concurrent.futures import Future
 from pathlib import Path
 from typing import Any
 
-from odradek.adapters.system import SystemClock, SystemRng
 from odradek.engine.engine import Engine
 from odradek.engine.transactions.items import PendingBatches
 from odradek.errors import ErrorCode, KafkaError
@@ -26,6 +25,7 @@ from odradek.model.log import ProducePartition
 from odradek.settings import Settings
 from odradek.spark.opened_store import OpenedStore
 from odradek.spark.options import StoreOptions
+from odradek.system import SystemRng
 
 _CREDENTIALS = "credentials.json"  # of the service, beside its store
 
@@ -45,7 +45,7 @@ class SinkStore(OpenedStore):
         settings = Settings() if options.data_dir is None else Settings(item_bytes_max=0)
         store = self._store
         self._engine = Engine(
-            tables=store, objects=store.objects, clock=SystemClock(), rng=SystemRng(), settings=settings
+            tables=store, objects=store.objects, clock=store.clock, rng=SystemRng(), settings=settings
         )
 
     # --- executors ------------------------------------------------------------------------------------------------

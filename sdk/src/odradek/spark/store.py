@@ -9,7 +9,6 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from odradek.adapters.system import SystemClock, SystemRng
 from odradek.engine.append.wal import Wal
 from odradek.engine.catalog.topics import Topics
 from odradek.engine.partition.index import PartitionIndex
@@ -24,6 +23,7 @@ from odradek.settings import Settings
 from odradek.spark.offsets import Bounds, Offsets
 from odradek.spark.opened_store import OpenedStore
 from odradek.spark.options import StoreOptions, Subscription
+from odradek.system import SystemRng
 
 _PLANS = 5  # of one range, while maintenance replaces what it names
 
@@ -34,7 +34,7 @@ class LogView(OpenedStore):
     def __init__(self, options: StoreOptions, settings: Settings | None = None) -> None:
         super().__init__(options, thread_name="odradek-log-view")
         self._settings = settings or Settings()
-        store, clock = self._store, SystemClock()
+        store, clock = self._store, self._store.clock
         index = PartitionIndex(store.log, self._settings)
         self._index = index
         self._topics = Topics(store.catalog, index, clock, SystemRng(), self._settings)

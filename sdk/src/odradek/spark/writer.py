@@ -46,11 +46,11 @@ def open_admin(options: Mapping[str, str], bootstrap_servers: str | None) -> Adm
 def _straight_to(store: StoreOptions) -> Transport:
     """The dispatcher in this process, over the tables and the bucket."""
     from odradek.adapters.aws import open_aws
-    from odradek.adapters.system import SystemClock, SystemRng
     from odradek.dispatcher import BadFrame, Dispatcher, RequestContext
     from odradek.engine.engine import Engine
     from odradek.model.cluster import FLEET_BROKER_ID, Broker, Cluster
     from odradek.protocol.api import OWNED, FunctionName
+    from odradek.system import SystemRng
 
     opened = open_aws(
         region=store.region or None,
@@ -64,7 +64,7 @@ def _straight_to(store: StoreOptions) -> Transport:
     engine = Engine(
         tables=opened,
         objects=opened.objects,
-        clock=SystemClock(),
+        clock=opened.clock,
         rng=SystemRng(),
     )
     dispatcher = Dispatcher(engine, Cluster(engine.settings.cluster_id, Broker(FLEET_BROKER_ID, "in-process", 0)))

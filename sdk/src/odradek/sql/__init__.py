@@ -13,7 +13,10 @@
 All but session.py and on_spark.py is pure. Nothing here is imported by a function.
 """
 
-from odradek.sql.parse import parse
+from odradek.extras import extra
+
+with extra("sql"):
+    from odradek.sql.parse import parse
 from odradek.sql.position import Position, SqlError
 from odradek.sql.script import Planner
 

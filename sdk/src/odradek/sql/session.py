@@ -33,7 +33,7 @@ from odradek.sql.script import Planner
 Row = Sequence[Any]
 
 
-class Engine(Protocol):
+class Runner(Protocol):
     """Runs plans."""
 
     def rows(self, plan: QueryPlan) -> list[Row]:
@@ -133,8 +133,8 @@ def check(scripts: Sequence[tuple[str, str]]) -> list[Step]:
 class Session:
     """Runs planned statements."""
 
-    def __init__(self, engine: Engine, topics: Topics, screen: Screen, *, once: bool) -> None:
-        self._engine = engine
+    def __init__(self, runner: Runner, topics: Topics, screen: Screen, *, once: bool) -> None:
+        self._runner = runner
         self._topics = topics
         self._screen = screen
         self._once = once
@@ -156,7 +156,7 @@ class Session:
                 failed = SqlError(error.message, step.at, code=error.code)
                 raise failed.located(step.source, step.name) from None
         if self._started:
-            self._engine.wait()
+            self._runner.wait()
 
     def _run(self, action: Action) -> None:
         screen = self._screen
@@ -169,7 +169,7 @@ class Session:
         elif isinstance(action, Inserted):
             assert action.plan.sink is not None
             self._ensure(action.plan.sink.topic)
-            self._engine.insert(action.plan)
+            self._runner.insert(action.plan)
             screen.say(f"inserted {action.rows} into {action.plan.sink.topic.name}")
         elif isinstance(action, Shown):
             screen.table(action.title, action.columns, action.rows)
@@ -180,13 +180,13 @@ class Session:
             screen.say(action.text)
         elif isinstance(action, Terminated):
             for query_id in action.query_ids:
-                self._engine.stop(query_id)
+                self._runner.stop(query_id)
             screen.say(f"terminated {', '.join(action.query_ids) or 'nothing'}")
         elif isinstance(action, Dropped):
             self._drop(action)
         else:
             assert isinstance(action, Configured)
-            self._engine.configure(action.name, action.value)
+            self._runner.configure(action.name, action.value)
             screen.say(f"{action.name} is {action.value if action.value is not None else 'unset'}")
 
     def _declare(self, action: Declared) -> None:
@@ -211,16 +211,16 @@ class Session:
         plan = action.plan
         assert plan.sink is not None
         if action.replaces:
-            self._engine.stop(action.replaces)
+            self._runner.stop(action.replaces)
         self._ensure(plan.sink.topic)
         for note in plan.notes:
             self._screen.say(f"{plan.query_id}: note: {note}")
         if self._once:
-            summary = self._engine.process(plan)
+            summary = self._runner.process(plan)
             told = ", ".join(f"{value} {name.replace('_', ' ')}" for name, value in summary.items() if value)
             self._screen.say(f"{plan.query_id}: {told or 'nothing new'}")
         else:
-            self._engine.start(plan)
+            self._runner.start(plan)
             self._started += 1
             self._screen.say(f"started {plan.query_id}, writing to topic {plan.sink.topic.name}")
 
@@ -229,13 +229,13 @@ class Session:
         for note in plan.notes:
             self._screen.say(f"note: {note}")
         if plan.mode == "batch":
-            self._screen.table("", names, self._engine.rows(plan))
+            self._screen.table("", names, self._runner.rows(plan))
             return
-        self._engine.changes(plan, lambda rows: self._screen.rows(names, rows), once=self._once)
+        self._runner.changes(plan, lambda rows: self._screen.rows(names, rows), once=self._once)
 
     def _drop(self, action: Dropped) -> None:
         for query_id in action.stop:
-            self._engine.stop(query_id)
+            self._runner.stop(query_id)
         if action.delete_topic:
             self._topics.delete(action.delete_topic)
         self._screen.say(f"dropped {action.name}{' and its topic' if action.delete_topic else ''}")

@@ -58,6 +58,23 @@ async def get_many_joins_large_items(table: Table, pk: str) -> None:
     assert await table.get_many(keys) == items
 
 
+async def transact_get_answers_in_the_order_of_the_keys(table: Table, pk: str) -> None:
+    await _fill(table, pk, [f"{number:03d}" for number in range(0, 25, 2)])
+    keys = [Key(pk, f"{number:03d}") for number in reversed(range(25))]
+    assert await table.transact_get(keys) == [{"v": key.sk} if int(key.sk) % 2 == 0 else None for key in keys]
+    assert await table.transact_get([Key(pk, "000")]) == [{"v": "000"}]
+    await table.put(Put(Key(pk, "empty"), {}))
+    assert await table.transact_get([Key(pk, "empty"), Key(pk, "missing")]) == [{}, None]
+
+
+async def transact_get_takes_one_to_25_different_keys(table: Table, pk: str) -> None:
+    keys = [Key(pk, f"{number:03d}") for number in range(26)]
+    await failure(ValueError, table.transact_get(keys))
+    await failure(ValueError, table.transact_get([]))
+    await failure(ValueError, table.transact_get([keys[0], keys[1], keys[0]]))
+    await failure(ValueError, table.transact_get([Key(pk, "")]))
+
+
 async def query_orders_by_sort_key(table: Table, pk: str) -> None:
     sort_keys = ["i#00000000000000000010", "head", "i#00000000000000000002", "é", "z", "Z", "p#17", "p#2"]
     await _fill(table, pk, sort_keys)
@@ -134,6 +151,8 @@ CHECKS = (
     get_many_keeps_the_order_of_the_keys,
     get_many_takes_a_key_twice,
     get_many_joins_large_items,
+    transact_get_answers_in_the_order_of_the_keys,
+    transact_get_takes_one_to_25_different_keys,
     query_orders_by_sort_key,
     query_ranges_are_half_open,
     query_descends_over_the_same_range,

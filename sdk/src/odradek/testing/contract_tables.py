@@ -166,6 +166,32 @@ async def racing_transactions_and_updates_lose_nothing(tables: Tables, pk: str) 
     assert await table.get_many([left, right]) == [{"n": 64}, {"n": 32}]
 
 
+async def transact_get_sees_transactions_whole(tables: Tables, pk: str) -> None:
+    """Two items that only change together are never seen apart, whoever writes meanwhile."""
+    table, keys = tables.log, [Key(pk, "left"), Key(pk, "right")]
+    await table.transact([Put(key, {"n": 0}) for key in keys])
+    seen: list[int] = []
+
+    async def write() -> None:
+        for _ in range(24):
+            await _transact_until_applied(table, [Update(key, (Add(("n",), 1),)) for key in keys])
+
+    async def read() -> None:
+        while not seen or seen[-1] < 24:
+            try:
+                left, right = await table.transact_get(keys)
+            except StoreUnavailable:
+                await asyncio.sleep(0.002)
+                continue
+            assert left == right
+            assert left is not None
+            seen.append(int(left["n"]))  # type: ignore[arg-type]
+            await asyncio.sleep(0)
+
+    await asyncio.gather(write(), read(), read())
+    assert seen[-1] == 24
+
+
 async def racing_transactions_on_one_lease_have_one_winner(tables: Tables, pk: str) -> None:
     async def commit(number: int) -> bool:
         lease = Update(Key(pk, "lease"), (Set(("owner",), number),), Absent(("owner",)))
@@ -188,5 +214,6 @@ CHECKS = (
     the_tables_of_a_store_are_apart,
     racing_transfers_keep_the_sum,
     racing_transactions_and_updates_lose_nothing,
+    transact_get_sees_transactions_whole,
     racing_transactions_on_one_lease_have_one_winner,
 )

@@ -3,6 +3,9 @@
 A latency is log-normal, given by its median and its 99th percentile, as cloud stores publish theirs. Half of it passes
 before the call takes effect and half after, as on a network. The clock is the caller's: with a virtual one, an hour of
 slow calls takes as long as their computing.
+
+`Outliers` are the calls that last far longer than any p99 says: a throttled key, a paused node, a retried connection.
+Every n-th call is one, so that a short run meets as many as were meant.
 """
 
 from __future__ import annotations
@@ -39,12 +42,45 @@ class Latency:
         return self.p50_ms / 1000 * math.exp(sigma * _NORMAL.inv_cdf(uniform))
 
 
-class Slow:
-    """A port (Table, ObjectStore) whose calls last as long as drawn."""
+@dataclass(slots=True)
+class Outliers:
+    """Every n-th call of the named methods, counted over all ports that share this, lasts `late_ms` longer."""
 
-    def __init__(self, port: Any, latency: Latency, clock: Clock, rng: Rng) -> None:
+    every: int  # at least 1
+    late_ms: float
+    methods: frozenset[str] = frozenset({"put", "update"})  # what an append waits for
+    calls: int = 0  # so far, of these methods
+    late: int = 0  # of them: how many were late
+
+    def __post_init__(self) -> None:
+        if self.every < 1 or self.late_ms < 0:
+            raise ValueError(f"outliers need every >= 1 and late_ms >= 0, not {self.every} and {self.late_ms}")
+
+    def next_s(self, method: str) -> float:
+        """Count a call; the seconds that it lasts longer."""
+        if method not in self.methods:
+            return 0.0
+        self.calls += 1
+        if self.calls % self.every:
+            return 0.0
+        self.late += 1
+        return self.late_ms / 1000
+
+
+class Slow:
+    """A port (Table, ObjectStore) whose calls last as long as drawn, and every so often much longer.
+
+    Args:
+        latency: of each call; None: what the port itself takes.
+        outliers: the calls that last longer; None: none do.
+    """
+
+    def __init__(
+        self, port: Any, latency: Latency | None, clock: Clock, rng: Rng, outliers: Outliers | None = None
+    ) -> None:
         self._port = port
         self._latency = latency
+        self._outliers = outliers
         self._clock = clock
         self._rng = rng
 
@@ -54,7 +90,11 @@ class Slow:
             return method
 
         async def call(*args: Any, **kwargs: Any) -> Any:
-            half_s = self._latency.draw_s(self._rng) / 2
+            half_s = 0.0 if self._latency is None else self._latency.draw_s(self._rng) / 2
+            if self._outliers is not None:
+                half_s += self._outliers.next_s(name) / 2
+            if not half_s:
+                return await method(*args, **kwargs)
             await self._clock.sleep(half_s)
             try:
                 return await method(*args, **kwargs)
@@ -67,11 +107,13 @@ class Slow:
 class SlowTables:
     """The tables of one store, each of them and the transactions across them `Slow`."""
 
-    def __init__(self, tables: Tables, latency: Latency, clock: Clock, rng: Rng) -> None:
-        self.log: Any = Slow(tables.log, latency, clock, rng)
-        self.groups: Any = Slow(tables.groups, latency, clock, rng)
-        self.catalog: Any = Slow(tables.catalog, latency, clock, rng)
-        self._across = Slow(tables, latency, clock, rng)
+    def __init__(
+        self, tables: Tables, latency: Latency | None, clock: Clock, rng: Rng, outliers: Outliers | None = None
+    ) -> None:
+        self.log: Any = Slow(tables.log, latency, clock, rng, outliers)
+        self.groups: Any = Slow(tables.groups, latency, clock, rng, outliers)
+        self.catalog: Any = Slow(tables.catalog, latency, clock, rng, outliers)
+        self._across = Slow(tables, latency, clock, rng, outliers)
 
     async def transact(self, operations: Sequence[TableOperation]) -> None:
         """As `Tables.transact`."""

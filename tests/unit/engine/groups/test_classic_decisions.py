@@ -15,7 +15,7 @@ from odradek.engine.classic.decisions import (
     leaving_member,
     without,
 )
-from odradek.engine.classic.items import decode_classic, encode_classic
+from odradek.engine.groups.classic_items import decode_classic, encode_classic
 from odradek.errors import ErrorCode
 from odradek.model.classic_group import (
     ClassicGroup,

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import pytest
-from odradek.engine.share.window import RecordState, Run, SharePartition, SharePolicy, Stretch, acquire, next_offset
+from odradek.engine.share.window import RecordState, Run, SharePartition, Stretch, acquire, next_offset
+from odradek.model.share import SharePolicy
 
 BACK = Run(3, 4, RecordState.AVAILABLE, 1)  # delivered once, and given back
 

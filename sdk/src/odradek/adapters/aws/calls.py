@@ -33,7 +33,7 @@ from botocore.exceptions import (
     TokenRetrievalError,
 )
 
-from odradek.errors import ItemTooLarge, OutcomeUnknown, StoreRejected, StoreUnavailable
+from odradek.errors import ItemTooLarge, OutcomeUnknown, StoreRejected, StoreUnavailable, TransactionConflict
 
 READ_ATTEMPTS_MAX: Final = 5
 BACKOFF_S: Final = 0.025
@@ -183,6 +183,8 @@ def translated(error: Exception, *, write: bool) -> Exception:
             return invalid(message)
         if code in _REJECTED:
             return StoreRejected(message)
+        if code == "TransactionConflictException":
+            return TransactionConflict(message)
         if code in _THROTTLED or status < 500:
             return StoreUnavailable(message)
     return OutcomeUnknown(str(error)) if write else StoreUnavailable(str(error))

@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
+from email.utils import parsedate_to_datetime
 from types import TracebackType
 from typing import Any
 
@@ -18,9 +19,12 @@ from odradek.adapters.aws.object_store import S3ObjectStore
 from odradek.adapters.aws.table import DynamoTable
 from odradek.adapters.aws.transaction import transact
 from odradek.adapters.aws.wal_bucket import DirectoryBucketStore, WalApart, split_buckets
+from odradek.adapters.store_clock import StoreClock
+from odradek.ports.clock import Clock
 from odradek.ports.meter import Meter, NullMeter
 from odradek.ports.object_store import ObjectStore
 from odradek.ports.tables import TableOperation
+from odradek.system import SystemClock
 
 CONNECTIONS = 32
 CONNECT_TIMEOUT_S = 2.0
@@ -29,7 +33,11 @@ OBJECT_TIMEOUT_S = 20.0
 
 
 class AwsStore:
-    """ports.tables.Tables and an object store on AWS. Use `open_aws`; close it with `aclose`."""
+    """ports.tables.Tables and an object store on AWS. Use `open_aws`; close it with `aclose`.
+
+    Attributes:
+        clock: this machine's, corrected by what AWS answers (store_clock.py).
+    """
 
     def __init__(
         self,
@@ -43,7 +51,9 @@ class AwsStore:
         prefix: str = "",
         meter: Meter | None = None,
         connections: int = CONNECTIONS,
+        clock: Clock | None = None,
     ) -> None:
+        self.clock = clock or SystemClock()
         self._dynamodb = dynamodb
         self._s3 = s3
         self._meter = meter or NullMeter()
@@ -127,11 +137,25 @@ def open_aws(
             ),
         )
 
+    clock = StoreClock(SystemClock())
+
+    def heed(parsed: dict[str, Any], **_: Any) -> None:
+        """Look at the time of an answer, refusals among them."""
+        if clock.wants_answer() and (date := parsed.get("ResponseMetadata", {}).get("HTTPHeaders", {}).get("date")):
+            try:
+                clock.answered(int(parsedate_to_datetime(date).timestamp() * 1000))
+            except ValueError:
+                return  # no date that anybody knows: an emulator's, or a proxy's
+
+    def watched(client: Any) -> Any:
+        client.meta.events.register("after-call", heed)
+        return client
+
     path_style = {"addressing_style": "path"} if endpoint_url else {}
     return AwsStore(
-        dynamodb=client("dynamodb", table_timeout_s),
+        dynamodb=watched(client("dynamodb", table_timeout_s)),
         # Uploads carry a CRC-32C of our own; batches carry theirs when read.
-        s3=client("s3", object_timeout_s, response_checksum_validation="when_required", s3=path_style),
+        s3=watched(client("s3", object_timeout_s, response_checksum_validation="when_required", s3=path_style)),
         log_table=log_table,
         groups_table=groups_table,
         catalog_table=catalog_table,
@@ -139,4 +163,5 @@ def open_aws(
         prefix=prefix,
         meter=meter,
         connections=connections,
+        clock=clock,
     )

@@ -13,7 +13,7 @@ from typing import Any
 from odradek.adapters import capacity
 from odradek.adapters.aws.attribute_values import from_item, to_attribute, to_item, to_key, to_parameters
 from odradek.adapters.aws.calls import READ_ATTEMPTS_MAX, Calls, Refused, backoff_s
-from odradek.adapters.aws.transaction import transact
+from odradek.adapters.aws.transaction import transact, transact_get
 from odradek.adapters.expression_text import Expressions
 from odradek.adapters.expressions import copied
 from odradek.adapters.rejections import RejectionsTold
@@ -65,6 +65,9 @@ class DynamoTable:
         if len(unique) == len(keys):
             return [found.get(key) for key in keys]
         return [copied(found.get(key)) for key in keys]
+
+    async def transact_get(self, keys: Sequence[Key]) -> list[Item | None]:
+        return await transact_get(self._client, self._calls, self._meter, self.table_name, keys)
 
     async def query(
         self,

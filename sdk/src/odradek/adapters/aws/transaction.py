@@ -1,7 +1,8 @@
-"""TransactWriteItems: operations on one or several tables, all or none.
+"""TransactWriteItems: operations on one or several tables, all or none. TransactGetItems: items of one moment.
 
 DynamoDB answers a refusal with one reason an operation. A false condition outweighs the others: it will not go away by
-itself. A conflict with another transaction, or throttling, is StoreUnavailable: nothing was applied, try again.
+itself. A conflict with another transaction is TransactionConflict, throttling StoreUnavailable: nothing was applied,
+try again.
 """
 
 from __future__ import annotations
@@ -14,11 +15,11 @@ from odradek.adapters.aws.attribute_values import from_item, to_item, to_key, to
 from odradek.adapters.aws.calls import Calls, Refused, invalid
 from odradek.adapters.expression_text import Expressions
 from odradek.adapters.rejections import RejectionsTold
-from odradek.adapters.validation import check_transaction
-from odradek.errors import ConditionFailed, StoreUnavailable, TransactionCanceled
+from odradek.adapters.validation import check_transact_get, check_transaction
+from odradek.errors import ConditionFailed, StoreUnavailable, TransactionCanceled, TransactionConflict
 from odradek.format.item_size import item_size
 from odradek.ports.meter import Meter, Usage
-from odradek.ports.table import Check, Delete, Operation, Put, Update
+from odradek.ports.table import Check, Delete, Item, Key, Operation, Put, Update
 
 
 async def transact(client: Any, calls: Calls, meter: Meter, addressed: Sequence[tuple[str, Operation]]) -> None:
@@ -37,6 +38,24 @@ async def transact(client: Any, calls: Calls, meter: Meter, addressed: Sequence[
             raise _refusal(reasons, str(refused)) from refused
     units = sum(each["CapacityUnits"] for each in answer.get("ConsumedCapacity", ()))
     meter.add("TransactWriteItems", Usage(table_write_units=units, table_requests=1))
+
+
+async def transact_get(
+    client: Any, calls: Calls, meter: Meter, table_name: str, keys: Sequence[Key]
+) -> list[Item | None]:
+    """Return the items of one moment, in the order of the keys. Raises as ports.table.Table.transact_get."""
+    check_transact_get(keys)
+    try:
+        answer = await calls.read(
+            client.transact_get_items,
+            TransactItems=[{"Get": {"TableName": table_name, "Key": to_key(key)}} for key in keys],
+            ReturnConsumedCapacity="TOTAL",
+        )
+    except Refused as refused:
+        raise _refusal(refused.response.get("CancellationReasons", []), str(refused)) from refused
+    units = sum(each["CapacityUnits"] for each in answer.get("ConsumedCapacity", ()))
+    meter.add("TransactGetItems", Usage(table_read_units=units, table_requests=1))
+    return [from_item(each["Item"])[1] if each.get("Item") else None for each in answer["Responses"]]
 
 
 def _entry(table_name: str, operation: Operation) -> dict[str, Any]:
@@ -74,6 +93,8 @@ def _refusal(reasons: Sequence[dict[str, Any]], message: str) -> Exception:
     for reason in reasons:
         if reason.get("Code") == "ValidationError":
             return invalid(str(reason.get("Message", "")))
+    if "TransactionConflict" in codes:
+        return TransactionConflict(message)
     return StoreUnavailable(message)
 
 

@@ -15,7 +15,13 @@ from odradek.adapters.embedded.database import Database, Place
 from odradek.adapters.embedded.item_codec import decode_item
 from odradek.adapters.expressions import State, after, after_all, copied
 from odradek.adapters.rejections import RejectionsTold
-from odradek.adapters.validation import check_key, check_operation, check_query, check_transaction
+from odradek.adapters.validation import (
+    check_key,
+    check_operation,
+    check_query,
+    check_transact_get,
+    check_transaction,
+)
 from odradek.errors import ConditionFailed, TransactionCanceled
 from odradek.format.item_size import item_size
 from odradek.ports.meter import Meter
@@ -56,6 +62,19 @@ class SqliteTable:
         if len(found) == len(keys):
             return list(found.values())
         return [copied(found[key]) for key in keys]
+
+    async def transact_get(self, keys: Sequence[Key]) -> list[Item | None]:
+        check_transact_get(keys)
+        with self._database.reading() as connection:
+            # One read transaction: what another thread commits meanwhile is seen whole or not at all.
+            connection.execute("BEGIN")
+            try:
+                found = [self._find(connection, key) for key in keys]
+            finally:
+                connection.execute("ROLLBACK")
+        sizes = [_size(key, item) for key, item in zip(keys, found, strict=True)]
+        self._meter.add("TransactGetItems", capacity.transact_get_usage(sizes))
+        return found
 
     async def query(
         self,

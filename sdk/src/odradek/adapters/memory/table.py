@@ -13,7 +13,13 @@ from collections.abc import Sequence
 from odradek.adapters import capacity
 from odradek.adapters.expressions import NOTHING, State, after, after_all, copied
 from odradek.adapters.rejections import RejectionsTold
-from odradek.adapters.validation import check_key, check_operation, check_query, check_transaction
+from odradek.adapters.validation import (
+    check_key,
+    check_operation,
+    check_query,
+    check_transact_get,
+    check_transaction,
+)
 from odradek.errors import ConditionFailed, TransactionCanceled
 from odradek.ports.meter import Meter, NullMeter
 from odradek.ports.table import Delete, Item, Key, Operation, Put, Row, Update
@@ -48,6 +54,13 @@ class MemoryTable:
         usage = capacity.get_many_usage([each.size_bytes for each in found.values()], consistent=consistent)
         self._meter.add("BatchGetItem", usage)
         return [copied(found[key].item) for key in keys]
+
+    async def transact_get(self, keys: Sequence[Key]) -> list[Item | None]:
+        check_transact_get(keys)
+        with self._lock:
+            found = [self._find(key) for key in keys]
+        self._meter.add("TransactGetItems", capacity.transact_get_usage(each.size_bytes for each in found))
+        return [copied(each.item) for each in found]
 
     async def query(
         self,

@@ -22,16 +22,17 @@ from odradek.client.connection import Connection
 from odradek.client.consumer.fetcher import Fetcher
 from odradek.client.consumer.held_records import HeldRecords
 from odradek.client.consumer.membership import GroupMember, Polling
-from odradek.client.consumer.positions import Positions
+from odradek.client.consumer.positions import Positions, partitions_of
 from odradek.client.consumer.read_record import read_record
 from odradek.client.consumer.rebalance import Caller, RebalanceListener, call_here
 from odradek.client.consumer.record import ConsumerRecord
 from odradek.client.messages import offsets as offset_calls
 from odradek.client.messages.offsets import SIMPLE, ConsumerGroupMetadata
 from odradek.client.retry import timed_out
-from odradek.client.system import wait_for
 from odradek.client.types import OffsetAndTimestamp
+from odradek.client.waiting import wait_for
 from odradek.errors import ErrorCode, KafkaError
+from odradek.extras import extra
 from odradek.model.log import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP
 from odradek.model.topic_partition import OffsetAndMetadata, TopicPartition
 
@@ -211,7 +212,8 @@ class Consumer:
 
         Raises KafkaError as `poll`; INVALID_REQUEST for a column that does not exist.
         """
-        from odradek.client.consumer.table_records import table_schema
+        with extra("table"):
+            from odradek.client.consumer.table_records import table_schema
 
         table_schema(columns)
         self._drop_held()
@@ -470,17 +472,17 @@ class Consumer:
         self._positions.of(TopicPartition(*partition)).seek(offset)
         self._fetcher.changed()
 
-    def seek_to_beginning(self, *partitions: TopicPartition) -> None:
+    def seek_to_beginning(self, *partitions: TopicPartition | Iterable[TopicPartition]) -> None:
         """Go on at the first record of the partitions; of all that are assigned where none is given."""
-        self._seek_to(partitions, EARLIEST_TIMESTAMP)
+        self._seek_to(partitions_of(partitions), EARLIEST_TIMESTAMP)
 
-    def seek_to_end(self, *partitions: TopicPartition) -> None:
+    def seek_to_end(self, *partitions: TopicPartition | Iterable[TopicPartition]) -> None:
         """Go on after the last record of the partitions; of all that are assigned where none is given."""
-        self._seek_to(partitions, LATEST_TIMESTAMP)
+        self._seek_to(partitions_of(partitions), LATEST_TIMESTAMP)
 
-    def _seek_to(self, partitions: Iterable[TopicPartition], timestamp_ms: int) -> None:
-        for partition in list(partitions) or self.assignment():
-            self._positions.of(TopicPartition(*partition)).reset(timestamp_ms)
+    def _seek_to(self, partitions: Sequence[TopicPartition], timestamp_ms: int) -> None:
+        for partition in partitions or self.assignment():
+            self._positions.of(partition).reset(timestamp_ms)
         self._fetcher.changed()
 
     async def beginning_offsets(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
@@ -525,18 +527,18 @@ class Consumer:
             if state.partition in ends
         }
 
-    def pause(self, *partitions: TopicPartition) -> None:
-        """Hand out nothing of these partitions until `resume`."""
-        for partition in partitions:
-            state = self._positions.of(TopicPartition(*partition))
+    def pause(self, *partitions: TopicPartition | Iterable[TopicPartition]) -> None:
+        """Hand out nothing of these partitions until `resume`. They are named one by one or in a list."""
+        for partition in partitions_of(partitions):
+            state = self._positions.of(partition)
             state.is_paused = True
             state.drop_buffered()
         self._fetcher.changed()
 
-    def resume(self, *partitions: TopicPartition) -> None:
+    def resume(self, *partitions: TopicPartition | Iterable[TopicPartition]) -> None:
         """Undo `pause`."""
-        for partition in partitions:
-            self._positions.of(TopicPartition(*partition)).is_paused = False
+        for partition in partitions_of(partitions):
+            self._positions.of(partition).is_paused = False
         self._fetcher.changed()
 
     def paused(self) -> set[TopicPartition]:

@@ -29,7 +29,7 @@ from odradek.client.consumer.record import ConsumerRecord, RecordDeserialization
 from odradek.client.messages import offsets as offset_calls
 from odradek.client.messages.fetch import FetchedPartition, FetchResponse, fetch_request, fetched
 from odradek.client.retry import UNKNOWN_TOPIC_PATIENCE_MS, RetryAfter, decide
-from odradek.client.system import wait_for
+from odradek.client.waiting import wait_for
 from odradek.columnar.rows import Fields
 from odradek.errors import ErrorCode, FormatError, KafkaError
 from odradek.format.record_batch import iter_headers

@@ -11,6 +11,7 @@ no position --resolve (committed offset, or reset)--> positioned --seek--> posit
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from typing import Any
 
 from odradek.errors import ErrorCode, KafkaError
 from odradek.model.log import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP
@@ -120,3 +121,19 @@ class Positions:
             for partition, state in self._states.items()
             if state.position is not None and (partitions is None or partition in partitions)
         }
+
+
+def partitions_of(given: Iterable[Any]) -> list[TopicPartition]:
+    """The partitions that a caller named one by one, in a list, or both: clients of Kafka differ in it.
+
+    Raises KafkaError(INVALID_REQUEST) for what names no partition.
+    """
+    found: list[TopicPartition] = []
+    for each in given:
+        if isinstance(each, tuple) and len(each) == 2 and isinstance(each[0], str):
+            found.append(TopicPartition(*each))
+        elif isinstance(each, Iterable) and not isinstance(each, str | bytes):
+            found += partitions_of(each)
+        else:
+            raise KafkaError(ErrorCode.INVALID_REQUEST, f"a partition is TopicPartition(topic, number), not {each!r}")
+    return found

@@ -28,6 +28,7 @@ class ConsumerRecord(NamedTuple):
 
     @property
     def topic_partition(self) -> TopicPartition:
+        """The partition that the record is in."""
         return TopicPartition(self.topic, self.partition)
 
 

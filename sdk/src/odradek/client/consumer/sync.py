@@ -10,15 +10,15 @@ import re
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any
 
-from odradek.client.background_loop import BackgroundLoop
 from odradek.client.config import ConsumerConfig
 from odradek.client.consumer import consumer as aio
 from odradek.client.consumer.consumer import Offsets
 from odradek.client.consumer.rebalance import RebalanceListener
 from odradek.client.consumer.record import ConsumerRecord
 from odradek.client.messages.offsets import ConsumerGroupMetadata
+from odradek.client.sync_face import SyncFace
 from odradek.client.types import OffsetAndTimestamp
 from odradek.model.topic_partition import OffsetAndMetadata, TopicPartition
 
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 _ITERATION_POLL_MS = 1_000
 
 
-class Consumer:
+class Consumer(SyncFace[aio.Consumer], of=aio.Consumer):
     """Reads records of topics, alone or as a member of a group; for one thread at a time.
 
     Connects at once, so that a wrong address is an error here. Use it as a context manager, or `close` it.
@@ -38,25 +38,12 @@ class Consumer:
 
     def __init__(self, config: ConsumerConfig | None = None, /, **configs: Any) -> None:
         self.config = ConsumerConfig.given(config, configs)
-        self._loop = BackgroundLoop("odradek-consumer")
-        try:
-            self._consumer: aio.Consumer = self._loop.call(_started(self.config, self._call_listener))
-        except BaseException:
-            self._loop.close()
-            raise
+        super().__init__(lambda: _started(self.config, self._call_listener))
 
     async def _call_listener(
         self, method: Callable[[list[TopicPartition]], Awaitable[None] | None], partitions: list[TopicPartition]
     ) -> None:
         await self._loop.on_caller(lambda: method(partitions))
-
-    def _run(self, function: Callable[..., Any], *arguments: Any, **named: Any) -> Any:
-        """A method of the implementation that does not wait, on the loop that owns its state."""
-
-        async def run() -> Any:
-            return function(*arguments, **named)
-
-        return self._loop.call(run())
 
     # --- what to read ---------------------------------------------------------------------------------------------
 
@@ -67,34 +54,32 @@ class Consumer:
         pattern: str | re.Pattern[str] | None = None,
         listener: RebalanceListener | None = None,
     ) -> None:
-        self._run(self._consumer.subscribe, topics, pattern=pattern, listener=listener)
+        self._run(self._client.subscribe, topics, pattern=pattern, listener=listener)
 
     def assign(self, partitions: Iterable[TopicPartition]) -> None:
-        self._run(self._consumer.assign, partitions)
+        self._run(self._client.assign, partitions)
 
     def unsubscribe(self) -> None:
-        self._loop.call(self._consumer.unsubscribe())
+        self._loop.call(self._client.unsubscribe())
 
     def assignment(self) -> set[TopicPartition]:
-        return self._consumer.assignment()
+        return self._client.assignment()
 
     def subscription(self) -> set[str]:
-        return self._consumer.subscription()
+        return self._client.subscription()
 
     # --- reading --------------------------------------------------------------------------------------------------
 
     def poll(
         self, timeout_ms: float = 0, *, max_records: int | None = None
     ) -> dict[TopicPartition, list[ConsumerRecord]]:
-        return self._loop.call(self._consumer.poll(timeout_ms, max_records=max_records))
+        return self._loop.call(self._client.poll(timeout_ms, max_records=max_records))
 
     def poll_table(self, timeout_ms: float = 0, columns: Sequence[str] | None = None, **options: Any) -> pa.Table:
-        """See aio.Consumer.poll_table."""
-        return self._loop.call(self._consumer.poll_table(timeout_ms, columns, **options))
+        return self._loop.call(self._client.poll_table(timeout_ms, columns, **options))
 
     def read_at(self, topic: str, partition: int, offset: int) -> ConsumerRecord | None:
-        """See aio.Consumer.read_at."""
-        return self._loop.call(self._consumer.read_at(topic, partition, offset))
+        return self._loop.call(self._client.read_at(topic, partition, offset))
 
     def __iter__(self) -> Iterator[ConsumerRecord]:
         return self
@@ -102,78 +87,68 @@ class Consumer:
     def __next__(self) -> ConsumerRecord:
         while True:
             # Held records are moved by this thread alone: the loop only fills what is empty.
-            record = self._consumer.next_held()
+            record = self._client.next_held()
             if record is not None:
                 return record
-            self._loop.call(self._consumer.fill(_ITERATION_POLL_MS))
+            self._loop.call(self._client.fill(_ITERATION_POLL_MS))
 
     # --- offsets --------------------------------------------------------------------------------------------------
 
     def commit(self, offsets: Offsets | None = None) -> None:
-        self._loop.call(self._consumer.commit(offsets))
+        self._loop.call(self._client.commit(offsets))
 
     def commit_async(self, offsets: Offsets | None = None) -> Future[None]:
         """Commit without waiting; the future's outcome is that of `commit`."""
-        return self._loop.start(lambda: self._consumer.commit_async(offsets))
+        return self._loop.start(lambda: self._client.commit_async(offsets))
 
     def committed(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, OffsetAndMetadata | None]:
-        return self._loop.call(self._consumer.committed(partitions))
+        return self._loop.call(self._client.committed(partitions))
 
     def position(self, partition: TopicPartition) -> int:
-        return self._loop.call(self._consumer.position(partition))
+        return self._loop.call(self._client.position(partition))
 
     def seek(self, partition: TopicPartition, offset: int) -> None:
-        self._run(self._consumer.seek, partition, offset)
+        self._run(self._client.seek, partition, offset)
 
-    def seek_to_beginning(self, *partitions: TopicPartition) -> None:
-        self._run(self._consumer.seek_to_beginning, *partitions)
+    def seek_to_beginning(self, *partitions: TopicPartition | Iterable[TopicPartition]) -> None:
+        self._run(self._client.seek_to_beginning, *partitions)
 
-    def seek_to_end(self, *partitions: TopicPartition) -> None:
-        self._run(self._consumer.seek_to_end, *partitions)
+    def seek_to_end(self, *partitions: TopicPartition | Iterable[TopicPartition]) -> None:
+        self._run(self._client.seek_to_end, *partitions)
 
     def beginning_offsets(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
-        return self._loop.call(self._consumer.beginning_offsets(partitions))
+        return self._loop.call(self._client.beginning_offsets(partitions))
 
     def end_offsets(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
-        return self._loop.call(self._consumer.end_offsets(partitions))
+        return self._loop.call(self._client.end_offsets(partitions))
 
     def offsets_for_times(
         self, timestamps: Mapping[TopicPartition, int]
     ) -> dict[TopicPartition, OffsetAndTimestamp | None]:
-        return self._loop.call(self._consumer.offsets_for_times(timestamps))
+        return self._loop.call(self._client.offsets_for_times(timestamps))
 
     def lag(self) -> dict[TopicPartition, int | None]:
-        return self._loop.call(self._consumer.lag())
+        return self._loop.call(self._client.lag())
 
     def group_metadata(self) -> ConsumerGroupMetadata:
-        """See aio.Consumer.group_metadata."""
-        return self._consumer.group_metadata()
+        return self._client.group_metadata()
 
-    def pause(self, *partitions: TopicPartition) -> None:
-        self._run(self._consumer.pause, *partitions)
+    def pause(self, *partitions: TopicPartition | Iterable[TopicPartition]) -> None:
+        self._run(self._client.pause, *partitions)
 
-    def resume(self, *partitions: TopicPartition) -> None:
-        self._run(self._consumer.resume, *partitions)
+    def resume(self, *partitions: TopicPartition | Iterable[TopicPartition]) -> None:
+        self._run(self._client.resume, *partitions)
 
     def paused(self) -> set[TopicPartition]:
-        return self._consumer.paused()
+        return self._client.paused()
 
     def partitions_for(self, topic: str) -> set[int]:
-        return self._loop.call(self._consumer.partitions_for(topic))
+        return self._loop.call(self._client.partitions_for(topic))
 
     # --- the end --------------------------------------------------------------------------------------------------
 
     def close(self, *, commit: bool = True) -> None:
-        """See aio.Consumer.close; may be called twice."""
-        if self._loop.is_closed:
-            return
-        try:
-            self._loop.call(self._consumer.close(commit=commit))
-        finally:
-            self._loop.close()
-
-    def __enter__(self) -> Self:
-        return self
+        self._close(lambda: self._client.close(commit=commit))
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None

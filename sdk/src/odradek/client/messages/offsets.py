@@ -124,7 +124,8 @@ async def fetch_committed(
                     for topic, indexes in by_topic(partitions).items()
                 ),
             ),
-        )
+        ),
+        require_stable=True,
     )
 
     def check(response: OffsetFetchResponse) -> None:

@@ -45,6 +45,7 @@ class ProducerBatch:
         base_sequence: -1 until its first attempt, and always without idempotence.
         sent_behind: others without an outcome were before it when its last attempt was sent.
         maybe_applied: an attempt ended without an answer, and no later answer said that it had not been applied.
+        cause: why the attempts so far failed (retry.telling); None: none has failed.
         expected_offset: of a conditional send: the batch is written only if the log ends there; else None.
     """
 
@@ -62,6 +63,7 @@ class ProducerBatch:
         "base_offset",
         "base_sequence",
         "bytes_held",
+        "cause",
         "created_s",
         "encoded",
         "error",
@@ -95,6 +97,7 @@ class ProducerBatch:
         self.base_sequence = -1
         self.maybe_applied = False
         self.sent_behind = False
+        self.cause: KafkaError | None = None
         self.expected_offset: int | None = None
         self.encoded: bytes | None = None  # kept for the next attempt: the same sequence, the same bytes
         self.error: KafkaError | None = None

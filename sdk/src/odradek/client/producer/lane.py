@@ -24,12 +24,10 @@ from collections import deque
 from dataclasses import dataclass
 
 from odradek.client.producer.batch import BatchState, ProducerBatch
-from odradek.client.retry import GiveUp, RetryPolicy, decide
+from odradek.client.retry import SILENT, GiveUp, RetryPolicy, decide, telling
 from odradek.errors import ErrorCode, KafkaError, OffsetConflict
-from odradek.limits import SEQUENCE_MAX
+from odradek.limits import PRODUCER_EPOCH_MAX, SEQUENCE_MAX
 from odradek.model.topic_partition import TopicPartition
-
-PRODUCER_EPOCH_MAX = 2**15 - 1
 
 _MISPLACED = frozenset({ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, ErrorCode.UNKNOWN_PRODUCER_ID})
 _FENCED = frozenset({ErrorCode.INVALID_PRODUCER_EPOCH, ErrorCode.PRODUCER_FENCED})
@@ -198,6 +196,7 @@ class Lane:
             deadline_s: when the batch is given up (delivery_timeout_ms).
         """
         code = error.code
+        batch.cause = telling(batch.cause, error)
         if self._idempotent:
             if code is ErrorCode.DUPLICATE_SEQUENCE_NUMBER:
                 return Acknowledge()
@@ -214,6 +213,8 @@ class Lane:
             return Fail(KafkaError(code, f"{error.message}; the record may have been written"))
         again = decide(error, attempts=batch.attempts, left_s=patience_s - now_s, policy=policy, jitter=jitter)
         if isinstance(again, GiveUp):
+            if again.timed_out and code is not ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
+                return Fail(gave_up(batch, f"given up after {batch.attempts} attempts"))
             if batch.attempts > 1 and not isinstance(error, OffsetConflict):
                 error = KafkaError(code, f"{error.message} (given up after {batch.attempts} attempts)")
             return Fail(error)
@@ -244,3 +245,17 @@ class Lane:
         self.next_sequence = 0
         self.has_gap = False
         self._acknowledged = False
+
+
+def gave_up(batch: ProducerBatch, why: str) -> KafkaError:
+    """The error of a batch whose time ran out: what the service answered before that, where it is known.
+
+    REQUEST_TIMED_OUT where the service never answered, or where the batch may have been written all the same.
+    """
+    cause = batch.cause
+    text = why + (" and may have been written" if batch.maybe_applied else "")
+    if cause is None:
+        return KafkaError(ErrorCode.REQUEST_TIMED_OUT, text)
+    if cause.code in SILENT or batch.maybe_applied:
+        return KafkaError(ErrorCode.REQUEST_TIMED_OUT, f"{text}; last: {cause}")
+    return KafkaError(cause.code, f"{cause.message} ({text})")

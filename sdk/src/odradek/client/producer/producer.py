@@ -25,6 +25,7 @@ from odradek.client.producer.sender import Sender
 from odradek.client.producer.table_future import TableFuture
 from odradek.client.retry import timed_out
 from odradek.errors import ErrorCode, KafkaError
+from odradek.extras import extra
 from odradek.model.record import Header
 from odradek.model.topic_partition import OffsetAndMetadata, TopicPartition
 
@@ -97,7 +98,7 @@ class Producer:
         timestamp_ms: int | None = None,
         expected_offset: int | None = None,
     ) -> RecordFuture:
-        """Queue a record; await the returned future for its metadata.
+        """Queue a record. The returned future gives its metadata: `result(timeout)`, or await it.
 
         Waits up to max_block_ms for the topic's metadata, and for room in buffer_memory.
 
@@ -242,7 +243,7 @@ class Producer:
         partition: int | str | None = None,
         engine: EngineName = "auto",
     ) -> TableFuture:
-        """Queue the rows of a table, encoded column by column; await the returned future for counts and offsets.
+        """Queue the rows of a table, encoded column by column. The returned future gives counts and offsets.
 
         Returns when the last row is queued: batches go while later rows are encoded, and buffer_memory bounds what
         waits. Rows of one partition keep their order. Serializers have no part in it: columns are bytes or text.
@@ -258,7 +259,8 @@ class Producer:
             KafkaError: as `send`; INVALID_RECORD for a table that cannot be sent. Rows before the one that fails may
                 be queued already.
         """
-        from odradek.client.producer.table_batches import TableBatches
+        with extra("table"):
+            from odradek.client.producer.table_batches import TableBatches
 
         names = {"key": key, "value": value, "timestamp": timestamp, "headers": headers}
         await self.start()
@@ -308,7 +310,7 @@ class Producer:
             async with asyncio.timeout(timeout):
                 await self._sender.wait_complete(serial)
         except TimeoutError as error:
-            raise timed_out("flush", (timeout or 0) * 1000, None) from error
+            raise timed_out("flush", (timeout or 0) * 1000, self._sender.cause()) from error
         failure = self._sender.take_unseen_failure()
         if failure is not None:
             raise failure

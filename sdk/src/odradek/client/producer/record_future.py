@@ -32,6 +32,7 @@ class RecordMetadata:
 
     @property
     def topic_partition(self) -> TopicPartition:
+        """The partition that the record went to."""
         return TopicPartition(self.topic, self.partition)
 
 

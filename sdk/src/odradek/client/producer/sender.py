@@ -25,9 +25,9 @@ from odradek.client.messages.produce import (
 )
 from odradek.client.producer.accumulator import Accumulator
 from odradek.client.producer.batch import BatchState, ProducerBatch
-from odradek.client.producer.lane import Acknowledge, Fail, Lane, Retry, Split
+from odradek.client.producer.lane import Acknowledge, Fail, Lane, Retry, Split, gave_up
 from odradek.client.retry import UNKNOWN_TOPIC_PATIENCE_MS, RetryPolicy, may_have_applied
-from odradek.client.system import wait_for
+from odradek.client.waiting import wait_for
 from odradek.errors import ErrorCode, KafkaError, OffsetConflict
 from odradek.model.topic_partition import TopicPartition
 
@@ -36,6 +36,8 @@ TransactionalRequest = Callable[[Sequence[tuple[TopicPartition, bytes]], int], t
 
 _FAILURES_KEPT = 1_000
 _WIRE_ACKS = -1  # 1 and all are the same here; an answer comes in any case
+
+_NO_PRODUCER_ID = {ErrorCode.KAFKA_STORAGE_ERROR: "the store has no room left: its disk is full"}
 
 
 @dataclass(slots=True)
@@ -151,6 +153,12 @@ class Sender:
         self._progress.clear()
         await wait_for(self._progress, seconds, self._clock)
 
+    def cause(self) -> KafkaError | None:
+        """Why the oldest batch that has failed so far is not written yet; None: none has failed."""
+        with self._accumulator.lock:
+            held = sorted(self._accumulator.incomplete, key=lambda batch: batch.serial)
+        return next((batch.cause for batch in held if batch.cause is not None), None)
+
     def take_unseen_failure(self) -> KafkaError | None:
         """One error for all failures whose futures nobody has looked at; each is told once."""
         failures, self._failures = self._failures, []
@@ -180,10 +188,8 @@ class Sender:
                 [
                     (
                         batch,
-                        KafkaError(
-                            ErrorCode.REQUEST_TIMED_OUT,
-                            f"not acknowledged within delivery_timeout_ms={self._config.delivery_timeout_ms}"
-                            + (" and may have been written" if batch.maybe_applied else ""),
+                        gave_up(
+                            batch, f"not acknowledged within delivery_timeout_ms={self._config.delivery_timeout_ms}"
                         ),
                     )
                     for batch in expired
@@ -210,7 +216,8 @@ class Sender:
         def check(response: InitProducerIdResponse) -> None:
             code = error_code(response.error_code)
             if code is not ErrorCode.NONE:
-                raise KafkaError(code, f"no producer id was given: {code.name}")
+                why = _NO_PRODUCER_ID.get(code, code.name)  # the answer has no text of its own
+                raise KafkaError(code, f"no producer id was given: {why}")
 
         try:
             response = await self._connection.call(

@@ -9,20 +9,20 @@ from contextlib import AbstractAsyncContextManager, contextmanager
 from types import TracebackType
 from typing import Any, Self
 
-from odradek.client.background_loop import BackgroundLoop
 from odradek.client.config import ProducerConfig
 from odradek.client.messages.offsets import ConsumerGroupMetadata
 from odradek.client.producer import producer as aio
 from odradek.client.producer.producer import Headers
 from odradek.client.producer.record_future import RecordFuture
 from odradek.client.producer.table_future import TableFuture
+from odradek.client.sync_face import SyncFace
 from odradek.errors import KafkaError
 from odradek.model.topic_partition import OffsetAndMetadata, TopicPartition
 
 _AT_EXIT_S = 30.0
 
 
-class Producer:
+class Producer(SyncFace[aio.Producer], of=aio.Producer):
     """Writes records to topics; safe for many threads.
 
     Connects at once, so that a wrong address is an error here. Use it as a context manager, or `close` it; a producer
@@ -33,14 +33,9 @@ class Producer:
 
     def __init__(self, config: ProducerConfig | None = None, /, **configs: Any) -> None:
         self.config = ProducerConfig.given(config, configs)
-        self._loop = BackgroundLoop("odradek-producer")
-        try:
-            self._producer: aio.Producer = self._loop.call(_started(self.config))
-        except BaseException:
-            self._loop.close()
-            raise
-        self._prepare = self._producer.prepare
-        self._try_send = self._producer.try_send
+        super().__init__(lambda: aio.Producer(self.config).start())
+        self._prepare = self._client.prepare
+        self._try_send = self._client.try_send
         self._forget = _close_at_exit(self)
 
     def send(
@@ -57,43 +52,37 @@ class Producer:
         record = self._prepare(value, key, headers, timestamp_ms, topic)
         future = self._try_send(topic, record, partition, expected_offset)
         if future is None:
-            future = self._loop.call(self._producer.send_when_possible(topic, record, partition, expected_offset))
+            future = self._loop.call(self._client.send_when_possible(topic, record, partition, expected_offset))
         return future
 
     def send_table(self, topic: str, table: Any, **options: Any) -> TableFuture:
         """Queue the rows of a table; the future's `result(timeout)` is their metadata. See aio.Producer.send_table."""
-        return self._loop.call(self._producer.send_table(topic, table, **options))
+        return self._loop.call(self._client.send_table(topic, table, **options))
 
     def flush(self, timeout: float | None = None) -> None:
-        """See aio.Producer.flush."""
-        self._loop.call(self._producer.flush(timeout))
+        self._loop.call(self._client.flush(timeout))
 
     def init_transactions(self) -> None:
-        """See aio.Producer.init_transactions."""
-        self._loop.call(self._producer.init_transactions())
+        self._loop.call(self._client.init_transactions())
 
     def begin_transaction(self) -> None:
-        """See aio.Producer.begin_transaction."""
-        self._loop.call(self._producer.begin_transaction())
+        self._loop.call(self._client.begin_transaction())
 
     def send_offsets_to_transaction(
         self, offsets: Mapping[TopicPartition, OffsetAndMetadata | int], group_metadata: ConsumerGroupMetadata | str
     ) -> None:
-        """See aio.Producer.send_offsets_to_transaction."""
-        self._loop.call(self._producer.send_offsets_to_transaction(offsets, group_metadata))
+        self._loop.call(self._client.send_offsets_to_transaction(offsets, group_metadata))
 
     def commit_transaction(self) -> None:
-        """See aio.Producer.commit_transaction."""
-        self._loop.call(self._producer.commit_transaction())
+        self._loop.call(self._client.commit_transaction())
 
     def abort_transaction(self) -> None:
-        """See aio.Producer.abort_transaction."""
-        self._loop.call(self._producer.abort_transaction())
+        self._loop.call(self._client.abort_transaction())
 
     @contextmanager
     def transaction(self) -> Iterator[Self]:
         """`with producer.transaction():` commits at the end, aborts where the block raises."""
-        opened = self._producer.transaction()
+        opened = self._client.transaction()
         self._loop.call(opened.__aenter__())
         try:
             yield self
@@ -103,25 +92,15 @@ class Producer:
         self._loop.call(_left(opened, None))
 
     def close(self, timeout: float | None = None) -> None:
-        """Flush, then stop. See aio.Producer.close; may be called twice."""
         self._forget()
-        if self._loop.is_closed:
-            return
-        try:
-            self._loop.call(self._producer.close(timeout))
-        finally:
-            self._loop.close()
+        self._close(lambda: self._client.close(timeout))
 
     def partitions_for(self, topic: str) -> set[int]:
         """The topic's partitions. Raises KafkaError(UNKNOWN_TOPIC_OR_PARTITION)."""
-        return self._loop.call(self._producer.partitions_for(topic))
+        return self._loop.call(self._client.partitions_for(topic))
 
     def metrics(self) -> dict[str, float]:
-        """See aio.Producer.metrics."""
-        return self._producer.metrics()
-
-    def __enter__(self) -> Self:
-        return self
+        return self._client.metrics()
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
@@ -140,11 +119,6 @@ async def _left(opened: AbstractAsyncContextManager[aio.Producer], error: BaseEx
     except BaseException as raised:
         if raised is not error:
             raise
-
-
-async def _started(config: ProducerConfig) -> aio.Producer:
-    # Made on the loop that it runs on.
-    return await aio.Producer(config).start()
 
 
 def _close_at_exit(producer: Producer) -> Any:

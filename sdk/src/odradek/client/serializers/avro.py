@@ -11,13 +11,12 @@ from odradek.client.serializers.registry import Registry, Schema, SchemaReferenc
 from odradek.client.serializers.subject_names import OfTopic, SubjectName, topic_name
 from odradek.client.serializers.wire import decode_prefix, encode_prefix
 from odradek.errors import ErrorCode, KafkaError
+from odradek.extras import extra
 
 
 def _fastavro() -> Any:
-    try:
+    with extra("avro"):
         return import_module("fastavro")
-    except ImportError as error:
-        raise KafkaError(ErrorCode.INVALID_CONFIG, "Avro needs fastavro: pip install 'odradek[avro]'") from error
 
 
 def _parse(fastavro: Any, registry: Registry, schema: Schema, names: dict[str, Any]) -> Any:

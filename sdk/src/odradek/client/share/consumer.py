@@ -38,7 +38,7 @@ from odradek.client.messages.share import (
     share_fetch_request,
 )
 from odradek.client.share.membership import ShareMember
-from odradek.client.system import wait_for
+from odradek.client.waiting import wait_for
 from odradek.errors import ErrorCode, FormatError, KafkaError
 from odradek.format.batch_header import iter_headers
 from odradek.format.record_decoder import decode_rows
@@ -70,6 +70,7 @@ class ShareRecord(NamedTuple):
 
     @property
     def topic_partition(self) -> TopicPartition:
+        """The partition that the record is in."""
         return TopicPartition(self.topic, self.partition)
 
 

@@ -14,7 +14,7 @@ from odradek.client.config import ShareConsumerConfig
 from odradek.client.connection import Connection, error_code
 from odradek.client.consumer.heartbeats import LOST, new_member_id, pause_between_beats
 from odradek.client.messages.share import ShareGroupHeartbeatResponse, assignment, share_heartbeat_request
-from odradek.client.system import wait_for
+from odradek.client.waiting import wait_for
 from odradek.errors import ErrorCode, KafkaError
 from odradek.model.group import JOIN_EPOCH, LEAVE_EPOCH
 from odradek.model.topic_partition import PartitionId

@@ -2,22 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from concurrent.futures import Future
 from types import TracebackType
-from typing import Any, Self
+from typing import Any
 
-from odradek.client.background_loop import BackgroundLoop
 from odradek.client.config import ShareConsumerConfig
 from odradek.client.share import consumer as aio
 from odradek.client.share.consumer import AcknowledgementCallback, Commits, ShareRecord
+from odradek.client.sync_face import SyncFace
 from odradek.model.share import AcknowledgeType
 from odradek.model.topic_partition import TopicPartition
 
 _ITERATION_POLL_MS = 1_000
 
 
-class ShareConsumer:
+class ShareConsumer(SyncFace[aio.ShareConsumer], of=aio.ShareConsumer):
     """Takes records off topics as off a queue; for one thread at a time. See aio.ShareConsumer.
 
     Connects at once, so that a wrong address is an error here. Use it as a context manager, or `close` it.
@@ -27,40 +27,23 @@ class ShareConsumer:
 
     def __init__(self, config: ShareConsumerConfig | None = None, /, **configs: Any) -> None:
         self.config = ShareConsumerConfig.given(config, configs)
-        self._loop = BackgroundLoop("odradek-share-consumer")
-        try:
-            self._consumer: aio.ShareConsumer = self._loop.call(_started(self.config))
-        except BaseException:
-            self._loop.close()
-            raise
-
-    def _run(self, function: Callable[..., Any], *arguments: Any) -> Any:
-        """A method of the implementation that does not wait, on the loop that owns its state."""
-
-        async def run() -> Any:
-            return function(*arguments)
-
-        return self._loop.call(run())
+        super().__init__(lambda: aio.ShareConsumer(self.config).start())
 
     def subscribe(self, topics: Iterable[str]) -> None:
-        """See aio.ShareConsumer.subscribe."""
-        self._run(self._consumer.subscribe, topics)
+        self._run(self._client.subscribe, topics)
 
     def unsubscribe(self) -> None:
-        """See aio.ShareConsumer.unsubscribe."""
-        self._loop.call(self._consumer.unsubscribe())
+        self._loop.call(self._client.unsubscribe())
 
     def subscription(self) -> set[str]:
-        """See aio.ShareConsumer.subscription."""
-        return self._consumer.subscription()
+        return self._client.subscription()
 
     def set_acknowledgement_commit_callback(self, callback: AcknowledgementCallback | None) -> None:
         """See aio.ShareConsumer.set_acknowledgement_commit_callback; called on the background thread."""
-        self._run(self._consumer.set_acknowledgement_commit_callback, callback)
+        self._run(self._client.set_acknowledgement_commit_callback, callback)
 
     def poll(self, timeout_ms: float = 0, *, max_records: int | None = None) -> dict[TopicPartition, list[ShareRecord]]:
-        """See aio.ShareConsumer.poll."""
-        return self._loop.call(self._consumer.poll(timeout_ms, max_records=max_records))
+        return self._loop.call(self._client.poll(timeout_ms, max_records=max_records))
 
     def __iter__(self) -> Iterator[ShareRecord]:
         return self
@@ -71,35 +54,20 @@ class ShareConsumer:
                 return records[0]
 
     def acknowledge(self, record: ShareRecord, type: AcknowledgeType = AcknowledgeType.ACCEPT) -> None:
-        """See aio.ShareConsumer.acknowledge."""
-        self._run(self._consumer.acknowledge, record, type)
+        self._run(self._client.acknowledge, record, type)
 
     def commit_sync(self) -> Commits:
-        """See aio.ShareConsumer.commit_sync."""
-        return self._loop.call(self._consumer.commit_sync())
+        return self._loop.call(self._client.commit_sync())
 
     def commit_async(self) -> Future[Commits]:
         """Commit without waiting; the future's outcome is that of `commit_sync`."""
-        return self._loop.start(self._consumer.commit_async)
+        return self._loop.start(self._client.commit_async)
 
     def close(self, *, commit: bool = True) -> None:
-        """See aio.ShareConsumer.close; may be called twice."""
-        if self._loop.is_closed:
-            return
-        try:
-            self._loop.call(self._consumer.close(commit=commit))
-        finally:
-            self._loop.close()
-
-    def __enter__(self) -> Self:
-        return self
+        self._close(lambda: self._client.close(commit=commit))
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         # After an error in the block the last records may not have been processed: they are delivered again.
         self.close(commit=error is None)
-
-
-async def _started(config: ShareConsumerConfig) -> aio.ShareConsumer:
-    return await aio.ShareConsumer(config).start()

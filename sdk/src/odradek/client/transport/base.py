@@ -101,9 +101,11 @@ class InProcessTransport(FrameTransport):
         self._loop = loop
 
     async def connect(self, timeout_s: float) -> None:
-        return None
+        """Nothing to connect to in this process."""
+        return
 
     async def exchange(self, function: FunctionName, frame: bytes, timeout_s: float) -> bytes:
+        """One frame to a function and its answer. Raises RequestFailed where none came within the time."""
         try:
             async with asyncio.timeout(timeout_s):
                 if self._loop is None or self._loop is asyncio.get_running_loop():
@@ -122,4 +124,5 @@ class InProcessTransport(FrameTransport):
         return await self._dispatch(function, frame)
 
     async def close(self) -> None:
-        return None
+        """Nothing to release: the dispatcher is not ours."""
+        return

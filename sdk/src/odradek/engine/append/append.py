@@ -2,15 +2,18 @@
 
 The data is durable before any offset or sequence moves: a crash between upload and update leaves an unreferenced
 object, never a hole and never a lost acknowledged write. Partitions of one request succeed or fail each on its own.
+Uploads run side by side; updates of one producer's batches keep the order in which they arrived (append/order.py).
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 from odradek.engine.append.conditional_append import AppendTools, CommitTimes, ConditionalAppend, not_uploaded
 from odradek.engine.append.decisions import Reject
+from odradek.engine.append.order import AppendOrder, Turn
 from odradek.engine.append.room import Room
 from odradek.engine.append.upload import Upload, Uploads
 from odradek.engine.append.wal import Wal
@@ -25,9 +28,36 @@ from odradek.ports.clock import Clock
 from odradek.ports.rng import Rng
 from odradek.settings import Settings
 
+OnResult = Callable[[int, ProduceResult], None]
+"""Is told the result of each partition, by its position in the request, as soon as there is one."""
+
+
+class _Call:
+    """One produce request on its way."""
+
+    def __init__(
+        self, partitions: Sequence[ProducePartition], turns: Sequence[Turn], on_result: OnResult | None
+    ) -> None:
+        self.partitions = partitions
+        self.turns = turns
+        self.results: dict[int, ProduceResult] = {}
+        self._on_result = on_result
+
+    def settle(self, index: int, result: ProduceResult) -> None:
+        """Note a partition's result, and let those behind it know."""
+        self.results[index] = result
+        self.turns[index].settle(result)
+        if self._on_result is not None:
+            self._on_result(index, result)
+
+    def give_up(self) -> None:
+        """End the turns that have no result: the request was cancelled, or failed."""
+        for turn in self.turns:
+            turn.settle(None)
+
 
 class Appender:
-    """Appends for any partition; holds no state between calls."""
+    """Appends for any partition. Between calls it keeps the order of producers, which no promise rests on."""
 
     def __init__(
         self,
@@ -40,32 +70,56 @@ class Appender:
         settings: Settings,
     ) -> None:
         self._topics = topics
+        self._clock = clock
         self._settings = settings
+        self._order = AppendOrder()
         self._uploads = Uploads(wal, topics, clock, rng, settings)
         self._tools = AppendTools(
             index, leaders, wal, clock, rng, settings, CommitTimes(clock), Room(index, clock, rng)
         )
 
-    async def produce(self, partitions: Sequence[ProducePartition]) -> list[ProduceResult]:
+    async def produce(
+        self, partitions: Sequence[ProducePartition], on_result: OnResult | None = None
+    ) -> list[ProduceResult]:
         """Append; results in the order of the request. See Engine.produce."""
-        uploads, results = await self._uploads.validate_all(partitions)
-        if uploads:
-            for upload, result in zip(uploads, await self._append_all(uploads), strict=True):
-                results[upload.index] = result
-        return [results[i] for i in range(len(partitions))]
+        call = _Call(partitions, [self._order.enter(each) for each in partitions], on_result)
+        try:
+            uploads, refused = await self._uploads.validate_all(partitions)
+            for index, result in refused.items():
+                call.settle(index, result)
+            if uploads:
+                await self._append_all(call, uploads)
+        finally:
+            call.give_up()
+        return [call.results[i] for i in range(len(partitions))]
 
     # --- upload ---------------------------------------------------------------------------------------------------
 
-    async def _append_all(self, uploads: Sequence[Upload]) -> list[ProduceResult]:
+    async def _append_all(self, call: _Call, uploads: Sequence[Upload]) -> None:
         try:
             stored = await self._uploads.store(uploads)
         except StoreError as error:
-            return [_result(upload.request, not_uploaded(error)) for upload in uploads]
-        return list(await asyncio.gather(*(self._append(upload) for upload in stored)))
+            for upload in uploads:
+                call.settle(upload.index, _result(upload.request, not_uploaded(error)))
+            return
+        deadline_s = self._clock.monotonic() + self._settings.request_timeout_ms / 1000
+
+        async def append(upload: Upload) -> None:
+            turn = call.turns[upload.index]
+            refusal = await turn.come()
+            if refusal is None:
+                result = await self._append(upload, turn, deadline_s)
+            elif isinstance(refusal, Reject):
+                result = _result(upload.request, refusal)
+            else:
+                result = replace(refusal, topic_id=upload.request.topic_id)
+            call.settle(upload.index, result)
+
+        await asyncio.gather(*(append(upload) for upload in stored))
 
     # --- one conditional update a partition -----------------------------------------------------------------------
 
-    async def _append(self, upload: Upload) -> ProduceResult:
+    async def _append(self, upload: Upload, turn: Turn, deadline_s: float) -> ProduceResult:
         placed = upload.entries
         # Entries of producers go one by one: each may be a duplicate of its own.
         idempotent = any(entry.producer_id >= 0 for entry in placed)
@@ -74,9 +128,9 @@ class Appender:
         for group in ([entry] for entry in placed) if idempotent else (placed,):
             start = group[0].position - placed[0].position
             data = upload.bytes_[start : start + sum(entry.length for entry in group)]
-            update = ConditionalAppend(self._tools, upload.partition, data, group, expected_offset)
+            update = ConditionalAppend(self._tools, upload.partition, data, group, expected_offset, turn)
             try:
-                outcome = await update.run()
+                outcome = await update.run(deadline_s)
             except (FormatError, StoreRejected) as damaged:
                 outcome = update.stopped_by(damaged)
             if isinstance(outcome, Reject):
@@ -86,7 +140,7 @@ class Appender:
             if expected_offset is not None:  # nothing may come between the batches either
                 expected_offset = outcome.base_offset + sum(entry.offset_count for entry in group)
             base_offset = outcome.base_offset if base_offset < 0 else base_offset
-            stamp = outcome.commit_ms
+            stamp = outcome.append_ms
             log_start = outcome.head.log_start_offset
         config = TopicConfig.of(upload.topic, self._settings)
         return ProduceResult(

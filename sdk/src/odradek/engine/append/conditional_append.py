@@ -5,8 +5,9 @@
       ▼
     append_decisions.after_refusal(head) ──> applied │ rejected │ wait │ read a row │ upload again ──> update again
 
-Every step is bounded by `append_attempts_max`, `request_timeout_ms` and, for a batch that overtook its predecessor,
-`sequence_wait_ms`. When they run out the answer says whether the batch may be in the log.
+Every step is bounded by `append_attempts_max` and by the request's deadline. When they run out the answer says whether
+the batch may be in the log. A batch that misses its predecessor is answered by append/order.py where it came over a
+connection; a function waits up to `sequence_wait_ms`, for requests overtake each other on the way to functions.
 """
 
 from __future__ import annotations
@@ -30,7 +31,9 @@ from odradek.engine.append.decisions import (
     decide_sequences,
     not_leader,
 )
+from odradek.engine.append.order import COME_AGAIN, AheadAnswer, Turn
 from odradek.engine.append.room import Room
+from odradek.engine.append.row_search import Search, find_entry
 from odradek.engine.append.wal import Wal
 from odradek.engine.leaders.leaders import Leaders
 from odradek.engine.partition.claims import FLEET_CLAIM
@@ -49,7 +52,7 @@ from odradek.errors import (
     StoreUnavailable,
 )
 from odradek.format.object_id import new_object_id, object_id_ms
-from odradek.format.tail_entry import FLAG_LOG_APPEND_TIME, TailEntry, encode_tail_entry
+from odradek.format.tail_entry import FLAG_LOG_APPEND_TIME, TailEntry
 from odradek.model.topic_partition import PartitionId
 from odradek.ports.clock import Clock
 from odradek.ports.rng import Rng
@@ -58,9 +61,12 @@ from odradek.settings import Settings
 _BACKOFF_S = 0.02
 _BACKOFF_MAX_S = 1.0
 _AHEAD_POLL_S = 0.01
+_AHEAD_POLL_MAX_S = 0.1
 _SEARCH_ROWS = 8
 _FLOORS_KEPT = 4096
-_UNKNOWABLE = -1
+_FLOORS_KEPT_S = 60.0  # then a floor is met again: it may have been lowered (audit/floors.py)
+_COMMIT_AHEAD_MS_MAX = 60_000
+_SEARCH_ATTEMPTS = 4
 
 NOT_APPENDED = Reject(
     ErrorCode.NOT_ENOUGH_REPLICAS,
@@ -98,16 +104,18 @@ class CommitTimes:
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
-        self._floors_ms: OrderedDict[PartitionId, int] = OrderedDict()
+        self._floors_ms: OrderedDict[PartitionId, tuple[int, float]] = OrderedDict()
 
     def next_ms(self, partition: PartitionId) -> int:
         """The commit time of an append that begins now."""
-        return max(self._clock.now_ms(), self._floors_ms.get(partition, -1) + 1)
+        floor_ms, met_s = self._floors_ms.get(partition, (-1, 0.0))
+        is_kept = self._clock.monotonic() - met_s < _FLOORS_KEPT_S
+        return max(self._clock.now_ms(), floor_ms + 1 if is_kept else 0)
 
     def met(self, partition: PartitionId, floor_ms: int) -> None:
         """A floor refused an append."""
         if floor_ms >= self._clock.now_ms():
-            self._floors_ms[partition] = max(floor_ms, self._floors_ms.get(partition, -1))
+            self._floors_ms[partition] = floor_ms, self._clock.monotonic()
             self._floors_ms.move_to_end(partition)
             if len(self._floors_ms) > _FLOORS_KEPT:
                 self._floors_ms.popitem(last=False)
@@ -129,11 +137,11 @@ class AppendTools:
 
 @dataclass(frozen=True, slots=True)
 class Appended:
-    """Where the entries went: the first one's offset, a head from after it, their commit time."""
+    """Where the entries went: the first one's offset, a head from after it, their append time."""
 
     base_offset: int
     head: PartitionHead
-    commit_ms: int
+    append_ms: int  # under LogAppendTime
 
 
 class ConditionalAppend:
@@ -143,6 +151,7 @@ class ConditionalAppend:
         data: the bytes of the entries, for the case that they must be uploaded again.
         entries: entries of one chain, uploaded, without a commit time.
         expected_offset: append only if this is the next offset; None: wherever it comes.
+        turn: the entries' place among those of their producer; it has come.
     """
 
     def __init__(
@@ -152,31 +161,32 @@ class ConditionalAppend:
         data: memoryview,
         entries: Sequence[TailEntry],
         expected_offset: int | None,
+        turn: Turn,
     ) -> None:
         self._tools = tools
         self._partition = partition
         self._data = data
         self._expected_offset = expected_offset
+        self._turn = turn
         self._known = KnownRows()
+        self._accept_unknown = False
+        self._deadline_s = 0.0
+        self._ahead_until_s: float | None = None
+        self._ahead_poll_s = _AHEAD_POLL_S
         self._maybe_applied = False
-        self._entries = stamped(entries, tools.commit_times.next_ms(partition))
+        self._entries = stamped(entries, tools.commit_times.next_ms(partition), tools.clock.now_ms())
         self._claim = tools.leaders.claim(partition)
         self.head: PartitionHead | None = None
         self.partition_is_gone = False
 
-    async def run(self) -> Appended | Reject:
-        """Append, or say why not. Raises nothing of the store's."""
-        tools = self._tools
-        started = tools.clock.monotonic()
-        deadline = started + tools.settings.request_timeout_ms / 1000
-        ahead_until = started + tools.settings.sequence_wait_ms / 1000
+    async def run(self, deadline_s: float) -> Appended | Reject:
+        """Append, or say why not; one attempt is made in any case. Raises nothing of the store's."""
+        self._deadline_s = deadline_s
         verdict: Verdict = decide_sequences(self._entries, None, self._known)
         if self._claim is None:
             verdict = NotLeader(not_leader(PartitionHead()))
         attempt = 0
-        while attempt == 0 or (
-            attempt < tools.settings.append_attempts_max and tools.clock.monotonic() < max(deadline, ahead_until)
-        ):
+        while attempt == 0 or self._may_go_on(attempt, verdict):
             match verdict:
                 case Try():
                     attempt += 1
@@ -188,14 +198,13 @@ class ConditionalAppend:
                     self.head = refusal
                 case Applied(base_offset):
                     assert self.head is not None
-                    return Appended(base_offset, self.head, self._entries[0].commit_ms)
+                    return Appended(base_offset, self.head, self._entries[0].max_timestamp_ms)
                 case Reject():
                     return verdict
-                case Ahead(rejection):
-                    if tools.clock.monotonic() >= ahead_until:
-                        return rejection
-                    await tools.clock.sleep(_AHEAD_POLL_S)
-                    await self._reread_head()
+                case Ahead():
+                    answer = await self._ahead(verdict)
+                    if answer is not None:
+                        return answer
                 case NotLeader():
                     attempt += 1
                     verdict = await self._claim_anew(verdict, attempt)
@@ -209,6 +218,8 @@ class ConditionalAppend:
                     if found is not None:
                         return found
                 case UploadAgain():
+                    if self._maybe_applied and any(entry.producer_id < 0 for entry in self._entries):
+                        return MAYBE_APPENDED  # and spilled, under a floor that was lowered since (audit/floors.py)
                     attempt += 1
                     if not await self._upload_again():
                         return NOT_APPENDED
@@ -217,10 +228,51 @@ class ConditionalAppend:
             verdict = self._next(self.head)
         return self._gave_up(verdict)
 
+    def _may_go_on(self, attempt: int, verdict: Verdict) -> bool:
+        if isinstance(verdict, Ahead):
+            return True  # it has bounds of its own
+        return attempt < self._tools.settings.append_attempts_max and not self._is_late()
+
+    def _is_late(self) -> bool:
+        return self._tools.clock.monotonic() >= self._deadline_s
+
     def _next(self, head: PartitionHead) -> Verdict:
         if self._claim is None:
             return NotLeader(not_leader(head))
-        return after_refusal(self._entries, self._expected_offset, head, self._known, self._claim)
+        return after_refusal(
+            self._entries,
+            self._expected_offset,
+            head,
+            self._known,
+            self._claim,
+            accept_unknown=self._accept_unknown,
+        )
+
+    async def _ahead(self, ahead: Ahead) -> Reject | None:
+        """What a batch without its predecessor is answered; None: decide again."""
+        if self._turn.connection is None:
+            return await self._wait_for_predecessor(ahead)
+        match self._turn.ahead(is_known=ahead.is_known):
+            case AheadAnswer.COME_AGAIN:
+                return COME_AGAIN
+            case AheadAnswer.GAP:
+                return ahead.rejection
+            case AheadAnswer.TAKE:
+                self._accept_unknown = True
+                return None
+
+    async def _wait_for_predecessor(self, ahead: Ahead) -> Reject | None:
+        """Requests overtake each other on their way to functions: wait for the predecessor, here or in the log."""
+        clock = self._tools.clock
+        if not await self._turn.predecessor():
+            if self._ahead_until_s is None:
+                self._ahead_until_s = clock.monotonic() + self._tools.settings.sequence_wait_ms / 1000
+            if clock.monotonic() >= self._ahead_until_s or self._is_late():
+                return ahead.rejection
+            await clock.sleep(self._ahead_poll_s)
+            self._ahead_poll_s = min(2 * self._ahead_poll_s, _AHEAD_POLL_MAX_S)
+        await self._reread_head()
+        return None
 
     async def _claim_anew(self, verdict: NotLeader, attempt: int) -> Verdict:
         """Take the partition where that is allowed, and decide again by the new claim.
@@ -256,7 +308,7 @@ class ConditionalAppend:
         """The answer when time or attempts are over: what the last refusal showed, or what is not known."""
         match verdict:
             case Applied(base_offset) if self.head is not None:
-                return Appended(base_offset, self.head, self._entries[0].commit_ms)
+                return Appended(base_offset, self.head, self._entries[0].max_timestamp_ms)
             case Reject():
                 return verdict
             case NotLeader(rejection) if not self._maybe_applied:
@@ -288,7 +340,7 @@ class ConditionalAppend:
         else:
             await self._spill_if_due(head)
             count = sum(entry.offset_count for entry in self._entries)
-            return Appended(head.next_offset - count, head, self._entries[0].commit_ms)
+            return Appended(head.next_offset - count, head, self._entries[0].max_timestamp_ms)
         await self._back_off(attempt)
         return None
 
@@ -331,47 +383,43 @@ class ConditionalAppend:
         """Look for the entry among the spilled ones; None: it is nowhere, and under its commit time never will be."""
         assert self.head is not None
         try:
-            found = await self._find_in_rows(self._entries[0])
+            found = await self._find_in_rows(self._entries[0], floor_ms)
         except StoreUnavailable:
             return MAYBE_APPENDED
         self._tools.commit_times.met(self._partition, floor_ms)
-        if found == _UNKNOWABLE:
+        if isinstance(found, int):
+            return Appended(found, self.head, self._entries[0].max_timestamp_ms)
+        if found is Search.UNKNOWABLE:
             # Sequences tell a batch that is there from a new one, whatever its commit time.
             if any(entry.producer_id < 0 for entry in self._entries):
                 return MAYBE_APPENDED
-        elif found is not None:
-            return Appended(found, self.head, self._entries[0].commit_ms)
         else:
             self._maybe_applied = False
-        self._entries = stamped(self._entries, self._tools.commit_times.next_ms(self._partition))
+        commit_ms = self._tools.commit_times.next_ms(self._partition)
+        self._entries = stamped(self._entries, commit_ms, self._tools.clock.now_ms())
         return None
 
-    async def _find_in_rows(self, entry: TailEntry) -> int | None:
-        """The entry's offset in the newest index rows, None where it surely is not there, or _UNKNOWABLE.
-
-        Rows are read newest first until one whose spill floor was below the commit time: every older row was written
-        before the entry could have been accepted. A segment has lost the identity of its entries, and so has a row that
-        retention has removed.
-        """
+    async def _find_in_rows(self, entry: TailEntry, floor_ms: int) -> int | Search:
+        """The entry's offset in the newest index rows, ABSENT or UNKNOWABLE. Raises StoreUnavailable."""
         assert self.head is not None
-        packed = encode_tail_entry(entry)
         limit = _SEARCH_ROWS
-        while True:
-            rows = await self._tools.index.newest_rows(self._partition, limit)
-            for row in rows:
-                if row.spill_floor_ms < entry.commit_ms:
-                    return None
-                if row.is_segment:
-                    return _UNKNOWABLE
-                offset = row.base_offset
-                for candidate in row.entries:
-                    if encode_tail_entry(candidate) == packed:
-                        return offset
-                    offset += candidate.offset_count
-            if len(rows) < limit:
-                oldest = rows[-1].base_offset if rows else self.head.tail_base_offset
-                return None if oldest == 0 else _UNKNOWABLE
-            limit *= 4
+        head: PartitionHead | None = self.head
+        for attempt in range(_SEARCH_ATTEMPTS):
+            found: int | Search = Search.MORE
+            while found is Search.MORE and head is not None:
+                rows = await self._tools.index.newest_rows(self._partition, limit)
+                found = find_entry(entry, head, rows, is_all=len(rows) < limit)
+                limit *= 4
+            if isinstance(found, int) or found is Search.UNKNOWABLE or head is None:
+                return found
+            head = await self._tools.index.read_head(self._partition)
+            if found is Search.ABSENT:
+                # A floor that was lowered meanwhile (audit/floors.py) would have made newer rows say so wrongly.
+                is_lowered = head is None or head.spill_floor_ms < floor_ms
+                return Search.UNKNOWABLE if is_lowered else Search.ABSENT
+            limit = _SEARCH_ROWS
+            await self._back_off(attempt + 1)
+        return Search.UNKNOWABLE
 
     async def _upload_again(self) -> bool:
         """The entries' own bytes under a new id, for a writer that stalled past the sweep floor."""
@@ -396,13 +444,21 @@ class ConditionalAppend:
         return True
 
 
-def stamped(entries: Sequence[TailEntry], commit_ms: int) -> list[TailEntry]:
-    """The entries under a commit time, which is the append time of topics that want one."""
+def stamped(entries: Sequence[TailEntry], commit_ms: int, now_ms: int) -> list[TailEntry]:
+    """The entries under a commit time, which is the append time of topics that want one.
+
+    A floor that a wrong clock has raised keeps commit times ahead until real time has caught up. Append times, which
+    users see and retention goes by, do not follow it: where it is implausibly far ahead they are the writer's own.
+
+    Args:
+        now_ms: by the writer's clock.
+    """
+    append_ms = commit_ms if commit_ms - now_ms <= _COMMIT_AHEAD_MS_MAX else now_ms
     return [
         replace(
             entry,
             commit_ms=commit_ms,
-            max_timestamp_ms=commit_ms if entry.flags & FLAG_LOG_APPEND_TIME else entry.max_timestamp_ms,
+            max_timestamp_ms=append_ms if entry.flags & FLAG_LOG_APPEND_TIME else entry.max_timestamp_ms,
         )
         for entry in entries
     ]

@@ -15,22 +15,23 @@ Sequences follow KIP-98 and KIP-360 (Apache Kafka's ProducerStateManager). `deci
 blind clause. For a batch of a producer whose last epoch here is E and whose next sequence is S:
 
     epoch below E                                       INVALID_PRODUCER_EPOCH
-    epoch above E, or nothing known of the producer     starts at 0; another sequence waits for its predecessor
+    epoch above E, or nothing known of the producer     starts at 0; another sequence misses its predecessor
     one of the last five batches, same first and last   a duplicate: its original offset
     sequence S                                          in order; sequences wrap from 2^31 - 1 to 0
-    ahead of S                                          waits for its predecessor, then OUT_OF_ORDER_SEQUENCE_NUMBER
+    ahead of S                                          misses its predecessor: `Ahead`
     wholly before the batches that are remembered       DUPLICATE_SEQUENCE_NUMBER: it is in the log, the offset unknown
     anything else behind S                              OUT_OF_ORDER_SEQUENCE_NUMBER: it was never sent like this
 
-What waited for a predecessor of an unknown producer is answered UNKNOWN_PRODUCER_ID, upon which clients begin a new
-epoch; Apache Kafka would take it as it is. Here nothing is forgotten with deleted records, only with long silence
-(producer_expiry.py).
+A log forgets a producer that is silent for long (producer_expiry.py), and a topic that was deleted and recreated knows
+none. Apache Kafka takes any first sequence of a producer that it does not know. So does `accept_unknown`, once the
+caller is sure that no predecessor is on its way (append/order.py). What begins like that notes where it began: a batch
+from before it is not in this log, however old, and is OUT_OF_ORDER_SEQUENCE_NUMBER, never a duplicate.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import pairwise
 
 from odradek.engine.partition.claims import FLEET_CLAIM, Claim
@@ -67,9 +68,10 @@ class Reject:
 
 @dataclass(frozen=True, slots=True)
 class Ahead:
-    """A predecessor is missing: it may have been overtaken on the way; wait, then reject with this."""
+    """A predecessor is missing, which may still come (append/order.py); where it does not, reject with this."""
 
     rejection: Reject
+    is_known: bool = True  # whether the log knows the producer
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,8 +117,10 @@ def after_refusal(
     head: PartitionHead,
     known: KnownRows,
     claim: Claim = FLEET_CLAIM,
+    *,
+    accept_unknown: bool = False,
 ) -> Verdict:
-    """What a refused append should do next."""
+    """What a refused append should do next. See decide_sequences for `accept_unknown`."""
     first = entries[0]
     found = head.find(encode_tail_entry(first))
     if found is not None:
@@ -127,7 +131,7 @@ def after_refusal(
         return NotLeader(not_leader(head))
     if head.sweep_floor > first.object_id:
         return UploadAgain()
-    verdict = decide_sequences(entries, head, known)
+    verdict = decide_sequences(entries, head, known, accept_unknown=accept_unknown)
     if isinstance(verdict, Try) and expected_offset is not None and head.next_offset != expected_offset:
         return Reject(
             ErrorCode.OFFSET_OUT_OF_RANGE,
@@ -146,8 +150,14 @@ def not_leader(head: PartitionHead) -> Reject:
     )
 
 
-def decide_sequences(entries: Sequence[TailEntry], head: PartitionHead | None, known: KnownRows) -> Verdict:
-    """Whether the producers' sequences let the entries in, and the clauses that hold them to it."""
+def decide_sequences(
+    entries: Sequence[TailEntry], head: PartitionHead | None, known: KnownRows, *, accept_unknown: bool = False
+) -> Verdict:
+    """Whether the producers' sequences let the entries in, and the clauses that hold them to it.
+
+    Args:
+        accept_unknown: take any first sequence of a producer of which nothing is known.
+    """
     clauses = []
     for chain in _chains(entries):
         for earlier, later in pairwise(chain):
@@ -156,7 +166,7 @@ def decide_sequences(entries: Sequence[TailEntry], head: PartitionHead | None, k
                     ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER,
                     f"batches of producer {later.producer_id} in one request do not follow each other",
                 )
-        verdict = _blind(chain) if head is None else _informed(chain, head, known)
+        verdict = _blind(chain) if head is None else _informed(chain, head, known, accept_unknown)
         if not isinstance(verdict, SequenceClause):
             return verdict
         clauses.append(verdict)
@@ -201,7 +211,9 @@ def _follows(chain: Sequence[TailEntry]) -> SequenceClause:
     )
 
 
-def _informed(chain: Sequence[TailEntry], head: PartitionHead, known: KnownRows) -> SequenceClause | Verdict:
+def _informed(
+    chain: Sequence[TailEntry], head: PartitionHead, known: KnownRows, accept_unknown: bool
+) -> SequenceClause | Verdict:
     first = chain[0]
     producer_id = first.producer_id
     state = head.producers.get(producer_id)
@@ -216,15 +228,17 @@ def _informed(chain: Sequence[TailEntry], head: PartitionHead, known: KnownRows)
     path = ("p", str(producer_id))
 
     if state is None:
-        if first.base_sequence != 0:
+        if first.base_sequence != 0 and not accept_unknown:
             return Ahead(
                 Reject(
                     ErrorCode.UNKNOWN_PRODUCER_ID,
                     f"nothing is known of producer {producer_id} here, and its first batch has sequence "
                     f"{first.base_sequence}: start again with InitProducerId",
-                )
+                ),
+                is_known=False,
             )
-        return SequenceClause(absent, Set(path, encode_producer(ProducerState(first.producer_epoch, _after(chain)))))
+        begun = ProducerState(first.producer_epoch, _after(chain), first_sequence=first.base_sequence)
+        return SequenceClause(absent, Set(path, encode_producer(begun)))
 
     if first.producer_epoch < state.epoch:
         return Reject(
@@ -248,6 +262,8 @@ def _informed(chain: Sequence[TailEntry], head: PartitionHead, known: KnownRows)
             oldest = next((batch for batch in recent if batch.epoch == first.producer_epoch), None)
             if oldest is not None and not _is_up_to(_after(chain), oldest.base_sequence):
                 return _out_of_order(first, state.next_sequence)
+            if state.first_sequence and not _is_up_to(state.first_sequence, first.base_sequence):
+                return _out_of_order(first, state.next_sequence)
             return Reject(
                 ErrorCode.DUPLICATE_SEQUENCE_NUMBER,
                 f"producer {producer_id} wrote sequence {first.base_sequence} earlier than its last five batches",
@@ -259,10 +275,10 @@ def _informed(chain: Sequence[TailEntry], head: PartitionHead, known: KnownRows)
         if in_head
         else absent
     )
-    kept = recent if first.producer_epoch == state.epoch else ()
-    return SequenceClause(
-        unchanged, Set(path, encode_producer(ProducerState(first.producer_epoch, _after(chain), kept)))
-    )
+    after = ProducerState(first.producer_epoch, _after(chain))
+    if first.producer_epoch == state.epoch:
+        after = replace(after, recent=recent, first_sequence=state.first_sequence)
+    return SequenceClause(unchanged, Set(path, encode_producer(after)))
 
 
 def _is_up_to(sequence: int, other: int) -> bool:

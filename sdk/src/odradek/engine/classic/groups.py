@@ -27,9 +27,9 @@ from odradek.engine.classic.decisions import (
     rebalance_timeout_ms,
     without,
 )
-from odradek.engine.classic.items import VERSION, encode_classic, session_key
 from odradek.engine.classic.sessions import SessionWatch
 from odradek.engine.groups import admin as group_admin
+from odradek.engine.groups.classic_items import VERSION, classic_session_key, encode_classic
 from odradek.engine.groups.items import ID_BYTES_MAX, group_key, listing_key
 from odradek.engine.groups.requests import check_group_id
 from odradek.engine.groups.sessions import alive
@@ -316,7 +316,7 @@ class ClassicGroups:
             ) from None
         stale = view.sessions.keys() - {member.member_id for member in group.members}
         for member_id in sorted(stale):
-            await self._forget(session_key(view.group_id, member_id))
+            await self._forget(classic_session_key(view.group_id, member_id))
 
     async def _forget(self, key: Key) -> None:
         """Best effort: the next write of the group tries again."""
@@ -329,7 +329,7 @@ class ClassicGroups:
         """Raise the session's counter. A failure is nothing: the next heartbeat comes soon."""
         actions = (Set(("v",), VERSION), Add(("n",), 1), Set(("rn",), self._clock.now_ms()))
         try:
-            key = session_key(group_id, member_id)
+            key = classic_session_key(group_id, member_id)
             await self._table.update(Update(key, actions, is_version_or_absent(VERSION)))
         except StoreError:
             return

@@ -15,12 +15,11 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Mapping
 
-from odradek.engine.classic.items import Session
-from odradek.model.classic_group import ClassicGroup, ClassicMember
+from odradek.engine.groups.sessions import classic_seems_dead
+from odradek.model.classic_group import ClassicGroup, ClassicSession
 from odradek.ports.clock import Clock
 
 LOOK_MS = 3_000  # Kafka's default heartbeat interval
-LONG_DEAD_SESSIONS = 2
 _GROUPS_MAX = 10_000
 
 
@@ -32,20 +31,22 @@ class SessionWatch:
         # By group and member: the counter and since when it stands; the group seen longest ago comes first.
         self._seen: OrderedDict[str, dict[str, tuple[int, float]]] = OrderedDict()
 
-    def expired(self, group_id: str, group: ClassicGroup, sessions: Mapping[str, Session]) -> list[str]:
+    def expired(self, group_id: str, group: ClassicGroup, sessions: Mapping[str, ClassicSession]) -> list[str]:
         """The members whose sessions are over, this look included."""
         now_s, now_ms = self._clock.monotonic(), self._clock.now_ms()
         before = self._seen.pop(group_id, {})
         seen: dict[str, tuple[int, float]] = {}
         gone = []
         for member in group.members:
-            session = sessions.get(member.member_id, Session(0, now_ms))  # not written yet: not dead by the clock
+            session = sessions.get(
+                member.member_id, ClassicSession(0, now_ms)
+            )  # not written yet: not dead by the clock
             counter, since_s = before.get(member.member_id, (-1, now_s))
             if counter != session.counter:
                 since_s = now_s
             seen[member.member_id] = session.counter, since_s
             still_ms = (now_s - since_s) * 1000
-            is_long_dead = seems_dead(member, session, now_ms) and still_ms >= min(LOOK_MS, member.session_ms)
+            is_long_dead = classic_seems_dead(member, session, now_ms) and still_ms >= min(LOOK_MS, member.session_ms)
             if still_ms >= member.session_ms or is_long_dead:
                 gone.append(member.member_id)
         if seen:
@@ -53,17 +54,3 @@ class SessionWatch:
             if len(self._seen) > _GROUPS_MAX:
                 self._seen.popitem(last=False)
         return gone
-
-
-def seems_dead(member: ClassicMember, session: Session, now_ms: int) -> bool:
-    """Whether the member, by the clock alone, has been silent for two sessions."""
-    return now_ms - session.renewed_ms >= LONG_DEAD_SESSIONS * member.session_ms
-
-
-def alive(group: ClassicGroup, sessions: Mapping[str, Session], now_ms: int) -> list[ClassicMember]:
-    """The members that do not seem dead: what administration sees."""
-    return [
-        member
-        for member in group.members
-        if not seems_dead(member, sessions.get(member.member_id, Session(0, now_ms)), now_ms)
-    ]

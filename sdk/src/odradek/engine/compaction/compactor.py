@@ -90,6 +90,8 @@ class Compactor:
         leases: to hold on to the lease while it works.
     """
 
+    acts_on_tail = False
+
     def __init__(
         self,
         log: Table,

@@ -9,27 +9,16 @@ decided on their versions, never on the clock alone.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
 
-from odradek.engine.classic.items import session_key
-from odradek.engine.classic.sessions import alive as alive_classic
-from odradek.engine.groups.decisions import LEASES_PER_STEP, Circumstances, by_topic, decide_expiry
-from odradek.engine.groups.items import (
-    LEASE_PREFIX,
-    LEASES_END,
-    LISTING_PK,
-    group_key,
-    group_pk,
-    listing_key,
-)
+from odradek.engine.groups.classic_items import classic_session_key
+from odradek.engine.groups.decisions import LEASES_PER_STEP, Circumstances, by_topic, decide_expiry, decide_share_expiry
+from odradek.engine.groups.items import LEASE_PREFIX, LEASES_END, LISTING_PK, group_key, listing_key
 from odradek.engine.groups.requests import check_group_id
-from odradek.engine.groups.sessions import alive
+from odradek.engine.groups.sessions import alive, classic_alive
 from odradek.engine.groups.state import NO_PARTITIONS, GroupState, GroupView
 from odradek.engine.groups.store import GroupStore
-from odradek.engine.share.group_decisions import decide_share_expiry
-from odradek.engine.share.items import SESSION_END, SESSION_PREFIX, SHARE_END, SHARE_PREFIX
-from odradek.engine.share.windows import forget_windows
 from odradek.errors import (
     ConditionFailed,
     ErrorCode,
@@ -38,6 +27,7 @@ from odradek.errors import (
     StoreUnavailable,
     TransactionCanceled,
 )
+from odradek.format.item_keys import group_pk
 from odradek.model.classic_group import ClassicState
 from odradek.model.group import GroupDescription, GroupListing, MemberDescription
 from odradek.ports.clock import Clock
@@ -70,7 +60,7 @@ async def list_groups(
 
 def _listing(view: GroupView, group: GroupState, now_ms: int) -> GroupListing:
     if group.classic is not None:
-        state = group.classic.state if alive_classic(group.classic, view.sessions, now_ms) else ClassicState.EMPTY
+        state = group.classic.state if classic_alive(group.classic, view.sessions, now_ms) else ClassicState.EMPTY
         return GroupListing(view.group_id, state.value, "classic", group.classic.protocol_type)
     state_name = state_of(view, group, now_ms)
     if group.is_share:
@@ -85,7 +75,13 @@ async def describe_groups(store: GroupStore, now_ms: int, group_ids: Sequence[st
     return [_described(view, now_ms) for view in await _read_all(store, group_ids)]
 
 
-async def delete_group(tables: Tables, clock: Clock, settings: Settings, group_id: str) -> ErrorCode:
+DeleteItems = Callable[[str], Awaitable[None]]
+"""Deletes what a group of one kind has beside group, members and leases; called once the group has no members."""
+
+
+async def delete_group(
+    tables: Tables, clock: Clock, settings: Settings, group_id: str, delete_share_items: DeleteItems
+) -> ErrorCode:
     """Delete a group that has no living members, with its leases and offsets; see `Groups.delete` for the codes.
 
     Leases go first and the group last: a crash in between leaves a group that can be deleted again. A lease that got
@@ -108,9 +104,9 @@ async def delete_group(tables: Tables, clock: Clock, settings: Settings, group_i
                 continue
             leases = await store.table.query(group_pk(group_id), sk_from=LEASE_PREFIX, sk_to=LEASES_END)
             if view.group.is_share:
-                await _delete_share_items(tables, group_id)
+                await delete_share_items(group_id)
             for member_id in sorted(view.sessions):
-                await store.table.delete(Delete(session_key(group_id, member_id)))
+                await store.table.delete(Delete(classic_session_key(group_id, member_id)))
             while len(leases) > LEASES_PER_STEP:
                 await store.table.transact([_delete_lease(row) for row in leases[:LEASES_PER_STEP]])
                 leases = leases[LEASES_PER_STEP:]
@@ -129,19 +125,10 @@ async def delete_group(tables: Tables, clock: Clock, settings: Settings, group_i
     return ErrorCode.COORDINATOR_NOT_AVAILABLE
 
 
-async def _delete_share_items(tables: Tables, group_id: str) -> None:
-    """Delete the windows of a share group without members: only a member's session lets one be made."""
-    groups, pk = tables.groups, group_pk(group_id)
-    await forget_windows(tables, await groups.query(pk, sk_from=SHARE_PREFIX, sk_to=SHARE_END))
-    rows = await groups.query(pk, sk_from=SESSION_PREFIX, sk_to=SESSION_END)
-    for start in range(0, len(rows), LEASES_PER_STEP):
-        await groups.transact([Delete(row.key) for row in rows[start : start + LEASES_PER_STEP]])
-
-
 def has_living_members(view: GroupView, now_ms: int) -> bool:
     """Whether a member of either protocol does not seem dead by the clock."""
     classic = view.group.classic if view.group is not None else None
-    if classic is not None and alive_classic(classic, view.sessions, now_ms):
+    if classic is not None and classic_alive(classic, view.sessions, now_ms):
         return True
     return bool(alive(view.members.values(), now_ms))
 
@@ -185,7 +172,7 @@ def _described(view: GroupView, now_ms: int) -> GroupDescription:
         )
     if view.group.classic is not None:
         classic = view.group.classic
-        living = tuple(alive_classic(classic, view.sessions, now_ms))
+        living = tuple(classic_alive(classic, view.sessions, now_ms))
         state = classic.state if living else ClassicState.EMPTY
         return GroupDescription(
             view.group_id,

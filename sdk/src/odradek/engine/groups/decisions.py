@@ -61,6 +61,7 @@ from odradek.model.topic_partition import PartitionId
 from odradek.settings import Settings
 
 LEASES_PER_STEP = 96  # beside the group, two members and the listing row in a transaction of 100
+SHARE_EXPIRED_PER_STEP = 40  # each with its session, beside the group
 LEASES_WITH_GROUP = 8  # in a step that writes the group: refused, it costs two write units a lease
 HURRY = 5  # a member that waits for partitions, or owes some, is asked back that much sooner
 
@@ -165,6 +166,18 @@ def decide_expiry(view: GroupView, gone: Sequence[MemberState], around: Circumst
         released=tuple(release for member in taken for release in _releases(member, member.held)),
         then="again",
     )
+
+
+def decide_share_expiry(group: GroupState, gone: Sequence[MemberState]) -> Transition:
+    """Remove members of a share group, which hold no leases, as many as fit one step; `then` is "again"."""
+    taken = tuple(gone[:SHARE_EXPIRED_PER_STEP])
+    left = replace(
+        group,
+        version=group.version + 1,
+        epoch=group.epoch + 1,
+        member_count=max(0, group.member_count - len(taken)),
+    )
+    return Transition(GroupHeartbeatResult(), group=left, removed=taken, then="again")
 
 
 # --- who is it -----------------------------------------------------------------------------------------------------

@@ -1,19 +1,14 @@
-"""Consumer groups: read, decide, write on condition; again where another heartbeat was faster.
+"""Consumer groups: heartbeats by KIP-848's decisions; listing, describing and deleting groups of every kind.
 
 A heartbeat of a quiet group is one Query and one PutItem. One that joins, leaves or moves partitions is a
 transaction or two. A target stands for `consumer.assignment.interval.ms` before the next is computed. There is no
 barrier: each member reconciles at its own heartbeats, and leases keep two members from one partition
 (groups/decisions.py).
-
-Every written member carries the nonce of its call. A write whose outcome is not known, or whose first attempt was
-applied behind an adapter's retry, is recognized by it on the next read, so a heartbeat is applied once however it
-times out.
 """
 
 from __future__ import annotations
 
 import asyncio
-import base64
 from collections.abc import Sequence
 from dataclasses import replace
 
@@ -26,18 +21,12 @@ from odradek.engine.groups.decisions import (
     decide_continuation,
     decide_heartbeat,
 )
+from odradek.engine.groups.heartbeats import Heartbeats
 from odradek.engine.groups.requests import check_heartbeat
 from odradek.engine.groups.state import GroupView
 from odradek.engine.groups.store import GroupStore
 from odradek.engine.groups.topics import SubscribedTopics
-from odradek.errors import (
-    ConditionFailed,
-    ErrorCode,
-    KafkaError,
-    OutcomeUnknown,
-    StoreUnavailable,
-    TransactionCanceled,
-)
+from odradek.errors import ErrorCode, KafkaError
 from odradek.model.group import GroupDescription, GroupHeartbeat, GroupHeartbeatResult, GroupListing
 from odradek.ports.clock import Clock
 from odradek.ports.rng import Rng
@@ -49,26 +38,31 @@ _Listings = list[GroupListing]
 _Descriptions = list[GroupDescription]
 _Deletions = list[tuple[str, ErrorCode]]
 
-STEPS_MAX = 256  # applied steps of one heartbeat: 24,000 leases
-_BACKOFF_S = 0.005
-_BACKOFF_S_MAX = 0.2
-_NONCE_BYTES = 8
-_MEMBER_ID_BYTES = 16
-
 
 class Groups:
-    """KIP-848's group coordinator over the groups table; a share group takes more with it when it is deleted."""
+    """KIP-848's group coordinator over the groups table.
+
+    Args:
+        delete_share_items: what deleting a share group takes with it.
+    """
 
     def __init__(
-        self, tables: Tables, topics: Topics, configs: GroupConfigs, clock: Clock, rng: Rng, settings: Settings
+        self,
+        tables: Tables,
+        topics: Topics,
+        configs: GroupConfigs,
+        clock: Clock,
+        rng: Rng,
+        settings: Settings,
+        delete_share_items: group_admin.DeleteItems,
     ) -> None:
         self._tables = tables
         self._store = GroupStore(tables.groups)
-        self._topics = SubscribedTopics(topics, clock, settings)
-        self._configs = configs
         self._clock = clock
-        self._rng = rng
         self._settings = settings
+        self._delete_share_items = delete_share_items
+        protocol = ConsumerHeartbeats(SubscribedTopics(topics, clock, settings), configs, clock, settings)
+        self._heartbeats = Heartbeats(self._store, protocol, clock, rng, settings)
 
     async def heartbeat(self, request: GroupHeartbeat) -> GroupHeartbeatResult:
         """Join, live on or leave; the answer says epoch, assignment and when to come back. Failures are results.
@@ -78,17 +72,7 @@ class Groups:
         partitions, join again), FENCED_INSTANCE_ID (another process has this place), COORDINATOR_NOT_AVAILABLE (send
         the whole heartbeat again).
         """
-        try:
-            self._check(request)
-            if not request.member_id:
-                made = base64.urlsafe_b64encode(self._rng.random_bytes(_MEMBER_ID_BYTES)).decode().rstrip("=")
-                request = replace(request, member_id=made)
-            result = await self._heartbeat(request)
-        except KafkaError as error:
-            result = GroupHeartbeatResult(error=error.code, message=error.message)
-        if result.error is not ErrorCode.NONE:
-            return replace(result, heartbeat_interval_ms=self._settings.group_heartbeat_interval_ms)
-        return result
+        return await self._heartbeats.heartbeat(request)
 
     async def list(self, states: Sequence[str] = (), types: Sequence[str] = ()) -> _Listings:
         """All groups in the order of their ids, or those of the given states and types. Raises KafkaError."""
@@ -103,49 +87,27 @@ class Groups:
 
         Codes: NONE, INVALID_GROUP_ID, GROUP_ID_NOT_FOUND, NON_EMPTY_GROUP, COORDINATOR_NOT_AVAILABLE (try again).
         """
-        return [
-            (group_id, await group_admin.delete_group(self._tables, self._clock, self._settings, group_id))
-            for group_id in group_ids
-        ]
+        return [(group_id, await self._delete_one(group_id)) for group_id in group_ids]
 
-    async def _heartbeat(self, request: GroupHeartbeat) -> GroupHeartbeatResult:
-        doubtful: dict[bytes, Transition] = {}  # by nonce: tried, perhaps applied
-        removing: GroupHeartbeatResult | None = None  # the answer, should the member turn out to be gone
-        is_taken_in = False
-        failures = steps = 0
-        while failures < self._settings.group_attempts_max and steps < STEPS_MAX:
-            nonce = self._rng.random_bytes(_NONCE_BYTES)
-            try:
-                view = self._of_this_protocol(await self._store.read(request.group_id))
-                own = view.members.get(request.member_id)
-                if removing is not None and own is None:
-                    return removing
-                transition = doubtful.pop(own.nonce, None) if own is not None else None
-                if transition is None:
-                    transition = await self._decide(view, request, nonce, is_taken_in=is_taken_in)
-                    if transition.writes:
-                        doubtful[nonce] = transition
-                        if any(member.member_id == request.member_id for member in transition.removed):
-                            removing = transition.result
-                        await self._store.write(view, transition)
-                        del doubtful[nonce]
-            except (ConditionFailed, TransactionCanceled, StoreUnavailable, OutcomeUnknown):
-                failures += 1
-                await self._back_off(failures)
-                continue
-            if transition.then == "answer":
-                return transition.result
-            steps += 1
-            is_taken_in = is_taken_in or transition.then == "continue"
-        raise KafkaError(
-            ErrorCode.COORDINATOR_NOT_AVAILABLE,
-            f"group {request.group_id} is changing too fast or its table does not answer: send the heartbeat again",
+    async def _delete_one(self, group_id: str) -> ErrorCode:
+        return await group_admin.delete_group(
+            self._tables, self._clock, self._settings, group_id, self._delete_share_items
         )
 
-    def _check(self, request: GroupHeartbeat) -> None:
+
+class ConsumerHeartbeats:
+    """KIP-848's decisions: `HeartbeatProtocol` of consumer groups."""
+
+    def __init__(self, topics: SubscribedTopics, configs: GroupConfigs, clock: Clock, settings: Settings) -> None:
+        self._topics = topics
+        self._configs = configs
+        self._clock = clock
+        self._settings = settings
+
+    def check(self, request: GroupHeartbeat) -> None:
         check_heartbeat(request)
 
-    def _of_this_protocol(self, view: GroupView) -> GroupView:
+    def admit(self, view: GroupView) -> GroupView:
         """The view, in which a classic group without members is an empty group of this protocol.
 
         Raises KafkaError(GROUP_ID_NOT_FOUND) where classic members live in it, as Kafka answers.
@@ -161,7 +123,7 @@ class Groups:
             )
         return replace(view, group=replace(view.group, classic=None, assignor="uniform", member_count=0))
 
-    async def _decide(self, view: GroupView, request: GroupHeartbeat, nonce: bytes, *, is_taken_in: bool) -> Transition:
+    async def decide(self, view: GroupView, request: GroupHeartbeat, nonce: bytes, *, is_taken_in: bool) -> Transition:
         """Decide on remembered topics where the group stays as it is, on fresh ones where it changes."""
         decide = decide_continuation if is_taken_in else decide_heartbeat
         members = view.members.values()
@@ -173,7 +135,3 @@ class Groups:
             self._topics.of(members, request, fresh=True), self._configs.assignment_interval_ms(request.group_id)
         )
         return decide(view, request, Circumstances(topics, self._clock.now_ms(), nonce, self._settings, interval_ms))
-
-    async def _back_off(self, failures: int) -> None:
-        longest_s = min(_BACKOFF_S * 2**failures, _BACKOFF_S_MAX)
-        await self._clock.sleep(longest_s * (0.5 + self._rng.random() / 2))

@@ -6,7 +6,7 @@
     g#<group>    m#<member id>               a member                 join .. leave or expiry
     g#<group>    o#<topic id>#<partition>    a lease: owner, offset   first grant or commit .. DeleteGroups
 
-A group of the classic protocol has another item under the same key, and sessions beside it (classic/items.py).
+A group of the classic protocol has another item under the same key, and sessions beside it (groups/classic_items.py).
 
 `g#` keeps a group named "groups" apart from the listing. "group" and "m#" sort next to each other and before "o#",
 so one Query reads a group with its members and no lease.
@@ -35,11 +35,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from uuid import UUID
 
-from odradek.engine.classic.items import decode_classic, is_classic
+from odradek.engine.groups.classic_items import decode_classic, is_classic
 from odradek.engine.groups.partition_sets import decode_partitions, decode_target, encode_partitions, encode_target
 from odradek.engine.groups.state import GroupState, LeaseState, MemberState, Watch
 from odradek.engine.partition.fields import attribute, check_version
 from odradek.errors import FormatError
+from odradek.format.item_keys import group_pk
 from odradek.model.topic_partition import OffsetAndMetadata, PartitionId
 from odradek.ports.table import Item, Key, Value
 
@@ -52,11 +53,6 @@ MEMBERS_END = "m$"  # the first key after every member
 LEASE_PREFIX = "o#"
 LEASES_END = "o$"
 ID_BYTES_MAX = 900  # of group and member ids: a sort key has at most 1,024 bytes
-
-
-def group_pk(group_id: str) -> str:
-    """The `pk` that all items of a group share."""
-    return f"g#{group_id}"
 
 
 def listing_key(group_id: str) -> Key:

@@ -29,6 +29,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from odradek.engine.groups.state import GroupView, MemberState, Watch
+from odradek.model.classic_group import ClassicGroup, ClassicMember, ClassicSession
 
 LONG_DEAD_SESSIONS = 2
 LONG_DEAD_INTERVALS = 2
@@ -72,6 +73,20 @@ def seems_dead(member: MemberState, now_ms: int) -> bool:
 def alive(members: Iterable[MemberState], now_ms: int) -> list[MemberState]:
     """The members that do not seem dead: what administration sees."""
     return [member for member in members if not seems_dead(member, now_ms)]
+
+
+def classic_seems_dead(member: ClassicMember, session: ClassicSession, now_ms: int) -> bool:
+    """As `seems_dead`, of a classic member."""
+    return now_ms - session.renewed_ms >= LONG_DEAD_SESSIONS * member.session_ms
+
+
+def classic_alive(group: ClassicGroup, sessions: Mapping[str, ClassicSession], now_ms: int) -> list[ClassicMember]:
+    """As `alive`, of a classic group. A session that is not written yet is not dead by the clock."""
+    return [
+        member
+        for member in group.members
+        if not classic_seems_dead(member, sessions.get(member.member_id, ClassicSession(0, now_ms)), now_ms)
+    ]
 
 
 def _is_late(member: MemberState, now_ms: int) -> bool:

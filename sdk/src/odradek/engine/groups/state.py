@@ -10,8 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
-from odradek.engine.classic.items import Session
-from odradek.model.classic_group import ClassicGroup
+from odradek.model.classic_group import ClassicGroup, ClassicSession
 from odradek.model.group import LEAVE_STATIC_EPOCH
 from odradek.model.topic_partition import OffsetAndMetadata, PartitionId
 
@@ -103,7 +102,7 @@ class GroupView:
     group_id: str
     group: GroupState | None = None
     members: Mapping[str, MemberState] = field(default_factory=dict)
-    sessions: Mapping[str, Session] = field(default_factory=dict)  # of classic members, by member id
+    sessions: Mapping[str, ClassicSession] = field(default_factory=dict)  # of classic members, by member id
 
     @property
     def is_assigned(self) -> bool:

@@ -8,8 +8,8 @@ as it was read, and does not write it: those who join at once do not refuse each
 
 from __future__ import annotations
 
-from odradek.engine.classic.items import SESSION_PREFIX, Session, decode_session
-from odradek.engine.groups.decisions import LEASES_PER_STEP, Grant, Release, Transition
+from odradek.engine.groups.classic_items import decode_classic_session
+from odradek.engine.groups.decisions import LEASES_PER_STEP, SHARE_EXPIRED_PER_STEP, Grant, Release, Transition
 from odradek.engine.groups.items import (
     GROUP_SK,
     MEMBER_PREFIX,
@@ -20,7 +20,6 @@ from odradek.engine.groups.items import (
     encode_group,
     encode_member,
     group_key,
-    group_pk,
     lease_key,
     listing_key,
     member_key,
@@ -28,9 +27,10 @@ from odradek.engine.groups.items import (
 from odradek.engine.groups.partition_sets import TARGET_BYTES_MAX
 from odradek.engine.groups.state import GroupState, GroupView, MemberState
 from odradek.engine.partition.fields import is_version, is_version_or_absent
-from odradek.engine.share.items import share_session_key
 from odradek.errors import ErrorCode, KafkaError
+from odradek.format.item_keys import CLASSIC_SESSION_PREFIX, group_pk, share_session_sk
 from odradek.limits import TABLE_TRANSACTION_ITEMS_MAX
+from odradek.model.classic_group import ClassicSession
 from odradek.ports.table import (
     Absent,
     AnyOf,
@@ -51,6 +51,7 @@ from odradek.ports.table import (
 assert LEASES_PER_STEP + 4 <= TABLE_TRANSACTION_ITEMS_MAX, (
     "a step writes a group (or checks it), its row and two members beside leases"
 )
+assert 2 * SHARE_EXPIRED_PER_STEP + 3 <= TABLE_TRANSACTION_ITEMS_MAX, "members go with their sessions"
 
 
 class GroupStore:
@@ -64,15 +65,15 @@ class GroupStore:
         rows = await self.table.query(group_pk(group_id), sk_from=GROUP_SK, sk_to=MEMBERS_END)
         group: GroupState | None = None
         members: dict[str, MemberState] = {}
-        sessions: dict[str, Session] = {}
+        sessions: dict[str, ClassicSession] = {}
         for key, item in rows:
             if key.sk == GROUP_SK:
                 group = decode_group(group_id, item)
             elif key.sk.startswith(MEMBER_PREFIX):
                 member_id = key.sk.removeprefix(MEMBER_PREFIX)
                 members[member_id] = decode_member(member_id, item)
-            elif key.sk.startswith(SESSION_PREFIX):
-                sessions[key.sk.removeprefix(SESSION_PREFIX)] = decode_session(item)
+            elif key.sk.startswith(CLASSIC_SESSION_PREFIX):
+                sessions[key.sk.removeprefix(CLASSIC_SESSION_PREFIX)] = decode_classic_session(item)
         return GroupView(group_id, group, members, sessions)
 
     async def read_group(self, group_id: str) -> GroupState | None:
@@ -136,7 +137,8 @@ def _operations(view: GroupView, transition: Transition) -> list[Operation]:
         Delete(member_key(group_id, member.member_id), _is_version(member.version)) for member in transition.removed
     ]
     if view.group is not None and view.group.is_share:
-        operations += [Delete(share_session_key(group_id, member.member_id)) for member in transition.removed]
+        pk = group_pk(group_id)
+        operations += [Delete(Key(pk, share_session_sk(member.member_id))) for member in transition.removed]
     operations += [grant_operation(lease_key(group_id, grant.partition), grant) for grant in transition.granted]
     operations += [
         release_operation(lease_key(group_id, release.partition), release) for release in transition.released

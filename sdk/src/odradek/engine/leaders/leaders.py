@@ -19,7 +19,7 @@ import asyncio
 from odradek.engine.leaders.brokers import Brokers, RegistrationLost
 from odradek.engine.partition.claims import (
     FLEET_CLAIM,
-    AskRegistry,
+    AskBrokers,
     Claim,
     Follow,
     Lead,
@@ -101,11 +101,6 @@ class Leaders:
         """The claim that an append goes by; None: a gateway that does not lead yet (`acquire`)."""
         return FLEET_CLAIM if self.broker_id == FLEET_BROKER_ID else self._claims.get(partition)
 
-    @property
-    def claims(self) -> dict[PartitionId, Claim]:
-        """What a gateway holds, as far as it knows."""
-        return dict(self._claims)
-
     async def take(self, partition: PartitionId) -> Claim | None:
         """Lead the partition; None where another broker leads or the partition is gone.
 
@@ -153,7 +148,7 @@ class Leaders:
     async def _decide(self, partition: PartitionId, head: PartitionHead) -> Verdict:
         claim = self._claims.get(partition)
         verdict = decide_leadership(head, self.broker_id, claim)
-        if isinstance(verdict, AskRegistry):
+        if isinstance(verdict, AskBrokers):
             is_gone = await self._brokers.find(verdict.broker_id) is None
             verdict = decide_leadership(head, self.broker_id, claim, is_gone)
         return verdict

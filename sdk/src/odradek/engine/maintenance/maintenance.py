@@ -28,7 +28,12 @@ from odradek.engine.maintenance.wal_uploads import HOUR_MS
 from odradek.engine.partition.fields import attribute
 from odradek.engine.partition.head import PartitionHead
 from odradek.engine.partition.index import PartitionIndex
-from odradek.engine.partition.maintenance_lease import LeaseLost, LeaseState, MaintenanceLease, MaintenanceLeases
+from odradek.engine.partition.maintenance_lease import (
+    LeaseLost,
+    MaintenanceLease,
+    MaintenanceLeases,
+    MaintenanceLeaseState,
+)
 from odradek.engine.share.windows import forget_topic
 from odradek.engine.transactions.transactions import Transactions
 from odradek.errors import ConditionFailed, FormatError, KafkaError, StoreError
@@ -86,7 +91,7 @@ class PartitionLook:
     config: TopicConfig
     partition: PartitionId
     head: PartitionHead
-    lease: LeaseState
+    lease: MaintenanceLeaseState
 
 
 @dataclass
@@ -107,7 +112,14 @@ class HeldPartition:
 
 
 class Upkeep(Protocol):
-    """One kind of work on a partition."""
+    """One kind of work on a partition.
+
+    Attributes:
+        acts_on_tail: whether it may have work on a partition that nothing has left the tail of, so that there is
+            nothing but the head.
+    """
+
+    acts_on_tail: bool
 
     async def is_due(self, look: PartitionLook) -> bool:
         """Whether `run` would find anything to do now, by reads alone. Raises StoreError, FormatError, KafkaError.
@@ -227,11 +239,12 @@ class Maintenance:
     async def _plan_one(self, plan: MaintenancePlan, look: PartitionLook, slots: asyncio.Semaphore) -> None:
         if look.lease.is_held:
             return  # somebody is at it; what is left then is for the next plan
-        if look.head.tail_base_offset == 0 and look.lease.epoch == 0:
-            return  # nothing has left the tail yet: there is nothing but the head
+        is_all_tail = look.head.tail_base_offset == 0 and look.lease.epoch == 0
         try:
             async with slots:
                 for upkeep in self._upkeeps:
+                    if is_all_tail and not upkeep.acts_on_tail:
+                        continue
                     if await upkeep.is_due(look):
                         plan.tasks.append(MaintenanceTask.of_partition(look.partition))
                         plan.topics[look.topic.topic_id] = look.topic

@@ -60,6 +60,8 @@ _BACKOFF_S = 0.05
 class Merger:
     """The upkeep that merges."""
 
+    acts_on_tail = False
+
     def __init__(
         self,
         index: PartitionIndex,

@@ -27,6 +27,7 @@ from dataclasses import dataclass
 
 from odradek.engine.catalog.topic_configs import TopicConfig
 from odradek.engine.partition.index_row import IndexRow
+from odradek.limits import CLOCK_AHEAD_MS_MAX
 from odradek.settings import Settings
 
 FANOUT = 4
@@ -76,7 +77,7 @@ def choose_window(rows: Sequence[IndexRow], policy: MergePolicy, now_ms: int) ->
     Args:
         rows: the newest segments and the oldest spilled rows of a partition, neighbours, oldest first.
     """
-    rows = [row for row in rows if row.is_segment or row.spill_floor_ms + policy.delay_ms <= now_ms]
+    rows = [row for row in rows if row.is_segment or _has_aged(row, policy.delay_ms, now_ms)]
     spilled = next((i for i, row in enumerate(rows) if not row.is_segment), len(rows))
     if wants_merge(rows[spilled:], policy, now_ms):
         stop = _spilled_end(rows, spilled, policy)
@@ -92,7 +93,15 @@ def wants_merge(spilled: Sequence[IndexRow], policy: MergePolicy, now_ms: int) -
     """Whether spilled rows, the oldest first and none too young, are many or old enough to be merged."""
     if not spilled:
         return False
-    return len(spilled) >= policy.rows_min or spilled[0].spill_floor_ms + policy.age_ms <= now_ms
+    return len(spilled) >= policy.rows_min or _has_aged(spilled[0], policy.age_ms, now_ms)
+
+
+def _has_aged(row: IndexRow, age_ms: int, now_ms: int) -> bool:
+    """Whether a spilled row is that old, or its floor of a clock that was ahead by hours: then its age is not known.
+
+    What merges too early is a writer that does not know whether its append was applied, and cannot find out.
+    """
+    return row.spill_floor_ms + age_ms <= now_ms or row.spill_floor_ms > now_ms + CLOCK_AHEAD_MS_MAX
 
 
 def _spilled_end(rows: Sequence[IndexRow], first: int, policy: MergePolicy) -> int:

@@ -47,6 +47,8 @@ class SegmentObject:
 class Orphans:
     """The upkeep that runs before all others."""
 
+    acts_on_tail = False
+
     def __init__(self, index: PartitionIndex, objects: ObjectStore, leases: MaintenanceLeases) -> None:
         self._index = index
         self._objects = objects

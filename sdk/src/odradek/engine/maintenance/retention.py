@@ -37,6 +37,8 @@ _ROWS_PER_QUERY = 64
 class Retention:
     """The upkeep that drops the beginning of logs."""
 
+    acts_on_tail = False
+
     def __init__(self, index: PartitionIndex, objects: ObjectStore, leases: MaintenanceLeases, clock: Clock) -> None:
         self._index = index
         self._objects = objects

@@ -1,7 +1,7 @@
 """Sweep: deletes uploads of the WAL that nothing refers to, lost ones and merged leftovers alike.
 
     1. candidates    uploads with an id older than the horizon, as many at a time as memory allows
-    2. floor         where one of them lies at or above the floor: the floor rises to the horizon (sweep_floor.py)
+    2. floor         where one of them is at or above the floor: the floor rises above them (sweep_floor.py)
     3. heads         every head of every topic gets the floor (`wf`); where one cannot, the sweep ends here
     4. references    of every partition: the head first, then its spilled rows
     5. delete        candidates below the floor that nobody refers to
@@ -49,6 +49,7 @@ from odradek.settings import Settings
 
 _HEADS_PER_READ = 100
 _ROWS_PER_QUERY = 64
+_HOURS_BEFORE_A_WRONG_ONE = 7 * 24
 
 
 class Sweep:
@@ -85,7 +86,7 @@ class Sweep:
         state = await read_sweep_state(self._catalog)
         started_ms = self._clock.now_ms()
         horizon = _first_id(started_ms - self._settings.sweep_horizon_ms)
-        pass_ = _Pass(self._catalog, self._index, self._topics, self._clock, self._settings, state.floor, horizon)
+        pass_ = _Pass(self._catalog, self._index, self._topics, self._clock, self._settings, state.floor)
         kept_hours: set[int] = set()
         chunk: list[WalUpload] = []
 
@@ -114,6 +115,9 @@ class Sweep:
         nothing was ever swept they begin before the oldest topic.
         """
         next_hour = state.next_hour
+        now_hour = self._clock.now_ms() // HOUR_MS
+        if next_hour is not None and next_hour > now_hour + 1:
+            next_hour = now_hour - _HOURS_BEFORE_A_WRONG_ONE  # noted by a clock that was ahead: when is not known
         if next_hour is None:
             created = [topic.created_ms for topic in await self._topics.list()]
             next_hour = min([object_id_ms(end), *created]) // HOUR_MS
@@ -132,7 +136,6 @@ class _Pass:
         clock: Clock,
         settings: Settings,
         floor: bytes,
-        horizon: bytes,
     ) -> None:
         self._catalog = catalog
         self._index = index
@@ -140,15 +143,16 @@ class _Pass:
         self._clock = clock
         self._settings = settings
         self._floor = floor
-        self._horizon = horizon
         self._partitions: set[PartitionId] = set()  # whose heads have the floor
 
     async def unreferenced(self, object_ids: Sequence[bytes]) -> set[bytes]:
         """Those of the ids, all below the horizon, that nothing refers to and nothing ever will."""
         if max(object_ids) >= self._floor:
-            # A quiet store's floor stays where it is: no writes to the heads of logs that nobody writes to.
-            await raise_sweep_floor(self._catalog, self._horizon)
-            self._floor = self._horizon
+            # A quiet store's floor stays where it is: no writes to the heads of logs that nobody writes to. It rises to
+            # what is swept, not to the horizon: were this clock ahead by days, transactions that upload from now on
+            # would be refused until the others had caught up.
+            self._floor = _after(max(object_ids))
+            await raise_sweep_floor(self._catalog, self._floor)
             self._partitions.clear()
         if not self._partitions:
             await self._raise_heads()
@@ -213,6 +217,11 @@ async def drop_referenced(
 def _first_id(at_ms: int) -> bytes:
     """The smallest object id of that millisecond."""
     return max(0, at_ms).to_bytes(6, "big") + NO_FLOOR[6:]
+
+
+def _after(object_id: bytes) -> bytes:
+    """The smallest object id above it."""
+    return (int.from_bytes(object_id, "big") + 1).to_bytes(len(object_id), "big")
 
 
 def _hour(object_id: bytes) -> int:

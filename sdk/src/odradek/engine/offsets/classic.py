@@ -16,7 +16,7 @@ from dataclasses import dataclass
 
 from odradek.engine.catalog.topics import Topics
 from odradek.engine.classic.decisions import decide_commit
-from odradek.engine.classic.items import KIND, decode_classic, is_classic
+from odradek.engine.groups.classic_items import KIND, decode_classic, is_classic
 from odradek.engine.groups.items import group_key, lease_key
 from odradek.engine.offsets.decisions import Committer, check_offset, commit_operation, decide_refusal
 from odradek.errors import ErrorCode, KafkaError, OutcomeUnknown, StoreUnavailable, TransactionCanceled

@@ -11,9 +11,8 @@ import struct
 from collections.abc import Sequence
 
 from odradek.engine.catalog.topics import Topics
-from odradek.engine.classic.sessions import alive as alive_classic
 from odradek.engine.groups.items import lease_key
-from odradek.engine.groups.sessions import alive
+from odradek.engine.groups.sessions import alive, classic_alive
 from odradek.engine.groups.state import GroupView
 from odradek.engine.groups.store import GroupStore
 from odradek.errors import ConditionFailed, ErrorCode, KafkaError, OutcomeUnknown, StoreUnavailable
@@ -77,7 +76,7 @@ def _topics_read(view: GroupView, now_ms: int) -> frozenset[str]:
     if classic is None:
         living = alive(view.members.values(), now_ms)
         return frozenset(name for member in living for name in member.subscribed_topic_names)
-    members = alive_classic(classic, view.sessions, now_ms)
+    members = classic_alive(classic, view.sessions, now_ms)
     if not members:
         return frozenset()
     return frozenset(name for member in members for name in _subscription(view.group_id, classic, member.protocols))

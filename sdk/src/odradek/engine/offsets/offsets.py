@@ -3,6 +3,12 @@
 A commit is one conditional update a partition, a few at once; nothing is read before. Only a refused commit reads
 the group, to tell the member why. A simple consumer (no member id, epoch -1) reads the group item first: its commits
 are taken only while the group has no members, and make the group where there is none.
+
+A fetch of named partitions is stable (KIP-447), whether its client asks for that or not: it reads by TransactGetItems.
+A transaction's items become visible one by one, so an instance that has fenced its predecessor - the row of the
+transactional id, or the group's item, is past the commit - could still read a lease from before that commit, and would
+process the same records again. A transactional read is refused until the lease has what the commit gave it
+(docs/decisions/0010).
 """
 
 from __future__ import annotations
@@ -13,14 +19,7 @@ from collections.abc import Mapping, Sequence
 from odradek.engine.catalog.topics import Topics
 from odradek.engine.classic.groups import MEMBER_ID
 from odradek.engine.groups.admin import evict, has_living_members
-from odradek.engine.groups.items import (
-    LEASE_PREFIX,
-    LEASES_END,
-    decode_lease,
-    group_pk,
-    lease_key,
-    lease_partition,
-)
+from odradek.engine.groups.items import LEASE_PREFIX, LEASES_END, decode_lease, lease_key, lease_partition
 from odradek.engine.groups.requests import check_group_id
 from odradek.engine.groups.state import GroupState, MemberState
 from odradek.engine.groups.store import GroupStore, create_group_operations
@@ -34,6 +33,7 @@ from odradek.engine.offsets.decisions import (
     explain_refusal,
 )
 from odradek.engine.offsets.deletion import delete_offsets
+from odradek.engine.partition.applied_reads import chunked
 from odradek.errors import (
     ConditionFailed,
     ErrorCode,
@@ -41,15 +41,18 @@ from odradek.errors import (
     OutcomeUnknown,
     StoreUnavailable,
     TransactionCanceled,
+    TransactionConflict,
 )
+from odradek.format.item_keys import group_pk
 from odradek.model.group import OffsetCommitResult, OffsetFetchResult
 from odradek.model.topic import Topic
 from odradek.model.topic_partition import OffsetAndMetadata, PartitionId, TopicPartition
 from odradek.ports.clock import Clock
-from odradek.ports.table import Table
+from odradek.ports.table import Item, Key, Table
 from odradek.settings import Settings
 
 _PARALLEL_COMMITS = 25
+_STABLE_ATTEMPTS = 4
 _BACKOFF_S = 0.01
 _BACKOFF_S_MAX = 0.2
 
@@ -113,10 +116,17 @@ class GroupOffsets:
         *,
         member_id: str | None = None,
         member_epoch: int = NO_EPOCH,
+        require_stable: bool = False,
     ) -> list[OffsetFetchResult]:
         """Committed offsets of the partitions in their order, or of all that have one (None), by topic and partition.
 
         Offsets of topics that were deleted are not there any more, also where a topic of that name was created again.
+
+        Args:
+            require_stable: a partition to which a transaction is being applied for longer than a few attempts take is
+                answered UNSTABLE_OFFSET_COMMIT; without, the whole call is COORDINATOR_NOT_AVAILABLE then, since older
+                clients do not know the code. No offset from before such a transaction is answered either way, except
+                where all partitions are asked for and `require_stable` is false.
 
         Raises:
             KafkaError: INVALID_GROUP_ID; UNKNOWN_MEMBER_ID, STALE_MEMBER_EPOCH where a member is named that the group
@@ -127,8 +137,11 @@ class GroupOffsets:
             if member_id is not None and member_epoch >= 0:
                 await self._check_member(group_id, member_id, member_epoch)
             if partitions is None:
-                return await self._fetch_all(group_id)
-            return await self._fetch_some(group_id, partitions)
+                found = await self._fetch_all(group_id)
+                if not require_stable:
+                    return found
+                partitions = [each.partition for each in found]
+            return await self._fetch_some(group_id, partitions, require_stable=require_stable)
         except StoreUnavailable as error:
             raise _unavailable() from error
 
@@ -254,7 +267,9 @@ class GroupOffsets:
                 f"member {member_id} has epoch {member.epoch}, not {member_epoch}: ask again after the next heartbeat",
             )
 
-    async def _fetch_some(self, group_id: str, partitions: Sequence[TopicPartition]) -> list[OffsetFetchResult]:
+    async def _fetch_some(
+        self, group_id: str, partitions: Sequence[TopicPartition], *, require_stable: bool
+    ) -> list[OffsetFetchResult]:
         topics: dict[str, Topic | None] = {}
         for name in dict.fromkeys(partition.topic for partition in partitions):
             topics[name] = await self._topics.get(name)
@@ -263,9 +278,42 @@ class GroupOffsets:
             topic = topics[partition.topic]
             if topic is not None and 0 <= partition.partition < topic.partition_count:
                 keys[partition] = lease_key(group_id, PartitionId(topic.topic_id, partition.partition))
-        items = dict(zip(keys, await self._store.table.get_many(list(keys.values())), strict=True))
-        found = {partition: decode_lease(item).committed for partition, item in items.items() if item is not None}
-        return [OffsetFetchResult(partition, found.get(partition)) for partition in partitions]
+        items = await self._stable(list(dict.fromkeys(keys.values())))
+        if not require_stable and any(isinstance(item, TransactionConflict) for item in items.values()):
+            raise _unavailable()
+        results = []
+        for partition in partitions:
+            item = items[keys[partition]] if partition in keys else None
+            if isinstance(item, TransactionConflict):
+                results.append(OffsetFetchResult(partition, None, ErrorCode.UNSTABLE_OFFSET_COMMIT))
+            else:
+                committed = None if item is None else decode_lease(item).committed
+                results.append(OffsetFetchResult(partition, committed))
+        return results
+
+    async def _stable(self, keys: Sequence[Key]) -> dict[Key, Item | TransactionConflict | None]:
+        """The leases as they are after every transaction that was applied before this call; or why not.
+
+        A chunk that conflicts is tried again for as long as a transaction usually takes, and then lease by lease, so
+        that those of other transactions are answered. Raises StoreUnavailable.
+        """
+        found: dict[Key, Item | TransactionConflict | None] = {}
+        chunks = chunked(keys)
+        while chunks:
+            chunk = chunks.pop()
+            for attempt in range(_STABLE_ATTEMPTS):
+                try:
+                    found |= zip(chunk, await self._store.table.transact_get(chunk), strict=True)
+                    break
+                except TransactionConflict as conflict:
+                    if attempt < _STABLE_ATTEMPTS - 1:
+                        await self._back_off(attempt)
+                    elif len(chunk) == 1:
+                        found[chunk[0]] = conflict
+                    else:
+                        middle = len(chunk) // 2
+                        chunks += [chunk[:middle], chunk[middle:]]
+        return found
 
     async def _fetch_all(self, group_id: str) -> list[OffsetFetchResult]:
         rows = await self._store.table.query(group_pk(group_id), sk_from=LEASE_PREFIX, sk_to=LEASES_END)

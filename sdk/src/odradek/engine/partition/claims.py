@@ -67,7 +67,7 @@ class Take:
 
 
 @dataclass(frozen=True, slots=True)
-class AskRegistry:
+class AskBrokers:
     """It depends on whether this broker is still there."""
 
     broker_id: int
@@ -78,7 +78,7 @@ class Follow:
     """Another broker leads."""
 
 
-Verdict = Lead | Take | AskRegistry | Follow
+Verdict = Lead | Take | AskBrokers | Follow
 
 
 def decide_leadership(
@@ -98,7 +98,7 @@ def decide_leadership(
     if head.leader_id in (FLEET_BROKER_ID, broker_id):
         return Take()
     if leader_is_gone is None:
-        return AskRegistry(head.leader_id)
+        return AskBrokers(head.leader_id)
     return Take() if leader_is_gone else Follow()
 
 

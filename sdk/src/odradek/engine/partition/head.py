@@ -14,7 +14,8 @@ the item is kept under 1 KB, where a write costs one unit:
     wf  sweep floor, object id: an append whose object is below it is refused, since the sweep may have deleted it
     li  leader id        le  leader epoch        es  start offset of that epoch (engine/partition/leader_epochs.py)
     by  bytes appended since creation
-    p   producers: id -> {e: epoch, s: next sequence, r: recent batches that left the tail, t: commit time of the last}
+    p   producers: id -> {e: epoch, s: next sequence, r: recent batches that left the tail, t: commit time of the last,
+        b: where its epoch began here, if not at sequence 0}
     pv  evictions: how many times a producer left `p` for a row of its own
 
 `p.<id>.r` and an evicted producer's row hold its last batches, newest last, each packed as
@@ -67,6 +68,7 @@ class ProducerState:
     next_sequence: int
     recent: tuple[RecentBatch, ...] = ()
     spilled_ms: int = 0  # commit time of its newest batch that left the tail; 0: none did
+    first_sequence: int = 0  # at which its epoch began in this log; not 0: earlier batches are elsewhere, or nowhere
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,6 +143,8 @@ def encode_producer(state: ProducerState) -> dict[str, Value]:
         entry["r"] = encode_recent(state.recent)
     if state.spilled_ms:
         entry["t"] = state.spilled_ms
+    if state.first_sequence:
+        entry["b"] = state.first_sequence
     return entry
 
 
@@ -148,7 +152,8 @@ def decode_producer(item: Mapping[str, object]) -> ProducerState:
     """A producer's state from the head's map or a row. Raises FormatError."""
     recent = attribute(item, "r", bytes) if "r" in item else b""
     spilled_ms = attribute(item, "t", int) if "t" in item else 0
-    return ProducerState(attribute(item, "e", int), attribute(item, "s", int), decode_recent(recent), spilled_ms)
+    begun = attribute(item, "b", int) if "b" in item else 0
+    return ProducerState(attribute(item, "e", int), attribute(item, "s", int), decode_recent(recent), spilled_ms, begun)
 
 
 def encode_head(head: PartitionHead) -> Item:

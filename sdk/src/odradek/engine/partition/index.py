@@ -9,7 +9,9 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
+from odradek.engine.partition.applied_reads import transact_get_all
 from odradek.engine.partition.claims import FLEET_CLAIM, Claim
 from odradek.engine.partition.fields import check_version, is_version
 from odradek.engine.partition.head import (
@@ -266,10 +268,13 @@ class PartitionIndex:
                 repetitions of their spills ghosts.
 
         Raises:
-            LeaseLost: refused: another maintainer has the partition, or the old rows are no longer there.
+            LeaseLost: refused: another maintainer has the partition, or the old rows are no longer there, or they are
+                not neighbours or not what the new ones cover.
             OutcomeUnknown: it may still be applied, until the lease's epoch has moved on.
             StoreUnavailable: surely not applied.
         """
+        if old and new and not _covers(old, new):
+            raise LeaseLost(f"{lease.partition}: the rows to be replaced have a gap, or the new ones cover others")
         operations = _row_swap(lease, old, new, merged_offset)
         unknown: OutcomeUnknown | None = None
         for _ in range(_SWAP_ATTEMPTS):
@@ -290,7 +295,7 @@ class PartitionIndex:
     async def _holds(self, partition: PartitionId, old: Sequence[IndexRow], new: Sequence[IndexRow]) -> bool:
         """Whether exactly the new rows are there where the old ones were."""
         bases = sorted({row.base_offset for row in (*old, *new)})
-        items = await self._log.get_many([Key(partition_pk(partition), index_sk(base)) for base in bases])
+        items = await transact_get_all(self._log, [Key(partition_pk(partition), index_sk(base)) for base in bases])
         wanted = {row.base_offset: row for row in new}
         found = {
             base: decode_index_row(base, item) for base, item in zip(bases, items, strict=True) if item is not None
@@ -330,13 +335,31 @@ def without_ghosts(rows: Sequence[IndexRow]) -> list[IndexRow]:
     return kept
 
 
+def _covers(old: Sequence[IndexRow], new: Sequence[IndexRow]) -> bool:
+    """Whether the old rows follow each other, and the new ones do and hold their offsets up to the end.
+
+    The new ones may begin later: what lies below the log start need not be written again.
+    """
+
+    def span(rows: Sequence[IndexRow]) -> tuple[int, int] | None:
+        if any(after.base_offset != before.end_offset for before, after in pairwise(rows)):
+            return None
+        return rows[0].base_offset, rows[-1].end_offset
+
+    def by_base(rows: Sequence[IndexRow]) -> list[IndexRow]:
+        return sorted(rows, key=lambda row: row.base_offset)
+
+    before, after = span(by_base(old)), span(by_base(new))
+    return before is not None and after is not None and before[0] <= after[0] and before[1] == after[1]
+
+
 def _row_swap(
     lease: MaintenanceLease, old: Sequence[IndexRow], new: Sequence[IndexRow], merged_offset: int | None
 ) -> list[Operation]:
     """The operations of one swap: the lease's check first."""
     pk = partition_pk(lease.partition)
     before = {row.base_offset: row for row in old}
-    operations: list[Operation] = [lease.held]
+    operations: list[Operation] = [lease.swap({row.base_offset for row in (*old, *new)})]
     for row in new:
         there = before.pop(row.base_offset, None)
         condition = Absent(("v",)) if there is None else _is_row(there)

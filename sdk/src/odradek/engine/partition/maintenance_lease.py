@@ -7,24 +7,42 @@ Key: `<topic id>#<partition>`, `lease`. Lifetime: made by the first maintainer, 
     e   epoch, one higher with every taking
     x   when the holder's silence ends its claim, ms
     c   clean: the last holder left nothing behind that no row refers to
+    s   swap: base offsets of the rows that the last swap under this holder touched, 8 bytes each (absent: none yet)
 
     take      h and e set, x = now + duration     on condition that e is as seen and the claim is over
     renew     x = now + duration                  on condition that e and h are ours
+    swap      s, in the transaction with its rows on condition that e and h are ours
     release   h empty, c as the holder says       on condition that e and h are ours
 
 Safety rests on the epoch alone: whatever a maintainer changes, it changes in one transaction with `held`, which is
 refused once somebody else has taken the lease. Clocks decide only when another may try; one that is wrong costs the
 former holder its work, never data.
+
+**A swap that is still being applied.** The items of a transaction become visible one by one. A maintainer can take the
+lease, since the lease's item has left the former holder's transaction, and read index rows that have not: of a merge it
+might see none of the new segment's row and delete its objects as orphans, or some rows and not others. So whoever takes
+a lease that was not left clean first reads the rows that `s` names by TransactGetItems, which is refused until the
+transaction is through. A holder that leaves the lease clean has had the answer to its last swap.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import struct
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
+from odradek.engine.partition.applied_reads import transact_get_all
 from odradek.engine.partition.fields import attribute, check_version
-from odradek.errors import ConditionFailed, FormatError, OutcomeUnknown, StoreUnavailable, TransactionCanceled
-from odradek.format.item_keys import HEAD_SK, LEASE_SK, partition_pk
+from odradek.errors import (
+    ConditionFailed,
+    FormatError,
+    OutcomeUnknown,
+    StoreUnavailable,
+    TransactionCanceled,
+    TransactionConflict,
+)
+from odradek.format.item_keys import HEAD_SK, LEASE_SK, index_sk, partition_pk
+from odradek.limits import CLOCK_AHEAD_MS_MAX
 from odradek.model.topic_partition import PartitionId
 from odradek.ports.clock import Clock
 from odradek.ports.rng import Rng
@@ -40,12 +58,16 @@ from odradek.ports.table import (
     Set,
     Table,
     Update,
+    Value,
     all_of,
 )
 from odradek.settings import Settings
 
 VERSION = 1
 _NOBODY = b""
+_BASE = struct.Struct(">q")
+_SETTLE_ATTEMPTS = 8
+_SETTLE_BACKOFF_S = 0.05
 
 
 class LeaseLost(Exception):
@@ -74,13 +96,18 @@ class MaintenanceLease:
         """The clause of a transaction that is applied only under this lease."""
         return Check(lease_key(self.partition), self.condition)
 
+    def swap(self, base_offsets: Iterable[int]) -> Update:
+        """The same, for a transaction that replaces the index rows at these base offsets."""
+        packed = b"".join(_BASE.pack(base) for base in sorted(base_offsets))
+        return Update(lease_key(self.partition), (Set(("s",), packed),), self.condition)
+
     @property
     def condition(self) -> Condition:
         return all_of(Compare(("e",), "=", self.epoch), Compare(("h",), "=", self.holder))
 
 
 @dataclass(frozen=True, slots=True)
-class LeaseState:
+class MaintenanceLeaseState:
     """A lease as others see it; the default is that of a partition that was never maintained.
 
     Attributes:
@@ -112,6 +139,12 @@ class MaintenanceLeases:
 
     async def take(self, partition: PartitionId) -> MaintenanceLease | None:
         """Take the lease; None where somebody holds it or the partition is gone. Raises StoreUnavailable."""
+        lease = await self._take(partition)
+        if lease is not None and not lease.was_clean:
+            await self._settle(lease)
+        return lease
+
+    async def _take(self, partition: PartitionId) -> MaintenanceLease | None:
         key = lease_key(partition)
         item = await self._log.get(key)
         now_ms = self._clock.now_ms()
@@ -128,27 +161,43 @@ class MaintenanceLeases:
                 await self._log.transact([head, Put(key, _encode(lease), Absent(("v",)))])
                 return lease
             check_version(item, VERSION, "a maintenance lease")
-            if attribute(item, "h", bytes) != _NOBODY and attribute(item, "x", int) > now_ms:
+            if self._is_held(item, now_ms):
                 return None
             seen = attribute(item, "e", int)
             idle_ms = max(0, now_ms - attribute(item, "x", int))
             lease = replace(lease, epoch=seen + 1, was_clean=_is_clean(item), idle_ms=idle_ms)
             # `c` is false while the lease is held: a holder that dies has not said that it left nothing behind.
-            await self._log.put(Put(key, _encode(lease), Compare(("e",), "=", seen)))
+            put = Put(key, _encode(lease, item.get("s")), Compare(("e",), "=", seen))
+            await self._log.put(put)
         except (ConditionFailed, TransactionCanceled, OutcomeUnknown):
             return lease if await self._is_ours(lease) else None
         return lease
+
+    async def _settle(self, lease: MaintenanceLease) -> None:
+        """Wait until the last swap under former holders is visible in all of its rows. Raises StoreUnavailable."""
+        item = await self._log.get(lease_key(lease.partition))
+        packed = attribute(item, "s", bytes) if item is not None and "s" in item else b""
+        pk = partition_pk(lease.partition)
+        keys = [Key(pk, index_sk(base)) for (base,) in _BASE.iter_unpack(packed)]
+        for attempt in range(_SETTLE_ATTEMPTS if keys else 0):
+            try:
+                await transact_get_all(self._log, keys)
+                return
+            except TransactionConflict:
+                if attempt == _SETTLE_ATTEMPTS - 1:
+                    raise  # the lease stays unclean, and expires: the next holder waits again
+                await self._clock.sleep(_SETTLE_BACKOFF_S * 2**attempt)
 
     async def is_clean(self, partition: PartitionId) -> bool:
         """Whether nobody holds the lease and its last holder left nothing behind. Raises StoreUnavailable."""
         item = await self._log.get(lease_key(partition))
         return item is None or (attribute(item, "h", bytes) == _NOBODY and _is_clean(item))
 
-    async def look(self, partitions: Sequence[PartitionId]) -> list[LeaseState]:
+    async def look(self, partitions: Sequence[PartitionId]) -> list[MaintenanceLeaseState]:
         """The leases in the order asked, in batches of a hundred. Raises StoreUnavailable, FormatError."""
         items = await self._log.get_many([lease_key(partition) for partition in partitions])
         now_ms = self._clock.now_ms()
-        return [LeaseState() if item is None else _state(item, now_ms) for item in items]
+        return [MaintenanceLeaseState() if item is None else self._state(item, now_ms) for item in items]
 
     async def renew(self, lease: MaintenanceLease) -> MaintenanceLease:
         """Hold on to it. Raises LeaseLost, StoreUnavailable."""
@@ -176,6 +225,18 @@ class MaintenanceLeases:
         except (ConditionFailed, OutcomeUnknown, StoreUnavailable):
             return  # lost already, or it expires by itself
 
+    def _state(self, item: Item, now_ms: int) -> MaintenanceLeaseState:
+        check_version(item, VERSION, "a maintenance lease")
+        is_held = self._is_held(item, now_ms)
+        idle_ms = max(0, now_ms - attribute(item, "x", int))
+        return MaintenanceLeaseState(is_held, is_held or _is_clean(item), attribute(item, "e", int), idle_ms)
+
+    def _is_held(self, item: Item, now_ms: int) -> bool:
+        """Whether somebody holds it whose claim is not over; a claim that a clock far ahead made is none."""
+        left_ms = attribute(item, "x", int) - now_ms
+        is_current = 0 < left_ms <= self._settings.maintenance_lease_ms + CLOCK_AHEAD_MS_MAX
+        return attribute(item, "h", bytes) != _NOBODY and is_current
+
     async def _is_ours(self, lease: MaintenanceLease) -> bool:
         item = await self._log.get(lease_key(lease.partition))
         return (
@@ -185,15 +246,9 @@ class MaintenanceLeases:
         )
 
 
-def _encode(lease: MaintenanceLease) -> Item:
-    return {"v": VERSION, "h": lease.holder, "e": lease.epoch, "x": lease.expires_ms, "c": False}
-
-
-def _state(item: Item, now_ms: int) -> LeaseState:
-    check_version(item, VERSION, "a maintenance lease")
-    over_ms = attribute(item, "x", int)
-    is_held = attribute(item, "h", bytes) != _NOBODY and over_ms > now_ms
-    return LeaseState(is_held, is_held or _is_clean(item), attribute(item, "e", int), max(0, now_ms - over_ms))
+def _encode(lease: MaintenanceLease, swapped: Value | None = None) -> Item:
+    item: Item = {"v": VERSION, "h": lease.holder, "e": lease.epoch, "x": lease.expires_ms, "c": False}
+    return item if swapped is None else item | {"s": swapped}
 
 
 def _is_clean(item: Item) -> bool:

@@ -13,6 +13,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterable, Sequence
 from collections.abc import Set as AbstractSet
+from dataclasses import replace
 
 from odradek.engine.partition.fields import is_version
 from odradek.engine.partition.head import (
@@ -203,7 +204,7 @@ class Spills:
 
         async def write(producer_id: int) -> bool:
             state = head.producers[producer_id]
-            state = ProducerState(state.epoch, state.next_sequence, recent[producer_id])
+            state = replace(state, recent=recent[producer_id], spilled_ms=0)
             try:
                 return await self._write_producer_row(partition, producer_id, state, committed_ms)
             except StoreError:

@@ -11,23 +11,19 @@ when a member comes, goes or subscribes otherwise, or when a topic that anybody 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import replace
 
-from odradek.engine.groups.decisions import Circumstances, Transition, by_topic
+from odradek.engine.groups.decisions import Circumstances, Transition, by_topic, decide_share_expiry
 from odradek.engine.groups.sessions import expired, look, seems_dead
 from odradek.engine.groups.state import GroupState, GroupView, MemberState
 from odradek.engine.groups.targets import subscribed, topics_digest
 from odradek.errors import ErrorCode
-from odradek.limits import TABLE_TRANSACTION_ITEMS_MAX
 from odradek.model.group import JOIN_EPOCH, LEAVE_EPOCH, GroupHeartbeat, GroupHeartbeatResult
 from odradek.model.topic import Topic
 from odradek.model.topic_partition import PartitionId
 
 ASSIGNOR = "simple"
-EXPIRED_PER_STEP = 40
-
-assert 2 * EXPIRED_PER_STEP + 3 <= TABLE_TRANSACTION_ITEMS_MAX, "members go with their sessions, beside the group"
 
 
 def decide_share_heartbeat(
@@ -103,18 +99,6 @@ def decide_share_heartbeat(
         group=None if is_same else group,
         members=(renewed,),
     )
-
-
-def decide_share_expiry(group: GroupState, gone: Sequence[MemberState]) -> Transition:
-    """Remove members, as many as fit one step; `then` is "again"."""
-    taken = tuple(gone[:EXPIRED_PER_STEP])
-    left = replace(
-        group,
-        version=group.version + 1,
-        epoch=group.epoch + 1,
-        member_count=max(0, group.member_count - len(taken)),
-    )
-    return Transition(GroupHeartbeatResult(), group=left, removed=taken, then="again")
 
 
 def partitions_of(member: MemberState, topics: Mapping[str, Topic]) -> frozenset[PartitionId]:

@@ -1,4 +1,4 @@
-"""Share groups' membership: the loop of consumer groups (groups.py) over decisions of their own.
+"""Share groups' membership: decisions of their own in the loop of every heartbeat (groups/heartbeats.py).
 
 A heartbeat of a quiet group is one Query and one PutItem. Configuration comes from the group's own
 (groups/configs.py). Describing, listing and deleting is what `Groups` does for groups of every kind.
@@ -6,32 +6,81 @@ A heartbeat of a quiet group is one Query and one PutItem. Configuration comes f
 
 from __future__ import annotations
 
-from odradek.engine.groups.decisions import Circumstances, Transition
-from odradek.engine.groups.groups import Groups
+from odradek.engine.catalog.topics import Topics
+from odradek.engine.groups.configs import GroupConfigs
+from odradek.engine.groups.decisions import LEASES_PER_STEP, Circumstances, Transition
+from odradek.engine.groups.heartbeats import Heartbeats
 from odradek.engine.groups.items import ID_BYTES_MAX
 from odradek.engine.groups.requests import check_group_id
 from odradek.engine.groups.state import GroupView
+from odradek.engine.groups.store import GroupStore
+from odradek.engine.groups.topics import SubscribedTopics
 from odradek.engine.share.group_decisions import decide_share_heartbeat
+from odradek.engine.share.windows import forget_windows
 from odradek.errors import ErrorCode, KafkaError
+from odradek.format.item_keys import (
+    SHARE_PARTITION_END,
+    SHARE_PARTITION_PREFIX,
+    SHARE_SESSION_END,
+    SHARE_SESSION_PREFIX,
+    group_pk,
+)
 from odradek.limits import TOPICS_PER_REQUEST_MAX
 from odradek.model.group import JOIN_EPOCH, LEAVE_EPOCH, GroupHeartbeat, GroupHeartbeatResult
+from odradek.ports.clock import Clock
+from odradek.ports.rng import Rng
+from odradek.ports.table import Delete
+from odradek.ports.tables import Tables
+from odradek.settings import Settings
 
 
-class ShareGroups(Groups):
-    """KIP-932's group coordinator over the groups table.
+class ShareGroups:
+    """KIP-932's group coordinator over the groups table."""
 
-    `heartbeat` takes what ShareGroupHeartbeat says as a GroupHeartbeat. Errors: INVALID_GROUP_ID, INVALID_REQUEST,
-    GROUP_ID_NOT_FOUND (it is a group of another kind), GROUP_MAX_SIZE_REACHED, UNKNOWN_MEMBER_ID, FENCED_MEMBER_EPOCH
-    (join again), COORDINATOR_NOT_AVAILABLE (send it again).
-    """
+    def __init__(
+        self, tables: Tables, topics: Topics, configs: GroupConfigs, clock: Clock, rng: Rng, settings: Settings
+    ) -> None:
+        self._tables = tables
+        protocol = ShareHeartbeats(SubscribedTopics(topics, clock, settings), configs, clock, settings)
+        self._heartbeats = Heartbeats(GroupStore(tables.groups), protocol, clock, rng, settings)
 
-    def _check(self, request: GroupHeartbeat) -> None:
+    async def heartbeat(self, request: GroupHeartbeat) -> GroupHeartbeatResult:
+        """Join, live on or leave: what ShareGroupHeartbeat says, as a GroupHeartbeat. Failures are results.
+
+        Errors: INVALID_GROUP_ID, INVALID_REQUEST, GROUP_ID_NOT_FOUND (it is a group of another kind),
+        GROUP_MAX_SIZE_REACHED, UNKNOWN_MEMBER_ID, FENCED_MEMBER_EPOCH (join again), COORDINATOR_NOT_AVAILABLE (send it
+        again).
+        """
+        return await self._heartbeats.heartbeat(request)
+
+    async def delete_items(self, group_id: str) -> None:
+        """Delete the windows and sessions of a share group that has no members: only a member's session lets a window
+        be made. Raises StoreError: call it again.
+        """
+        groups, pk = self._tables.groups, group_pk(group_id)
+        windows = await groups.query(pk, sk_from=SHARE_PARTITION_PREFIX, sk_to=SHARE_PARTITION_END)
+        await forget_windows(self._tables, windows)
+        rows = await groups.query(pk, sk_from=SHARE_SESSION_PREFIX, sk_to=SHARE_SESSION_END)
+        for start in range(0, len(rows), LEASES_PER_STEP):
+            await groups.transact([Delete(row.key) for row in rows[start : start + LEASES_PER_STEP]])
+
+
+class ShareHeartbeats:
+    """KIP-932's decisions: `HeartbeatProtocol` of share groups."""
+
+    def __init__(self, topics: SubscribedTopics, configs: GroupConfigs, clock: Clock, settings: Settings) -> None:
+        self._topics = topics
+        self._configs = configs
+        self._clock = clock
+        self._settings = settings
+
+    def check(self, request: GroupHeartbeat) -> None:
         check_share_heartbeat(request)
 
-    def _of_this_protocol(self, view: GroupView) -> GroupView:
+    def admit(self, view: GroupView) -> GroupView:
         return view  # the decision looks itself
 
-    async def _decide(self, view: GroupView, request: GroupHeartbeat, nonce: bytes, *, is_taken_in: bool) -> Transition:
+    async def decide(self, view: GroupView, request: GroupHeartbeat, nonce: bytes, *, is_taken_in: bool) -> Transition:
         config = await self._configs.of(request.group_id)
         transition = Transition(GroupHeartbeatResult())
         for fresh in (False, True):

@@ -23,21 +23,17 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from uuid import UUID
 
-from odradek.engine.groups.items import group_pk
 from odradek.engine.groups.partition_sets import decode_partitions, encode_partitions
 from odradek.engine.partition.fields import attribute, check_version
 from odradek.engine.share.window import RecordState, Run, SharePartition
 from odradek.errors import FormatError
+from odradek.format.item_keys import SHARE_PARTITION_PREFIX, group_pk, share_session_sk
 from odradek.format.varint import decode_varint, decode_varlong, encode_varlong
 from odradek.limits import SHARE_HOLDERS_MAX
 from odradek.model.topic_partition import PartitionId
 from odradek.ports.table import Item, Key
 
 VERSION = 1
-SHARE_PREFIX = "s#"
-SHARE_END = "s$"  # the first key after every share-partition
-SESSION_PREFIX = "t#"
-SESSION_END = "t$"
 NONCE_BYTES = 8
 NONCES_KEPT = 16
 _STATE_BITS = 0x07
@@ -74,13 +70,13 @@ def share_key(group_id: str, partition: PartitionId) -> Key:
 
 def share_prefix(partition: PartitionId) -> str:
     """The start of the `sk` of every share-partition of the topic."""
-    return f"{SHARE_PREFIX}{partition.topic_id}#"
+    return f"{SHARE_PARTITION_PREFIX}{partition.topic_id}#"
 
 
 def share_partition(sk: str) -> PartitionId:
     """The partition that a share-partition's `sk` names. Raises FormatError where it is no such key."""
     try:
-        topic_id, number = sk.removeprefix(SHARE_PREFIX).split("#")
+        topic_id, number = sk.removeprefix(SHARE_PARTITION_PREFIX).split("#")
         return PartitionId(UUID(topic_id), int(number))
     except ValueError as error:
         raise FormatError(f"{sk!r} is not the key of a share-partition") from error
@@ -88,7 +84,7 @@ def share_partition(sk: str) -> PartitionId:
 
 def share_session_key(group_id: str, member_id: str) -> Key:
     """The item of a member's session."""
-    return Key(group_pk(group_id), f"{SESSION_PREFIX}{member_id}")
+    return Key(group_pk(group_id), share_session_sk(member_id))
 
 
 def letters_writer(incarnation: bytes) -> str:

@@ -12,20 +12,11 @@ from collections.abc import Mapping, Sequence
 
 from odradek.engine.catalog.topics import Topics
 from odradek.engine.groups.admin import has_living_members
-from odradek.engine.groups.items import SHARE_KIND, group_key, group_pk
+from odradek.engine.groups.items import SHARE_KIND, group_key
 from odradek.engine.groups.requests import check_group_id
 from odradek.engine.groups.store import GroupStore
 from odradek.engine.read.list_offsets import OffsetLister
-from odradek.engine.share.items import (
-    NONCE_BYTES,
-    SHARE_END,
-    SHARE_PREFIX,
-    ShareItem,
-    decode_share,
-    encode_share,
-    share_key,
-    share_partition,
-)
+from odradek.engine.share.items import NONCE_BYTES, ShareItem, decode_share, encode_share, share_key, share_partition
 from odradek.engine.share.window import SharePartition, reset_to
 from odradek.engine.share.windows import SharePartitions, forget_windows, windows_of_topic
 from odradek.errors import (
@@ -35,6 +26,7 @@ from odradek.errors import (
     StoreUnavailable,
     TransactionCanceled,
 )
+from odradek.format.item_keys import SHARE_PARTITION_END, SHARE_PARTITION_PREFIX, group_pk
 from odradek.model.log import LATEST_TIMESTAMP, ListOffsetsPartition
 from odradek.model.share import ShareOffset
 from odradek.model.topic_partition import PartitionId, TopicPartition
@@ -123,7 +115,9 @@ class ShareOffsets:
             raise KafkaError(ErrorCode.NON_EMPTY_GROUP, f"group {group_id!r} has members: stop them first")
 
     async def _describe_all(self, group_id: str) -> list[ShareOffset]:
-        rows = await self._store.table.query(group_pk(group_id), sk_from=SHARE_PREFIX, sk_to=SHARE_END)
+        rows = await self._store.table.query(
+            group_pk(group_id), sk_from=SHARE_PARTITION_PREFIX, sk_to=SHARE_PARTITION_END
+        )
         found = []
         for row in rows:
             partition = share_partition(row.key.sk)

@@ -36,8 +36,8 @@ from itertools import groupby
 from typing import NamedTuple
 
 from odradek.errors import ErrorCode
-from odradek.limits import SHARE_HOLDERS_MAX
-from odradek.model.share import AcknowledgementBatch, AcknowledgeType, AcquiredRecords
+from odradek.limits import CLOCK_AHEAD_MS_MAX, SHARE_HOLDERS_MAX
+from odradek.model.share import AcknowledgementBatch, AcknowledgeType, AcquiredRecords, SharePolicy
 
 LOT_RECORDS_MAX = 100
 
@@ -92,16 +92,6 @@ class SharePartition:
         return sum(run.end - run.start for run in self.runs if run.state is RecordState.DONE)
 
 
-@dataclass(frozen=True, slots=True)
-class SharePolicy:
-    """The group's configuration, as far as it matters here."""
-
-    lock_ms: int
-    delivery_count_limit: int
-    max_record_locks: int
-    has_dead_letters: bool = False
-
-
 class Stretch(NamedTuple):
     """The offsets of a stored batch."""
 
@@ -128,7 +118,7 @@ def settle(state: SharePartition, now_ms: int, log_start_offset: int, policy: Sh
         lot_number += 1  # retention took all of it
     settled = []
     for run in runs:
-        if run.state is RecordState.ACQUIRED and run.lock_until_ms <= now_ms:
+        if run.state is RecordState.ACQUIRED and _is_over(run.lock_until_ms, now_ms, policy):
             settled.append(_given_back(run, policy))
         elif run.state in (RecordState.DYING, RecordState.LOT) and not policy.has_dead_letters:
             settled.append(_done(run))
@@ -137,17 +127,17 @@ def settle(state: SharePartition, now_ms: int, log_start_offset: int, policy: Sh
     return _whole(replace(state, start_offset=start, lot_number=lot_number), settled)
 
 
+def _is_over(lock_until_ms: int, now_ms: int, policy: SharePolicy) -> bool:
+    """Whether a lock has ended, or was given by a clock so far ahead that nobody knows when it should."""
+    return not now_ms < lock_until_ms <= now_ms + policy.lock_ms + CLOCK_AHEAD_MS_MAX
+
+
 def next_offset(state: SharePartition, policy: SharePolicy) -> int | None:
     """Where to read for what may be delivered next; None while the window is full and all of it taken."""
     for run in state.runs:
         if run.state is RecordState.AVAILABLE:
             return run.start
     return state.end_offset if state.end_offset - state.start_offset < policy.max_record_locks else None
-
-
-def first_lock_end_ms(state: SharePartition) -> int | None:
-    """When the first lock ends; None where there is none."""
-    return min((run.lock_until_ms for run in state.runs if run.state is RecordState.ACQUIRED), default=None)
 
 
 def acquire(

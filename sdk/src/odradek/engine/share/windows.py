@@ -19,7 +19,7 @@ from typing import TypeVar
 from uuid import UUID
 
 from odradek.engine.groups.configs import BY_DURATION, EARLIEST, ShareConfig, duration_ms
-from odradek.engine.groups.items import LISTING_PK, group_pk
+from odradek.engine.groups.items import LISTING_PK
 from odradek.engine.partition.fields import attribute, check_version
 from odradek.engine.read.list_offsets import OffsetLister
 from odradek.engine.share.items import (
@@ -44,7 +44,7 @@ from odradek.errors import (
     StoreUnavailable,
     TransactionCanceled,
 )
-from odradek.format.item_keys import TOPIC_IDS_PK, topic_id_sk
+from odradek.format.item_keys import TOPIC_IDS_PK, group_pk, topic_id_sk
 from odradek.limits import TABLE_TRANSACTION_ITEMS_MAX
 from odradek.model.log import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP, ListOffsetsPartition
 from odradek.model.topic import Topic

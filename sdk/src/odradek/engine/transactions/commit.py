@@ -203,10 +203,11 @@ class AtomicCommit:
         assert isinstance(verdict, Follows)
         if not verdict.entries:
             return None
-        commit_ms = max(self._clock.now_ms(), head.spill_floor_ms + 1)
+        now_ms = self._clock.now_ms()
+        commit_ms = max(now_ms, head.spill_floor_ms + 1)
         update = self._index.append_update(
             partition,
-            stamped(verdict.entries, commit_ms),
+            stamped(verdict.entries, commit_ms, now_ms),
             verdict.clauses,
             claim=Claim(head.leader_id, head.leader_epoch),
         )

@@ -21,29 +21,19 @@ Optional strings are absent rather than null.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from odradek.engine.partition.fields import attribute, check_version
 from odradek.errors import FormatError
-from odradek.model.classic_group import ClassicGroup, ClassicMember, ClassicState
+from odradek.format.item_keys import classic_session_sk, group_pk
+from odradek.model.classic_group import ClassicGroup, ClassicMember, ClassicSession, ClassicState
 from odradek.ports.table import Item, Key, Value
 
 VERSION = 1
 KIND = "classic"
-SESSION_PREFIX = "gs#"
 
 
-@dataclass(frozen=True, slots=True)
-class Session:
-    """What is stored of a member's life."""
-
-    counter: int = 0
-    renewed_ms: int = 0  # by the clock of the gateway that renewed it
-
-
-def session_key(group_id: str, member_id: str) -> Key:
-    """The item of a member's session; it sorts next to the group."""
-    return Key(f"g#{group_id}", f"{SESSION_PREFIX}{member_id}")
+def classic_session_key(group_id: str, member_id: str) -> Key:
+    """The item of a classic member's session."""
+    return Key(group_pk(group_id), classic_session_sk(member_id))
 
 
 def encode_classic(group: ClassicGroup, version: int) -> Item:
@@ -88,10 +78,10 @@ def decode_classic(item: Item) -> ClassicGroup:
     )
 
 
-def decode_session(item: Item) -> Session:
+def decode_classic_session(item: Item) -> ClassicSession:
     """Raises FormatError where the item is damaged or of another version."""
     check_version(item, VERSION, "a session")
-    return Session(attribute(item, "n", int), attribute(item, "rn", int))
+    return ClassicSession(attribute(item, "n", int), attribute(item, "rn", int))
 
 
 def _encode_member(member: ClassicMember) -> dict[str, Value]:

@@ -1,0 +1,75 @@
+"""The synchronous face of a client: the asynchronous one on a background loop, with its documentation.
+
+A face is made of `def name(...)` that run the method of that name and wait. `class Admin(SyncFace[aio.Admin], of=...)`
+gives every public method without a docstring that of the method which it runs, so `help(odradek.Admin.create_topics)`
+says what aio's says and neither text can drift.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Coroutine
+from types import TracebackType
+from typing import Any, ClassVar, Generic, Protocol, Self, TypeVar
+
+from odradek.client.background_loop import BackgroundLoop
+
+
+class _Closeable(Protocol):
+    async def close(self) -> None: ...
+
+
+C = TypeVar("C", bound=_Closeable)
+
+
+class SyncFace(Generic[C]):
+    """Base of the synchronous clients.
+
+    Class arguments:
+        of: the asynchronous class, whose documentation the methods carry.
+    """
+
+    _thread_name: ClassVar[str]
+
+    def __init_subclass__(cls, *, of: type, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        cls._thread_name = f"odradek-{cls.__name__.lower()}"
+        for name, method in vars(cls).items():
+            if not name.startswith("_") and inspect.isfunction(method) and not method.__doc__:
+                method.__doc__ = inspect.getdoc(getattr(of, name))
+
+    def __init__(self, start: Callable[[], Coroutine[Any, Any, C]]) -> None:
+        self._loop = BackgroundLoop(self._thread_name)
+        try:
+            self._client: C = self._loop.call(start())  # made on the loop that it runs on
+        except BaseException:
+            self._loop.close()
+            raise
+
+    def _run(self, function: Callable[..., Any], *arguments: Any, **named: Any) -> Any:
+        """A method of the client that does not wait, on the loop that owns its state."""
+
+        async def run() -> Any:
+            return function(*arguments, **named)
+
+        return self._loop.call(run())
+
+    def close(self) -> None:
+        """Release connections and the thread; may be called twice."""
+        self._close(lambda: self._client.close())
+
+    def _close(self, close: Callable[[], Coroutine[Any, Any, None]]) -> None:
+        if self._loop.is_closed:
+            return
+        try:
+            self._loop.call(close())
+        finally:
+            self._loop.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()

@@ -1,0 +1,63 @@
+"""Whether an entry that has left the tail was spilled, or never applied: decided from index rows. Pure.
+
+Rows are read newest first, down to one whose spill floor was below the entry's commit time: that row and every older
+one were written before the entry could have been accepted. This holds of a run of rows only that begins at the tail's
+base and has no gap, for two reasons:
+
+* A ghost (engine/partition/index.py) begins within a segment that a merge has made since. Its floor is that of its own
+  end, and says nothing of the entries between its end and the segment's.
+* Rows are swapped in transactions, whose items become visible one by one to a Query: a row may be gone that the new one
+  does not replace yet.
+
+A segment has lost the identity of its entries, and so has a row that retention has removed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from enum import Enum
+
+from odradek.engine.partition.head import PartitionHead
+from odradek.engine.partition.index import is_ghost
+from odradek.engine.partition.index_row import IndexRow
+from odradek.format.tail_entry import TailEntry, encode_tail_entry
+
+
+class Search(Enum):
+    """What a look at some rows came to, where the entry was not found."""
+
+    ABSENT = "absent"  # it was never applied, and under its commit time it never will be
+    UNKNOWABLE = "unknowable"  # it may be in a segment, or have been removed with one
+    MORE = "more"  # read older rows too
+    AGAIN = "again"  # the rows are not of one moment, or not of the head's: read both again
+
+
+def find_entry(entry: TailEntry, head: PartitionHead, rows: Sequence[IndexRow], *, is_all: bool) -> int | Search:
+    """The offset of an entry that is not in the tail, or what is known without it.
+
+    Args:
+        head: read before the rows.
+        rows: the newest of the partition, newest first; ghosts among them.
+        is_all: whether there are no older ones.
+    """
+    packed = encode_tail_entry(entry)
+    end = None
+    for row in rows:
+        if is_ghost(row, head.merged_offset):
+            continue
+        if row.end_offset < head.tail_base_offset if end is None else row.end_offset != end:
+            return Search.AGAIN
+        end = row.base_offset
+        if row.spill_floor_ms < entry.commit_ms:
+            return Search.ABSENT
+        if row.is_segment:
+            return Search.UNKNOWABLE
+        offset = row.base_offset
+        for candidate in row.entries:
+            if encode_tail_entry(candidate) == packed:
+                return offset
+            offset += candidate.offset_count
+    if not is_all:
+        return Search.MORE
+    oldest = head.tail_base_offset if end is None else end
+    return Search.ABSENT if oldest == 0 else Search.UNKNOWABLE

@@ -1,0 +1,72 @@
+"""The examples of the documentation run as they are, and print what docs/examples.md says that they print."""
+
+from __future__ import annotations
+
+import re
+import runpy
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.support.spark import spark_environment
+
+ROOT = Path(__file__).parents[3]
+EXAMPLES = ROOT / "docs" / "examples"
+PAGE = (ROOT / "docs" / "examples.md").read_text()
+NEEDS_SPARK = {"spark_stream"}
+IS_A_SERVICE = {"fastapi_service"}
+
+
+def names() -> set[str]:
+    return {path.stem for path in EXAMPLES.glob("*.py")}
+
+
+def printed(name: str) -> list[str]:
+    """What the page says that an example prints."""
+    found = re.search(
+        rf"literalinclude\}} examples/{name}\.py\n.*?```\n\nPrints:\n\n```text\n(.*?)```", PAGE, re.DOTALL
+    )
+    assert found, f"docs/examples.md does not show {name}"
+    return found[1].splitlines()
+
+
+@pytest.mark.parametrize("name", sorted(names() - NEEDS_SPARK - IS_A_SERVICE))
+def test_an_example_prints_what_its_page_says(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    runpy.run_path(str(EXAMPLES / f"{name}.py"), run_name="__main__")
+    assert sorted(capsys.readouterr().out.splitlines()) == sorted(printed(name))  # share groups give no order
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", sorted(NEEDS_SPARK))
+def test_an_example_of_spark_prints_what_its_page_says(name: str, tmp_path: Path) -> None:
+    """Slow: a JVM and a streaming query."""
+    command = [sys.executable, str(EXAMPLES / f"{name}.py")]
+    environment = spark_environment()
+    done = subprocess.run(
+        command, capture_output=True, text=True, timeout=600, check=False, cwd=tmp_path, env=environment
+    )
+    assert (done.returncode, done.stdout.splitlines()) == (0, printed(name)), done.stderr
+
+
+def test_the_web_service_answers(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(str(EXAMPLES))
+    monkeypatch.delenv("ODRADEK_BOOTSTRAP_SERVERS", raising=False)
+    from fastapi.testclient import TestClient
+    from fastapi_service import app
+
+    with TestClient(app) as client:
+        offsets = [client.post("/orders", json={"customer": "ada", "pieces": n}).json()["offset"] for n in (2, 3)]
+        assert offsets == [0, 1]
+        assert client.post("/orders", json={"customer": "ada"}).status_code == 422
+        while client.get("/customers/ada").json()["pieces"] < 5:
+            pass  # the view follows the log; pytest's timeout bounds the wait
+        assert client.get("/customers/ada").json() == {"customer": "ada", "pieces": 5}
+
+
+def test_the_page_shows_every_example() -> None:
+    assert set(re.findall(r"literalinclude\} examples/(\w+)\.py", PAGE)) == names()

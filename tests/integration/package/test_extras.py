@@ -1,0 +1,153 @@
+"""What a user gets by `pip install odradek`, bare and with each extra: environments made of the wheel alone.
+
+Every public name imports, every command has its help, and a feature whose extra is missing says so in one line.
+Slow: each environment is installed from the package index.
+"""
+
+from __future__ import annotations
+
+import re
+import shlex
+import subprocess
+import tomllib
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tools.package import ROOT, build_wheel, run_uv
+
+pytestmark = pytest.mark.slow
+
+EXTRAS = tuple(tomllib.loads((ROOT / "sdk" / "pyproject.toml").read_text())["project"]["optional-dependencies"])
+README = (ROOT / "README.md").read_text()
+
+# A feature, and the extra that it needs.
+FEATURES = {
+    "import odradek; odradek.local()": "local",
+    "import odradek; odradek.local.start_local()": "local",
+    "from odradek.columnar.engine import uses_numba; uses_numba('numba')": "fast",
+    "from odradek.client.serializers import AvroSerializer; AvroSerializer(None, '{}')": "avro",
+    "from odradek.tracing import Tracing; Tracing()": "otel",
+    "import odradek.spark; odradek.spark.register(None)": "spark",
+    "from odradek.sql.parse import parse": "sql",
+}
+COMMANDS = {
+    "local": "local",
+    "audit": "local",
+    "sql -e 'SHOW STREAMS;'": "spark",
+    "configure --stack x": "aws",
+    "cost estimate --rate 1MiB": "local",
+}
+
+
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return build_wheel(tmp_path_factory.mktemp("wheel"))
+
+
+Install = Callable[[str], Path]
+
+
+@pytest.fixture(scope="module")
+def install(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Install:
+    """Make an environment with the wheel and an extra ("" for none); its bin folder."""
+    made: dict[str, Path] = {}
+
+    def environment(extra: str) -> Path:
+        if extra not in made:
+            folder = tmp_path_factory.mktemp(f"environment-{extra or 'bare'}")
+            run_uv("venv", "--quiet", str(folder))
+            wanted = f"odradek[{extra}] @ {wheel.as_uri()}" if extra else str(wheel)
+            run_uv("pip", "install", "--quiet", "--python", str(folder / "bin" / "python"), wanted)
+            made[extra] = folder / "bin"
+        return made[extra]
+
+    return environment
+
+
+def run(folder: Path, where: Path, *command: str) -> subprocess.CompletedProcess[str]:
+    environment = {"PATH": f"{folder}:/usr/bin:/bin", "HOME": str(where), "COLUMNS": "120"}
+    return subprocess.run(
+        [str(folder / command[0]), *command[1:]],
+        capture_output=True,
+        text=True,
+        timeout=240,
+        check=False,
+        cwd=where,
+        env=environment,
+    )
+
+
+def commands(folder: Path, where: Path, *path: str) -> list[tuple[str, ...]]:
+    """All commands below a command, read from its help; each help was shown without an error."""
+    shown = run(folder, where, "odradek", *path, "--help")
+    assert shown.returncode == 0, (path, shown.stderr)
+    assert "Usage: odradek" in shown.stdout, path
+    found = [path]
+    section = re.search(r"─ Commands ─.*?╯", shown.stdout, re.DOTALL)
+    for name in re.findall(r"^│ ([a-z][a-z-]*) ", section[0], re.MULTILINE) if section else ():
+        found += commands(folder, where, *path, name)
+    return found
+
+
+@pytest.mark.parametrize("extra", ["", *EXTRAS])
+def test_every_public_name_imports(extra: str, install: Install, tmp_path: Path) -> None:
+    code = (
+        "import odradek, odradek.aio\n"
+        "for module in (odradek, odradek.aio):\n"
+        "    for name in module.__all__:\n"
+        "        assert getattr(module, name) is not None\n"
+        "print(odradek.__version__)"
+    )
+
+    done = run(install(extra), tmp_path, "python", "-c", code)
+
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.strip() == tomllib.loads((ROOT / "sdk" / "pyproject.toml").read_text())["project"]["version"]
+
+
+def test_every_command_has_its_help_in_a_bare_environment(install: Install, tmp_path: Path) -> None:
+    assert len(commands(install(""), tmp_path)) > 30
+
+
+@pytest.mark.parametrize("code", FEATURES)
+def test_a_feature_names_the_extra_that_it_needs(code: str, install: Install, tmp_path: Path) -> None:
+    name = FEATURES[code]
+
+    bare = run(install(""), tmp_path, "python", "-c", code)
+
+    assert bare.returncode == 1
+    assert bare.stderr.splitlines()[-1].endswith(f"this needs odradek[{name}]: pip install 'odradek[{name}]'")
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_a_command_names_the_extra_that_it_needs(command: str, install: Install, tmp_path: Path) -> None:
+    name = COMMANDS[command]
+
+    bare = run(install(""), tmp_path, "odradek", *shlex.split(command))
+
+    assert (bare.returncode, bare.stderr) == (
+        2,
+        f"odradek: this needs odradek[{name}]: pip install 'odradek[{name}]'\n",
+    )
+
+
+@pytest.mark.parametrize("command", ["topics list", "groups list", "doctor", "consume t", "offsets t"])
+def test_client_commands_need_no_extra(command: str, install: Install, tmp_path: Path) -> None:
+    """Without a service they fail by saying that there is none, not for the want of a library."""
+    done = run(install(""), tmp_path, "odradek", *shlex.split(command))
+
+    assert done.returncode in (1, 2)
+    assert "odradek[" not in done.stderr + done.stdout
+    assert "bug" not in done.stderr
+    assert "odradek local" in done.stderr + done.stdout
+
+
+def test_the_example_of_readme_runs_with_what_readme_installs(install: Install, tmp_path: Path) -> None:
+    [extra] = set(re.findall(r"^With `odradek\[(\w+)\]`:$", README, re.MULTILINE))
+    [example] = re.findall(r"```python\n(.*?)```", README, re.DOTALL)
+
+    done = run(install(extra), tmp_path, "python", "-c", example)
+
+    assert (done.returncode, done.stdout) == (0, "1000 orders\n"), done.stderr

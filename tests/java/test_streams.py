@@ -1,0 +1,103 @@
+"""Kafka Streams under exactly_once_v2 while it and the service are killed: each record is counted once.
+
+`make java`; ODRADEK_JAVA_KILLS makes it longer.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import threading
+import time
+from collections import Counter, defaultdict
+from collections.abc import Iterable
+from pathlib import Path
+
+import pytest
+
+from tests.java.programs import JavaProgram
+from tests.support.kafka_port import until
+from tests.support.numbered import Sent, judge, read_back
+from tests.support.numbered_producers import Load, confluent, create_topic, wait_for_records
+from tests.support.slow_service import RunningService, Unkindness
+
+pytestmark = [pytest.mark.java, pytest.mark.timeout(1_800)]
+
+KILLS = int(os.environ.get("ODRADEK_JAVA_KILLS", "6"))
+PARTITIONS = 3
+RECORDS_PER_S = 100
+SERVICE_KILLED_EVERY = 3  # of the kills of the application
+
+
+def test_counts_over_kills(tmp_path: Path) -> None:
+    rng = random.Random(1)
+    service = RunningService(tmp_path / "data", Unkindness(late_every=50, late_ms=800))
+    with service:
+        for topic in ("numbers", "counts"):
+            create_topic(service.servers, topic, PARTITIONS)
+        with Writing(service.servers) as writing:
+            for kill in range(1, KILLS + 1):
+                with application(tmp_path, service.servers) as app:
+                    until(lambda app=app: "running" in app.lines, 120, app.tail())
+                    time.sleep(rng.uniform(1, 5))
+                    if kill % SERVICE_KILLED_EVERY == 0:
+                        service.kill()
+                        time.sleep(rng.uniform(0, 1))
+                        service.start()
+                        time.sleep(rng.uniform(1, 3))
+        with application(tmp_path, service.servers) as app:
+            total = sum(writing.sent.counts.values()) - len(writing.sent.refused)
+            wait_for_records(service.servers, "counts", PARTITIONS, total, timeout_s=180)
+            tail = app.tail()
+
+    logs = read_back(service.data_dir, "numbers")
+    written = judge(writing.sent, logs["numbers"])
+    assert written.is_exact, written
+    keys = read_back(service.data_dir, "numbers", "counts", committed=True, keys=True)
+    counts = read_back(service.data_dir, "counts", committed=True)["counts"]
+    wrong, counted = compare(keys["numbers"].values(), keys["counts"].values(), counts.values())
+    print(
+        f"\nStreams: {KILLS} kills of the application, {KILLS // SERVICE_KILLED_EVERY} of the service: "
+        f"{written.found} records, {counted} counts, {len(wrong)} keys wrong {dict(list(wrong.items())[:3])}"
+    )
+    assert wrong == {}, tail
+
+
+class Writing:
+    """Writes keyed records in a thread while the block runs."""
+
+    def __init__(self, servers: str) -> None:
+        self.sent = Sent()
+        self._ended = threading.Event()
+        load = Load("numbers", PARTITIONS, records_per_s=RECORDS_PER_S, keys=5, ended=self._ended)
+        self._thread = threading.Thread(target=lambda: self.sent.merge(confluent(servers, load)), name="writing")
+
+    def __enter__(self) -> Writing:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._ended.set()
+        self._thread.join()
+
+
+def application(folder: Path, servers: str) -> JavaProgram:
+    arguments = (servers, "counting", "numbers", "counts", str(folder / "state"))
+    return JavaProgram("odradek.CountingStream", *arguments, log=folder / "streams.log")
+
+
+def compare(
+    inputs: Iterable[list[bytes]], keys: Iterable[list[bytes]], counts: Iterable[list[bytes]]
+) -> tuple[dict[bytes, str], int]:
+    """What is wrong, by key: its counts must be 1 to n, in order, of n records; and how many counts there are."""
+    expected = Counter(key for partition in inputs for key in partition)
+    found: dict[bytes, list[int]] = defaultdict(list)
+    for partition_keys, partition_counts in zip(keys, counts, strict=True):
+        for key, count in zip(partition_keys, partition_counts, strict=True):
+            found[key].append(int(count))
+    wrong = {}
+    for key in expected | Counter(found.keys()):
+        if found[key] != list(range(1, expected[key] + 1)):
+            first = next((i for i, count in enumerate(found[key]) if count != i + 1), len(found[key]))
+            wrong[key] = f"{expected[key]} records, {len(found[key])} counts, from {first}: {found[key][first:][:5]}"
+    return wrong, sum(map(len, found.values()))

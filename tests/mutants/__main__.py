@@ -1,0 +1,199 @@
+"""`make mutants`: which seeds of the simulation notice which mutant, and the share of those that are noticed.
+
+    make mutants                              every mutant, up to 500 seeds each; results are kept, so it may be stopped
+    make mutants ARGS="--only NAME"           one of them, again
+    make mutants ARGS="--seeds 60 --jobs 1"   a first look
+    make mutants ARGS="--report"              what is known so far
+    make mutants ARGS="--tests"               run the tests that the list names, each with its mutant
+
+Seeds draw their profiles. Those of profiles that live on the mutated part come first (`_NEAR`): it is the same seeds in
+another order, so that what is noticed is noticed soon. A seed that fails without the mutant does not count (it is a
+finding of its own: `make sim`).
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import subprocess
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from random import Random
+from threading import Lock
+from typing import Any
+
+from tests.mutants.listed import MUTANTS
+from tests.mutants.mutation import Mutant
+from tests.simulation.scenario import draw
+
+_NEAR = {
+    "engine/append": ("log", "stock", "leaders"),
+    "engine/partition/maintenance_lease": ("upkeep", "compaction"),
+    "engine/partition/leader_epochs": ("leaders", "transactions"),
+    "engine/partition": ("log", "upkeep", "leaders"),
+    "engine/leaders": ("leaders",),
+    "engine/read": ("log", "upkeep", "topics"),
+    "engine/transactions": ("transactions", "everything"),
+    "engine/maintenance": ("upkeep", "share"),
+    "engine/compaction": ("compaction",),
+    "engine/offsets": ("groups", "classic", "transactions"),
+    "engine/groups": ("groups",),
+    "engine/classic": ("classic",),
+    "engine/share": ("share",),
+    "gateway": ("stock",),
+}
+_RESULTS = Path(__file__).parents[2] / "bench" / "results" / "mutants.json"
+
+
+class Results:
+    """What is known: by mutant, of a certain content; and which seeds fail without any."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._lock = Lock()
+        known: dict[str, Any] = json.loads(path.read_text()) if path.exists() else {}
+        self._mutants: dict[str, dict[str, Any]] = known.get("mutants", {})
+        self._clean: dict[str, bool] = known.get("clean", {})
+
+    def of(self, mutant: Mutant) -> dict[str, Any]:
+        """The mutant's result; an empty one where there is none of this content."""
+        found = self._mutants.get(mutant.name, {})
+        return found if found.get("digest") == mutant.digest() else {}
+
+    def keep(self, mutant: Mutant, result: dict[str, Any]) -> None:
+        with self._lock:
+            self._mutants[mutant.name] = {"digest": mutant.digest(), **result}
+            self._write()
+
+    def dirty_seeds(self) -> list[int]:
+        """Seeds that fail without a mutant."""
+        return [int(seed) for seed, clean in self._clean.items() if not clean]
+
+    def is_clean(self, seed: int) -> bool:
+        """Whether a seed passes without a mutant."""
+        if str(seed) not in self._clean:
+            clean = _trial(None, [seed])["found"] is None
+            with self._lock:
+                self._clean[str(seed)] = clean
+                self._write()
+        return self._clean[str(seed)]
+
+    def _write(self) -> None:
+        self._path.parent.mkdir(parents=True, exist_ok=True)
+        text = json.dumps({"mutants": self._mutants, "clean": self._clean}, indent=1)
+        self._path.with_suffix(".part").write_text(text)
+        self._path.with_suffix(".part").replace(self._path)
+
+
+def main(argv: list[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(prog="python -m tests.mutants", description=__doc__)
+    parser.add_argument("--only", action="append", default=[], metavar="NAME", help="this mutant, whatever is known")
+    parser.add_argument("--seeds", type=int, default=500, help="how many a mutant, from 1")
+    parser.add_argument("--near", action="store_true", help="only seeds of the nearest profiles")
+    parser.add_argument("--jobs", type=int, default=2, help="processes")
+    parser.add_argument("--report", action="store_true", help="run nothing")
+    parser.add_argument("--tests", action="store_true", help="run the tests that the list names")
+    arguments = parser.parse_args(argv)
+    if arguments.tests:
+        return _run_tests(arguments.only)
+    results = Results(_RESULTS)
+    if not arguments.report:
+        chosen = [MUTANTS[name] for name in arguments.only] or list(MUTANTS.values())
+        asked = [each for each in chosen if not each.equivalent or arguments.only]
+        with ThreadPoolExecutor(arguments.jobs) as pool:
+            list(pool.map(lambda each: _examine(each, results, arguments), asked))
+    return _report(results)
+
+
+def _examine(mutant: Mutant, results: Results, arguments: argparse.Namespace) -> None:
+    """Try seeds until a clean one notices; those tried earlier are not tried again."""
+    known = {} if arguments.only else results.of(mutant)
+    if known.get("found") is not None:
+        return
+    order = _order(mutant, arguments.seeds, near_only=arguments.near)
+    tried = {int(each) for each in known.get("tried", ())}
+    while left := [seed for seed in order if seed not in tried and seed not in results.dirty_seeds()]:
+        outcome = _trial(mutant, left)
+        found = outcome["found"]
+        if found is None:
+            tried.update(left)
+            results.keep(mutant, {"found": None, "problem": "", "tried": sorted(tried)})
+            break
+        tried.update(left[: left.index(found) + 1])
+        if results.is_clean(found):
+            results.keep(mutant, {"found": found, "after": len(tried), "problem": outcome["problem"]})
+            print(f"{mutant.name}: seed {found}, {outcome['problem'][:120]}", flush=True)
+            return
+        results.keep(mutant, {"found": None, "problem": "", "tried": sorted(tried)})
+    print(f"{mutant.name}: not noticed by {len(tried)} seeds", flush=True)
+
+
+def _order(mutant: Mutant, seeds: int, *, near_only: bool) -> list[int]:
+    """The seeds from 1, those of the nearest profiles first."""
+    near = next(profiles for path, profiles in _NEAR.items() if mutant.path.startswith(path))
+    is_far = {seed: draw(Random(seed)).profile not in near for seed in range(1, seeds + 1)}
+    return [seed for seed in sorted(is_far, key=is_far.__getitem__) if not (near_only and is_far[seed])]
+
+
+def _trial(mutant: Mutant | None, seeds: list[int]) -> dict[str, Any]:
+    command = [sys.executable, "-m", "tests.mutants.trial", "--seeds", ",".join(map(str, seeds))]
+    if mutant is not None:
+        command.append(mutant.name)
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    lines = done.stdout.strip().splitlines()
+    if done.returncode or not lines:
+        raise RuntimeError(f"{' '.join(command)} ended with {done.returncode}: {done.stderr[-500:]}")
+    outcome: dict[str, Any] = json.loads(lines[-1])
+    return outcome
+
+
+def _run_tests(only: list[str]) -> int:
+    """Each named test must fail with its mutant."""
+    bad = 0
+    for mutant in MUTANTS.values():
+        if not mutant.killed_by or (only and mutant.name not in only):
+            continue
+        command = [sys.executable, "-m", "tests.mutants.trial", mutant.name, "--test", mutant.killed_by]
+        code = subprocess.run(command, capture_output=True, text=True, check=False).returncode
+        bad += code != 1  # pytest: tests were run and some failed
+        print(f"{mutant.name}: {mutant.killed_by} {'fails, as it must' if code == 1 else f'ended with {code}'}")
+    return 1 if bad else 0
+
+
+def _report(results: Results) -> int:
+    noticed, tested, alive, unknown = [], [], [], []
+    equivalent = [each for each in MUTANTS.values() if each.equivalent]
+    for mutant in MUTANTS.values():
+        known = results.of(mutant)
+        if mutant.equivalent:
+            continue
+        if known.get("found") is not None:
+            noticed.append((known["after"], mutant))
+        elif mutant.killed_by:
+            tested.append(mutant)
+        elif known:
+            alive.append(mutant)
+        else:
+            unknown.append(mutant)
+    for mutant in equivalent:
+        print(f"equivalent  {mutant.name}: {mutant.equivalent}")
+    for mutant in tested:
+        print(f"by a test   {mutant.name}: {mutant.killed_by}")
+    for mutant in alive:
+        print(f"SURVIVED    {mutant.name} ({mutant.path}), {len(results.of(mutant)['tried'])} seeds")
+    for mutant in unknown:
+        print(f"not tried   {mutant.name}")
+    count = len(MUTANTS) - len(equivalent)
+    print(
+        f"{len(noticed)} of {count} mutants noticed by the simulation ({len(noticed) / count:.0%}; "
+        f"{sum(after <= 60 for after, _ in noticed)} by the first 60 seeds), {len(tested)} more by a test, "
+        f"{len(alive)} by neither, {len(unknown)} not tried; {len(equivalent)} are equivalent"
+    )
+    if results.dirty_seeds():
+        print(f"seeds that fail without a mutant: {', '.join(map(str, sorted(results.dirty_seeds())))}")
+    return 1 if alive or unknown else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

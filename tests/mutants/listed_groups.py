@@ -1,0 +1,270 @@
+"""Mutants of groups: both protocols, offsets, share groups; of topics; of the gateway."""
+
+from __future__ import annotations
+
+from tests.mutants.mutation import Mutant
+
+_OFFSETS = "engine/offsets/decisions.py"
+_COMMITS = "engine/offsets/offsets.py"
+_GROUP = "engine/groups/decisions.py"
+_CLASSIC = "engine/classic/decisions.py"
+_WINDOW = "engine/share/window.py"
+_WINDOWS = "engine/share/windows.py"
+_COMMIT = "gateway/group_commit.py"
+_CONNECTION = "gateway/connection.py"
+
+MUTANTS = [
+    # --- offsets
+    Mutant(
+        "simple consumer commits where a member owns",
+        _OFFSETS,
+        '        return (Absent(("o",)),)\n',
+        "        return ()\n",
+    ),
+    Mutant(
+        "member commits under an epoch before its lease's",
+        _OFFSETS,
+        'return Compare(("o",), "=", committer.member_id), Compare(("e",), "<=", committer.member_epoch)',
+        'return (Compare(("o",), "=", committer.member_id),)',
+    ),
+    Mutant(
+        "commit with the same stamp is taken",
+        _OFFSETS,
+        'return AnyOf((Absent(("c",)), Compare(("c",), "<", stamp_ms)))',
+        'return AnyOf((Absent(("c",)), Compare(("c",), "<=", stamp_ms)))',
+    ),
+    Mutant(
+        "refused commit exceeds the stamp by nothing",
+        _COMMITS,
+        "                stamp_ms = max(refusal, stamp_ms) + 1\n",
+        "                stamp_ms = max(refusal, stamp_ms)\n",
+    ),
+    # --- consumer groups
+    Mutant(
+        "partition of another member is granted",
+        _GROUP,
+        "for partition in target - (member.held - gone) - view.held_by_others(member.member_id)",
+        "for partition in target - (member.held - gone)",
+    ),
+    Mutant(
+        "member that revokes is granted more",
+        _GROUP,
+        "    if not revoking:\n        granted",
+        "    if True:\n        granted",
+    ),
+    Mutant(
+        "epoch rises while partitions are revoked",
+        _GROUP,
+        "epoch = member.epoch if revoking else group.epoch",
+        "epoch = group.epoch",
+    ),
+    Mutant(
+        "member keeps what is not in its target",
+        _GROUP,
+        "assigned = (held & target) - gone  # what",
+        "assigned = held - gone  # what",
+    ),
+    Mutant(
+        "released partitions stay the member's",
+        _GROUP,
+        "held = member.held - released",
+        "held = member.held",
+    ),
+    Mutant(
+        "partitions are released before they are given up",
+        _GROUP,
+        "gone = NO_PARTITIONS if owned is None else member.revoking - owned",
+        "gone = member.revoking",
+    ),
+    Mutant(
+        "member that does not give up stays",
+        _GROUP,
+        "if revoking - gone and member.revoking_elapsed_ms >= member.rebalance_timeout_ms:",
+        "if False:",
+    ),
+    Mutant(
+        "dead members are not expired",
+        _GROUP,
+        "    if gone and replaced is None:\n        return decide_expiry(view, gone, around)\n",
+        "",
+    ),
+    Mutant(
+        "former epoch is taken without its partitions",
+        _GROUP,
+        "        and request.owned is not None\n        and _partitions(request.owned) <= member.held\n",
+        "",
+    ),
+    Mutant(
+        "fenced member goes on",
+        _GROUP,
+        "if request.member_epoch == member.epoch or _lost_the_answer(member, request):",
+        "if request.member_epoch <= member.epoch or _lost_the_answer(member, request):",
+    ),
+    Mutant(
+        "changed topics make no target",
+        _GROUP,
+        "        or topics_digest(members.values(), around.topics) != group.topics_digest\n",
+        "",
+    ),
+    # --- classic groups
+    Mutant(
+        "round does not wait for all members",
+        _CLASSIC,
+        "        if not all(member.joined for member in group.members):\n            return None\n",
+        "",
+    ),
+    Mutant(
+        "round never ends without all members",
+        _CLASSIC,
+        "    if waited_ms < rebalance_timeout_ms(group):\n        if not all",
+        "    if True:\n        if not all",
+    ),
+    Mutant(
+        "round does not raise the generation",
+        _CLASSIC,
+        "        state=COMPLETING,\n        generation=group.generation + 1,",
+        "        state=COMPLETING,\n        generation=group.generation,",
+    ),
+    Mutant(
+        "those who missed the round stay",
+        _CLASSIC,
+        "members = tuple(member for member in group.members if member.joined or member.instance_id is not None)",
+        "members = tuple(group.members)",
+    ),
+    Mutant(
+        "anybody's assignment is taken",
+        _CLASSIC,
+        "        if group.leader != member_id:\n            return SyncStep()\n",
+        "",
+    ),
+    Mutant(
+        "old assignment is kept over a round",
+        _CLASSIC,
+        'replace(member, assignment=b"", joined=False) for member in members',
+        "replace(member, joined=False) for member in members",
+        equivalent="nobody is answered between a round and the leader's assignment, which replaces all of them",
+    ),
+    Mutant(
+        "generation of a request is not compared",
+        _CLASSIC,
+        "return None if identity.generation == group.generation else ErrorCode.ILLEGAL_GENERATION",
+        "return None",
+    ),
+    Mutant(
+        "commit between a round and its sync",
+        _CLASSIC,
+        "return ErrorCode.REBALANCE_IN_PROGRESS if group.state is COMPLETING else ErrorCode.NONE",
+        "return ErrorCode.NONE",
+    ),
+    Mutant(
+        "members are not told of a round",
+        _CLASSIC,
+        "return ErrorCode.REBALANCE_IN_PROGRESS if group.state is PREPARING else ErrorCode.NONE",
+        "return ErrorCode.NONE",
+    ),
+    # --- share groups
+    Mutant(
+        "lock never ends",
+        _WINDOW,
+        "if run.state is RecordState.ACQUIRED and _is_over(run.lock_until_ms, now_ms, policy):",
+        "if False:",
+    ),
+    Mutant(
+        "lock of a clock that was far ahead holds",
+        _WINDOW,
+        "return not now_ms < lock_until_ms <= now_ms + policy.lock_ms + CLOCK_AHEAD_MS_MAX",
+        "return now_ms >= lock_until_ms",
+    ),
+    Mutant(
+        "delivery is not counted",
+        _WINDOW,
+        "            delivery_count=run.delivery_count + 1,\n",
+        "",
+    ),
+    Mutant(
+        "release by a leaving member counts",
+        _WINDOW,
+        "replace(_available(run), delivery_count=run.delivery_count - 1)",
+        "_available(run)",
+    ),
+    Mutant(
+        "limit of deliveries is one more",
+        _WINDOW,
+        "if run.delivery_count >= policy.delivery_count_limit:",
+        "if run.delivery_count > policy.delivery_count_limit:",
+    ),
+    Mutant(
+        "rejected record is done",
+        _WINDOW,
+        "                    return _dead(run, policy, is_rejected=True)\n",
+        "                    return _done(run)\n",
+    ),
+    Mutant(
+        "window has no end",
+        _WINDOW,
+        "window_end = min(batches[-1].end, state.start_offset + policy.max_record_locks)",
+        "window_end = batches[-1].end",
+    ),
+    Mutant(
+        "lot that is not the window's is done",
+        _WINDOW,
+        "if state.lot_number != lot_number or not state.lot:",
+        "if not state.lot:",
+    ),
+    Mutant(
+        "number of a written lot is used again",
+        _WINDOW,
+        "return _whole(replace(state, lot_number=lot_number + 1), runs)",
+        "return _whole(state, runs)",
+    ),
+    Mutant(
+        "acquired records stay available",
+        _WINDOW,
+        "                runs = _changed(runs, piece.start, end, RecordState.AVAILABLE, take)\n",
+        "",
+    ),
+    Mutant(
+        "window's incarnation is not compared",
+        _WINDOWS,
+        'return all_of(Compare(("n",), "=", item.version), Compare(("i",), "=", item.incarnation))',
+        'return Compare(("n",), "=", item.version)',
+    ),
+    Mutant(
+        "window of a deleted topic is made",
+        _WINDOWS,
+        '                        TableOperation("catalog", Check(_topic_key(partition.topic_id), '
+        'Exists(("name",)))),\n',
+        "",
+    ),
+    Mutant(
+        "own write of unknown outcome is not recognised",
+        _WINDOWS,
+        "            found = _own_write(current, tried)\n",
+        "            found = None\n",
+    ),
+    # --- the gateway
+    Mutant(
+        "answers do not wait for the one before",
+        _CONNECTION,
+        "        if previous is not None and not previous.done():\n            await asyncio.wait([previous])\n",
+        "",
+    ),
+    Mutant(
+        "request after Produce does not wait for it",
+        _CONNECTION,
+        "            if last is not None:\n                await asyncio.wait([last])\n                last = None\n",
+        "",
+    ),
+    Mutant(
+        "results of a merged call go to its first partition",
+        _COMMIT,
+        "            request.settle(own_index, result)\n",
+        "            request.settle(0, result)\n",
+    ),
+    Mutant(
+        "call holds a partition twice",
+        _COMMIT,
+        "gathering.places.intersection(places) or gathering.size",
+        "gathering.size",
+    ),
+]

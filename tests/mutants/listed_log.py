@@ -1,0 +1,397 @@
+"""Mutants of the log's writes: append, the order of batches, the partition's index, spill."""
+
+from __future__ import annotations
+
+from tests.mutants.mutation import Mutant
+
+_DECISIONS = "engine/append/decisions.py"
+_APPEND = "engine/append/conditional_append.py"
+_ORDER = "engine/append/order.py"
+_SEARCH = "engine/append/row_search.py"
+_INDEX = "engine/partition/index.py"
+_SPILL = "engine/partition/spill.py"
+_SPILLED = "engine/partition/spill_decisions.py"
+
+MUTANTS = [
+    # --- append: decisions
+    Mutant(
+        "refused append is not looked for in the tail",
+        _DECISIONS,
+        "    if found is not None:\n        return Applied(found)\n",
+        "",
+    ),
+    Mutant(
+        "spill floor equal to the commit time is no refusal",
+        _DECISIONS,
+        "if head.spill_floor_ms >= first.commit_ms:",
+        "if head.spill_floor_ms > first.commit_ms:",
+    ),
+    Mutant(
+        "refused append does not look whether the sweep passed",
+        _DECISIONS,
+        "if head.sweep_floor > first.object_id:",
+        "if False:",
+    ),
+    Mutant(
+        "older producer epoch is taken",
+        _DECISIONS,
+        "if first.producer_epoch < state.epoch:",
+        "if first.producer_epoch < state.epoch - 1:",
+    ),
+    Mutant(
+        "new epoch may begin anywhere",
+        _DECISIONS,
+        "    if first.producer_epoch > state.epoch:\n        if first.base_sequence != 0:",
+        "    if first.producer_epoch > state.epoch:\n        if False:",
+    ),
+    Mutant(
+        "duplicate is told by its sequence alone",
+        _DECISIONS,
+        "                first.base_sequence,\n                first.offset_count,",
+        "                first.base_sequence,\n                batch.record_count,",
+    ),
+    Mutant(
+        "evicted producer is taken for unknown",
+        _DECISIONS,
+        "    if state is None and head.evictions:\n        if known",
+        "    if False:\n        if known",
+    ),
+    Mutant(
+        "evictions that were seen are not compared with the head's",
+        _DECISIONS,
+        "if known.evictions != head.evictions or producer_id not in known.rows:",
+        "if producer_id not in known.rows:",
+    ),
+    Mutant(
+        "returning producer does not check that nobody was evicted",
+        _DECISIONS,
+        'absent = all_of(Absent(("p", str(producer_id))), Compare(("pv",), "=", head.evictions))',
+        'absent = all_of(Absent(("p", str(producer_id))))',
+    ),
+    Mutant(
+        "first batch does not check that nobody was evicted",
+        _DECISIONS,
+        'all_of(Absent(path), Compare(("pv",), "=", 0)),',
+        "all_of(Absent(path)),",
+    ),
+    Mutant(
+        "follower compares the epoch no more",
+        _DECISIONS,
+        'all_of(Compare((*path, "e"), "=", first.producer_epoch), Compare((*path, "s"), "=", first.base_sequence)),',
+        'all_of(Compare((*path, "s"), "=", first.base_sequence)),',
+    ),
+    Mutant(
+        "returning producer forgets its last batches",
+        _DECISIONS,
+        "after = replace(after, recent=recent, first_sequence=state.first_sequence)",
+        "after = replace(after, first_sequence=state.first_sequence)",
+    ),
+    # --- append: the procedure
+    Mutant(
+        "unknown outcome is forgotten",
+        _APPEND,
+        "            self._maybe_applied = True\n",
+        "            pass\n",
+    ),
+    Mutant(
+        "search in rows ends at the first row",
+        _SEARCH,
+        "if row.spill_floor_ms < entry.commit_ms:",
+        "if True:",
+    ),
+    Mutant(
+        "search in rows passes over the oldest candidates",
+        _SEARCH,
+        "if row.spill_floor_ms < entry.commit_ms:",
+        "if row.spill_floor_ms <= entry.commit_ms:",
+    ),
+    Mutant(
+        "segment in the search is taken for a proof",
+        _SEARCH,
+        "            return Search.UNKNOWABLE\n        offset = row",
+        "            return Search.ABSENT\n        offset = row",
+    ),
+    Mutant(
+        "search believes ghosts",
+        _SEARCH,
+        "        if is_ghost(row, head.merged_offset):\n            continue\n",
+        "",
+    ),
+    Mutant(
+        "search passes over gaps between rows",
+        _SEARCH,
+        "if row.end_offset < head.tail_base_offset if end is None else row.end_offset != end:",
+        "if False:",
+    ),
+    Mutant(
+        "search does not ask whether the floor was lowered",
+        _APPEND,
+        "is_lowered = head is None or head.spill_floor_ms < floor_ms",
+        "is_lowered = head is None",
+    ),
+    Mutant(
+        "plain append that cannot be known is tried again",
+        _APPEND,
+        "            if any(entry.producer_id < 0 for entry in self._entries):\n"
+        "                return MAYBE_APPENDED\n",
+        "            pass\n",
+    ),
+    Mutant(
+        "entry uploaded again keeps its old position",
+        _APPEND,
+        "                position=entry.position - start,",
+        "                position=entry.position,",
+    ),
+    Mutant(
+        "attempt that may be applied ends as not appended",
+        _APPEND,
+        "return MAYBE_APPENDED if self._maybe_applied else NOT_APPENDED",
+        "return NOT_APPENDED",
+    ),
+    Mutant(
+        "former leader's unknown attempt ends as refused",
+        _APPEND,
+        "if self._maybe_applied and self._tools.leaders.claim(self._partition) is FLEET_CLAIM:",
+        "if False:",
+    ),
+    Mutant(
+        "offset of an append is that after it",
+        _APPEND,
+        "return Appended(head.next_offset - count, head, self._entries[0].max_timestamp_ms)",
+        "return Appended(head.next_offset, head, self._entries[0].max_timestamp_ms)",
+    ),
+    Mutant(
+        "commit time ignores the floors that were met",
+        _APPEND,
+        "return max(self._clock.now_ms(), floor_ms + 1 if is_kept else 0)",
+        "return self._clock.now_ms()",
+    ),
+    Mutant(
+        "batches of a request lie at the same place",
+        "engine/append/upload.py",
+        "                position += len(upload.bytes_)\n",
+        "",
+    ),
+    Mutant(
+        "partition of a request goes by the one before",
+        "engine/append/append.py",
+        "            start = group[0].position - placed[0].position",
+        "            start = 0",
+    ),
+    # --- append: the order of a producer's batches
+    Mutant(
+        "batch does not wait for its turn",
+        _ORDER,
+        "            if not turn.settled.done():\n                await asyncio.wait([turn.settled])\n",
+        "            pass\n",
+    ),
+    Mutant(
+        "batch does not wait for those of an older epoch",
+        _ORDER,
+        "turn.waits_for = [each for each in line if _is_older(each, turn)]",
+        "turn.waits_for = []",
+    ),
+    Mutant(
+        "followers of a refused batch go on",
+        _ORDER,
+        "                    if not follower.settled.done():",
+        "                    if False:",
+    ),
+    Mutant(
+        "followers of a batch refused for good are refused for now",
+        _ORDER,
+        "    return Fate.FOR_GOOD\n",
+        "    return Fate.FOR_NOW\n",
+    ),
+    Mutant(
+        "gap is shown at the first lone arrival",
+        _ORDER,
+        "if missing.answered < LONE_ARRIVALS:",
+        "if missing.answered < 0:",
+    ),
+    Mutant(
+        "gap is never shown",
+        _ORDER,
+        "if missing.answered < LONE_ARRIVALS:",
+        "if True:",
+    ),
+    Mutant(
+        "producer that is unknown is refused",
+        _ORDER,
+        "return AheadAnswer.GAP if is_known else AheadAnswer.TAKE",
+        "return AheadAnswer.GAP",
+    ),
+    Mutant(
+        "producer that is known may leave a gap",
+        _ORDER,
+        "return AheadAnswer.GAP if is_known else AheadAnswer.TAKE",
+        "return AheadAnswer.TAKE",
+    ),
+    Mutant(
+        "lone arrivals are counted over their predecessor's return",
+        _ORDER,
+        "            self._missing.pop((turn.line, turn.epoch, turn.end), None)",
+        "            pass",
+    ),
+    Mutant(
+        "predecessor is told by its end alone",
+        _ORDER,
+        "if (each.epoch, each.end) == (turn.epoch, turn.begin)), None)",
+        "if each.end == turn.begin), None)",
+    ),
+    # --- the partition's index
+    Mutant(
+        "append does not compare the sweep floor of equal ids",
+        _INDEX,
+        'Compare(("wf",), "<=", min(entry.object_id for entry in entries)),',
+        'Compare(("wf",), "<=", max(entry.object_id for entry in entries) + bytes(1)),',
+        equivalent="all entries of one append share one object, and an id with a byte more sorts right after it",
+    ),
+    Mutant(
+        "append at the spill floor is taken",
+        _INDEX,
+        'Compare(("sf",), "<", entries[0].commit_ms),',
+        'Compare(("sf",), "<=", entries[0].commit_ms),',
+    ),
+    Mutant(
+        "late sweep floor lowers a higher one",
+        _INDEX,
+        'condition = all_of(is_version(VERSION), Compare(("wf",), "<", floor))',
+        "condition = all_of(is_version(VERSION))",
+    ),
+    Mutant(
+        "new head has no sweep floor",
+        _INDEX,
+        "head = PartitionHead(sweep_floor=sweep_floor)",
+        "head = PartitionHead()",
+    ),
+    # --- spill
+    Mutant(
+        "spill does not compare the tail's base",
+        _SPILLED,
+        'conditions: list[Condition] = [is_version(VERSION), Compare(("tb",), "=", row.base_offset)]',
+        "conditions: list[Condition] = [is_version(VERSION)]",
+    ),
+    Mutant(
+        "spill goes by its own row where another's is there",
+        _SPILL,
+        "return None if refused.current is None else decode_index_row(row.base_offset, refused.current)",
+        "return None if refused.current is None else row",
+    ),
+    Mutant(
+        "spill trusts a row longer than its tail",
+        _SPILL,
+        "if row is None or row.is_segment or len(row.entries) > len(head.tail):",
+        "if row is None or row.is_segment:",
+    ),
+    Mutant(
+        "spill trusts a segment in its row's place",
+        _SPILL,
+        "if row is None or row.is_segment or len(row.entries) > len(head.tail):",
+        "if row is None or len(row.entries) > len(head.tail):",
+    ),
+    Mutant(
+        "spill floor of a row is its own entries' alone",
+        _SPILLED,
+        "spill_floor_ms=max(head.spill_floor_ms, *(entry.commit_ms for entry in entries)),",
+        "spill_floor_ms=max(entry.commit_ms for entry in entries),",
+    ),
+    Mutant(
+        "spilled row's end forgets its last entry",
+        _SPILLED,
+        "end_offset=head.tail_base_offset + sum(entry.offset_count for entry in entries),",
+        "end_offset=head.tail_base_offset + sum(entry.offset_count for entry in entries[:-1]),",
+    ),
+    Mutant(
+        "eviction compares no sequence",
+        _SPILLED,
+        '        conditions.append(Compare((*path, "s"), "=", state.next_sequence))\n',
+        "",
+    ),
+    Mutant(
+        "evictions are not counted",
+        _SPILLED,
+        'return conditions, [*actions, Add(("pv",), len(producer_ids))]',
+        "return conditions, actions",
+    ),
+    Mutant(
+        "older eviction overwrites a newer producer row",
+        _SPILL,
+        'condition = AnyOf((Absent(("v",)), all_of(is_version(VERSION), Compare(("o",), "<=", newest))))',
+        'condition = AnyOf((Absent(("v",)), is_version(VERSION)))',
+    ),
+    Mutant(
+        "head forgets the last batches that leave the tail",
+        _SPILLED,
+        "    kept = _unsettled(head, row, {*evictable})\n",
+        "    kept = []\n",
+    ),
+    Mutant(
+        "producer with entries in the tail is evicted",
+        _SPILLED,
+        "if producer_id not in newest or last < end_offset:",
+        "if True:",
+    ),
+    Mutant(
+        "producer whose row failed is evicted",
+        _SPILL,
+        "            except StoreError:\n                return False\n\n        written",
+        "            except StoreError:\n                return True\n\n        written",
+    ),
+    Mutant(
+        "entries leave before all producers are settled",
+        _SPILLED,
+        "is_last=False)",
+        "is_last=True)",
+    ),
+    Mutant(
+        "producers that wrote meanwhile are evicted",
+        _SPILLED,
+        '        conditions.append(Compare((*path, "e"), "=", state.epoch))\n',
+        "",
+    ),
+    Mutant(
+        "ghosts end where the merged offset is",
+        _INDEX,
+        "return not row.is_segment and row.base_offset < merged_offset",
+        "return not row.is_segment and row.end_offset < merged_offset",
+    ),
+    Mutant(
+        "ghosts are believed",
+        _INDEX,
+        "return not row.is_segment and row.base_offset < merged_offset",
+        "return False",
+    ),
+    Mutant(
+        "rows that overlap are kept",
+        _INDEX,
+        "if not kept or row.base_offset >= kept[-1].end_offset:",
+        "if True:",
+    ),
+    Mutant(
+        "swap does not compare the rows that it replaces",
+        _INDEX,
+        'condition = Absent(("v",)) if there is None else _is_row(there)',
+        'condition = Absent(("v",)) if there is None else is_version(VERSION)',
+        equivalent="the lease's epoch in the same transaction lets nobody else change the rows",
+    ),
+    Mutant(
+        "swap does not raise the merged offset",
+        _INDEX,
+        "    if merged_offset is not None:\n        raise_it",
+        "    if False:\n        raise_it",
+    ),
+    Mutant(
+        "log start passes the high watermark",
+        _INDEX,
+        'Compare(("ls",), "<", offset), Compare(("no",), ">=", offset))',
+        'Compare(("ls",), "<", offset))',
+        equivalent="callers ask for offsets that a head showed as its next one or less, and that only rises",
+    ),
+    Mutant(
+        "log start goes back",
+        _INDEX,
+        'Compare(("ls",), "<", offset), Compare(("no",), ">=", offset))',
+        'Compare(("no",), ">=", offset))',
+    ),
+]

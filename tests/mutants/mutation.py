@@ -1,0 +1,86 @@
+"""A mutant, and the import hook that has a process run it. Imports nothing of what is mutated."""
+
+from __future__ import annotations
+
+import hashlib
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from importlib.abc import MetaPathFinder
+from importlib.machinery import ModuleSpec, PathFinder, SourceFileLoader
+from pathlib import Path
+from types import CodeType, ModuleType
+
+PACKAGE = Path(__file__).parents[2] / "sdk" / "src" / "odradek"
+
+
+@dataclass(frozen=True)
+class Mutant:
+    """One small change of one file.
+
+    Attributes:
+        name: says what is changed; unique.
+        path: of the file, below the package.
+        old: what is changed; it is in the file exactly once.
+        equivalent: why nobody can tell the mutant from the original; empty: somebody can.
+        killed_by: the test that fails with it (a pytest node id) where the simulation need not notice.
+    """
+
+    name: str
+    path: str
+    old: str
+    new: str
+    equivalent: str = ""
+    killed_by: str = ""
+
+    @property
+    def module(self) -> str:
+        return ".".join(("odradek", *Path(self.path).with_suffix("").parts))
+
+    def source(self) -> str:
+        """The mutated file. Raises ValueError where the old text is not in it exactly once."""
+        text = (PACKAGE / self.path).read_text()
+        count = text.count(self.old)
+        if count != 1:
+            raise ValueError(f"{self.name}: the old text is in {self.path} {count} times, not once")
+        return text.replace(self.old, self.new)
+
+    def digest(self) -> str:
+        """Of the mutated file: a result holds for this content."""
+        return hashlib.sha256(self.source().encode()).hexdigest()[:16]
+
+
+class _Loader(SourceFileLoader):
+    """Loads one module from changed source, past every cache."""
+
+    source = ""
+
+    def get_code(self, fullname: str) -> CodeType:
+        code: CodeType = self.source_to_code(self.source.encode(), self.path)
+        return code
+
+
+class _Finder(MetaPathFinder):
+    def __init__(self, module: str, source: str) -> None:
+        self._module = module
+        self._source = source
+
+    def find_spec(
+        self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
+    ) -> ModuleSpec | None:
+        if fullname != self._module:
+            return None
+        spec = PathFinder.find_spec(fullname, path)
+        assert spec is not None
+        assert spec.origin is not None
+        loader = _Loader(fullname, spec.origin)
+        loader.source = self._source
+        spec.loader = loader
+        return spec
+
+
+def install(mutant: Mutant) -> None:
+    """Have this process import the mutant. Raises ValueError; RuntimeError where the module was imported before."""
+    if mutant.module in sys.modules:
+        raise RuntimeError(f"{mutant.module} has been imported already")
+    sys.meta_path.insert(0, _Finder(mutant.module, mutant.source()))

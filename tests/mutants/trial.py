@@ -1,0 +1,74 @@
+"""One mutant in this process: simulate seed after seed until one notices; the outcome as JSON on standard output.
+
+`python -m tests.mutants.trial NAME --seeds 1,2,3`. Without a name nothing is changed. A seed that takes longer than
+`CPU_S_A_SEED` of CPU time (a clean one takes about half a second) counts as noticed: the mutant runs for ever. With
+`--test NODE` a test is run instead of seeds.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import signal
+import sys
+import time
+from typing import Any
+
+from tests.mutants.listed import MUTANTS
+from tests.mutants.mutation import install
+
+CPU_S_A_SEED = 60.0
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(prog="python -m tests.mutants.trial", description=__doc__)
+    parser.add_argument("name", nargs="?")
+    parser.add_argument("--seeds", default="1", help="which, by commas")
+    parser.add_argument("--test", help="a pytest node id to run instead")
+    arguments = parser.parse_args()
+    if arguments.name:
+        install(MUTANTS[arguments.name])
+    if arguments.test:
+        return _test(arguments.test)
+    print(json.dumps(_search([int(each) for each in arguments.seeds.split(",")])))
+    return 0
+
+
+def _test(node: str) -> int:
+    import pytest
+
+    return int(pytest.main(["-q", "-x", "-n", "0", "-p", "no:cacheprovider", node]))
+
+
+def _search(seeds: list[int]) -> dict[str, Any]:
+    """The first seed that notices, if any."""
+    current = {"seed": 0}
+
+    def hangs(*_: object) -> None:
+        print(json.dumps({"found": current["seed"], "problem": f"more than {CPU_S_A_SEED:.0f} s of CPU time"}))
+        sys.stdout.flush()
+        os._exit(0)
+
+    signal.signal(signal.SIGVTALRM, hangs)
+    try:
+        from tests.simulation.runner import simulate
+    except Exception as error:
+        return {"found": seeds[0], "problem": f"cannot be imported: {type(error).__name__}: {error}"}
+    started_s = time.process_time()
+    for seed in seeds:
+        current["seed"] = seed
+        signal.setitimer(signal.ITIMER_VIRTUAL, CPU_S_A_SEED)
+        try:
+            outcome = simulate(seed)
+            problem = f"{outcome.profile}: {outcome.problems[0]}" if outcome.problems else ""
+        except Exception as error:
+            problem = f"{type(error).__name__}: {error}"
+        signal.setitimer(signal.ITIMER_VIRTUAL, 0)
+        if problem:
+            return {"found": seed, "problem": problem[:300], "cpu_s": round(time.process_time() - started_s, 1)}
+    return {"found": None, "problem": "", "cpu_s": round(time.process_time() - started_s, 1)}
+
+
+if __name__ == "__main__":
+    sys.exit(main())
