@@ -17,7 +17,6 @@ import pytest
 from odradek.adapters.aws import AwsStore, DynamoTable
 from odradek.adapters.embedded import open_embedded
 from odradek.adapters.memory import MemoryObjectStore, MemoryStore
-from odradek.adapters.system import SystemClock, SystemRng
 from odradek.engine.engine import Engine
 from odradek.engine.partition.head import PartitionHead, ProducerState, encode_head, head_key
 from odradek.errors import ErrorCode, KafkaError
@@ -37,6 +36,7 @@ from odradek.model.log import ProducePartition
 from odradek.model.topic_partition import OffsetAndMetadata, PartitionId, TopicPartition
 from odradek.ports.table import Put
 from odradek.settings import Settings
+from odradek.system import SystemClock, SystemRng
 
 from tests.support.aws import CREDENTIALS, DYNAMODB, create_tables, moto_server, open_store
 from tests.support.engine import batch, produce, read_all
