@@ -5,6 +5,7 @@ every commit. From these it knows the *true log* of a partition, whatever merges
 
 Checked at once, at every write:
 
+* a head's tail and its producers are bounded, and no write is one that the store never takes
 * a head only moves forward: next offset, log start, tail base, both floors, leader epoch; a leader only changes with it
 * next offset = tail base + what the tail holds; an entry enters once, and its bytes are there
 * the index is dense from the log start to the tail base, without overlaps: a reader sees all of it at every moment
@@ -39,6 +40,7 @@ from odradek.format.item_keys import (
 from odradek.format.object_keys import index_key, segment_key, wal_key
 from odradek.format.record_batch import decode_batches
 from odradek.format.tail_entry import decode_tail_entry
+from odradek.limits import PRODUCERS_IN_HEAD_MAX, SPILL_ENTRIES_MAX
 from odradek.model.topic_partition import PartitionId
 from odradek.ports.clock import Clock
 from odradek.ports.table import Item, Key
@@ -61,6 +63,9 @@ _RISING = {
     "by": "appended bytes",
 }
 _PROBLEMS_MAX = 50
+# What two spills take away and producers send meanwhile; what the setting allows with what one spill brings in.
+TAIL_ENTRIES_BOUND = 2 * SPILL_ENTRIES_MAX + 100
+PRODUCERS_BOUND = PRODUCERS_IN_HEAD_MAX + SPILL_ENTRIES_MAX
 WAL_ITEMS_PREFIX = "w#"
 
 
@@ -152,6 +157,7 @@ class Ledger:
         self._decoded: dict[str, int] = defaultdict(int)
         self.log_rows: Callable[[str], Mapping[str, Any]] = lambda pk: {}
         self.has_object: Callable[[str], bool] = lambda key: True
+        self.longest_tail = 0
         self._call = 0
         self.live_items: dict[bytes, int] = {}
         self._seen: dict[str, set[bytes]] = defaultdict(set)
@@ -244,6 +250,15 @@ class Ledger:
 
     # --- heads and rows --------------------------------------------------------------------------------------------
 
+    def _head_is_bounded(self, pk: str, head: Item) -> None:
+        """What an append costs is bounded: with every spill refused, a tail would hold all that was ever sent."""
+        tail, producers = len(head["t"]), len(head["p"])  # type: ignore[arg-type]
+        self.longest_tail = max(self.longest_tail, tail)
+        if tail > TAIL_ENTRIES_BOUND:
+            self.problem(f"{pk}: a tail of more than {TAIL_ENTRIES_BOUND} entries")
+        if producers > PRODUCERS_BOUND:
+            self.problem(f"{pk}: more than {PRODUCERS_BOUND} producers in a head")
+
     def _head_stored(self, pk: str, old: Item | None, new: Item | None) -> None:
         if pk in self.gone:
             return  # a late creation may bring back a head of a deleted topic: nobody looks for it there
@@ -256,6 +271,7 @@ class Ledger:
         self.heads[pk] = new
         if old is None:
             return
+        self._head_is_bounded(pk, new)
         for name, meaning in _RISING.items():
             if new[name] < old[name]:
                 self.problem(f"{pk}: the {meaning} fell from {old[name]!r} to {new[name]!r}")

@@ -18,7 +18,7 @@ from random import Random
 from typing import TYPE_CHECKING, Any
 
 from odradek.adapters.expressions import copied
-from odradek.errors import OutcomeUnknown, StoreError, StoreUnavailable
+from odradek.errors import OutcomeUnknown, StoreError, StoreRejected, StoreUnavailable
 from odradek.ports.table import Item, Key
 from odradek.ports.tables import TableOperation, Tables
 
@@ -170,6 +170,9 @@ class SimPort:
         ledger.is_transaction = self._name == "tables"
         try:
             return await act()
+        except StoreRejected as error:
+            ledger.problem(f"the store never takes what it was sent: {error}")
+            raise
         finally:
             ledger.settled()
 

@@ -80,7 +80,7 @@ def simulate(seed: int, profile: str | None = None, *, change: Callable[[Scenari
 async def _simulate(seed: int, rng: random.Random, scenario: Scenario) -> Outcome:
     loop = asyncio.get_running_loop()
     loop.set_exception_handler(_quiet)
-    world = World(seed, rng, Fates.none(), dict(scenario.settings))
+    world = World(seed, rng, Fates.none(), dict(scenario.settings), scenario.write_units)
     world.bumps = scenario.bump
     setup = world.process("setup", 0)
     for plan in scenario.topics:

@@ -37,7 +37,7 @@ FAILING = Trouble(Unkindness(failing_share=0.05))  # throttled, failed, timed ou
 STALLED = Trouble(stopped_s=(1.5, 3.0))
 MOVING = Trouble(Unkindness(late_every=25, late_ms=800, gateways=2, moves_every_s=3.0))
 CRASHING = Trouble(Unkindness(late_every=25, late_ms=800, gateways=2, moves_every_s=3.0, crashes=True))
-KILLED = Trouble(Unkindness(late_every=25, late_ms=800), killed_every_s=3.0)
+KILLED = Trouble(Unkindness(late_every=25, late_ms=800), killed_every_s=5.0)
 EVERYTHING = Trouble(
     Unkindness(late_every=40, late_ms=800, failing_share=0.02, gateways=2, moves_every_s=4.0),
     stopped_s=(0.7, 1.5),
@@ -62,6 +62,13 @@ def run_together(data_dir: Path, trouble: Trouble, writers: dict[str, tuple[Writ
             told = {name: pool.submit(write, service.servers, load) for name, (write, load) in writers.items()}
             sent = {name: future.result() for name, future in told.items()}
         took_s = time.monotonic() - began_s
+    meant = {
+        "stalls": bool(trouble.stopped_s),
+        "kills": bool(trouble.killed_every_s),
+        "recreations": bool(trouble.recreate_after_s),
+    }
+    missed = [kind for kind, was_meant in meant.items() if was_meant and not service.troubles[kind]]
+    assert not missed, f"the run ended before it met any {missed}: make it longer"
     logs = read_back(data_dir, *(load.topic for load in loads))
     print(f"\nin {took_s:.0f} s {dict(service.troubles)}, the store {service.counts}")
     findings = {}

@@ -44,11 +44,10 @@ def comments_in(source: str) -> dict[str, str]:
             continue
         text = comments.get(node.end_lineno or node.lineno, "")
         above = node.lineno - 1
-        while not text.endswith("\0") and above in comments and lines[above - 1].lstrip().startswith("#"):
-            if node.end_lineno in comments:
+        while not text or above + 1 < node.lineno:
+            if above not in comments or not lines[above - 1].lstrip().startswith("#"):
                 break
-            text = f"{comments[above]} {text}".strip()
-            above -= 1
+            text, above = f"{comments[above]} {text}".strip(), above - 1
         if text:
             found[node.target.id] = text
     return found
