@@ -106,7 +106,7 @@ def numbered_producer(folder: Path, servers: str, load: Load, producer: str = "j
     sent = Sent()
     arguments = (
         *(servers, load.topic, producer, str(load.partitions), str(load.records), str(load.seconds)),
-        *(str(load.size), str(load.records_per_s)),
+        *(str(load.size), str(load.records_per_s), str(load.outstanding)),
         *(f"{name.replace('_', '.')}={value}" for name, value in config.items()),
     )
     with JavaProgram("odradek.NumberedProducer", *arguments, log=folder / "producer.log") as program:

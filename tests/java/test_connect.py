@@ -63,7 +63,7 @@ def test_source_records_over_kills(tmp_path: Path) -> None:
     sent = Sent()
     for partition in range(PARTITIONS):
         sent.counts["connect", partition] = RECORDS
-    findings = judge(sent, read_back(service.data_dir, "numbers", committed=True))
+    findings = judge(sent, read_back(service.data_dir, "numbers", committed=True)["numbers"])
     kills = f"{KILLS} kills of the worker, {KILLS // SERVICE_KILLED_EVERY} of the service"
     print(f"\nConnect: {kills}: {findings}")
     assert findings.is_exact, tail

@@ -28,39 +28,42 @@ TROUBLES = {
     "failing": unkind.FAILING,
     "stalled": unkind.STALLED,
     "moving": unkind.MOVING,
+    "crashing": unkind.CRASHING,
+    "killed": unkind.KILLED,
+    "everything": unkind.EVERYTHING,
     "very-late": unkind.VERY_LATE,
 }
 
 
-def run(tmp_path: Path, trouble: Trouble, load: Load, **config: str) -> unkind.Findings:
+def run(tmp_path: Path, trouble: Trouble, load: Load, name: str, **config: str) -> unkind.Findings:
     (tmp_path / "data").mkdir()
-    return unkind.run(tmp_path / "data", trouble, partial(numbered_producer, tmp_path, **config), load, "java")
+    return unkind.run(tmp_path / "data", trouble, partial(numbered_producer, tmp_path, **config), load, f"java, {name}")
 
 
 @pytest.mark.parametrize(("records", "partitions"), [(RECORDS, 1), (RECORDS, 6), (3 * RECORDS, 3)])
 def test_every_25th_put_is_late(tmp_path: Path, records: int, partitions: int) -> None:
-    findings = run(tmp_path, Trouble(LATE_PUTS), Load("t", partitions, records, size=1_024))
+    findings = run(tmp_path, Trouble(LATE_PUTS), Load("t", partitions, records, size=1_024, outstanding=0), "late PUTs")
     assert findings.is_exact
     assert findings.acknowledged == records
 
 
 @pytest.mark.parametrize("trouble", TROUBLES)
 def test_trouble(tmp_path: Path, trouble: str) -> None:
-    findings = run(tmp_path, TROUBLES[trouble], Load("t", 3, seconds=SECONDS, size=1_024, records_per_s=2_000))
+    findings = run(tmp_path, TROUBLES[trouble], Load("t", 3, seconds=SECONDS, size=1_024, outstanding=1_000), trouble)
     assert findings.is_exact
     assert findings.acknowledged == findings.sent
 
 
 def test_small_batches_and_stalls(tmp_path: Path) -> None:
     load = Load("t", 3, seconds=SECONDS, records_per_s=300)
-    findings = run(tmp_path, unkind.STALLED, load, batch_size="100")
+    findings = run(tmp_path, unkind.STALLED, load, "small batches, stalled", batch_size="100")
     assert findings.is_exact
     assert findings.acknowledged == findings.sent
 
 
 def test_a_topic_recreated_under_the_producer(tmp_path: Path) -> None:
-    load = Load("t", 3, seconds=SECONDS, size=1_024, records_per_s=1_000)
-    findings = run(tmp_path, unkind.RECREATED, load)
+    load = Load("t", 3, seconds=SECONDS, size=1_024, outstanding=1_000)
+    findings = run(tmp_path, unkind.RECREATED, load, "recreated")
     assert findings.is_exact
     assert findings.acknowledged == findings.sent
     assert findings.found > 0
@@ -71,7 +74,7 @@ def test_producer_perf(tmp_path: Path) -> None:
     with RunningService(tmp_path / "data", LATE_PUTS) as service:
         create_topic(service.servers, "t", 1)
         errors = producer_perf(tmp_path, service.servers, "t", RECORDS, "--record-size", "1024")
-    found = len(read_back(tmp_path / "data", "t")[0])
+    found = len(read_back(tmp_path / "data", "t")["t"][0])
     print(f"producer-perf: sent {RECORDS}  errors {len(errors)}  found {found}\n  the store {service.counts}")
     assert errors == []
     assert found == RECORDS
@@ -84,7 +87,7 @@ def test_producer_perf_with_numbered_records(tmp_path: Path) -> None:
         props = ("batch.size=400", "linger.ms=0")
         errors = producer_perf(tmp_path, service.servers, "t", RECORDS, "--payload-monotonic", props=props)
     sent = Sent(Counter({("perf", 0): RECORDS}))
-    log = [Numbered("perf", 0, int(value)).value() for value in read_back(tmp_path / "data", "t")[0]]
+    log = [Numbered("perf", 0, int(value)).value() for value in read_back(tmp_path / "data", "t")["t"][0]]
     findings = judge(sent, {0: log})
     print(f"producer-perf: errors {len(errors)}  {findings}\n  the store {service.counts}")
     assert errors == []

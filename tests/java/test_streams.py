@@ -50,13 +50,12 @@ def test_counts_over_kills(tmp_path: Path) -> None:
             wait_for_records(service.servers, "counts", PARTITIONS, total, timeout_s=180)
             tail = app.tail()
 
-    written = judge(writing.sent, read_back(service.data_dir, "numbers"))
+    logs = read_back(service.data_dir, "numbers")
+    written = judge(writing.sent, logs["numbers"])
     assert written.is_exact, written
-    wrong, counted = compare(
-        read_back(service.data_dir, "numbers", keys=True).values(),
-        read_back(service.data_dir, "counts", committed=True, keys=True).values(),
-        read_back(service.data_dir, "counts", committed=True).values(),
-    )
+    keys = read_back(service.data_dir, "numbers", "counts", committed=True, keys=True)
+    counts = read_back(service.data_dir, "counts", committed=True)["counts"]
+    wrong, counted = compare(keys["numbers"].values(), keys["counts"].values(), counts.values())
     print(
         f"\nStreams: {KILLS} kills of the application, {KILLS // SERVICE_KILLED_EVERY} of the service: "
         f"{written.found} records, {counted} counts, {len(wrong)} keys wrong {dict(list(wrong.items())[:3])}"

@@ -163,28 +163,35 @@ def _record_of(value: bytes) -> Numbered | None:
         return None
 
 
-def read_back(data_dir: Path, topic: str, *, committed: bool = False, keys: bool = False) -> dict[int, list[bytes]]:
-    """Every value of a topic by partition, read by our consumer from a data directory that no process has open.
+def read_back(
+    data_dir: Path, *topics: str, committed: bool = False, keys: bool = False
+) -> dict[str, dict[int, list[bytes]]]:
+    """Every value of topics, by topic and partition, read by our consumer from a data directory that nobody has open.
 
     Args:
         committed: leave out what belongs to aborted transactions.
         keys: give the keys instead of the values.
     """
-    log: dict[int, list[bytes]] = {}
     isolation = "read_committed" if committed else "read_uncommitted"
     with (
         odradek.local(data_dir, synchronous="NORMAL") as service,
         odradek.Admin(**service.client_config) as admin,
         odradek.Consumer(**service.client_config, isolation_level=isolation) as consumer,
     ):
-        description = admin.describe_topics([topic])[topic]
-        places = [odradek.TopicPartition(topic, each.partition) for each in description.partitions]
+        described = admin.describe_topics(topics)
+        places = [
+            odradek.TopicPartition(topic, each.partition) for topic in topics for each in described[topic].partitions
+        ]
+        logs: dict[str, dict[int, list[bytes]]] = {topic: {} for topic in topics}
+        for place in places:
+            logs[place.topic][place.partition] = []
         consumer.assign(places)
         ends = consumer.end_offsets(places)
         for place in places:
-            log[place.partition] = []
             consumer.seek(place, 0)
         while any(consumer.position(place) < ends[place] for place in places):
             for place, records in consumer.poll(timeout_ms=1_000, max_records=10_000).items():
-                log[place.partition] += [(record.key if keys else record.value) or b"" for record in records]
-    return log
+                logs[place.topic][place.partition] += [
+                    (record.key if keys else record.value) or b"" for record in records
+                ]
+    return logs

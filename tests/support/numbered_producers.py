@@ -28,7 +28,7 @@ class Load:
     seconds: float = 3_600.0
     records_per_s: float = 0.0  # 0: as fast as it can
     size: int = 100  # bytes of a value
-    outstanding: int = 200  # records without an answer, at most
+    outstanding: int = 200  # records without an answer, at most; 0 (Java only): as many as its buffer holds
     keys: int = 0  # different keys in each partition, "<partition>-<number>" (confluent only); 0: no keys
     ended: threading.Event = field(default_factory=threading.Event)  # ends it as well
 

@@ -21,10 +21,8 @@ import socket
 import subprocess
 import sys
 import tempfile
-import threading
-import time
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, cast
@@ -56,6 +54,7 @@ class Unkindness:
     seed: int = 1
     gateways: int = 0  # that lead what is written through them, beside the fleet's own port
     moves_every_s: float = 0.0  # how often one of them stops and starts again; 0: never
+    crashes: bool = False  # whether it stops without an answer to anybody and keeps its partitions, as a dead one does
 
 
 class SlowStore:
@@ -87,6 +86,7 @@ class _Server:
         self._misbehaviour = Misbehaviour(cast(Any, random.Random(unkindness.seed)), unkindness.failing_share)
         self._store: Any = None
         self._gateways: list[Gateway] = []
+        self._engines: dict[int, Engine] = {}
 
     def _open(self, *args: Any, **options: Any) -> Any:
         """In place of `open_embedded`: the same store, unkind."""
@@ -124,6 +124,7 @@ class _Server:
             settings=self._settings,
             broker_id=number + 1,
         )
+        self._engines[number] = engine
         return await Gateway(engine, Listener(port=self._ports[1 + number]), clock=clock, rng=rng).start()
 
     async def _move(self) -> None:
@@ -131,10 +132,18 @@ class _Server:
         number = 0
         while True:
             await asyncio.sleep(self._unkindness.moves_every_s)
-            await self._gateways[number].stop(0.2)
+            if self._unkindness.crashes:
+                self._engines[number].leaders.release_all = _release_nothing  # type: ignore[method-assign]
+                await self._gateways[number].stop(0.0)
+            else:
+                await self._gateways[number].stop(0.2)
             await asyncio.sleep(0.3)
             self._gateways[number] = await self._gateway(number)
             number = (number + 1) % len(self._gateways)
+
+
+async def _release_nothing() -> None:
+    """In place of `Leaders.release_all`: the dead give nothing back."""
 
 
 class RunningService:
@@ -148,6 +157,7 @@ class RunningService:
         self._errors = tempfile.TemporaryFile("w+")  # noqa: SIM115
         self._process: subprocess.Popen[str] | None = None
         self.servers = ""
+        self.troubles: Counter[str] = Counter()  # what befell it, by name
         self.counts: dict[str, Any] = {}
 
     @property
@@ -200,36 +210,6 @@ class RunningService:
     def __exit__(self, *_: object) -> None:
         self.stop()
         self._errors.close()
-
-
-@contextmanager
-def stalled(pid: int, stopped_s: Sequence[float], running_s: float) -> Iterator[list[float]]:
-    """Stop a process (SIGSTOP) again and again while the block runs; the list holds the stalls so far.
-
-    Args:
-        stopped_s: how long each stall lasts, in turn.
-        running_s: how long it runs between two.
-    """
-    stalls: list[float] = []
-    ended = threading.Event()
-
-    def work() -> None:
-        while not ended.wait(running_s):
-            pause_s = stopped_s[len(stalls) % len(stopped_s)]
-            os.kill(pid, signal.SIGSTOP)
-            try:
-                time.sleep(pause_s)
-            finally:
-                os.kill(pid, signal.SIGCONT)
-            stalls.append(pause_s)
-
-    thread = threading.Thread(target=work, name="stalls")
-    thread.start()
-    try:
-        yield stalls
-    finally:
-        ended.set()
-        thread.join()
 
 
 def free_ports(count: int) -> list[int]:

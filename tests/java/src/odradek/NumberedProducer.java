@@ -6,6 +6,7 @@ import java.util.Arrays;
 import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
+import java.util.concurrent.Semaphore;
 import org.apache.kafka.clients.producer.KafkaProducer;
 import org.apache.kafka.clients.producer.ProducerRecord;
 import org.apache.kafka.common.KafkaException;
@@ -15,14 +16,17 @@ import org.apache.kafka.common.serialization.ByteArraySerializer;
  * Writes numbered records (tests/support/numbered.py) by Java's producer at its defaults, and prints what it was told.
  *
  * <pre>
- * NumberedProducer SERVERS TOPIC NAME PARTITIONS RECORDS SECONDS SIZE RECORDS_PER_S [property=value ...]
+ * NumberedProducer SERVERS TOPIC NAME PARTITIONS RECORDS SECONDS SIZE RECORDS_PER_S OUTSTANDING [property=value ...]
  * sent PARTITION COUNT            a line a partition
  * refused PARTITION SEQUENCE WHY  a line a record whose future failed
  * fatal WHY                       send itself failed: the producer can do no more
  * </pre>
+ *
+ * <p>OUTSTANDING is how many records may be without an answer; 0: as many as the producer's buffer holds.
  */
 public final class NumberedProducer {
     private final List<String> refused = new ArrayList<>();
+    private Semaphore room;
 
     public static void main(String[] args) {
         new NumberedProducer().run(args);
@@ -36,6 +40,8 @@ public final class NumberedProducer {
         long endNanos = System.nanoTime() + (long) (Double.parseDouble(args[5]) * 1e9);
         int size = Integer.parseInt(args[6]);
         double perSecond = Double.parseDouble(args[7]);
+        int outstanding = Integer.parseInt(args[8]);
+        room = new Semaphore(outstanding > 0 ? outstanding : Integer.MAX_VALUE);
         long[] counts = new long[partitions];
         long beganNanos = System.nanoTime();
         try (KafkaProducer<byte[], byte[]> producer = new KafkaProducer<>(config(args))) {
@@ -43,6 +49,7 @@ public final class NumberedProducer {
                 if (perSecond > 0) {
                     sleepUntil(beganNanos + (long) (number / perSecond * 1e9));
                 }
+                room.acquireUninterruptibly();
                 int partition = (int) (number % partitions);
                 send(producer, topic, partition, counts[partition]++, value(name, partition, counts[partition] - 1, size));
             }
@@ -59,6 +66,7 @@ public final class NumberedProducer {
         producer.send(
             new ProducerRecord<>(topic, partition, null, value),
             (metadata, error) -> {
+                room.release();
                 if (error != null) {
                     synchronized (refused) {
                         refused.add("refused " + partition + " " + sequence + " " + oneLine(error));
@@ -79,7 +87,7 @@ public final class NumberedProducer {
         config.put("bootstrap.servers", args[0]);
         config.put("key.serializer", ByteArraySerializer.class);
         config.put("value.serializer", ByteArraySerializer.class);
-        for (String property : Arrays.asList(args).subList(8, args.length)) {
+        for (String property : Arrays.asList(args).subList(9, args.length)) {
             config.put(property.substring(0, property.indexOf('=')), property.substring(property.indexOf('=') + 1));
         }
         return config;
