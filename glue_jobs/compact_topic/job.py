@@ -33,7 +33,7 @@ _POLL_S = 5.0
 class Arguments(StoreArguments):
     """See the module."""
 
-    topic: str
+    topic: str  # compacted topic to work on
     partitions: tuple[str, ...] = ()  # numbers; none: all
     groups_at_once: int = 64  # segments that are rewritten before any is put in place
     wait_seconds: float = 150.0  # for another maintainer to leave a partition

@@ -31,10 +31,10 @@ NAME = "deduplicate"
 class Arguments(StreamArguments):
     """See the module."""
 
-    input_topic: str
-    output_topic: str
-    by: tuple[str, ...] = ("key",)
-    within: str = "1 hour"
+    input_topic: str  # topic that is read
+    output_topic: str  # topic that results are written to
+    by: tuple[str, ...] = ("key",)  # fields of the value that make a record the same; key is the record's key
+    within: str = "1 hour"  # repetitions may come so much later, by event time
 
 
 def run(spark: SparkSession, arguments: Arguments, stop: Stop) -> dict[str, Any]:

@@ -43,14 +43,14 @@ _OBJECTS = {"json": "JSON object", **OBJECTS}
 class Arguments(StreamArguments):
     """See the module."""
 
-    input_topic: str
+    input_topic: str  # topic that is read
     output: str  # folder or bucket; of an Iceberg table, the warehouse
     table: str = ""  # <namespace>.<name>: Iceberg; empty: Parquet
     catalog: str = ""  # glue or sql; empty: sql for an embedded store, else glue
     format: str = "json"  # or avro, protobuf
     registry: str = ""  # of Avro and Protobuf: the URL of a schema registry
-    registry_user: str = ""
-    registry_password: str = ""
+    registry_user: str = ""  # who logs in to the registry; empty: nobody
+    registry_password: str = ""  # of that user
     value_schema: str = ""  # as DDL; empty: what the values look like
     evolve: str = "add"  # or none
     partition_by: tuple[str, ...] = ()  # fields; Parquet only

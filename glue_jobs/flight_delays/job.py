@@ -44,15 +44,15 @@ _NOTHING_WRITTEN = ("PATH_NOT_FOUND", "UNABLE_TO_INFER_SCHEMA")
 class Arguments(StoreArguments):
     """See the module."""
 
-    checkpoint_location: str
+    checkpoint_location: str  # folder or s3:// of the query's position and state
     output: str  # folder or s3:// prefix of changes/ and windows/
-    flights_topic: str = "flights"
-    weather_topic: str = "weather"
-    airlines_topic: str = "airlines"
+    flights_topic: str = "flights"  # topic of flights
+    weather_topic: str = "weather"  # topic of the weather
+    airlines_topic: str = "airlines"  # topic of the airlines' names
     delays_topic: str = "delays"  # "none" writes no topic
     # More than any two partitions may be apart in event time when a backlog is read in several micro-batches.
     watermark: str = "10 days"
-    max_offsets_per_trigger: int = 200_000
+    max_offsets_per_trigger: int = 200_000  # records of a micro-batch, at most
 
     def delays_sink(self) -> dict[str, str] | None:
         """Options of the sink for the delays; None where no topic is written."""

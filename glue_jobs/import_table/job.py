@@ -42,21 +42,21 @@ _JDBC_POLL_S = 10.0
 class Arguments(StreamArguments):
     """See the module."""
 
-    output_topic: str
+    output_topic: str  # topic that results are written to
     format: str  # parquet, csv, json or jdbc
     path: str = ""  # of files: a folder or a pattern
     key: tuple[str, ...] = ()  # columns; none: records have no key
     timestamp: str = ""  # a column; empty: the time of writing
     value_schema: str = ""  # as DDL; empty: what the files look like now
     header: bool = True  # CSV: the first line names the columns
-    max_files_per_trigger: int = 100
-    jdbc_url: str = ""
+    max_files_per_trigger: int = 100  # files of a micro-batch, at most
+    jdbc_url: str = ""  # jdbc:..., for format jdbc
     jdbc_table: str = ""  # a name, or a query in parentheses with an alias
-    jdbc_user: str = ""
-    jdbc_password: str = ""
+    jdbc_user: str = ""  # who logs in to the database
+    jdbc_password: str = ""  # of that user
     jdbc_driver: str = ""  # a class; empty: by the URL
-    incrementing: str = ""
-    rows_per_slice: int = 100_000
+    incrementing: str = ""  # JDBC: a column of whole numbers that grows; empty: the table is loaded whole, once
+    rows_per_slice: int = 100_000  # JDBC: rows that are read at once
 
 
 def run(spark: SparkSession, arguments: Arguments, stop: Stop) -> dict[str, Any]:

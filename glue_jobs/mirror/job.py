@@ -50,18 +50,18 @@ COLUMNS = "key,value,topic,partition,offset,timestamp,headers"
 class Arguments(StreamArguments):
     """See the module. The store of StoreArguments is the source."""
 
-    topics: tuple[str, ...]
+    topics: tuple[str, ...]  # names of the topics to mirror
     topic_prefix: str = ""  # of the names in the target, such as "here."
     target_store: str = ""  # as for the source
-    target_log_table: str = ""
-    target_catalog_table: str = ""
-    target_bucket: str = ""
-    target_prefix: str = ""
-    target_region: str = ""
-    target_endpoint_url: str = ""
-    target_bootstrap_servers: str = ""
+    target_log_table: str = ""  # as for the source
+    target_catalog_table: str = ""  # as for the source
+    target_bucket: str = ""  # as for the source
+    target_prefix: str = ""  # as for the source
+    target_region: str = ""  # as for the source
+    target_endpoint_url: str = ""  # as for the source
+    target_bootstrap_servers: str = ""  # as for the source
     groups: str = ""  # pattern of names; empty: none
-    group_sync_seconds: float = 60.0
+    group_sync_seconds: float = 60.0  # between two looks at the groups' offsets
 
     def target(self) -> StreamArguments:
         """The target as a store."""

@@ -39,13 +39,13 @@ NAME = "replay"
 class Arguments(StoreArguments):
     """See the module."""
 
-    checkpoint_location: str
-    output_topic: str
-    format: str
-    path: str
+    checkpoint_location: str  # folder or s3:// of what was written so far
+    output_topic: str  # topic that results are written to
+    format: str  # parquet, csv or json
+    path: str  # a folder or a pattern
     timestamp: str  # the column of event time
-    key: tuple[str, ...] = ()
-    header: bool = True
+    key: tuple[str, ...] = ()  # columns; none: records have no key
+    header: bool = True  # CSV: the first line names the columns
     speed: float = 1.0  # event seconds a second; 0: as fast as it goes
     slice: str = "1 minute"  # of event time: what is written at once
 

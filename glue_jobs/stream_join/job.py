@@ -32,18 +32,18 @@ NAME = "stream_join"
 class Arguments(StreamArguments):
     """See the module."""
 
-    left_topic: str
-    right_topic: str
-    output_topic: str
+    left_topic: str  # topic of one side
+    right_topic: str  # topic of the other side
+    output_topic: str  # topic that results are written to
     left_schema: str  # of the values, as DDL
-    right_schema: str
+    right_schema: str  # of the values, as DDL
     on: tuple[str, ...]  # fields that both have; record_key is the record's key
     join: str = "inner"  # left, right, full
-    before: str = "1 hour"
-    after: str = "1 hour"
-    left_time: str = "timestamp"
-    right_time: str = "timestamp"
-    watermark: str = "10 minutes"
+    before: str = "1 hour"  # the right record may be so much older than the left one
+    after: str = "1 hour"  # the right record may be so much newer than the left one
+    left_time: str = "timestamp"  # a timestamp: the record's, or a field of the value
+    right_time: str = "timestamp"  # a timestamp: the record's, or a field of the value
+    watermark: str = "10 minutes"  # events may come so much later than the newest
 
 
 def run(spark: SparkSession, arguments: Arguments, stop: Stop) -> dict[str, Any]:

@@ -42,13 +42,13 @@ NAME = "table_join"
 class Arguments(StreamArguments):
     """See the module."""
 
-    input_topic: str
-    table_topic: str
-    output_topic: str
+    input_topic: str  # topic that is read
+    table_topic: str  # compacted topic that is the table
+    output_topic: str  # topic that results are written to
     value_schema: str  # as DDL
-    table_schema: str
+    table_schema: str  # of the table's values, as DDL
     on: str = RECORD_KEY  # the field of the value that is the table's key
-    event_time: str = "timestamp"
+    event_time: str = "timestamp"  # a timestamp: the record's, or a field of the value
     join: str = "left"  # or inner
 
 

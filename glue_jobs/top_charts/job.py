@@ -38,14 +38,14 @@ NAME = "top_charts"
 class Arguments(StreamArguments):
     """See the module."""
 
-    plays_topic: str
-    output_topic: str
+    plays_topic: str  # topic of plays
+    output_topic: str  # compacted topic of the charts
     value_schema: str  # of plays, as DDL
     item: str  # the field of a play that says what was played
     details_topic: str = ""  # compacted, keyed by item; empty: only the chart of all
     chart: str = ""  # the field of the details that names the item's chart
-    event_time: str = "timestamp"
-    n: int = 5
+    event_time: str = "timestamp"  # a timestamp: the record's, or a field of the value
+    n: int = 5  # items of a chart
 
 
 def run(spark: SparkSession, arguments: Arguments, stop: Stop) -> dict[str, Any]:

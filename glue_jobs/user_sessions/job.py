@@ -31,14 +31,14 @@ NAME = "user_sessions"
 class Arguments(StreamArguments):
     """See the module."""
 
-    input_topic: str
-    output_topic: str
+    input_topic: str  # topic that is read
+    output_topic: str  # topic that results are written to
     value_schema: str  # as DDL
     user: str = "user"  # fields of the value; record_key is the record's key
-    page: str = "page"
-    event_time: str = "timestamp"
-    gap: str = "30 minutes"
-    watermark: str = "10 minutes"
+    page: str = "page"  # field that names the page
+    event_time: str = "timestamp"  # a timestamp: the record's, or a field of the value
+    gap: str = "30 minutes"  # silence after which a session is over
+    watermark: str = "10 minutes"  # events may come so much later than the newest
 
 
 def run(spark: SparkSession, arguments: Arguments, stop: Stop) -> dict[str, Any]:

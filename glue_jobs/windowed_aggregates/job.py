@@ -55,18 +55,18 @@ NAME = "windowed_aggregates"
 class Arguments(StreamArguments):
     """See the module."""
 
-    input_topic: str
-    output_topic: str
+    input_topic: str  # topic that is read
+    output_topic: str  # topic that results are written to
     value_schema: str  # as DDL
-    aggregates: tuple[str, ...]
+    aggregates: tuple[str, ...]  # name=function(field), such as flights=count()
     event_time: str = "timestamp"  # the record's, or a field: a timestamp, or ms since the epoch
     group_by: tuple[str, ...] = ()  # fields; record_key is the record's key
-    window: str = "tumbling"
-    size: str = "1 hour"
-    advance: str = ""
-    gap: str = ""
-    watermark: str = "10 minutes"
-    emit: str = "update"
+    window: str = "tumbling"  # tumbling, sliding or session
+    size: str = "1 hour"  # of a tumbling or sliding window
+    advance: str = ""  # of sliding windows: from one start to the next
+    gap: str = ""  # of session windows: silence that ends one
+    watermark: str = "10 minutes"  # events may come so much later than the newest
+    emit: str = "update"  # update: a window whenever it changes; append: once, when it is over
 
     def window_spec(self) -> WindowSpec:
         """Raises KafkaError(INVALID_CONFIG)."""

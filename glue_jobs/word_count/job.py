@@ -30,8 +30,8 @@ NAME = "word_count"
 class Arguments(StreamArguments):
     """See the module."""
 
-    input_topic: str
-    output_topic: str
+    input_topic: str  # topic that is read
+    output_topic: str  # compacted topic of the counts
     field: str = ""  # of a JSON value; empty: the value is the text
 
 

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from odradek.functions.telemetry import NAMESPACE, REJECTIONS
 
 from infra.stages import STAGES
 from tests.infra.conftest import Deployment, read_deployment
@@ -76,6 +77,19 @@ def test_tasks_that_wait_too_long_or_fail_for_good_are_noticed(prod: Deployment)
     ]
     assert {each["Dimensions"][0]["Value"] for each in metrics} == names
     assert (late["Threshold"], dead["Threshold"]) == (3 * 3600, 0)
+
+
+def test_requests_that_the_store_never_takes_are_noticed_at_once(prod: Deployment) -> None:
+    alarms = {
+        each["Properties"]["AlarmName"].removeprefix("odradek-prod-"): each["Properties"]
+        for each in prod.resources("observability", "AWS::CloudWatch::Alarm").values()
+    }
+    rejected = alarms["store-rejected"]
+    assert (rejected["Namespace"], rejected["MetricName"]) == (NAMESPACE, REJECTIONS)
+    assert [each["Name"] for each in rejected["Dimensions"]] == ["cluster_id"]
+    assert (rejected["Threshold"], rejected["EvaluationPeriods"], rejected["Statistic"]) == (0, 1, "Sum")
+    assert rejected["ComparisonOperator"] == "GreaterThanThreshold"
+    assert rejected["TreatMissingData"] == "notBreaching"
 
 
 @pytest.fixture(scope="module")

@@ -164,10 +164,16 @@ MUTANTS = [
     ),
     # --- share groups
     Mutant(
-        "lock ends a second late",
+        "lock never ends",
         _WINDOW,
-        "run.lock_until_ms <= now_ms:",
-        "run.lock_until_ms + 1_000 <= now_ms:",
+        "if run.state is RecordState.ACQUIRED and _is_over(run.lock_until_ms, now_ms, policy):",
+        "if False:",
+    ),
+    Mutant(
+        "lock of a clock that was far ahead holds",
+        _WINDOW,
+        "return not now_ms < lock_until_ms <= now_ms + policy.lock_ms + CLOCK_AHEAD_MS_MAX",
+        "return now_ms >= lock_until_ms",
     ),
     Mutant(
         "delivery is not counted",
@@ -250,11 +256,10 @@ MUTANTS = [
         "",
     ),
     Mutant(
-        "results of a merged call are shared out from the first",
+        "results of a merged call go to its first partition",
         _COMMIT,
-        "            own = [next(results) for _ in request.partitions]\n",
-        "            results = list(results)\n            own = results[: len(request.partitions)]\n"
-        "            results = iter(results)\n",
+        "            request.settle(own_index, result)\n",
+        "            request.settle(0, result)\n",
     ),
     Mutant(
         "call holds a partition twice",

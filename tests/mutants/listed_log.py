@@ -1,4 +1,4 @@
-"""Mutants of the log: append, the partition's index, leadership, reads, transactions, the gateway."""
+"""Mutants of the log's writes: append, the order of batches, the partition's index, spill."""
 
 from __future__ import annotations
 
@@ -6,18 +6,11 @@ from tests.mutants.mutation import Mutant
 
 _DECISIONS = "engine/append/decisions.py"
 _APPEND = "engine/append/conditional_append.py"
+_ORDER = "engine/append/order.py"
 _SEARCH = "engine/append/row_search.py"
 _INDEX = "engine/partition/index.py"
 _SPILL = "engine/partition/spill.py"
 _SPILLED = "engine/partition/spill_decisions.py"
-_CLAIMS = "engine/partition/claims.py"
-_HEAD = "engine/partition/head.py"
-_EPOCHS = "engine/partition/leader_epochs.py"
-_READER = "engine/read/log_reader.py"
-_FETCH = "engine/read/fetch.py"
-_COMMIT = "engine/transactions/commit.py"
-_TRANSACTION = "engine/transactions/decisions.py"
-_STORE = "engine/transactions/store.py"
 
 MUTANTS = [
     # --- append: decisions
@@ -90,8 +83,8 @@ MUTANTS = [
     Mutant(
         "returning producer forgets its last batches",
         _DECISIONS,
-        "kept = recent if first.producer_epoch == state.epoch else ()",
-        "kept = ()",
+        "after = replace(after, recent=recent, first_sequence=state.first_sequence)",
+        "after = replace(after, first_sequence=state.first_sequence)",
     ),
     # --- append: the procedure
     Mutant(
@@ -164,13 +157,13 @@ MUTANTS = [
     Mutant(
         "offset of an append is that after it",
         _APPEND,
-        "return Appended(head.next_offset - count, head, self._entries[0].commit_ms)",
-        "return Appended(head.next_offset, head, self._entries[0].commit_ms)",
+        "return Appended(head.next_offset - count, head, self._entries[0].max_timestamp_ms)",
+        "return Appended(head.next_offset, head, self._entries[0].max_timestamp_ms)",
     ),
     Mutant(
         "commit time ignores the floors that were met",
         _APPEND,
-        "return max(self._clock.now_ms(), self._floors_ms.get(partition, -1) + 1)",
+        "return max(self._clock.now_ms(), floor_ms + 1 if is_kept else 0)",
         "return self._clock.now_ms()",
     ),
     Mutant(
@@ -184,6 +177,67 @@ MUTANTS = [
         "engine/append/append.py",
         "            start = group[0].position - placed[0].position",
         "            start = 0",
+    ),
+    # --- append: the order of a producer's batches
+    Mutant(
+        "batch does not wait for its turn",
+        _ORDER,
+        "            if not turn.settled.done():\n                await asyncio.wait([turn.settled])\n",
+        "            pass\n",
+    ),
+    Mutant(
+        "batch does not wait for those of an older epoch",
+        _ORDER,
+        "turn.waits_for = [each for each in line if _is_older(each, turn)]",
+        "turn.waits_for = []",
+    ),
+    Mutant(
+        "followers of a refused batch go on",
+        _ORDER,
+        "                    if not follower.settled.done():",
+        "                    if False:",
+    ),
+    Mutant(
+        "followers of a batch refused for good are refused for now",
+        _ORDER,
+        "    return Fate.FOR_GOOD\n",
+        "    return Fate.FOR_NOW\n",
+    ),
+    Mutant(
+        "gap is shown at the first lone arrival",
+        _ORDER,
+        "if missing.answered < LONE_ARRIVALS:",
+        "if missing.answered < 0:",
+    ),
+    Mutant(
+        "gap is never shown",
+        _ORDER,
+        "if missing.answered < LONE_ARRIVALS:",
+        "if True:",
+    ),
+    Mutant(
+        "producer that is unknown is refused",
+        _ORDER,
+        "return AheadAnswer.GAP if is_known else AheadAnswer.TAKE",
+        "return AheadAnswer.GAP",
+    ),
+    Mutant(
+        "producer that is known may leave a gap",
+        _ORDER,
+        "return AheadAnswer.GAP if is_known else AheadAnswer.TAKE",
+        "return AheadAnswer.TAKE",
+    ),
+    Mutant(
+        "lone arrivals are counted over their predecessor's return",
+        _ORDER,
+        "            self._missing.pop((turn.line, turn.epoch, turn.end), None)",
+        "            pass",
+    ),
+    Mutant(
+        "predecessor is told by its end alone",
+        _ORDER,
+        "if (each.epoch, each.end) == (turn.epoch, turn.begin)), None)",
+        "if each.end == turn.begin), None)",
     ),
     # --- the partition's index
     Mutant(
@@ -215,7 +269,7 @@ MUTANTS = [
     Mutant(
         "spill does not compare the tail's base",
         _SPILLED,
-        'conditions: list[Condition] = [is_version(VERSION), Compare(("tb",), "=", head.tail_base_offset)]',
+        'conditions: list[Condition] = [is_version(VERSION), Compare(("tb",), "=", row.base_offset)]',
         "conditions: list[Condition] = [is_version(VERSION)]",
     ),
     Mutant(
@@ -257,8 +311,8 @@ MUTANTS = [
     Mutant(
         "evictions are not counted",
         _SPILLED,
-        '        actions.append(Add(("pv",), len(evicted)))\n',
-        "        pass\n",
+        'return conditions, [*actions, Add(("pv",), len(producer_ids))]',
+        "return conditions, actions",
     ),
     Mutant(
         "older eviction overwrites a newer producer row",
@@ -269,13 +323,13 @@ MUTANTS = [
     Mutant(
         "head forgets the last batches that leave the tail",
         _SPILLED,
-        "    if row is not None and not later:\n        kept = _unsettled",
-        "    if False:\n        kept = _unsettled",
+        "    kept = _unsettled(head, row, {*evictable})\n",
+        "    kept = []\n",
     ),
     Mutant(
         "producer with entries in the tail is evicted",
         _SPILLED,
-        "if last < end_offset or producer_id not in newest:",
+        "if producer_id not in newest or last < end_offset:",
         "if True:",
     ),
     Mutant(
@@ -287,8 +341,8 @@ MUTANTS = [
     Mutant(
         "entries leave before all producers are settled",
         _SPILLED,
-        "is_last = not later and len(kept) <= room and",
-        "is_last = len(kept) <= room and",
+        "is_last=False)",
+        "is_last=True)",
     ),
     Mutant(
         "producers that wrote meanwhile are evicted",
@@ -339,207 +393,5 @@ MUTANTS = [
         _INDEX,
         'Compare(("ls",), "<", offset), Compare(("no",), ">=", offset))',
         'Compare(("no",), ">=", offset))',
-    ),
-    # --- leadership
-    Mutant(
-        "claim holds under any epoch",
-        _CLAIMS,
-        'return leader if self.leader_epoch is None else all_of(leader, Compare(("le",), "=", self.leader_epoch))',
-        "return leader",
-    ),
-    Mutant(
-        "living gateway's partition is taken",
-        _CLAIMS,
-        "    if leader_is_gone is None:\n        return",
-        "    if leader_is_gone is None:\n        return Take() or",
-        equivalent="who may try is no question of safety: the epoch fences whoever lost it; it costs takings",
-    ),
-    Mutant(
-        "epoch is taken whatever the head's epoch is",
-        _CLAIMS,
-        'Compare(("li",), "=", leader_id), Compare(("le",), "=", leader_epoch))',
-        'Compare(("li",), "=", leader_id))',
-    ),
-    Mutant(
-        "epoch begins where the one before began",
-        _CLAIMS,
-        '        Copy(("es",), ("no",)),\n',
-        "",
-    ),
-    Mutant(
-        "ended epoch is not written down",
-        "engine/leaders/leaders.py",
-        "        await self._epochs.keep(partition, EpochStart(head.leader_epoch, head.epoch_start))\n"
-        "        condition",
-        "        condition",
-    ),
-    Mutant(
-        "claim is kept where the taking's answer was lost",
-        "engine/leaders/leaders.py",
-        "        except OutcomeUnknown:\n            return None\n        taken = decode_head(item or {})",
-        "        except OutcomeUnknown:\n"
-        "            self._claims[partition] = Claim(self.broker_id, head.leader_epoch + 1, 0)\n"
-        "            return None\n        taken = decode_head(item or {})",
-    ),
-    Mutant(
-        "epoch of an offset is that before it",
-        _EPOCHS,
-        "found = bisect_right(self.starts, offset, key=lambda start: start.offset) - 1",
-        "found = bisect_right(self.starts, offset - 1, key=lambda start: start.offset) - 1",
-    ),
-    Mutant(
-        "epochs without records count",
-        _EPOCHS,
-        "        if kept and kept[-1].offset == offset:\n            kept.pop()\n",
-        "",
-    ),
-    # --- reads
-    Mutant(
-        "fetch reads the tail from its beginning",
-        _READER,
-        "            # A row may reach into a tail that was read before the row was made.\n"
-        "            if base_offset + entry.offset_count <= offset or base_offset >= end_offset:",
-        "            if base_offset + entry.offset_count <= start_offset or base_offset >= end_offset:",
-    ),
-    Mutant(
-        "row that begins after the offset is read",
-        _READER,
-        "if row is None or row.base_offset > offset:",
-        "if row is None:",
-    ),
-    Mutant(
-        "rows that a merge replaced stay cached",
-        _READER,
-        "            for base in self.bases[first:stop]:\n                del self.rows[base]\n",
-        "            stop = first\n",
-    ),
-    Mutant(
-        "missing object is not forgotten",
-        _FETCH,
-        "            except ObjectMissing:\n                self._reader.forget(want.partition)\n                error",
-        "            except ObjectMissing:\n                error",
-    ),
-    Mutant(
-        "joined ranges are cut at the wrong place",
-        _READER,
-        "                at = pieces[i].position - start",
-        "                at = 0",
-    ),
-    Mutant(
-        "offset below the log start is read",
-        _FETCH,
-        "if not head.log_start_offset <= want.offset <= head.next_offset:",
-        "if not 0 <= want.offset <= head.next_offset:",
-    ),
-    Mutant(
-        "epoch of records before the leader's is the leader's",
-        _FETCH,
-        "is_older = any(not p.is_segment and p.base_offset < head.epoch_start for p in pieces)",
-        "is_older = False",
-    ),
-    Mutant(
-        "topic's deletion is not noticed by fetch",
-        _FETCH,
-        "                self._topics.forget(want.topic)\n                gone",
-        "                gone",
-    ),
-    Mutant(
-        "DeleteRecords repeats to a newer high watermark",
-        "engine/read/delete_records.py",
-        "                offset = head.next_offset if offset == HIGH_WATERMARK else offset\n"
-        "                return await self._delete(request, partition, head, offset)",
-        "                at = head.next_offset if offset == HIGH_WATERMARK else offset\n"
-        "                return await self._delete(request, partition, head, at)",
-    ),
-    # --- transactions
-    Mutant(
-        "commit takes batches from below the sweep floor",
-        _COMMIT,
-        "if head.sweep_floor > oldest:",
-        "if False:",
-    ),
-    Mutant(
-        "commit goes by its own time alone",
-        _COMMIT,
-        "commit_ms = max(self._clock.now_ms(), head.spill_floor_ms + 1)",
-        "commit_ms = self._clock.now_ms()",
-    ),
-    Mutant(
-        "commit under another leader is taken",
-        _COMMIT,
-        "            claim=Claim(head.leader_id, head.leader_epoch),\n",
-        "            claim=Claim(head.leader_id, None),\n",
-    ),
-    Mutant(
-        "classic member's offsets need no fence",
-        _COMMIT,
-        '            fences.append(TableOperation("groups", fence(group_id, member_id, generation)))\n',
-        "            pass\n",
-    ),
-    Mutant(
-        "refused offset does not fail the commit",
-        _COMMIT,
-        "            if isinstance(refusal, ErrorCode):\n                return Failed(",
-        "            if isinstance(refusal, ErrorCode) and False:\n                return Failed(",
-    ),
-    Mutant(
-        "commit under an older producer epoch follows",
-        _TRANSACTION,
-        "if state is not None and state.epoch > epoch:",
-        "if False:",
-    ),
-    Mutant(
-        "gap in a transaction's batches is taken",
-        _TRANSACTION,
-        "        if entry.base_sequence != next_expected:",
-        "        if False:",
-    ),
-    Mutant(
-        "transaction's batches are not compared with the log",
-        _TRANSACTION,
-        "new = [entry for entry in entries if not _lies_behind(entry.base_sequence, next_expected)]",
-        "new = list(entries)",
-    ),
-    Mutant(
-        "open transaction goes on under the old number",
-        _TRANSACTION,
-        "number=row.number + 1, start_ms=now_ms)",
-        "number=row.number, start_ms=now_ms)",
-    ),
-    Mutant(
-        "aborted sequences are not kept",
-        _TRANSACTION,
-        "            kept[partition] = _after(entries[-1])\n",
-        "            pass\n",
-    ),
-    Mutant(
-        "transaction that timed out may end",
-        _TRANSACTION,
-        "return TimedOut() if row.has_timed_out(now_ms) else End()",
-        "return End()",
-    ),
-    Mutant(
-        "transactional id's row is written whatever its version",
-        _STORE,
-        'condition: Condition = Absent(("v",)) if before is None else Compare(("n",), "=", before.version)',
-        'condition: Condition = Absent(("v",)) if before is None else Compare(("n",), ">=", 0)',
-    ),
-    Mutant(
-        "pending batches overwrite others",
-        _STORE,
-        'encode_batches(pending), Absent(("v",)))',
-        "encode_batches(pending))",
-    ),
-    Mutant(
-        "pending offset overwrites a later one",
-        _STORE,
-        'condition = AnyOf((Absent(("v",)), Compare(("c",), "<", pending.stamp_ms)))',
-        'condition = AnyOf((Absent(("v",)), Compare(("v",), ">=", 0)))',
-    ),
-    Mutant(
-        "open transaction's items are deleted as ended ones",
-        _STORE,
-        "return row.number - 1 if row.is_ongoing else row.number",
-        "return row.number",
     ),
 ]

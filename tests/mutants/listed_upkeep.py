@@ -228,7 +228,7 @@ MUTANTS = [
     Mutant(
         "merge takes rows that are too young",
         _WINDOW,
-        "rows = [row for row in rows if row.is_segment or row.spill_floor_ms + policy.delay_ms <= now_ms]",
+        "rows = [row for row in rows if row.is_segment or _has_aged(row, policy.delay_ms, now_ms)]",
         "rows = list(rows)",
     ),
     Mutant(

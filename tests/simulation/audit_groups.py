@@ -31,9 +31,9 @@ def audit_groups(ledger: Ledger, history: History, logs: Mapping[PartitionId, Tr
 
 
 def lagging(ledger: Ledger, group_id: str, topic_names: set[str]) -> list[str]:
-    """Partitions of the topics whose commit is not at the end of the log."""
+    """Partitions of the topics of which no commit has been at the end of the log."""
     committed = {
-        lease_partition(key.sk): commits[-1].offset
+        lease_partition(key.sk): max(commit.offset for commit in commits)
         for key, commits in ledger.commits.items()
         if key.pk == f"g#{group_id}" and commits
     }

@@ -21,11 +21,14 @@ from odradek.format.item_keys import BATCHES_PK
 from odradek.format.maintenance_task import TaskKind
 from odradek.format.object_id import object_id_ms
 from odradek.format.object_keys import wal_key
+from odradek.format.tail_entry import decode_tail_entry
 
+from tests.simulation.ledger import partition_of
 from tests.simulation.maintainers import run_maintenance
 from tests.simulation.world import Process, World
 
 _HOUR_MS = 3_600_000
+_WEEK_MS = 7 * 24 * _HOUR_MS
 _SLACK_S = 200.0  # clocks that are ahead, leases of the dead
 
 
@@ -33,9 +36,11 @@ async def clean_up(world: World) -> list[str]:
     """Run maintenance until there is nothing left to do; what is wrong after it."""
     await asyncio.sleep(world.settings.sweep_horizon_ms / 1000 + _SLACK_S)
     janitor = world.process("janitor", 0)
+    started_ms = world.clock.now_ms()
     with patch.object(orphans, "_SCAN_EVERY_EPOCHS", 1):
         failures = await run_maintenance(janitor)
         failures += await run_maintenance(janitor)  # a merge may part a row where the log starts
+    failures += _too_long_active(world, started_ms)
     failures += await _still_planned(janitor)
     await _forget_topics(janitor)
     await janitor.engine.sweep.run(Counter())
@@ -55,6 +60,23 @@ async def _forget_topics(janitor: Process) -> None:
     report = MaintenanceReport()
     await janitor.engine.maintenance.finish_deletions(report)
     assert not report.failures, report.failures
+
+
+def _too_long_active(world: World, now_ms: int) -> Iterator[str]:
+    """Tails of quiet partitions that should have been rolled: what is in them is never dropped nor compacted."""
+    for pk, head in world.ledger.heads.items():
+        topic_id = partition_of(pk).topic_id
+        if topic_id not in world.ledger.live_topics or not head["t"]:
+            continue
+        config = world.ledger.configs[topic_id][-1][1]
+        entries = [decode_tail_entry(packed) for packed in head["t"]]  # type: ignore[arg-type,union-attr]
+        newest_ms = max(entry.max_timestamp_ms for entry in entries) + _SLACK_S * 1000
+        is_deleting = "delete" in config.get("cleanup.policy", "delete")
+        retention_ms = int(config.get("retention.ms", -1)) if is_deleting else -1
+        if now_ms - min(entry.commit_ms for entry in entries) > int(config.get("segment.ms", _WEEK_MS)):
+            yield f"the tail of {pk} is older than segment.ms"
+        if 0 <= retention_ms < now_ms - newest_ms:
+            yield f"the tail of {pk} is older than retention.ms"
 
 
 async def _still_planned(janitor: Process) -> list[str]:

@@ -5,11 +5,13 @@ every commit. From these it knows the *true log* of a partition, whatever merges
 
 Checked at once, at every write:
 
+* a head's tail and its producers are bounded, and no write is one that the store never takes
 * a head only moves forward: next offset, log start, tail base, both floors, leader epoch; a leader only changes with it
 * next offset = tail base + what the tail holds; an entry enters once, and its bytes are there
 * the index is dense from the log start to the tail base, without overlaps: a reader sees all of it at every moment
 * what enters under a gateway's leadership is sent by the one process that took that epoch
 * nothing that a live row or tail refers to is deleted
+* compaction drops nothing too young, and tombstones in their time (time_book.py)
 * a commit is made by the partition's owner, or a classic group's member, and does not go back
 """
 
@@ -35,14 +37,18 @@ from odradek.format.item_keys import (
     index_base_offset,
     partition_pk,
 )
-from odradek.format.object_keys import index_key, segment_key
+from odradek.format.object_keys import index_key, segment_key, wal_key
+from odradek.format.record_batch import decode_batches
 from odradek.format.tail_entry import decode_tail_entry
+from odradek.limits import PRODUCERS_IN_HEAD_MAX, SPILL_ENTRIES_MAX
 from odradek.model.topic_partition import PartitionId
 from odradek.ports.clock import Clock
 from odradek.ports.table import Item, Key
 
 from tests.simulation.classic_book import ClassicBook, is_signed
+from tests.simulation.redelivery import is_delivered_again
 from tests.simulation.share_book import ShareBook
+from tests.simulation.time_book import Compactable, TimeBook
 
 _COUNT = struct.Struct(">I")
 _COUNT_AT = 26  # of the offset count in a packed tail entry
@@ -57,6 +63,9 @@ _RISING = {
     "by": "appended bytes",
 }
 _PROBLEMS_MAX = 50
+# What two spills take away and producers send meanwhile; what the setting allows with what one spill brings in.
+TAIL_ENTRIES_BOUND = 2 * SPILL_ENTRIES_MAX + 100
+PRODUCERS_BOUND = PRODUCERS_IN_HEAD_MAX + SPILL_ENTRIES_MAX
 WAL_ITEMS_PREFIX = "w#"
 
 
@@ -119,6 +128,7 @@ class Ledger:
         commits: per lease, in the order of their application.
         shares: windows of share groups.
         classic: groups of the classic protocol.
+        times: what compaction drops, and when.
     """
 
     def __init__(self, clock: Clock) -> None:
@@ -142,8 +152,12 @@ class Ledger:
         self.commits: dict[Key, list[Commit]] = defaultdict(list)
         self.shares = ShareBook(self.problem, clock, self)
         self.classic = ClassicBook(self.problem)
+        self.times = TimeBook(self.problem, clock)
+        self._records: dict[str, list[Compactable]] = defaultdict(list)
+        self._decoded: dict[str, int] = defaultdict(int)
         self.log_rows: Callable[[str], Mapping[str, Any]] = lambda pk: {}
         self.has_object: Callable[[str], bool] = lambda key: True
+        self.longest_tail = 0
         self._call = 0
         self.live_items: dict[bytes, int] = {}
         self._seen: dict[str, set[bytes]] = defaultdict(set)
@@ -236,6 +250,15 @@ class Ledger:
 
     # --- heads and rows --------------------------------------------------------------------------------------------
 
+    def _head_is_bounded(self, pk: str, head: Item) -> None:
+        """What an append costs is bounded: with every spill refused, a tail would hold all that was ever sent."""
+        tail, producers = len(head["t"]), len(head["p"])  # type: ignore[arg-type]
+        self.longest_tail = max(self.longest_tail, tail)
+        if tail > TAIL_ENTRIES_BOUND:
+            self.problem(f"{pk}: a tail of more than {TAIL_ENTRIES_BOUND} entries")
+        if producers > PRODUCERS_BOUND:
+            self.problem(f"{pk}: more than {PRODUCERS_BOUND} producers in a head")
+
     def _head_stored(self, pk: str, old: Item | None, new: Item | None) -> None:
         if pk in self.gone:
             return  # a late creation may bring back a head of a deleted topic: nobody looks for it there
@@ -248,6 +271,7 @@ class Ledger:
         self.heads[pk] = new
         if old is None:
             return
+        self._head_is_bounded(pk, new)
         for name, meaning in _RISING.items():
             if new[name] < old[name]:
                 self.problem(f"{pk}: the {meaning} fell from {old[name]!r} to {new[name]!r}")
@@ -302,6 +326,25 @@ class Ledger:
         names = (named(partition, row.base_offset, row.segment_id) for named in (segment_key, index_key))
         if not all(self.has_object(name) for name in names):
             self.problem(f"{key.pk}: the row at {row.base_offset} names a segment that is not there")
+        elif self.was_compacted(partition.topic_id):
+            content = self.uploads[segment_key(partition, row.base_offset, row.segment_id)]
+            configs = [config for _, config in self.configs[partition.topic_id]]
+            span = row.base_offset, row.end_offset
+            self.times.segment_stored(key.pk, span, content, self.log_start(partition), self._true(key.pk), configs)
+
+    def _true(self, pk: str) -> list[Compactable]:
+        """Every record that entered the partition; decoded as it is asked for."""
+        known = self._records[pk]
+        for entered in self.truth[pk][self._decoded[pk] :]:
+            entry = decode_tail_entry(entered.packed)
+            content = self.uploads[entry.object_id if entry.is_item else wal_key(entry.object_id)]
+            batch = content[entry.position : entry.position + entry.length]
+            known += (
+                Compactable(entered.base_offset + r.offset, r.key, r.value is None, r.timestamp_ms)
+                for r in decode_batches(batch)
+            )
+        self._decoded[pk] = len(self.truth[pk])
+        return known
 
     def _live_rows(self, pk: str) -> list[tuple[int, Any]]:
         """The rows that readers go by, with their base offsets; a spilled one below the merged offset is a ghost."""
@@ -384,7 +427,8 @@ class Ledger:
             self.classic.committed(key.pk.removeprefix(group_pk("")), commit.committer)
         elif commit.committer != (commit.owner or ""):
             self.problem(f"{where}: {commit.committer!r} committed what {commit.owner!r} owns")
-        if before and commit.offset < before[-1].offset:
+        # A commit that is delivered again, late, is the same to the group as one that goes back on purpose.
+        if before and commit.offset < before[-1].offset and not is_delivered_again(self.caller):
             self.problem(f"{where}: the commit went back from {before[-1].offset} to {commit.offset}")
         if before and before[-1].committer != commit.committer and commit.lease_epoch < before[-1].lease_epoch:
             self.problem(f"{where}: {commit.committer!r} committed under an older grant than {before[-1].committer!r}")

@@ -234,6 +234,13 @@ def _crowded(scenario: Scenario) -> Scenario:
     return replace(scenario, idempotent_share=1.0, producers=5, topics=scenario.topics[:1])
 
 
+def _full_house(scenario: Scenario) -> Scenario:
+    """As many producers as there may be, a spill of as many entries, and records to fill a tail beyond its bound."""
+    scenario = settings(spill_entries=120, producers_in_head_max=500)(scenario)
+    fates = Fates(crash=0, stall=0, late=0)
+    return replace(scenario, producers=200, records_of=6, pace_s=0.05, write_units=0, maintainers=0, fates=fates)
+
+
 # --- spill --------------------------------------------------------------------------------------------------------
 
 
@@ -244,8 +251,7 @@ def spill_removes_before_it_writes() -> Iterator[None]:
 
     async def run(self: Spills, partition: Any, head: Any) -> None:
         row = spill_decisions.oldest_row(head, self._settings.spill_entries)
-        step = spill_decisions.next_forget(head, row, ())
-        assert step is not None
+        step = spill_decisions.next_forget(head, row)
         await self._log.update(Update(head_key(partition), step.actions, step.condition))
         await original(self, partition, head)
 
@@ -260,7 +266,7 @@ def spill_does_not_raise_the_floor() -> Iterator[None]:
 
     def forget(*args: Any) -> Any:
         step = original(*args)
-        return step and replace(step, actions=tuple(action for action in step.actions if action.path != ("sf",)))
+        return replace(step, actions=tuple(action for action in step.actions if action.path != ("sf",)))
 
     with patch.object(spill, "next_forget", forget):
         yield
@@ -281,6 +287,29 @@ def eviction_loses_the_producer() -> Iterator[None]:
 def eviction_of_who_wrote_meanwhile() -> Iterator[None]:
     """A refused spill is tried again by the new head, but the rows of those that leave are of the old one."""
     with patch.object(spill, "_still_idle", lambda evictable, seen, now: evictable & now.producers.keys()):
+        yield
+
+
+@bug("crowd", seeds=3, change=_full_house)
+def spill_in_one_unbounded_update() -> Iterator[None]:
+    """The head forgets by one update, whatever it has to note: beyond DynamoDB's limits, with enough producers."""
+    with (
+        patch.object(spill_decisions, "SPILL_PRODUCERS_MAX", 10**6),
+        patch.object(spill_decisions, "SPILL_SETTLED_MAX", 10**6),
+    ):
+        yield
+
+
+@bug("crowd", seeds=3, change=_full_house)
+def spill_gives_up_where_producers_crowd() -> Iterator[None]:
+    """A head that has more producers than one update has room for is left as it is."""
+    original = Spills.run
+
+    async def run(self: Spills, partition: Any, head: Any) -> None:
+        if len(head.producers) <= 40:
+            await original(self, partition, head)
+
+    with patch.object(Spills, "run", run):
         yield
 
 

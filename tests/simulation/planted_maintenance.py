@@ -18,10 +18,10 @@ from odradek.engine.maintenance.orphans import Orphans
 from odradek.engine.maintenance.retention import Retention
 from odradek.engine.partition.head import NO_FLOOR, PartitionHead
 from odradek.engine.partition.index import PartitionIndex
-from odradek.engine.partition.maintenance_lease import MaintenanceLease, lease_key
+from odradek.engine.partition.maintenance_lease import MaintenanceLease
 from odradek.engine.read.log_reader import LogReader
 from odradek.model.topic_partition import PartitionId
-from odradek.ports.table import Check, Compare, Condition, Exists
+from odradek.ports.table import Compare, Condition, Exists
 
 from tests.simulation.planted import bug, rewritten_append, without
 from tests.simulation.ports import HOUR_S, Fates
@@ -156,10 +156,10 @@ def rows_swapped_in_two_steps() -> Iterator[None]:
 def swap_without_the_lease() -> Iterator[None]:
     """A maintainer changes rows after it has lost its lease."""
 
-    def held(self: MaintenanceLease) -> Check:
-        return Check(lease_key(self.partition), Exists(("v",)))
+    def there(self: MaintenanceLease) -> Exists:
+        return Exists(("v",))
 
-    with patch.object(MaintenanceLease, "held", property(held)):
+    with patch.object(MaintenanceLease, "condition", property(there)):
         yield
 
 

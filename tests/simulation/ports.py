@@ -18,7 +18,7 @@ from random import Random
 from typing import TYPE_CHECKING, Any
 
 from odradek.adapters.expressions import copied
-from odradek.errors import OutcomeUnknown, StoreError, StoreUnavailable
+from odradek.errors import OutcomeUnknown, StoreError, StoreRejected, StoreUnavailable
 from odradek.ports.table import Item, Key
 from odradek.ports.tables import TableOperation, Tables
 
@@ -43,7 +43,7 @@ class Fates:
     """How likely what is, per port call. `none()` for a calm end of a run.
 
     Attributes:
-        stalling: the calls that stall, by name; empty: any.
+        stalling, lating, losing: the calls that stall, are late, lose their answers, by name; empty: any.
     """
 
     crash: float = 0.004
@@ -56,6 +56,9 @@ class Fates:
     pause_s: float = 0.02
     stalls_s: tuple[float, ...] = (2.0, 60.0, 1.2 * HOUR_S)
     stalling: frozenset[str] = frozenset()
+    lating: frozenset[str] = frozenset()
+    lates_s: tuple[float, ...] = (0.05, 1.0, 30.0, 1.5 * HOUR_S)
+    losing: frozenset[str] = frozenset()
     torn: float = 0.4  # of a transaction: its items become visible one by one
     freeze: float = 0.0006
     freezes_s: tuple[float, ...] = (5.0, 90.0, 1.5 * HOUR_S)
@@ -128,8 +131,8 @@ class SimPort:
                 world.note(f"{label} request lost")
                 raise OutcomeUnknown(label)
             draw -= fates.lost_request
-            if draw < fates.late:
-                delay = rng.choice((0.05, 1.0, 30.0, 1.5 * HOUR_S))
+            if draw < fates.late and method_name in (fates.lating or WRITES):
+                delay = rng.choice(fates.lates_s)
                 world.note(f"{label} late by {delay}")
                 world.deliver(self._deliver(label, act, delay))
                 raise OutcomeUnknown(label)
@@ -149,7 +152,7 @@ class SimPort:
             await self._pause(rng.random() * fates.pause_s)
             raise
         world.note(f"{label} -> ok")
-        if is_write and rng.random() < fates.lost_answer:
+        if is_write and rng.random() < fates.lost_answer and method_name in (fates.losing or WRITES):
             world.note(f"{label} answer lost")
             raise OutcomeUnknown(label)
         if method_name == "transact":
@@ -167,6 +170,9 @@ class SimPort:
         ledger.is_transaction = self._name == "tables"
         try:
             return await act()
+        except StoreRejected as error:
+            ledger.problem(f"the store never takes what it was sent: {error}")
+            raise
         finally:
             ledger.settled()
 

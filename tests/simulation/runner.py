@@ -29,6 +29,7 @@ from tests.simulation.scenario import Scenario, draw
 from tests.simulation.share_workers import ShareWorker, queue_at_rest
 from tests.simulation.stock.cast import StockCast
 from tests.simulation.topic_admins import RecordDeleter, TopicAdmin
+from tests.simulation.transactional_members import MEMBERS
 from tests.simulation.transactors import Transactor
 from tests.simulation.world import World
 
@@ -79,7 +80,8 @@ def simulate(seed: int, profile: str | None = None, *, change: Callable[[Scenari
 async def _simulate(seed: int, rng: random.Random, scenario: Scenario) -> Outcome:
     loop = asyncio.get_running_loop()
     loop.set_exception_handler(_quiet)
-    world = World(seed, rng, Fates.none(), dict(scenario.settings))
+    world = World(seed, rng, Fates.none(), dict(scenario.settings), scenario.write_units)
+    world.bumps = scenario.bump
     setup = world.process("setup", 0)
     for plan in scenario.topics:
         await setup.engine.topics.create(plan.name, plan.partitions, plan.configs)
@@ -187,6 +189,20 @@ def _readers(world: World, scenario: Scenario) -> list[Coroutine[Any, Any, None]
             pace_s=scenario.pace_s * 4,
         )
         readers.append(lives(world, f"member{i}", member.program, _READER_RESTARTS))
+    for i, kind in enumerate(scenario.transactional_members):
+        source, sink = scenario.chains[0]
+        copier = Transactor(
+            world,
+            f"tm{i}",
+            f"tm{i}",
+            f"{kind}-members",
+            (source, sink),
+            turns=scenario.transactor_turns,
+            pace_s=scenario.pace_s,
+            bump=scenario.bump,
+        )
+        one = MEMBERS[kind](world, f"tm{i}", f"{kind}-members", [source], turns=scenario.group_turns, copier=copier)
+        readers.append(lives(world, f"transactional{i}", one.program, _READER_RESTARTS))
     for i in range(scenario.classic_members):
         classic = ClassicGroupMember(
             world,

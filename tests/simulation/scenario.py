@@ -53,6 +53,7 @@ class Scenario:
     chains: tuple[tuple[str, str], ...] = ()  # (source, sink): transactors copy one to the other
     transactors: int = 0  # instances a chain
     transactor_turns: int = 20
+    transactional_members: tuple[str, ...] = ()  # of groups that read the first chain's source: "consumer", "classic"
     bump: bool = True
     deleters: int = 0
     gateways: int = 0
@@ -67,6 +68,7 @@ class Scenario:
     maintainer_turns: int = 12
     maintainer_pace_s: float = 600.0
     pace_s: float = 0.05
+    write_units: int = 0  # of a partition key a second, as DynamoDB throttles; 0: never
     fates: Fates = field(default_factory=Fates)
     settings: Mapping[str, Any] = field(default_factory=dict)
 
@@ -195,6 +197,7 @@ def _compaction(rng: Random) -> Scenario:
         "min.cleanable.dirty.ratio": rng.choice(("0.0", "0.5")),
         "delete.retention.ms": rng.choice(("0", "600000", "86400000")),
         "min.compaction.lag.ms": rng.choice(("0", "0", "120000")),
+        "segment.ms": rng.choice(("604800000", "300000")),
     }
     return Scenario(
         "compaction",
@@ -226,6 +229,7 @@ def _transactions(rng: Random) -> Scenario:
         chains=(("alpha", "beta"), ("beta", "gamma")),
         transactors=2,
         transactor_turns=rng.randrange(12, 30),
+        transactional_members=rng.choice(((), ("consumer",) * 2, ("classic",) * 2)),
         bump=rng.random() < 0.7,
         gateways=rng.choice((0, 0, 1)),
         maintainers=rng.choice((0, 1)),
@@ -346,6 +350,54 @@ def _stock(rng: Random) -> Scenario:
     )
 
 
+def _crowd(rng: Random) -> Scenario:
+    """Up to 200 idempotent producers on one partition that is throttled: long tails, and heads full of producers."""
+    return Scenario(
+        "crowd",
+        (TopicPlan("alpha", 1),),
+        producers=rng.choice((40, 40, 40, 200)),
+        idempotent_share=1.0,
+        records_of=4,
+        maintainers=rng.choice((0, 1)),
+        maintainer_turns=3,
+        maintainer_pace_s=30.0,
+        pace_s=rng.choice((0.5, 2.0)),
+        write_units=1_000,
+        fates=Fates(crash=0.0005, late=0.003, stall=0.0003),
+        settings={
+            **_group_settings(rng),
+            **_sweep_settings(rng),
+            "head_bytes_max": rng.choice((400, 1024)),
+            "spill_entries": rng.choice((4, 8, 120)),
+            "producers_in_head_max": rng.choice((8, 32, 500)),
+            "append_attempts_max": 20,
+        },
+    )
+
+
+def _large_groups(rng: Random) -> Scenario:
+    """Groups of both protocols with many members over many partitions."""
+    return Scenario(
+        "large_groups",
+        (TopicPlan("alpha", rng.choice((8, 16))),),
+        producers=2,
+        records_of=40,
+        consumers=0,
+        group_members=rng.choice((8, 16)),
+        classic_members=rng.choice((0, 8)),
+        group_turns=rng.randrange(4, 10),
+        pace_s=1.0,
+        write_units=1_000,
+        settings={
+            **_group_settings(rng),
+            "group_session_timeout_ms_min": 1_000,
+            "group_initial_rebalance_delay_ms": 500,
+            "poll_interval_ms": 100,
+            "poll_interval_ms_max": 500,
+        },
+    )
+
+
 def _everything(rng: Random) -> Scenario:
     """A little of all of it at once."""
     return Scenario(
@@ -382,6 +434,8 @@ PROFILES: dict[str, Draw] = {
     "upkeep": _upkeep,
     "classic": _classic,
     "compaction": _compaction,
+    "crowd": _crowd,
+    "large_groups": _large_groups,
     "leaders": _leaders,
     "share": _share,
     "stock": _stock,

@@ -80,5 +80,8 @@ class RecordDeleter:
         if asked < 0:
             # The high watermark of some moment of the call; a repetition stays with the one it saw first.
             deletions[partition] = max(deletions[partition], head["no"])  # type: ignore[type-var,assignment]
-        if result.error is ErrorCode.NONE and not max(0, asked) <= result.low_watermark <= head["no"]:  # type: ignore
+        least = end if asked < 0 else asked  # -1: the high watermark, all that was there when it was asked
+        if result.error is ErrorCode.NONE and not least <= result.low_watermark <= head["no"]:  # type: ignore
             world.history.problem(f"DeleteRecords to {asked} of {partition} answered {result.low_watermark}")
+        if result.error is ErrorCode.NONE and head["ls"] < result.low_watermark:  # type: ignore[operator]
+            world.history.problem(f"DeleteRecords of {partition} answered {result.low_watermark} and did not do it")

@@ -6,7 +6,9 @@ until they are told. The committed offset is read after that: nobody begins wher
 
 from __future__ import annotations
 
+from collections.abc import MutableMapping
 from dataclasses import dataclass, field
+from typing import Any
 
 from odradek.engine.engine import Engine
 from odradek.errors import ErrorCode, FormatError, KafkaError
@@ -19,14 +21,14 @@ from tests.simulation.actors import Payload, encode, find_topic, pause, read_fro
 from tests.simulation.history import Send, Transaction, identity
 from tests.simulation.world import Process, World
 
-_TIMEOUT_MS = 30_000
+TIMEOUT_MS = 30_000
 _END_ATTEMPTS = 40
 _PRODUCE_ATTEMPTS = 6
 _POLL_BYTES_MAX = 250
 
 
 @dataclass
-class _Session:
+class Session:
     """What an initialised producer knows: its id and epoch, and where each partition's sequence stands."""
 
     producer_id: int
@@ -40,7 +42,7 @@ class _Session:
             self.sequences.clear()
 
 
-class _Fenced(Exception):
+class Fenced(Exception):
     """Another instance has the transactional id, or the transaction timed out: initialise again."""
 
 
@@ -67,47 +69,60 @@ class Transactor:
     ) -> None:
         self._world = world
         self._name = name
-        self._transactional_id = transactional_id
+        self.transactional_id = transactional_id
         self._group_id = group_id
-        self._source, self._sink = topics
+        self.topics = topics
         self._turns = turns
         self._pace_s = pace_s
         self._bump = bump
         self._transactions = 0
+        self.committer: dict[str, Any] = {}  # as which member of the group it commits; nobody: a simple consumer
+        self.metadata = ""  # of its commits
 
     async def program(self, process: Process) -> None:
-        source = await find_topic(process.engine, self._source)
-        sink = await find_topic(process.engine, self._sink)
+        source = await find_topic(process.engine, self.topics[0])
+        sink = await find_topic(process.engine, self.topics[1])
         while self._turns > 0:
             self._turns -= 1
             try:
-                made = await process.engine.transactions.init(self._transactional_id, _TIMEOUT_MS)
+                made = await process.engine.transactions.init(self.transactional_id, TIMEOUT_MS)
             except KafkaError:
                 await pause(self._world, 1.0)
                 continue
-            session = _Session(*made)
+            session = Session(*made)
             try:
                 positions = await self._positions(process.engine, source)
                 while self._turns > 0:
                     self._turns -= 1
                     await self._transact(process, session, source, sink, positions)
                     await pause(self._world, self._pace_s)
-            except (_Fenced, KafkaError):
+            except (Fenced, KafkaError):
                 await pause(self._world, self._pace_s)
 
-    async def _positions(self, engine: Engine, source: Topic) -> list[int]:
+    async def _positions(self, engine: Engine, source: Topic) -> MutableMapping[int, int]:
         names = [TopicPartition(source.name, number) for number in range(source.partition_count)]
         found = await engine.offsets.fetch(self._group_id, names)
-        return [0 if each.committed is None else each.committed.offset for each in found]
+        return {each.partition.partition: 0 if each.committed is None else each.committed.offset for each in found}
 
     # --- one transaction ------------------------------------------------------------------------------------------
 
     async def _transact(
-        self, process: Process, session: _Session, source: Topic, sink: Topic, positions: list[int]
+        self, process: Process, session: Session, source: Topic, sink: Topic, positions: MutableMapping[int, int]
     ) -> None:
-        """Raises _Fenced, KafkaError: the outcome is noted as far as it is known."""
+        number = self._world.rng.randrange(source.partition_count)
+        await self.transact(process, session, source, sink, number, positions)
+
+    async def transact(
+        self,
+        process: Process,
+        session: Session,
+        source: Topic,
+        sink: Topic,
+        number: int,
+        positions: MutableMapping[int, int],
+    ) -> None:
+        """Copy some records of one partition. Raises Fenced, KafkaError: the outcome is noted as far as it is known."""
         world, engine = self._world, process.engine
-        number = world.rng.randrange(source.partition_count)
         records = await self._read(engine, source, number, positions)
         if not records:
             return
@@ -131,7 +146,9 @@ class Transactor:
         if one.outcome == "committed":
             positions[number] = end
 
-    async def _read(self, engine: Engine, source: Topic, number: int, positions: list[int]) -> list[Record]:
+    async def _read(
+        self, engine: Engine, source: Topic, number: int, positions: MutableMapping[int, int]
+    ) -> list[Record]:
         request = FetchPartition(source.name, number, positions[number], _POLL_BYTES_MAX, topic_id=source.topic_id)
         [result] = await engine.fetch([request])
         if result.error is ErrorCode.OFFSET_OUT_OF_RANGE and result.log_start_offset > positions[number]:
@@ -145,7 +162,7 @@ class Transactor:
     async def _produce(
         self,
         process: Process,
-        session: _Session,
+        session: Session,
         sink: Topic,
         records: list[Record],
         one: Transaction,
@@ -172,7 +189,7 @@ class Transactor:
 
     async def _send(self, engine: Engine, request: ProducePartition) -> bool:
         for _ in range(_PRODUCE_ATTEMPTS):
-            [result] = await engine.produce([request], transactional_id=self._transactional_id)
+            [result] = await engine.produce([request], transactional_id=self.transactional_id)
             if result.error is ErrorCode.NONE:
                 return True
             _raise_where_fenced(result.error)
@@ -181,16 +198,17 @@ class Transactor:
             await engine.clock.sleep(0.1)
         return False
 
-    async def _commit_offset(self, engine: Engine, session: _Session, partition: TopicPartition, offset: int) -> bool:
+    async def _commit_offset(self, engine: Engine, session: Session, partition: TopicPartition, offset: int) -> bool:
         for _ in range(_PRODUCE_ATTEMPTS):
             try:
                 [result] = await engine.transactions.commit_offsets(
-                    self._transactional_id,
+                    self.transactional_id,
                     session.producer_id,
                     session.epoch,
                     self._group_id,
-                    {partition: OffsetAndMetadata(offset)},
+                    {partition: OffsetAndMetadata(offset, metadata=self.metadata)},
                     announces=True,
+                    **self.committer,
                 )
                 code = result.error
             except KafkaError as error:
@@ -203,27 +221,27 @@ class Transactor:
             await engine.clock.sleep(0.1)
         return False
 
-    async def _end(self, engine: Engine, session: _Session, one: Transaction, *, commit: bool) -> None:
+    async def _end(self, engine: Engine, session: Session, one: Transaction, *, commit: bool) -> None:
         """End the transaction, however often it takes to be told."""
         for _ in range(_END_ATTEMPTS):
             try:
                 made = await engine.transactions.end(
-                    self._transactional_id, session.producer_id, session.epoch, commit=commit, bump=self._bump
+                    self.transactional_id, session.producer_id, session.epoch, commit=commit, bump=self._bump
                 )
             except KafkaError as error:
                 if error.code is ErrorCode.TRANSACTION_ABORTABLE:
                     one.outcome = "aborted"
-                    raise _Fenced from None  # the next epoch is not known: initialise again
+                    raise Fenced from None  # the next epoch is not known: initialise again
                 if not error.code.is_retryable:
-                    raise _Fenced from None  # it may have been committed by an attempt before
+                    raise Fenced from None  # it may have been committed by an attempt before
                 await engine.clock.sleep(0.2)
             else:
                 one.outcome = "committed" if commit else "aborted"
                 session.moved(*made)
                 return
-        raise _Fenced
+        raise Fenced
 
 
 def _raise_where_fenced(code: ErrorCode) -> None:
     if code in (ErrorCode.PRODUCER_FENCED, ErrorCode.INVALID_PRODUCER_EPOCH, ErrorCode.INVALID_PRODUCER_ID_MAPPING):
-        raise _Fenced
+        raise Fenced

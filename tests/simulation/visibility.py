@@ -1,4 +1,4 @@
-"""What reads see of a store whose transactions take time, as DynamoDB's do (docs/decisions/0009).
+"""What reads see of a store whose transactions take time, as DynamoDB's do (docs/decisions/0010).
 
 A transaction is applied at one moment, and the ledger sees it then. But its items become visible one after the other,
 each at a time of its own, before the transaction is answered:

@@ -19,16 +19,20 @@ from typing import Any
 from odradek.adapters.store_clock import StoreClock
 from odradek.engine.engine import Engine
 from odradek.model.cluster import FLEET_BROKER_ID
+from odradek.ports.tables import Tables
 from odradek.settings import Settings
 from odradek.testing.seeded_rng import SeededRng
+from odradek.testing.throttling import Throttle, ThrottledTables
 
 from tests.simulation.history import History
 from tests.simulation.ledger import Ledger
 from tests.simulation.ports import Crash, Fates, SimPort, SimTables
+from tests.simulation.redelivery import deliver_some_twice
 from tests.simulation.visibility import Visibility
 from tests.simulation.witness import WitnessedObjects, WitnessedStore
 
 START_MS = 1_700_000_000_000
+_UNBOUNDED = 10**9
 SKEWS_MS = (0, 0, -30_000, 45_000, -400, 900)
 
 
@@ -56,9 +60,12 @@ class World:
 
     Args:
         settings: over the drawn ones: each knob is at its default or at its hostile value.
+        write_units: of a partition key a second, beyond which the tables throttle; 0: they never do.
     """
 
-    def __init__(self, seed: int, rng: random.Random, fates: Fates, settings: dict[str, Any]) -> None:
+    def __init__(
+        self, seed: int, rng: random.Random, fates: Fates, settings: dict[str, Any], write_units: int = 0
+    ) -> None:
         self.seed = seed
         self.rng = rng
         self.weather = random.Random(f"{seed} weather")  # of its own: what it decides shifts no other draw
@@ -70,7 +77,10 @@ class World:
         self.ledger = Ledger(self.clock)
         self.tables = WitnessedStore(self.ledger, self.visibility)
         self.objects = WitnessedObjects(self.clock, self.ledger)
+        self.throttle = Throttle(self.clock, write_units or _UNBOUNDED)
+        self.throttled: Tables = ThrottledTables(self.tables, self.throttle) if write_units else self.tables
         self.trace: list[str] = []
+        self.bumps = True  # transactors speak the protocol that bumps the epoch at each end
         self.stop = asyncio.Event()  # readers and maintainers come to an end
         self.settled = asyncio.Event()  # nothing fails any more, and nothing is on its way
         self.work: Counter[str] = Counter()  # what maintenance did
@@ -94,6 +104,7 @@ class World:
         """From here on nothing fails any more."""
         self.fates = Fates.none()
         self.is_calm = True
+        self.throttle.units_per_s = _UNBOUNDED
 
     def deliver(self, delivery: Coroutine[Any, Any, None]) -> None:
         """Let a late call go on by itself."""
@@ -136,7 +147,7 @@ class Process:
     def __post_init__(self) -> None:
         self.own_clock = SimClock(self.skew_ms, self)
         self.clock = StoreClock(self.own_clock)
-        self.tables = SimTables(self, self.world.tables)
+        self.tables = SimTables(self, self.world.throttled)
         self.engine = Engine(
             tables=self.tables,
             objects=SimPort(self, self.world.objects, "objects"),  # type: ignore[arg-type]
@@ -145,6 +156,7 @@ class Process:
             settings=self.world.settings,
             broker_id=self.broker_id,
         )
+        deliver_some_twice(self)
 
     async def run(self, program: Coroutine[Any, Any, Any]) -> bool:
         """Run the program as this process; False where it crashed."""

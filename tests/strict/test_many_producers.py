@@ -13,7 +13,6 @@ from collections.abc import Iterator
 import pytest
 from odradek.adapters.aws import AwsStore
 from odradek.adapters.memory import MemoryObjectStore
-from odradek.adapters.system import SystemClock, SystemRng
 from odradek.engine.engine import Engine
 from odradek.engine.partition.head import encode_head, head_key
 from odradek.errors import ErrorCode
@@ -21,6 +20,7 @@ from odradek.format.item_size import item_size
 from odradek.limits import SPILL_ENTRIES_MAX
 from odradek.model.topic_partition import PartitionId
 from odradek.settings import Settings
+from odradek.system import SystemClock, SystemRng
 from odradek.testing.throttling import Throttle, ThrottledTables
 
 from tests.support.aws import CREDENTIALS, create_tables, moto_server, open_store

@@ -132,6 +132,23 @@ def test_links_between_pages_lead_somewhere() -> None:
     assert broken == []
 
 
+LINE_CHARS_MAX = 120  # of a page's prose; tables and code may be wider
+UNWRAPPED = {"CHANGELOG.md", "docs/CORRECTNESS.md"}
+
+
+def wide_lines(name: str) -> Iterator[str]:
+    in_code = False
+    for number, line in enumerate(text(name).splitlines(), 1):
+        if line.lstrip().startswith("```"):
+            in_code = not in_code
+        elif len(line) > LINE_CHARS_MAX and not in_code and not line.lstrip().startswith("|"):
+            yield f"{name}:{number}: {len(line)} characters"
+
+
+def test_no_line_of_a_page_is_too_wide() -> None:
+    assert [found for name in PAGES if name not in UNWRAPPED for found in wide_lines(name)] == []
+
+
 def test_the_changelog_knows_the_version_of_the_wheel() -> None:
     version = tomllib.loads(text("sdk/pyproject.toml"))["project"]["version"]
     newest = re.search(r"^## (\S+)", text("CHANGELOG.md"), re.MULTILINE)
@@ -175,7 +192,7 @@ def test_every_make_target_is_in_the_help() -> None:
 
 
 def test_pages_name_only_make_targets_that_exist() -> None:
-    pattern = r"(?:`|^)make ([a-z0-9]+)"
+    pattern = r"(?:`|^)make ([a-z0-9]+(?:-[a-z0-9]+)*)"
     named = {(page, name) for page in PAGES for name in re.findall(pattern, text(page), re.MULTILINE)}
     assert named
     assert {(page, name) for page, name in named if name not in targets()} == set()

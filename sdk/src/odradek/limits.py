@@ -61,8 +61,9 @@ SUBJECT_NAME_BYTES_MAX = 512
 SUBJECT_VERSIONS_MAX = 2_000  # soft-deleted ones included
 SCHEMA_REFERENCES_MAX = 50  # direct ones
 SPILL_ENTRIES_MAX = 250  # entries that one index row takes from a head
-SPILL_PRODUCERS_MAX = 40  # producers that the update notes or evicts with which a row's entries leave the head
-SPILL_SETTLED_MAX = 70  # producers that another update of a spill notes or evicts
+SPILL_PRODUCERS_MAX = 40  # producers that the update notes or evicts with which the most entries leave the head
+SPILL_FEW_ENTRIES = 100  # with no more entries, or with none, an update has room for the next
+SPILL_SETTLED_MAX = 70
 SPILL_EVICTIONS_MAX = 6 * SPILL_SETTLED_MAX  # producers that a spill evicts where they crowd a head
 PRODUCERS_IN_HEAD_MAX = 500
 TRANSACTION_PLACES_MAX = TABLE_TRANSACTION_ITEMS_MAX - 1  # partitions and offsets of a transaction; one item is its row
@@ -90,7 +91,27 @@ assert SCHEMA_BYTES_MAX + 100 * (SUBJECT_NAME_BYTES_MAX + 8) < TABLE_ITEM_BYTES_
 assert SUBJECT_VERSIONS_MAX * 96 < TABLE_ITEM_BYTES_MAX, "a subject's versions fit an item"
 assert SCHEMA_REFERENCES_MAX + 4 < TABLE_TRANSACTION_ITEMS_MAX, "a schema is registered in one transaction"
 assert SPILL_ENTRIES_MAX * 64 < TABLE_ITEM_BYTES_MAX, "an index row fits an item"
-assert SPILL_ENTRIES_MAX <= 300, "one update removes at most 300 elements of a list (ports/table.py)"
+# An update's text: a name or value of up to 3 digits after `#` or `:`; `p.<id>.<attribute>` is 13 bytes with its dots.
+_REMOVED_ELEMENT_BYTES = len("#0[249], ")
+_NOTED_PRODUCER_BYTES = 2 * len("#12.#123.#14 = :123, ")
+_EVICTED_PRODUCER_BYTES = 2 * len("#12.#123.#14 = :123 AND ")
+_SPILL_FRAME_BYTES = 160  # the other actions, or the other conditions
+assert (
+    SPILL_ENTRIES_MAX * _REMOVED_ELEMENT_BYTES + SPILL_PRODUCERS_MAX * _NOTED_PRODUCER_BYTES + _SPILL_FRAME_BYTES
+    <= TABLE_EXPRESSION_BYTES_MAX
+), "the update with which a row's entries leave the head fits an expression, every producer noted"
+assert (
+    SPILL_FEW_ENTRIES * _REMOVED_ELEMENT_BYTES + SPILL_SETTLED_MAX * _NOTED_PRODUCER_BYTES + _SPILL_FRAME_BYTES
+    <= TABLE_EXPRESSION_BYTES_MAX
+), "an update with few entries fits an expression, every producer noted"
+assert SPILL_SETTLED_MAX * _EVICTED_PRODUCER_BYTES + _SPILL_FRAME_BYTES <= TABLE_EXPRESSION_BYTES_MAX, (
+    "an update that settles producers fits an expression, every one evicted"
+)
+assert SPILL_SETTLED_MAX * 4 + 16 <= TABLE_EXPRESSION_OPERATORS_MAX, (
+    "an eviction is two comparisons and two ANDs of its condition"
+)
+assert SPILL_PRODUCERS_MAX <= SPILL_SETTLED_MAX, "an update that does less settles no fewer"
+assert SPILL_EVICTIONS_MAX > SPILL_ENTRIES_MAX, "a crowded head loses more producers by a spill than a row brings in"
 assert PRODUCERS_IN_HEAD_MAX * (40 + 18 * PRODUCER_BATCHES_REMEMBERED) < TABLE_ITEM_BYTES_MAX // 4, (
     "a head takes the producers beside its tail"
 )

@@ -30,9 +30,9 @@ def _knob(default: Any, *, hostile: Any = None) -> Any:
 class Settings:
     """Settings of the engine. Units are in the names."""
 
-    cluster_id: str = _knob("odradek")
+    cluster_id: str = _knob("odradek")  # name of the installation, as clients are told it
     default_partitions: int = _knob(1)  # of a topic created without a count
-    auto_create_topics: bool = _knob(False)
+    auto_create_topics: bool = _knob(False)  # a topic that is asked for is created
 
     head_bytes_max: int = _knob(TABLE_WRITE_UNIT_BYTES, hostile=400)  # spill when the head item would grow past this
     spill_entries: int = _knob(8, hostile=1)  # entries moved from the head's tail to one index row, or what is too much
@@ -41,44 +41,44 @@ class Settings:
 
     # Requests up to this size are stored as one item, not as an object (docs/decisions/0005).
     item_bytes_max: int = _knob(4 * 1024 - 128, hostile=0)
-    fetch_object_parallelism: int = _knob(8, hostile=1)
+    fetch_object_parallelism: int = _knob(8, hostile=1)  # objects that one fetch reads at once
     fetch_join_gap_bytes: int = _knob(64 * 1024, hostile=0)  # ranges of one object closer than this are read as one
     poll_interval_ms: int = _knob(50, hostile=1)  # long poll: pause between reads of a quiet head, at first
-    poll_interval_ms_max: int = _knob(250, hostile=2)
+    poll_interval_ms_max: int = _knob(250, hostile=2)  # that pause at most, as it grows
 
     catalog_cache_ms: int = _knob(5_000, hostile=0)  # how long a function trusts its copy of a topic row
-    sequence_wait_ms: int = _knob(500, hostile=0)  # how long a batch waits for a predecessor that it overtook
-    append_attempts_max: int = _knob(20, hostile=3)
-    request_timeout_ms: int = _knob(25_000)
+    sequence_wait_ms: int = _knob(500, hostile=0)  # a function waits for a request that was overtaken
+    append_attempts_max: int = _knob(20, hostile=3)  # conditional writes of an append before it is refused
+    request_timeout_ms: int = _knob(25_000)  # how long a request is worked on, at most
 
     broker_session_ms: int = _knob(10_000, hostile=40)  # a gateway's silence after which others may lead in its place
     leader_cache_ms: int = _knob(1_000, hostile=0)  # how long a process trusts what it read of a gateway
 
     quota_produce_bytes_per_s: int = _knob(0)  # of a client in this process (engine/access/quotas.py); 0: none
-    quota_fetch_bytes_per_s: int = _knob(0)
+    quota_fetch_bytes_per_s: int = _knob(0)  # of a client in this process; 0: none
     quota_requests_per_s: int = _knob(0)  # produce and fetch requests
 
-    group_heartbeat_interval_ms: int = _knob(5_000, hostile=10)
-    group_session_timeout_ms: int = _knob(45_000, hostile=30)
+    group_heartbeat_interval_ms: int = _knob(5_000, hostile=10)  # between two heartbeats of a group's member
+    group_session_timeout_ms: int = _knob(45_000, hostile=30)  # silence after which a member is removed
     group_assignment_interval_ms: int = _knob(1_000, hostile=0)  # consumer.assignment.interval.ms (groups/configs.py)
     # A heartbeat reads all members of its group. Those who join at the same moment may exceed it.
     group_members_max: int = _knob(250, hostile=3)
     group_attempts_max: int = _knob(30, hostile=4)  # conditional writes of a heartbeat before COORDINATOR_NOT_AVAILABLE
     share_record_lock_duration_ms: int = _knob(30_000, hostile=40)  # of share groups (engine/groups/configs.py)
-    share_delivery_count_limit: int = _knob(5, hostile=2)
+    share_delivery_count_limit: int = _knob(5, hostile=2)  # deliveries after which a record is given up
     share_partition_max_record_locks: int = _knob(2_000, hostile=7)  # window of records in flight
     group_session_timeout_ms_min: int = _knob(6_000, hostile=10)  # what a member of a classic group may ask for
-    group_session_timeout_ms_max: int = _knob(1_800_000)
+    group_session_timeout_ms_max: int = _knob(1_800_000)  # what a member of a classic group may ask for, at most
     group_initial_rebalance_delay_ms: int = _knob(500, hostile=0)  # a classic group's first round waits for more
-    gateway_connections_max: int = _knob(2_000)
+    gateway_connections_max: int = _knob(2_000)  # connections of clients that a gateway holds
     gateway_idle_timeout_ms: int = _knob(600_000)  # a connection without traffic is closed
     gateway_buffered_bytes_max: int = _knob(512 * 1024 * 1024)  # requests that are not answered yet, all connections
     gateway_linger_ms: int = _knob(2)  # how long produce requests that meet others wait to share an upload
     super_users: str = _knob("")  # "User:a;User:b": whom no ACL binds, and who administers over the Kafka port
     allow_everyone_if_no_acl_found: bool = _knob(True)  # until the first ACL; false: closed from the beginning
     acl_cache_ms: int = _knob(5_000, hostile=0)  # how long a process trusts its copy of the ACLs
-    offset_metadata_bytes_max: int = _knob(4_096)
-    transaction_timeout_ms_max: int = _knob(900_000)
+    offset_metadata_bytes_max: int = _knob(4_096)  # of the metadata that is committed with an offset
+    transaction_timeout_ms_max: int = _knob(900_000)  # how long a transaction may be open, at most
     maintenance_parallelism: int = _knob(8, hostile=1)  # partitions that one maintenance run works on at once
     maintenance_lease_ms: int = _knob(60_000, hostile=40)  # silence after which another may take over
     maintenance_interval_ms: int = _knob(60_000)  # of the embedded service; 0: never. On AWS a schedule calls

@@ -35,14 +35,21 @@ CALLS_A_CLIENT_S = 40  # five requests in flight a producer, each tried again af
 
 
 async def load(
-    data_dir: Path, *, seconds: float, producers: int, members: int, pause_s: float, seed: int = 1
+    data_dir: Path,
+    *,
+    seconds: float,
+    producers: int,
+    members: int,
+    pause_s: float,
+    seed: int = 1,
+    partitions: int = PARTITIONS,
 ) -> Memory:
     """Run it, check it, print the figures; the memory that was watched."""
     async with LoadedService(data_dir, SHARE, seed) as service:
         memory = Memory(service)
-        places = partitions_of(PARTITIONS)
+        places = partitions_of(partitions)
         async with Admin(**service.client_config) as admin:
-            await admin.create_topics([odradek.NewTopic(TOPIC, num_partitions=PARTITIONS)])
+            await admin.create_topics([odradek.NewTopic(TOPIC, num_partitions=partitions)])
         run = Load(service.client_config, Ledger(places), random.Random(seed), pause_s)
         run.sending.set()
         run.reading.set()
@@ -128,8 +135,17 @@ async def test_nothing_is_lost_or_doubled_under_faults(tmp_path: Path) -> None:
 @pytest.mark.slow
 @pytest.mark.timeout(900)
 async def test_minutes_of_load(tmp_path: Path) -> None:
-    """The same with everybody, for ODRADEK_LOAD_S seconds: slow because memory shows only over minutes."""
+    """The same with everybody, for ODRADEK_LOAD_S seconds: slow because memory shows only over minutes.
+
+    ODRADEK_LOAD_PRODUCERS more of them send as many records a second together, ODRADEK_LOAD_PARTITIONS fewer partitions
+    have as many producers each.
+    """
     seconds = float(os.environ.get("ODRADEK_LOAD_S", "120"))
-    memory = await load(tmp_path, seconds=seconds, producers=64, members=16, pause_s=0.2)
+    producers = int(os.environ.get("ODRADEK_LOAD_PRODUCERS", "64"))
+    partitions = int(os.environ.get("ODRADEK_LOAD_PARTITIONS", str(PARTITIONS)))
+    pause_s = 0.2 * producers / 64
+    memory = await load(
+        tmp_path, seconds=seconds, producers=producers, members=16, pause_s=pause_s, partitions=partitions
+    )
     if seconds >= 60:
         assert memory.growth_mb() < GROWTH_MB_MAX, memory.samples_mb

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import io
 import json
+import os
 import signal
 import subprocess
 import sys
@@ -86,12 +87,33 @@ def test_records_come_back_with_keys_and_offsets(cli: Cli) -> None:
 def test_deleted_records_are_not_consumed(cli: Cli) -> None:
     cli("topics", "create", "cut", "-p", "1")
     cli("produce", "cut", stdin=b"1\n2\n3\n4\n")
-    assert cli("topics", "delete-records", "cut", "--before", "2", "-y")[:2] == (0, "cut-0: begins at offset 2\n")
+    code, shown, _ = cli("topics", "delete-records", "cut", "--before", "2", "-y")
+    assert (code, shown.splitlines()[1].split()) == (0, ["cut-0", "2", "2"])
     assert cli("consume", "cut")[1].split() == ["3", "4"]
     code, _, said = cli("topics", "delete-records", "cut", "--before", "9", "-p", "0", "-y")
     assert code == 1
-    assert said.startswith("odradek: OFFSET_OUT_OF_RANGE: partition cut-0: ")
-    assert cli("topics", "delete-records", "cut", "--before", "-1", "-y")[1] == "cut-0: begins at offset 4\n"
+    assert said == "odradek: OFFSET_OUT_OF_RANGE: --before 9: cut-0 ends at offset 4; nothing was deleted\n"
+    shown = cli("topics", "delete-records", "cut", "--before", "-1", "-y", "--output", "json")[1]
+    assert json.loads(shown) == [{"partition": "cut-0", "log_start_offset": 4, "deleted": 2}]
+
+
+def test_records_are_deleted_in_all_partitions_or_in_none(cli: Cli) -> None:
+    """Some partitions were cut, and the error named only the others."""
+    cli("topics", "create", "uneven", "-p", "3")
+    cli("produce", "uneven", "-p", "0", stdin=b"1\n2\n3\n")
+    cli("produce", "uneven", "-p", "2", stdin=b"1\n2\n")
+    code, printed, said = cli("topics", "delete-records", "uneven", "--before", "2", "-y")
+    assert (code, printed) == (1, "")
+    assert said == "odradek: OFFSET_OUT_OF_RANGE: --before 2: uneven-1 ends at offset 0; nothing was deleted\n"
+    assert sorted(cli("consume", "uneven")[1].split()) == ["1", "1", "2", "2", "3"]
+    code, _, said = cli("topics", "delete-records", "uneven", "--before", "1", "-p", "0", "-p", "7", "-y")
+    assert (code, "has partitions 0 to 2, not 7; nothing was deleted" in said) == (1, True)
+    assert cli("topics", "delete-records", "uneven", "--before", "-3", "-y")[0] == 1
+    code, printed, _ = cli("topics", "delete-records", "uneven", "--before", "2", "-p", "0", "-p", "2", "-y")
+    assert (code, [line.split() for line in printed.splitlines()[1:]]) == (
+        0,
+        [["uneven-0", "2", "2"], ["uneven-2", "2", "2"]],
+    )
 
 
 def test_null_values(cli: Cli) -> None:
@@ -195,7 +217,7 @@ def test_audit_of_a_running_service_reads_only(cli: Cli, service: object) -> Non
     code, shown, _ = cli("audit", "--data-dir", data_dir)
     assert code == 0
     assert "clean" in shown
-    code, shown, _ = cli("audit", "--data-dir", data_dir, "--fast", "-f", "json")
+    code, shown, _ = cli("audit", "--data-dir", data_dir, "--fast", "--output", "json")
     report = json.loads(shown)
     assert (code, report["clean"], report["findings"]) == (0, True, [])
     assert report["checked"]["topics"] >= 1
@@ -253,8 +275,96 @@ def test_a_share_group(cli: Cli) -> None:
     assert code == 0
     assert "share.auto.offset.reset = earliest" in shown
     assert ["mails-0", "2", "1"] in [line.split() for line in shown.splitlines()]
-    assert "senders\tEmpty\tshare" in cli("groups", "list")[1]
+    assert ["senders", "Empty", "share"] in [line.split() for line in cli("groups", "list")[1].splitlines()]
     assert cli("consume", "mails", "-G", "senders", "-n", "1")[1] == "three\n"
     assert cli("consume", "mails", "-G", "senders", "-o", "latest")[0] != 0
     assert cli("groups", "delete", "senders", "--yes")[0] == 0
     assert "senders" not in cli("groups", "list")[1]
+
+
+def test_a_share_group_is_moved_by_the_command_line(cli: Cli) -> None:
+    cli("topics", "create", "bills", "-p", "1")
+    cli("produce", "bills", stdin=b"one\ntwo\nthree\n")
+    cli("groups", "configure", "payers", "share.auto.offset.reset=earliest")
+    assert cli("consume", "bills", "-G", "payers")[1] == "one\ntwo\nthree\n"
+    assert cli("groups", "export-offsets", "payers")[1] == "bills,0,3\n"
+    code, shown, _ = cli("groups", "reset-offsets", "payers", "--to", "1", "--output", "json")
+    assert (code, json.loads(shown)) == (0, [{"partition": "bills-0", "committed": 3, "new": 1}])
+    assert cli("consume", "bills", "-G", "payers")[1] == "two\nthree\n"
+
+
+def test_a_mistyped_topic_makes_no_group(cli: Cli) -> None:
+    """A share group was made for the typo, no record was found, and the exit code was 0."""
+    for option in ("-g", "-G"):
+        code, printed, said = cli("consume", "TYPO", option, "strays")
+        assert (code, printed) == (1, "")
+        assert said.startswith("odradek: UNKNOWN_TOPIC_OR_PARTITION: topic 'TYPO' does not exist")
+    assert "strays" not in cli("groups", "list")[1]
+
+
+def test_a_topic_may_be_waited_for(cli: Cli, service: object) -> None:
+    command = [sys.executable, "-m", "odradek.cli", "consume", "later", "-G", "waiters", "-n", "1", "--wait-for-topic"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL) as process:
+        cli("groups", "configure", "waiters", "share.auto.offset.reset=earliest")
+        cli("topics", "create", "later", "-p", "1")
+        cli("produce", "later", stdin=b"at last\n")
+        assert process.communicate(timeout=60)[0] == b"at last\n"
+
+
+def test_the_line_that_is_refused_is_named_with_what_was_written(cli: Cli) -> None:
+    cli("topics", "create", "lined", "-p", "1", "-c", "max.message.bytes=2000")
+    lines = b"a:1\nb:2\nnot a pair\nd:4\n"
+    code, _, said = cli("produce", "lined", "-K", ":", stdin=lines)
+    assert code == 1
+    assert said.startswith("odradek: INVALID_RECORD: line 3: a line without the separator ':'")
+    assert "; 2 records were written, 1 refused, and nothing behind line 3 was read" in said
+    assert cli("consume", "lined")[1].split() == ["1", "2"]
+    code, _, said = cli("produce", "lined", "-K", ":", "--skip-errors", stdin=lines)
+    assert (code, said.splitlines()[1:]) == (1, ["sent 3 records to lined", "refused 1 of 4 lines"])
+    assert said.startswith("line 3: INVALID_RECORD: a line without")
+    assert cli("consume", "lined")[1].split() == ["1", "2", "1", "2", "4"]
+
+
+def test_a_record_that_the_service_refuses_is_a_line_too(cli: Cli) -> None:
+    cli("topics", "create", "narrow", "-p", "1", "-c", "max.message.bytes=2000")
+    code, _, said = cli("produce", "narrow", "--skip-errors", stdin=b"1\n" + b"x" * 5000 + b"\n3\n")
+    assert code == 1
+    assert said.startswith("line 2: MESSAGE_TOO_LARGE: ")
+    assert "sent 2 records to narrow\nrefused 1 of 3 lines\n" in said
+    assert cli("consume", "narrow")[1].split() == ["1", "3"]
+
+
+def test_names_of_topics_and_groups_are_completed(cli: Cli) -> None:
+    cli("topics", "create", "complete-a")
+    cli("topics", "create", "complete-b")
+    cli("produce", "complete-a", stdin=b"1\n")
+    cli("consume", "complete-a", "-g", "complete-group")
+
+    def complete(words: str) -> list[str]:
+        environment = {"COMP_WORDS": words, "COMP_CWORD": str(len(words.split(" ")) - 1)}
+        command = [sys.executable, "-c", "import sys; sys.argv[0] = 'odradek'; import odradek.cli as c; c.main()"]
+        done = subprocess.run(
+            command,
+            env={**os.environ, "_ODRADEK_COMPLETE": "complete_bash", **environment},
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        return done.stdout.split()
+
+    assert complete("odradek topics describe complete-") == ["complete-a", "complete-b"]
+    assert complete("odradek consume complete-b") == ["complete-b"]
+    assert complete("odradek groups describe complete-") == ["complete-group"]
+    assert complete("odradek topics describe -b http://127.0.0.1:1 complete-") == [], "nobody answers: nothing to offer"
+
+
+def test_all_configurations_of_a_topic_are_shown_with_what_they_mean(cli: Cli) -> None:
+    cli("topics", "create", "shown", "-c", "retention.ms=1000")
+    own = json.loads(cli("topics", "describe", "shown", "--output", "json")[1])["configs"]
+    assert [(each["name"], each["value"]) for each in own] == [("retention.ms", "1000")]
+    code, table, _ = cli("topics", "describe", "shown", "--defaults")
+    assert code == 0
+    assert "cleanup.policy" in table
+    every = json.loads(cli("topics", "describe", "shown", "--defaults", "--output", "json")[1])["configs"]
+    assert {each["name"]: each["is_default"] for each in every}["retention.ms"] is False
+    assert all(each["documentation"] and each["type"] for each in every)

@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator, Callable
 from typing import TypeVar
 
 import pytest
+from odradek.dispatcher import Arrival
 from odradek.engine.engine import Engine
 from odradek.gateway import Gateway, Listener
 from odradek.gateway.sasl import OpenSession
@@ -45,9 +46,9 @@ async def engine(store: Store) -> Engine:
 async def address(engine: Engine, asked: set[tuple[int, int]], monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[str]:
     answer = OpenSession.answer
 
-    async def noted(session: OpenSession, frame: Buffer) -> list[Buffer] | None:
+    async def noted(session: OpenSession, frame: Buffer, arrival: Arrival | None) -> list[Buffer] | None:
         asked.add((int.from_bytes(frame[:2], "big"), int.from_bytes(frame[2:4], "big")))
-        return await answer(session, frame)
+        return await answer(session, frame, arrival)
 
     monkeypatch.setattr(OpenSession, "answer", noted)
     async with Gateway(engine, Listener(port=0), clock=SystemClock(), rng=SystemRng()) as gateway:

@@ -1,4 +1,4 @@
-"""The README's example runs as it stands there, and its commands exist."""
+"""The examples of README and quick start run as they are, and the commands that they name exist."""
 
 from __future__ import annotations
 
@@ -21,6 +21,15 @@ def test_the_example_runs() -> None:
     [example] = blocks("python")
     done = subprocess.run([sys.executable, "-c", example], capture_output=True, text=True, timeout=240, check=False)
     assert (done.returncode, done.stdout) == (0, "1000 orders\n"), done.stderr
+
+
+def test_the_quick_start_runs(tmp_path: Path) -> None:
+    page = (ROOT / "docs" / "quickstart.md").read_text()
+    example = re.findall(r"```python\n(.*?)```", page, re.DOTALL)[0]
+    done = subprocess.run(
+        [sys.executable, "-c", example], capture_output=True, text=True, timeout=240, check=False, cwd=tmp_path
+    )
+    assert (done.returncode, done.stdout) == (0, "0 0\nb'alice' b'1 book'\n"), done.stderr
 
 
 def test_the_documents_it_names_exist() -> None:

@@ -13,10 +13,10 @@ import pytest
 import typer
 from odradek.cli import run
 from odradek.cli.connection import client_configs
-from odradek.cli.screen import confirm, show
+from odradek.cli.output import show_rows
+from odradek.cli.screen import confirm
 from odradek.errors import OdradekError
 from odradek.local.credentials import load_or_create_credentials
-from rich.table import Table
 
 URL = "http://127.0.0.1:9292"
 
@@ -98,9 +98,7 @@ def test_a_trigger_is_checked_before_spark_starts(capsys: pytest.CaptureFixture[
 
 def test_names_are_whole_in_a_pipe(capsys: pytest.CaptureFixture[str]) -> None:
     arn = "User:arn:aws:iam::123456789012:role/" + "Writers" * 20
-    table = Table("principal", "operation", box=None)
-    table.add_row(arn, "read")
-    show(table)
+    show_rows([{"principal": arn, "operation": "read"}], ["principal", "operation"])
     _, row = capsys.readouterr().out.splitlines()
     assert row.split() == [arn, "read"]
 

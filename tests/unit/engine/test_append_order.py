@@ -324,17 +324,19 @@ async def test_a_predecessor_that_never_comes_is_a_gap_in_the_end_and_no_clock_s
 
 async def test_a_follower_whose_predecessor_comes_again_is_never_told_of_a_gap(store: Store) -> None:
     """Sent again in order, refused again, as often as it takes."""
-    engine, gate = store.engine(append_attempts_max=1), Gate(store)
+    engine = store.engine(append_attempts_max=1)
+    assert await sent(engine, request(0)) is ErrorCode.NONE
+    gate = Gate(store)
     for attempt in range(6):
-        first = send(engine, request(0))
+        first = send(engine, request(1))
         await settle()
         gate.held[attempt].set_result(StoreUnavailable("throttled"))
         assert (await first)[0].error is FOR_NOW
         gate.is_open = True
-        assert await sent(engine, request(1)) is FOR_NOW
+        assert await sent(engine, request(2)) is FOR_NOW
         gate.is_open = False
     gate.let_through()
-    assert [await sent(engine, request(at)) for at in (0, 1)] == [ErrorCode.NONE] * 2
+    assert [await sent(engine, request(at)) for at in (1, 2)] == [ErrorCode.NONE] * 2
 
 
 async def test_a_run_that_is_sent_again_in_reverse_comes_to_order(store: Store) -> None:

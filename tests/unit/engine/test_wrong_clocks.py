@@ -6,9 +6,12 @@ from collections import Counter
 
 import pytest
 from odradek.adapters.store_clock import StoreClock
+from odradek.engine.audit.decisions import FindingKind
+from odradek.engine.audit.store import audit_store
 from odradek.engine.engine import Engine
 from odradek.errors import ErrorCode
 from odradek.model.topic_partition import PartitionId
+from odradek.testing.faults import Fault
 from odradek.testing.manual_clock import ManualClock
 
 from tests.support.engine import Store, batch, memory_store, produce, read_all
@@ -103,3 +106,49 @@ async def test_the_stores_time_replaces_a_clock_that_is_a_minute_off_or_more() -
     clock.answered(own.now_ms())
     assert not clock.wants_answer()
     assert clock.now_ms() == own.now_ms()
+
+
+async def test_a_floor_that_is_days_ahead_is_found_and_lowered(store: Store) -> None:
+    engine = store.engine(**SPILLING)
+    await engine.topics.create("t", 1, {"message.timestamp.type": "LogAppendTime"})
+    wrong = ahead(store, **SPILLING)
+    for number in range(8):
+        await produce(wrong, "t", 0, batch([b"%d" % number], producer=(4, 0, number)))
+    found = await audit_store(engine, store.tables)
+    assert [finding.kind for finding in found.findings] == [FindingKind.CLOCK]
+    late = store.log.script
+    late[("update", store.log.count("update") + 1)] = Fault.LATE
+    pending = await produce(wrong, "t", 0, batch([b"8"], producer=(4, 0, 8)))
+    assert not pending.error
+    report = await audit_store(engine, store.tables, repair=True)
+    assert (report.is_clean, report.repaired["floors_lowered"]) == (True, 1)
+    assert await store.log.deliver_late() == 0
+    fresh = store.engine(3, **SPILLING)
+    store.clock.advance(1)
+    before = store.log.count("update")
+    assert not (await produce(fresh, "t", 0, batch([b"9"], producer=(4, 0, 9)))).error
+    assert store.log.count("update") == before + 2, "one update, and its spill: no floor stands in the way"
+    duplicate = await produce(fresh, "t", 0, batch([b"9"], producer=(4, 0, 9)))
+    assert duplicate.base_offset == 9
+    assert [record.value for record in await read_all(fresh, "t", 0)] == [b"%d" % number for number in range(10)]
+
+
+async def test_a_plain_append_under_way_is_not_applied_twice_by_the_repair(store: Store) -> None:
+    engine = store.engine(**SPILLING)
+    await engine.topics.create("t", 1)
+    wrong = ahead(store, **SPILLING)
+    for number in range(6):
+        await produce(wrong, "t", 0, batch([b"%d" % number], producer=(4, 0, number)))
+    original = engine.clock.sleep
+
+    async def meanwhile(seconds: float) -> None:
+        engine.clock.sleep = original  # type: ignore[method-assign]
+        assert (await audit_store(store.engine(3), store.tables, repair=True)).repaired["floors_lowered"]
+        await original(seconds)
+
+    engine.clock.sleep = meanwhile  # type: ignore[method-assign]
+    store.log.script[("update", store.log.count("update") + 2)] = Fault.LOST_ANSWER  # the first is refused by the floor
+    result = await produce(engine, "t", 0, batch([b"plain"]))
+    assert result.error is ErrorCode.REQUEST_TIMED_OUT
+    values = [record.value for record in await read_all(engine, "t", 0)]
+    assert values.count(b"plain") == 1

@@ -30,10 +30,19 @@ def _interrupt(*_: object) -> None:
 
 def run(arguments: list[str]) -> int:
     """Run one command and return its exit code."""
+    if arguments and arguments[0] == "--version":
+        from importlib.metadata import version
+
+        print(f"odradek {version('odradek')}")
+        return 0
     import typer
 
     from odradek.cli.app import app
 
+    if "_ODRADEK_COMPLETE" in os.environ:  # a shell asks for words; without its own options Typer is not ready for it
+        from typer._completion_classes import completion_init
+
+        completion_init()
     try:
         result = app(arguments, standalone_mode=False)
     except (typer.Abort, KeyboardInterrupt):

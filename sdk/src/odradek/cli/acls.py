@@ -5,10 +5,11 @@ from __future__ import annotations
 from typing import Annotated
 
 import typer
-from rich.table import Table
 
+from odradek.cli.command_group import CommandGroup
 from odradek.cli.connection import DEFAULT_DATA_DIR, DEFAULT_SERVER, DataDir, Server, admin
-from odradek.cli.screen import confirm, show
+from odradek.cli.output import Output, OutputOption, show_rows
+from odradek.cli.screen import confirm
 from odradek.errors import ErrorCode, KafkaError
 from odradek.model.acl import (
     CLUSTER_NAME,
@@ -21,7 +22,7 @@ from odradek.model.acl import (
     ResourceType,
 )
 
-acls = typer.Typer(help="Create, list and delete access rules (ACLs).", no_args_is_help=True)
+acls = typer.Typer(cls=CommandGroup, help="Create, list and delete access rules (ACLs).", no_args_is_help=True)
 
 Topic = Annotated[str | None, typer.Option("--topic", help="Name of a topic; * is every topic.")]
 Group = Annotated[str | None, typer.Option("--group", help="Name of a consumer group; * is every group.")]
@@ -83,12 +84,13 @@ def list_acls(
     principal: Principal = None,
     bootstrap_servers: Server = DEFAULT_SERVER,
     data_dir: DataDir = DEFAULT_DATA_DIR,
+    output: OutputOption = Output.TABLE,
 ) -> None:
     """List the rules; with a name, those that cover it."""
     kind, name = _resource(topic, group, transactional_id, cluster)
     with admin(bootstrap_servers, data_dir) as client:
         found = client.describe_acls(AclFilter(kind, name, PatternType.MATCH, principal))
-    _show(found)
+    _show(found, output)
 
 
 @acls.command()
@@ -153,11 +155,17 @@ def _operation(text: str) -> AclOperation:
     return AclOperation[name]
 
 
-def _show(rules: list[AclBinding]) -> None:
-    table = Table("principal", "host", "may", "operation", "resource", "name", box=None)
-    for acl in rules:
-        name = f"{acl.name}..." if acl.pattern is PatternType.PREFIXED else acl.name
-        words = (acl.permission.name, acl.operation.name, acl.resource_type.name)
-        may, operation, kind = (word.lower() for word in words)
-        table.add_row(acl.principal, acl.host, may, operation, kind, name)
-    show(table)
+def _show(rules: list[AclBinding], output: Output = Output.TABLE) -> None:
+    rows = [
+        {
+            "principal": acl.principal,
+            "host": acl.host,
+            "may": acl.permission.name.lower(),
+            "operation": acl.operation.name.lower(),
+            "resource": acl.resource_type.name.lower(),
+            "name": f"{acl.name}..." if acl.pattern is PatternType.PREFIXED and output is Output.TABLE else acl.name,
+            "pattern": acl.pattern.name.lower(),
+        }
+        for acl in rules
+    ]
+    show_rows(rows, ["principal", "host", "may", "operation", "resource", "name"], output)

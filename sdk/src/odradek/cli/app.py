@@ -1,70 +1,103 @@
-"""The tree of commands."""
+"""The tree of commands. A command's module is imported when it is asked for: `--version` and a shell that completes
+a word import neither the gateway nor the libraries of a client (tests/unit/cli/test_light_commands.py)."""
 
 from __future__ import annotations
 
-from typing import Annotated
+from collections.abc import Mapping
+from importlib import import_module
+from typing import Annotated, Any, NamedTuple
 
 import typer
 
-from odradek.cli.acls import acls
-from odradek.cli.audit import audit
-from odradek.cli.completion import completion
-from odradek.cli.configure import configure
-from odradek.cli.cost import cost
-from odradek.cli.demo_command import demo
-from odradek.cli.doctor import doctor
-from odradek.cli.gateway_command import gateway
-from odradek.cli.groups import groups
-from odradek.cli.local_command import local
-from odradek.cli.offsets import offsets
-from odradek.cli.perf import perf
-from odradek.cli.records import consume, produce
-from odradek.cli.sql import sql
-from odradek.cli.topics import topics
-from odradek.cli.users import users
+from odradek.cli.command_group import CommandGroup
+
+
+class _Home(NamedTuple):
+    """Where a command is: a function, or a group of commands (typer.Typer)."""
+
+    module: str
+    name: str
+
+
+COMMANDS: Mapping[str, _Home] = {
+    "local": _Home("local_command", "local"),
+    "gateway": _Home("gateway_command", "gateway"),
+    "topics": _Home("topics", "topics"),
+    "produce": _Home("produce", "produce"),
+    "consume": _Home("consume", "consume"),
+    "offsets": _Home("offsets", "offsets"),
+    "groups": _Home("groups", "groups"),
+    "users": _Home("users", "users"),
+    "acls": _Home("acls", "acls"),
+    "jobs": _Home("jobs", "jobs"),
+    "sql": _Home("sql", "sql"),
+    "perf": _Home("perf", "perf"),
+    "audit": _Home("audit", "audit"),
+    "backup": _Home("backup", "backup"),
+    "restore": _Home("backup", "restore"),
+    "cost": _Home("cost", "cost"),
+    "configure": _Home("configure", "configure"),
+    "doctor": _Home("doctor", "doctor"),
+    "demo": _Home("demo_command", "demo"),
+    "completion": _Home("completion", "completion"),
+}
+
+
+class _Commands(CommandGroup):
+    """The commands by name, each made when it is asked for."""
+
+    def list_commands(self, ctx: Any) -> list[str]:
+        return list(COMMANDS)
+
+    def shell_complete(self, ctx: Any, incomplete: str) -> list[Any]:
+        """The names of commands, without importing any of them."""
+        if incomplete.startswith("-"):
+            return super().shell_complete(ctx, incomplete)
+        return [_word(name) for name in COMMANDS if name.startswith(incomplete)]
+
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:
+        if cmd_name not in COMMANDS:
+            return None
+        if cmd_name not in self.commands:
+            self.commands[cmd_name] = _made(cmd_name, COMMANDS[cmd_name])
+        return self.commands[cmd_name]
+
+
+def _word(name: str) -> Any:
+    """What a shell is offered; recent Typers carry a Click of their own."""
+    click = next(base for base in CommandGroup.__mro__ if base.__name__ == "Command").__module__.removesuffix(".core")
+    return import_module(f"{click}.shell_completion").CompletionItem(name)
+
+
+def _made(name: str, home: _Home) -> Any:
+    found = getattr(import_module(f"odradek.cli.{home.module}"), home.name)
+    if isinstance(found, typer.Typer):
+        command: Any = typer.main.get_group(found)
+    else:
+        alone = typer.Typer(add_completion=False, rich_markup_mode="rich")
+        alone.command(name)(found)
+        command = typer.main.get_command(alone)
+    command.name = name
+    return command
+
 
 app = typer.Typer(
+    cls=_Commands,
     name="odradek",
     help="Apache Kafka with no servers.\n\n"
     "Start with [bold]odradek local[/bold], then [bold]odradek topics create t[/bold].",
     no_args_is_help=True,
+    add_completion=False,  # `odradek completion` prints the script; its options would cost every start 300 ms of CPU
     pretty_exceptions_enable=False,
     rich_markup_mode="rich",
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 
 
-def _version(wanted: bool) -> None:
-    if wanted:
-        from importlib.metadata import version
-
-        typer.echo(f"odradek {version('odradek')}")
-        raise typer.Exit
-
-
 @app.callback()
 def _root(
     version: Annotated[
-        bool, typer.Option("--version", help="Print the version and stop.", callback=_version, is_eager=True)
-    ] = False,
+        bool, typer.Option("--version", help="Print the version and stop.", is_eager=True)
+    ] = False,  # answered in odradek.cli.run, which needs no Typer for it
 ) -> None:
     """Options before the command."""
-
-
-app.command()(local)
-app.command()(gateway)
-app.add_typer(topics, name="topics")
-app.command()(produce)
-app.command()(consume)
-app.command()(offsets)
-app.add_typer(groups, name="groups")
-app.add_typer(users, name="users")
-app.add_typer(acls, name="acls")
-app.add_typer(perf, name="perf")
-app.command()(audit)
-app.add_typer(cost, name="cost")
-app.command()(configure)
-app.command()(doctor)
-app.command()(demo)
-app.command()(sql)
-app.command()(completion)

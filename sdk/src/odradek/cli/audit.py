@@ -7,32 +7,22 @@ writes it; a repair needs it alone. On AWS it may be repaired while it is at wor
 from __future__ import annotations
 
 import asyncio
-import json
 import os
 import sys
-from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from rich.console import Console
-from rich.markup import escape
-from rich.table import Table
 
 from odradek.cli.connection import DEFAULT_DATA_DIR, DataDir
+from odradek.cli.output import Output, OutputOption, show_data, show_rows
+from odradek.cli.screen import Advance, progress
 from odradek.errors import ErrorCode, KafkaError, OdradekError, StoreUnavailable
-from odradek.settings import Settings
 
 if TYPE_CHECKING:
     from odradek.adapters.aws import AwsStore
     from odradek.adapters.embedded import EmbeddedStore
     from odradek.engine.audit.decisions import AuditReport
-
-
-class Format(StrEnum):
-    """How the report is printed."""
-
-    TABLE = "table"
-    JSON = "json"
+    from odradek.ports.meter import Meter, Usage
 
 
 def audit(
@@ -58,7 +48,7 @@ def audit(
     repair: Annotated[
         bool, typer.Option("--repair", help="Remove what is provably not needed, then audit again.")
     ] = False,
-    format: Annotated[Format, typer.Option("--format", "-f", help="How to print the report.")] = Format.TABLE,
+    output: OutputOption = Output.TABLE,
 ) -> int:
     """Check that everything in the log can be read, and that nothing is stored that nobody needs.
 
@@ -72,21 +62,32 @@ def audit(
             missing = [f"--{name}-table" for name, value in tables.items() if not value]
             if missing:
                 raise KafkaError(ErrorCode.INVALID_CONFIG, f"a store on AWS has three tables: {', '.join(missing)}?")
-            store: EmbeddedStore | AwsStore = _open_aws(tables, bucket, region, endpoint_url)
-        else:
-            store = _open_embedded(str(data_dir), writes=repair)
-        report = asyncio.run(_audit(store, fast=fast, strict=strict, repair=repair))
+        with progress("auditing", None, unit="bytes") as advance:
+            meter = ReadBytes(advance)
+            if bucket:
+                store: EmbeddedStore | AwsStore = _open_aws(tables, bucket, region, endpoint_url, meter)
+            else:
+                store = _open_embedded(str(data_dir), meter, writes=repair)
+            report = asyncio.run(_audit(store, fast=fast, strict=strict, repair=repair))
     except OdradekError as error:
         print(f"odradek: cannot audit: {error}", file=sys.stderr)
         return 2
-    if format is Format.JSON:
-        print(json.dumps(as_json(report), indent=2))
-    else:
+    if not show_data(as_json(report), output):
         _print_table(report)
     return 0 if report.is_clean else 1
 
 
-def _open_aws(tables: dict[str, str], bucket: str, region: str, endpoint_url: str) -> AwsStore:
+class ReadBytes:
+    """A meter that tells how many bytes of objects were read: what an audit's progress shows."""
+
+    def __init__(self, advance: Advance) -> None:
+        self._advance = advance
+
+    def add(self, operation: str, usage: Usage) -> None:
+        self._advance(usage.object_bytes_read)
+
+
+def _open_aws(tables: dict[str, str], bucket: str, region: str, endpoint_url: str, meter: Meter) -> AwsStore:
     from odradek.adapters.aws import open_aws
 
     return open_aws(
@@ -96,10 +97,11 @@ def _open_aws(tables: dict[str, str], bucket: str, region: str, endpoint_url: st
         catalog_table=tables["catalog"],
         bucket=bucket,
         endpoint_url=endpoint_url or None,
+        meter=meter,
     )
 
 
-def _open_embedded(data_dir: str, *, writes: bool) -> EmbeddedStore:
+def _open_embedded(data_dir: str, meter: Meter, *, writes: bool) -> EmbeddedStore:
     from odradek.adapters.embedded import open_embedded
     from odradek.adapters.embedded.store import DATABASE_NAME
 
@@ -108,12 +110,13 @@ def _open_embedded(data_dir: str, *, writes: bool) -> EmbeddedStore:
             f"{data_dir} is not the folder of an embedded service: name it with --data-dir, "
             "or name a store on AWS with --bucket"
         )
-    return open_embedded(data_dir, read_only=not writes)
+    return open_embedded(data_dir, meter=meter, read_only=not writes, check="full")
 
 
 async def _audit(store: EmbeddedStore | AwsStore, *, fast: bool, strict: bool, repair: bool) -> AuditReport:
     from odradek.engine.audit.store import audit_store
     from odradek.engine.engine import Engine
+    from odradek.settings import Settings
     from odradek.system import SystemRng
 
     async with store:
@@ -142,14 +145,12 @@ def as_json(report: AuditReport) -> dict[str, Any]:
 
 
 def _print_table(report: AuditReport) -> None:
-    console = Console(highlight=False, soft_wrap=True)
     if report.findings:
-        table = Table("finding", "where", "what", box=None)
-        for finding in report.findings:
-            table.add_row(finding.kind.value, escape(finding.place), escape(finding.detail))
-        console.print(table)
+        rows = [{"finding": each.kind.value, "where": each.place, "what": each.detail} for each in report.findings]
+        show_rows(rows, ["finding", "where", "what"])
     for title, counts in (("repaired", report.repaired), ("pending", report.pending), ("checked", report.checked)):
         if any(counts.values()):
             shown = ", ".join(f"{count} {name.replace('_', ' ')}" for name, count in sorted(counts.items()) if count)
-            console.print(f"{title}: {shown}")
-    console.print("[green]clean[/green]" if report.is_clean else f"[red]{len(report.findings)} findings[/red]")
+            typer.echo(f"{title}: {shown}")
+    verdict = "clean" if report.is_clean else f"{len(report.findings)} findings"
+    typer.echo(typer.style(verdict, fg="green" if report.is_clean else "red"))

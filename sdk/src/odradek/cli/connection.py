@@ -14,6 +14,7 @@ from urllib.parse import urlsplit
 
 import typer
 
+from odradek.cli.completion import group_names, topic_names
 from odradek.errors import ErrorCode, KafkaError
 
 if TYPE_CHECKING:
@@ -38,6 +39,9 @@ DataDir = Annotated[
         "--data-dir", envvar="ODRADEK_DATA_DIR", help="Folder of the embedded service: records and credentials."
     ),
 ]
+
+TopicName = Annotated[str, typer.Argument(help="Name of the topic.", autocompletion=topic_names)]
+GroupId = Annotated[str, typer.Argument(help="Id of the group.", autocompletion=group_names)]
 
 
 def profile() -> Profile | None:

@@ -4,17 +4,21 @@ from __future__ import annotations
 
 import asyncio
 import re
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from rich.console import Console
-from rich.table import Table
 
+from odradek.cli.command_group import CommandGroup
+from odradek.cli.output import Output, OutputOption, show_data, show_rows
 from odradek.errors import ErrorCode, KafkaError
 from odradek.extras import extra
 
-cost = typer.Typer(help="What a workload would cost.", no_args_is_help=True)
+if TYPE_CHECKING:
+    from odradek.cost.model import Workload
+
+cost = typer.Typer(cls=CommandGroup, help="What a workload would cost.", no_args_is_help=True)
 
 _SIZES = {"": 1, "b": 1, "kb": 10**3, "mb": 10**6, "gb": 10**9, "kib": 2**10, "mib": 2**20, "gib": 2**30}
 _TIMES = {"ms": 0.001, "s": 1, "m": 60, "h": 3600, "d": 86_400, "w": 7 * 86_400}
@@ -56,6 +60,7 @@ def estimate(
     ] = None,
     partitions: Annotated[int, typer.Option("--partitions", min=1, help="Where they are billed: MSK Serverless.")] = 16,
     chart: Annotated[Path | None, typer.Option("--chart", help="Draw cost against rate into this file.")] = None,
+    output: OutputOption = Output.TABLE,
 ) -> None:
     """Estimate a month's cost from requests counted by a short run of the engine, and dated prices.
 
@@ -71,25 +76,56 @@ def estimate(
         _refuse_format(chart)
     loads = [with_linger(load, each) for each in lingers]
     costs = [own_cost(each, asyncio.run(measure(each))) for each in loads]
-    console = Console()
-    console.print(f"{load.gb_month:,.0f} GiB written a month, {load.kept_gb:,.0f} GiB kept")
-    table = Table("US dollars a month", *(f"linger {each:g} ms" for each in lingers), box=None)
-    table.add_row("requests/s, bytes each", *(f"{x.requests_per_s:,.1f}, {x.request_bytes:,}" for x in loads))
-    for component in costs[0]:
-        table.add_row(component, *(f"{each[component]:,.2f}" for each in costs))
-    table.add_row("[bold]Odradek[/bold]", *(f"[bold]{sum(each.values()):,.2f}[/bold]" for each in costs))
-    for name, dollars in peer_costs(load).items():
-        table.add_row(name, f"{dollars:,.2f}")
-    console.print(table)
-    dates = " and ".join(sorted({US_EAST_1.date, PEERS_US_EAST_1.date}))
-    console.print(
-        f"Prices of {dates}, {US_EAST_1.region}; requests counted by the engine; "
-        "function times from published latencies. Without clients, storage is all but the whole of it.",
-        highlight=False,
-    )
+    dates = sorted({US_EAST_1.date, PEERS_US_EAST_1.date})
+    if not show_data(
+        {
+            "written_gib_month": load.gb_month,
+            "kept_gib": load.kept_gb,
+            "region": US_EAST_1.region,
+            "prices_of": dates,
+            "odradek": [
+                {"linger_ms": linger, "requests_per_s": x.requests_per_s, "dollars_month": {**each}}
+                for linger, x, each in zip(lingers, loads, costs, strict=True)
+            ],
+            "others": dict(peer_costs(load)),
+        },
+        output,
+    ):
+        _print_table(load, lingers, loads, costs)
+        typer.echo(
+            f"Prices of {' and '.join(dates)}, {US_EAST_1.region}; requests counted by the engine; "
+            "function times from published latencies. Without clients, storage is all but the whole of it."
+        )
     if chart is not None:
         _draw(load, lingers, chart)
-        console.print(f"chart: {chart}")
+        typer.echo(f"chart: {chart}", err=output is not Output.TABLE)
+
+
+def _print_table(
+    load: Workload, lingers: Sequence[float], loads: Sequence[Workload], costs: Sequence[Mapping[str, float]]
+) -> None:
+    """US dollars a month by component and linger, and what others would cost."""
+    from odradek.cost.model import peer_costs
+
+    names = [f"linger {each:g} ms" for each in lingers]
+    typer.echo(f"{load.gb_month:,.0f} GiB written a month, {load.kept_gb:,.0f} GiB kept")
+    for name, each in zip(names, loads, strict=True):
+        typer.echo(f"{name}: {each.requests_per_s:,.1f} requests/s of {each.request_bytes:,} bytes")
+
+    def row(title: str, dollars: Sequence[float]) -> dict[str, Any]:
+        return {"US dollars a month": title, **dict(zip(names, map(Money, dollars), strict=False))}
+
+    rows = [row(component, [each[component] for each in costs]) for component in costs[0]]
+    rows.append(row("Odradek", [sum(each.values()) for each in costs]))
+    rows += [row(name, [dollars]) for name, dollars in peer_costs(load).items()]
+    show_rows(rows, ["US dollars a month", *names])
+
+
+class Money(float):
+    """Dollars with cents, as a table shows them."""
+
+    def __str__(self) -> str:
+        return f"{float(self):,.2f}"
 
 
 def _pyplot() -> Any:

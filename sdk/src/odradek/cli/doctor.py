@@ -22,9 +22,9 @@ from urllib.error import HTTPError, URLError
 from urllib.request import Request, urlopen
 
 import typer
-from rich.console import Console
 
 from odradek.cli.connection import DEFAULT_DATA_DIR, DEFAULT_SERVER, DataDir, Server, client_configs, profile
+from odradek.cli.output import Output, OutputOption, show_data
 from odradek.errors import ErrorCode, KafkaError
 
 CLOCK_WARN_S, CLOCK_FAIL_S = 60, 240  # SigV4 allows 300
@@ -43,18 +43,23 @@ class Finding(NamedTuple):
     text: str
 
 
-def doctor(bootstrap_servers: Server = DEFAULT_SERVER, data_dir: DataDir = DEFAULT_DATA_DIR) -> None:
+def doctor(
+    bootstrap_servers: Server = DEFAULT_SERVER,
+    data_dir: DataDir = DEFAULT_DATA_DIR,
+    output: OutputOption = Output.TABLE,
+) -> None:
     """Check a deployment, or the embedded service, from here; say what to do about what is wrong.
 
     Example: [bold]odradek doctor[/bold]
     """
-    console = Console(soft_wrap=True)
-    failed = False
+    found = []
     for finding in examine(client_configs(bootstrap_servers, data_dir)):
-        colour = _COLOURS[finding.outcome]
-        console.print(f"[{colour}]{finding.outcome:4}[/{colour}] {finding.check:11} {finding.text}", highlight=False)
-        failed |= finding.outcome == "FAIL"
-    if failed:
+        found.append(finding)
+        if output is Output.TABLE:  # as it is found: a check may take half a minute
+            outcome = typer.style(f"{finding.outcome:4}", fg=_COLOURS[finding.outcome])
+            typer.echo(f"{outcome} {finding.check:11} {finding.text}")
+    show_data([finding._asdict() for finding in found], output)
+    if any(finding.outcome == "FAIL" for finding in found):
         raise typer.Exit(1)
 
 

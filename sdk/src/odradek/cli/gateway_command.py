@@ -9,16 +9,14 @@ import asyncio
 import os
 import signal
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich.console import Console
 
 from odradek.errors import ErrorCode, KafkaError, StoreUnavailable
-from odradek.gateway import Listener
-from odradek.gateway.serve import Ports, serve
-from odradek.gateway.server import host_and_port
-from odradek.settings import Settings
+
+if TYPE_CHECKING:
+    from odradek.gateway.serve import Ports
 
 _EMBEDDED = "embedded:"
 
@@ -47,6 +45,10 @@ def gateway(
 
     Example: [bold]odradek gateway --store embedded:./data --listen 127.0.0.1:9092[/bold]
     """
+    from odradek.gateway import Listener
+    from odradek.gateway.serve import Ports
+    from odradek.gateway.server import host_and_port
+
     host, port = host_and_port("--listen", listen)
     kafka = Listener(host, port, advertised, tls_cert, tls_key, sasl)
     registry = None
@@ -60,12 +62,14 @@ async def _serve(store_name: str, ports: Ports) -> None:
     from odradek.adapters.embedded import EmbeddedStore, open_embedded
     from odradek.functions.environment import Environment
     from odradek.functions.metering import InvocationMeter
+    from odradek.gateway.serve import serve
+    from odradek.settings import Settings
     from odradek.system import SystemRng
 
     settings, opened = Settings.from_env(os.environ), None
     if store_name.startswith(_EMBEDDED):
         try:
-            opened = open_embedded(Path(store_name.removeprefix(_EMBEDDED)), meter=InvocationMeter())
+            opened = open_embedded(Path(store_name.removeprefix(_EMBEDDED)), meter=InvocationMeter(), check="quick")
         except StoreUnavailable as error:
             raise KafkaError(ErrorCode.INVALID_CONFIG, str(error)) from None
         store: EmbeddedStore | AwsStore = opened
@@ -93,6 +97,8 @@ async def _serve(store_name: str, ports: Ports) -> None:
 
 
 def _show(addresses: dict[str, str]) -> None:
+    from rich.console import Console
+
     console = Console(highlight=False, soft_wrap=True)
     console.print(f"[green]Kafka clients[/green] on {addresses['bootstrap_servers']}")
     if "registry" in addresses:

@@ -1,7 +1,8 @@
 """`odradek groups reset-offsets` and `export-offsets`: move a group that has no members, or write down where it stands.
 
 A reset is decided from what the log and the group are now, shown, and committed in one call. The file of an export is
-what `--file` reads: topic,partition,offset a line.
+what `--file` reads: topic,partition,offset a line. Of a share group it is the start offset that is exported and moved:
+what was delivered and not acknowledged below it is forgotten.
 """
 
 from __future__ import annotations
@@ -13,12 +14,11 @@ from typing import Annotated, Any
 
 import typer
 
-from odradek.cli.connection import DEFAULT_DATA_DIR, DEFAULT_SERVER, DataDir, Server, admin
+from odradek.cli.connection import DEFAULT_DATA_DIR, DEFAULT_SERVER, DataDir, GroupId, Server, admin
+from odradek.cli.output import Output, OutputOption, show_rows
 from odradek.cli.record_format import Place, parse_place, resolve
 from odradek.errors import ErrorCode, KafkaError
 from odradek.model.topic_partition import TopicPartition
-
-GroupId = Annotated[str, typer.Argument(help="Id of the group.")]
 
 
 def export_offsets(
@@ -26,11 +26,11 @@ def export_offsets(
 ) -> None:
     """Print the committed offsets as topic,partition,offset, for reset-offsets --file."""
     with admin(bootstrap_servers, data_dir) as client:
-        committed = client.list_consumer_group_offsets(group_id)
+        committed = _committed(client, group_id, is_share=_is_share(client, group_id))
         if not committed:
             client.describe_consumer_groups([group_id])  # an empty file is for a group that is there
     for partition in sorted(committed):
-        typer.echo(f"{partition.topic},{partition.partition},{committed[partition].offset}")
+        typer.echo(f"{partition.topic},{partition.partition},{committed[partition]}")
 
 
 def reset_offsets(
@@ -47,8 +47,9 @@ def reset_offsets(
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Show what would be committed, and stop.")] = False,
     bootstrap_servers: Server = DEFAULT_SERVER,
     data_dir: DataDir = DEFAULT_DATA_DIR,
+    output: OutputOption = Output.TABLE,
 ) -> None:
-    """Move the committed offsets of a group that has no members.
+    """Move the offsets of a group that has no members: a consumer, classic or share group.
 
     Examples: [bold]odradek groups reset-offsets billing -t orders --to @2026-11-21T00:00:00 --dry-run[/bold],
     [bold]odradek groups reset-offsets billing --shift -100[/bold]
@@ -58,7 +59,8 @@ def reset_offsets(
     place = None if to is None else parse_place(to, "--to")
     given = None if file is None else _read(file)
     with admin(bootstrap_servers, data_dir) as client:
-        committed = {each: at.offset for each, at in client.list_consumer_group_offsets(group_id).items()}
+        is_share = _is_share(client, group_id)
+        committed = _committed(client, group_id, is_share=is_share)
         partitions = sorted(given) if given is not None else _partitions(client, topic or [], committed)
         if not partitions:
             raise KafkaError(ErrorCode.INVALID_CONFIG, f"group {group_id} has committed nothing: name a --topic")
@@ -66,10 +68,13 @@ def reset_offsets(
         ends = _offsets(client, partitions, "latest")
         target = new_offsets(place, shift, given, committed, begins, ends, _at_time(client, place, partitions))
         if not dry_run:
-            _refuse_members(client, group_id)
-            client.alter_consumer_group_offsets(group_id, target)
-    for each in partitions:
-        typer.echo(f"{each}\t{committed.get(each, '-')}\t->\t{target[each]}")
+            _refuse_members(client, group_id, is_share=is_share)
+            if is_share:
+                client.alter_share_group_offsets(group_id, target)
+            else:
+                client.alter_consumer_group_offsets(group_id, target)
+    rows = [{"partition": str(each), "committed": committed.get(each), "new": target[each]} for each in partitions]
+    show_rows(rows, ["partition", "committed", "new"], output)
     if dry_run:
         typer.echo("nothing was committed", err=True)
 
@@ -123,9 +128,23 @@ def _partitions(client: Any, topics: list[str], committed: dict[TopicPartition, 
     return sorted(found)
 
 
-def _refuse_members(client: Any, group_id: str) -> None:
+def _is_share(client: Any, group_id: str) -> bool:
+    kinds = {listing.group_id: listing.group_type for listing in client.list_consumer_groups()}
+    return kinds.get(group_id) == "share"
+
+
+def _committed(client: Any, group_id: str, *, is_share: bool) -> dict[TopicPartition, int]:
+    """The committed offsets of a group; of a share group its start offsets."""
+    if is_share:
+        found = client.list_share_group_offsets(group_id)
+        return {each: at.start_offset for each, at in found.items() if at.start_offset >= 0}
+    return {each: at.offset for each, at in client.list_consumer_group_offsets(group_id).items()}
+
+
+def _refuse_members(client: Any, group_id: str, *, is_share: bool) -> None:
+    describe = client.describe_share_groups if is_share else client.describe_consumer_groups
     try:
-        group = client.describe_consumer_groups([group_id])[group_id]
+        group = describe([group_id])[group_id]
     except KafkaError as error:
         if error.code is ErrorCode.GROUP_ID_NOT_FOUND:  # the reset makes it
             return

@@ -6,15 +6,15 @@ import asyncio
 import os
 import signal
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich.console import Console
 
 from odradek.cli.connection import DEFAULT_DATA_DIR, DEFAULT_PORT, DataDir
 from odradek.errors import ErrorCode, KafkaError
-from odradek.gateway import Listener
-from odradek.settings import Settings
+
+if TYPE_CHECKING:
+    from odradek.gateway import Listener
 
 
 def local(
@@ -47,6 +47,8 @@ def local(
 
     Example: [bold]odradek local --data-dir ./data[/bold]
     """
+    from odradek.gateway import Listener
+
     kafka = None
     if kafka_port is not None:
         kafka = Listener(host, kafka_port, kafka_advertised, kafka_tls_cert, kafka_tls_key, kafka_sasl)
@@ -59,7 +61,10 @@ def local(
 
 
 async def _serve(data_dir: str, host: str, port: int, kafka: Listener | None, registry: Listener | None) -> None:
+    from rich.console import Console
+
     from odradek.local import LocalService
+    from odradek.settings import Settings
 
     stopping = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):

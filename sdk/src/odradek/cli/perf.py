@@ -8,19 +8,22 @@ from typing import Annotated, Any
 
 import typer
 
-from odradek.cli.connection import DEFAULT_DATA_DIR, DEFAULT_SERVER, DataDir, Server, client_configs
+from odradek.cli.command_group import CommandGroup
+from odradek.cli.connection import DEFAULT_DATA_DIR, DEFAULT_SERVER, DataDir, Server, TopicName, client_configs
+from odradek.cli.screen import progress
+from odradek.extras import extra
 from odradek.model.topic_partition import TopicPartition
 
-perf = typer.Typer(help="Measure producing and consuming.", no_args_is_help=True)
+perf = typer.Typer(cls=CommandGroup, help="Measure producing and consuming.", no_args_is_help=True)
 
-Topic = Annotated[str, typer.Argument(help="Name of the topic.")]
 Tables = Annotated[bool, typer.Option("--tables", help="By Arrow tables in place of single records.")]
 _TABLE_ROWS = 500_000
+_STEP = 1_000  # records between two looks of the progress bar
 
 
 @perf.command()
 def produce(
-    topic: Topic,
+    topic: TopicName,
     records: Annotated[int, typer.Option("--records", "-n", min=1, help="How many.")] = 100_000,
     size: Annotated[int, typer.Option("--size", "-s", min=1, help="Bytes of a value.")] = 100,
     tables: Tables = False,
@@ -37,21 +40,25 @@ def produce(
     with Producer(**configs, compression_type=compression, linger_ms=linger_ms) as producer:
         producer.partitions_for(topic)
         if tables:
-            import pyarrow as pa
+            with extra("table"):
+                import pyarrow as pa
 
             table = pa.table({"value": (values * (_TABLE_ROWS // 64 + 1))[: min(records, _TABLE_ROWS)]})
             watch = _Watch()
-            sent = [
-                producer.send_table(topic, table.slice(0, min(_TABLE_ROWS, records - start)))
-                for start in range(0, records, _TABLE_ROWS)
-            ]
-            for future in sent:
-                future.result(600)
+            with progress("sending", records) as advance:
+                sizes = [min(_TABLE_ROWS, records - start) for start in range(0, records, _TABLE_ROWS)]
+                for size_rows, future in [(rows, producer.send_table(topic, table.slice(0, rows))) for rows in sizes]:
+                    future.result()
+                    advance(size_rows)
         else:
             watch = _Watch()
-            for number in range(records):
-                producer.send(topic, values[number & 63])
-            producer.flush()
+            with progress("sending", records) as advance:
+                for first in range(0, records, _STEP):
+                    step = min(_STEP, records - first)
+                    for number in range(step):
+                        producer.send(topic, values[number & 63])
+                    advance(step)
+                producer.flush()
         watch.tell(records, records * size)
         latency_ms = producer.metrics()["request_latency_avg"]
     typer.echo(f"{latency_ms:.1f} ms a request on average")
@@ -59,7 +66,7 @@ def produce(
 
 @perf.command()
 def consume(
-    topic: Topic,
+    topic: TopicName,
     records: Annotated[int, typer.Option("--records", "-n", min=0, help="How many; 0: all that are there.")] = 0,
     tables: Tables = False,
     bootstrap_servers: Server = DEFAULT_SERVER,
@@ -76,9 +83,11 @@ def consume(
         watch = _Watch()
         seen = size = 0
         wanted = records or sum(ends.values()) - sum(begins.values())
-        while seen < wanted and any(consumer.position(place) < ends[place] for place in places):
-            rows, read = _poll(consumer, tables)
-            seen, size = seen + rows, size + read
+        with progress("reading", wanted) as advance:
+            while seen < wanted and any(consumer.position(place) < ends[place] for place in places):
+                rows, read = _poll(consumer, tables)
+                seen, size = seen + rows, size + read
+                advance(rows)
         watch.tell(seen, size)
 
 

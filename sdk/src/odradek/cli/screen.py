@@ -1,22 +1,17 @@
-"""What commands show and ask: tables that are whole in a pipe too, and questions before something is deleted."""
+"""What commands say beside their results: questions before something is deleted, and how far long work has come."""
 
 from __future__ import annotations
 
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
 import typer
-from rich.console import Console
-from rich.table import Table
 
 from odradek.errors import OdradekError
 
-
-def show(table: Table) -> None:
-    """Print a table without cutting a cell: names and ids are copied, and `grep` looks for them.
-
-    On a narrow terminal its lines run over; a pipe is as wide as the table.
-    """
-    console = Console(markup=False, highlight=False)
-    width = console.measure(table, options=console.options.update(max_width=1_000_000)).maximum
-    Console(width=max(width, 1), markup=False, highlight=False, soft_wrap=True).print(table)
+Advance = Callable[[int], None]
+_STEP_S = 0.1  # between two drawings
 
 
 def confirm(question: str, *, yes: bool) -> None:
@@ -31,3 +26,28 @@ def confirm(question: str, *, yes: bool) -> None:
         raise
     if not agreed:
         raise OdradekError("nothing was done")
+
+
+@contextmanager
+def progress(what: str, total: int | None, *, shown: bool = True, unit: str = "records") -> Iterator[Advance]:
+    """Show on standard error how far long work has come; on a terminal alone, and gone when it ends.
+
+    Args:
+        what: is done, as a word before the bar.
+        total: of units; None: not known, so that a count is shown in place of a bar.
+        shown: False shows nothing: standard output is the same terminal.
+        unit: bytes are shown in their multiples.
+
+    Yields what to call with the units done since the last call.
+    """
+    if not (shown and sys.stderr.isatty()):
+        yield lambda _: None
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, DownloadColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+    count = DownloadColumn() if unit == "bytes" else MofNCompleteColumn()
+    columns = (TextColumn("{task.description}"), BarColumn(), count, TimeRemainingColumn())
+    with Progress(*columns, console=Console(stderr=True), transient=True, refresh_per_second=1 / _STEP_S) as bar:
+        task = bar.add_task(what, total=total)
+        yield lambda units: bar.advance(task, units)

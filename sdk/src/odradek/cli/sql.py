@@ -3,24 +3,21 @@
 from __future__ import annotations
 
 import json
-import os
 import re
-import shutil
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from rich.table import Table
 
 from odradek.cli.connection import DEFAULT_DATA_DIR, DEFAULT_SERVER, DataDir, Server, client_configs
-from odradek.cli.screen import show
+from odradek.cli.output import Output, OutputOption, as_yaml, show_rows
+from odradek.cli.spark_here import prepare_spark
 from odradek.errors import ErrorCode, KafkaError
 from odradek.extras import extra
 
 _INTERVAL = re.compile(r"(interval )?( *\d+(\.\d+)? *(millisecond|second|minute|hour|day)s? *)+", re.IGNORECASE)
-_FORMATS = ("table", "json")
 
 
 def sql(
@@ -32,7 +29,7 @@ def sql(
     ] = None,
     once: Annotated[bool, typer.Option("--once", help="Persistent queries process what is there, then end.")] = False,
     check: Annotated[bool, typer.Option("--check", help="Check the script and stop: no Spark, no service.")] = False,
-    output: Annotated[str, typer.Option("--output", "-o", help="table or json (one object a row).")] = "table",
+    output: OutputOption = Output.TABLE,
     checkpoints: Annotated[
         str | None, typer.Option("--checkpoints", help="Folder or s3:// of the queries' positions and state.")
     ] = None,
@@ -47,13 +44,13 @@ def sql(
 ) -> None:
     """Run scripts of stream SQL: CREATE STREAM ..., CREATE TABLE ... AS SELECT ..., SELECT ... EMIT CHANGES.
 
+    JSON is one object a row and YAML one item a row, so that a query that never ends can be read too.
+
     Example: [bold]odradek sql delays.sql -e "SELECT * FROM delays" --once[/bold]
     """
     with extra("spark"):
         from odradek.sql.session import check as check_scripts
 
-    if output not in _FORMATS:
-        raise KafkaError(ErrorCode.INVALID_CONFIG, f"--output is {' or '.join(_FORMATS)}, not {output!r}")
     if not _INTERVAL.fullmatch(trigger):
         raise KafkaError(
             ErrorCode.INVALID_CONFIG, f"--trigger is like '500 milliseconds' or '1 minute', not {trigger!r}"
@@ -87,14 +84,14 @@ def _run(
     servers: str | None,
     data_dir: Path,
     once: bool,
-    output: str,
+    output: Output,
     checkpoints: str,
     trigger: str,
 ) -> None:
     """Run what has been checked, on a Spark that is started for it."""
     if servers is not None:
         client_configs(servers, data_dir)  # says so where there is no such service
-    _prepare_spark()
+    prepare_spark()
     from odradek.spark.jobs.arguments import StoreArguments
     from odradek.spark.jobs.run import make_session, stopping_signals
     from odradek.sql.on_spark import SparkEngine
@@ -113,42 +110,30 @@ def _run(
             spark.stop()
 
 
-def _prepare_spark() -> None:
-    """The environment that the JVM and the workers start in."""
-    from odradek.spark.local import local_environment, warm_workers
-
-    if shutil.which("java") is None and "JAVA_HOME" not in os.environ:
-        raise KafkaError(ErrorCode.INVALID_CONFIG, "Spark needs Java 17: there is no java on the PATH and no JAVA_HOME")
-    folder = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache", "odradek")
-    environment = local_environment(folder, os.environ)
-    warm_workers(environment)
-    os.environ.update(environment)
-    os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
-
-
 class TextScreen:
     """Results on standard output, what has happened on standard error."""
 
-    def __init__(self, output: str) -> None:
-        self._as_json = output == "json"
+    def __init__(self, output: Output) -> None:
+        self._output = output
         self._headed: tuple[str, ...] | None = None
 
     def table(self, title: str, columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> None:
-        if self._as_json:
+        if self._output is not Output.TABLE:
             self.rows(columns, rows)
             return
-        shown = Table(*columns, title=title or None, title_justify="left", box=None)
-        for row in rows:
-            shown.add_row(*(_cell(each) for each in row))
-        show(shown)
+        shown = [dict(zip(columns, (_value(each) for each in row), strict=True)) for row in rows]
+        show_rows(shown, columns, headers=columns, title=title)
 
     def rows(self, columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> None:
-        if not self._as_json and self._headed != tuple(columns):
+        if self._output is Output.TABLE and self._headed != tuple(columns):
             self._headed = tuple(columns)
             print("\t".join(columns))
         for row in rows:
-            if self._as_json:
-                print(json.dumps(dict(zip(columns, row, strict=True)), ensure_ascii=False))
+            named = dict(zip(columns, row, strict=True))
+            if self._output is Output.JSON:
+                print(json.dumps(named, ensure_ascii=False))
+            elif self._output is Output.YAML:
+                print(as_yaml([named]), end="")
             else:
                 print("\t".join(_cell(each) for each in row))
         sys.stdout.flush()
@@ -156,6 +141,11 @@ class TextScreen:
     def say(self, text: str) -> None:
         # EXPLAIN's text is a result; a sentence is not.
         print(text, file=sys.stdout if "\n" in text else sys.stderr, flush=True)
+
+
+def _value(value: Any) -> Any:
+    """What a table aligns as a number stays one; the rest is text."""
+    return value if isinstance(value, int | float) and not isinstance(value, bool) else _cell(value)
 
 
 def _cell(value: Any) -> str:

@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from collections.abc import Mapping, Sequence
+from typing import Annotated, Any
 
 import typer
-from rich.console import Console
-from rich.table import Table
 
-from odradek.cli.connection import DEFAULT_DATA_DIR, DEFAULT_SERVER, DataDir, Server, admin
-from odradek.cli.screen import confirm, show
+from odradek.cli.command_group import CommandGroup
+from odradek.cli.connection import DEFAULT_DATA_DIR, DEFAULT_SERVER, DataDir, Server, TopicName, admin
+from odradek.cli.output import Output, OutputOption, show_data, show_rows
+from odradek.cli.screen import confirm
 from odradek.errors import ErrorCode, KafkaError
+from odradek.model.topic_partition import TopicPartition
 
-topics = typer.Typer(help="Create, alter, list, describe and delete topics.", no_args_is_help=True)
+topics = typer.Typer(cls=CommandGroup, help="Create, alter, list, describe and delete topics.", no_args_is_help=True)
 
-Name = Annotated[str, typer.Argument(help="Name of the topic.")]
+NewName = Annotated[str, typer.Argument(help="Name of the topic.")]
+_TYPES = {1: "boolean", 2: "string", 3: "int", 4: "short", 5: "long", 6: "double", 7: "list"}  # Kafka's ConfigType
 
 
 def parse_configs(pairs: list[str]) -> dict[str, str]:
@@ -30,7 +33,7 @@ def parse_configs(pairs: list[str]) -> dict[str, str]:
 
 @topics.command()
 def create(
-    name: Name,
+    name: NewName,
     partitions: Annotated[int, typer.Option("--partitions", "-p", help="How many; -1: the service's default.")] = -1,
     config: Annotated[list[str] | None, typer.Option("--config", "-c", help="name=value, may be repeated.")] = None,
     bootstrap_servers: Server = DEFAULT_SERVER,
@@ -50,7 +53,7 @@ def create(
 
 @topics.command()
 def alter(
-    name: Name,
+    name: TopicName,
     partitions: Annotated[
         int | None, typer.Option("--partitions", "-p", help="How many there are to be: more than now.")
     ] = None,
@@ -80,36 +83,71 @@ def alter(
 
 
 @topics.command("list")
-def list_topics(bootstrap_servers: Server = DEFAULT_SERVER, data_dir: DataDir = DEFAULT_DATA_DIR) -> None:
+def list_topics(
+    bootstrap_servers: Server = DEFAULT_SERVER,
+    data_dir: DataDir = DEFAULT_DATA_DIR,
+    output: OutputOption = Output.TABLE,
+) -> None:
     """List the topics, one a line."""
     with admin(bootstrap_servers, data_dir) as client:
-        for name in client.list_topics():
+        names = client.list_topics()
+    if not show_data(names, output):
+        for name in names:
             typer.echo(name)
 
 
 @topics.command()
-def describe(name: Name, bootstrap_servers: Server = DEFAULT_SERVER, data_dir: DataDir = DEFAULT_DATA_DIR) -> None:
+def describe(
+    name: TopicName,
+    defaults: Annotated[
+        bool, typer.Option("--defaults", help="Show all configurations with what they mean, not only those set.")
+    ] = False,
+    bootstrap_servers: Server = DEFAULT_SERVER,
+    data_dir: DataDir = DEFAULT_DATA_DIR,
+    output: OutputOption = Output.TABLE,
+) -> None:
     """Show a topic's partitions with their offsets, and the configurations that are not defaults."""
     with admin(bootstrap_servers, data_dir) as client:
         topic = client.describe_topics([name])[name]
         earliest = client.list_offsets(dict.fromkeys(topic.partitions, "earliest"))
         latest = client.list_offsets(dict.fromkeys(topic.partitions, "latest"))
-        configs = client.describe_configs([name])[name]
-    console = Console()
-    console.print(f"[bold]{topic.name}[/bold]  id {topic.topic_id}  {topic.partition_count} partitions")
-    table = Table("partition", "log start offset", "next offset", "records", box=None)
-    for partition in topic.partitions:
-        first, last = earliest[partition].offset, latest[partition].offset
-        table.add_row(str(partition.partition), str(first), str(last), str(last - first))
-    show(table)
-    for entry in sorted(configs.values(), key=lambda each: each.name):
-        if not entry.is_default:
-            console.print(f"{entry.name} = {entry.value}")
+        found = client.describe_configs([name])[name]
+    configs = [
+        {
+            "name": entry.name,
+            "value": entry.value,
+            "is_default": entry.is_default,
+            "type": _TYPES.get(entry.config_type, "string"),
+            "documentation": entry.documentation,
+        }
+        for entry in sorted(found.values(), key=lambda each: each.name)
+        if defaults or not entry.is_default
+    ]
+    partitions = [
+        {
+            "partition": each.partition,
+            "log_start_offset": earliest[each].offset,
+            "next_offset": latest[each].offset,
+            "records": latest[each].offset - earliest[each].offset,
+        }
+        for each in topic.partitions
+    ]
+    described = {"name": topic.name, "topic_id": str(topic.topic_id), "partitions": partitions, "configs": configs}
+    if show_data(described, output):
+        return
+    typer.echo(f"{topic.name}  id {topic.topic_id}  {topic.partition_count} partitions")
+    show_rows(partitions, ["partition", "log_start_offset", "next_offset", "records"])
+    if defaults:
+        typer.echo("")
+        show_rows(configs, ["name", "value", "is_default", "documentation"])
+        return
+    for config in configs:
+        typer.echo(f"{config['name']} = {config['value']}")
 
 
 @topics.command("delete-records")
 def delete_records(
-    name: Name,
+    name: TopicName,
     before: Annotated[int, typer.Option("--before", help="Offset of the first record to keep; -1: delete all.")],
     partition: Annotated[
         list[int] | None, typer.Option("--partition", "-p", help="Only this partition; may be repeated.")
@@ -117,27 +155,78 @@ def delete_records(
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
     bootstrap_servers: Server = DEFAULT_SERVER,
     data_dir: DataDir = DEFAULT_DATA_DIR,
+    output: OutputOption = Output.TABLE,
 ) -> None:
     """Delete the records below an offset: in all partitions, or in those named.
 
+    All partitions are checked before anything is deleted; the result says what was done in each.
+
     Example: [bold]odradek topics delete-records orders --before 1000 -p 0[/bold]
     """
-    from odradek.model.topic_partition import TopicPartition
-
     with admin(bootstrap_servers, data_dir) as client:
-        places = client.describe_topics([name])[name].partitions
-        if partition:
-            places = tuple(TopicPartition(name, number) for number in partition)
+        there = client.describe_topics([name])[name].partitions
+        places = tuple(TopicPartition(name, number) for number in sorted(set(partition))) if partition else there
+        refuse_deletion(name, len(there), places, before)
+        begins, ends = offsets_of(client, places)
+        refuse_deletion(name, len(there), places, before, ends)
         what = "all records" if before == -1 else f"the records below offset {before}"
         confirm(f"Delete {what} of {len(places)} partitions of {name}?", yes=yes)
-        low_watermarks = client.delete_records(dict.fromkeys(places, before))
-    for place in sorted(low_watermarks):
-        typer.echo(f"{place}: begins at offset {low_watermarks[place]}")
+        try:
+            after = client.delete_records(dict.fromkeys(places, before))
+        except KafkaError:
+            _show_deleted(begins, offsets_of(client, places)[0], output)
+            raise
+    _show_deleted(begins, after, output)
+
+
+def offsets_of(
+    client: Any, places: Sequence[TopicPartition]
+) -> tuple[dict[TopicPartition, int], dict[TopicPartition, int]]:
+    """First and next offset of partitions."""
+    begins, ends = (client.list_offsets(dict.fromkeys(places, where)) for where in ("earliest", "latest"))
+    return {place: begins[place].offset for place in places}, {place: ends[place].offset for place in places}
+
+
+def refuse_deletion(
+    name: str,
+    partition_count: int,
+    places: Sequence[TopicPartition],
+    before: int,
+    ends: Mapping[TopicPartition, int] | None = None,
+) -> None:
+    """Refuse what the service would refuse in any of the partitions, so that it is done in all of them or in none.
+
+    Args:
+        ends: next offset of each; None: not known yet.
+
+    Raises KafkaError: UNKNOWN_TOPIC_OR_PARTITION, OFFSET_OUT_OF_RANGE.
+    """
+    if unknown := [place.partition for place in places if not 0 <= place.partition < partition_count]:
+        raise KafkaError(
+            ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+            f"topic {name!r} has partitions 0 to {partition_count - 1}, not {unknown[0]}; nothing was deleted",
+        )
+    short = [f"{place} ends at offset {end}" for place, end in (ends or {}).items() if end < before]
+    if before < -1 or short:
+        why = ", ".join(short) or "an offset is not negative; -1 is the end"
+        raise KafkaError(ErrorCode.OFFSET_OUT_OF_RANGE, f"--before {before}: {why}; nothing was deleted")
+
+
+def _show_deleted(before: Mapping[TopicPartition, int], after: Mapping[TopicPartition, int], output: Output) -> None:
+    rows = [
+        {
+            "partition": str(place),
+            "log_start_offset": after[place],
+            "deleted": max(after[place] - before[place], 0),
+        }
+        for place in sorted(after)
+    ]
+    show_rows(rows, ["partition", "deleted", "log_start_offset"], output)
 
 
 @topics.command()
 def delete(
-    name: Name,
+    name: TopicName,
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
     bootstrap_servers: Server = DEFAULT_SERVER,
     data_dir: DataDir = DEFAULT_DATA_DIR,

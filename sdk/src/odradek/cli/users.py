@@ -7,10 +7,12 @@ from typing import Annotated
 
 import typer
 
+from odradek.cli.command_group import CommandGroup
 from odradek.cli.connection import DEFAULT_DATA_DIR, DEFAULT_SERVER, DataDir, Server, admin
+from odradek.cli.output import Output, OutputOption, show_data
 from odradek.errors import ErrorCode, KafkaError
 
-users = typer.Typer(help="Create, list and delete users of the Kafka port.", no_args_is_help=True)
+users = typer.Typer(cls=CommandGroup, help="Create, list and delete users of the Kafka port.", no_args_is_help=True)
 
 Name = Annotated[str, typer.Argument(help="Name of the user.")]
 
@@ -50,9 +52,14 @@ def delete(name: Name, bootstrap_servers: Server = DEFAULT_SERVER, data_dir: Dat
 
 
 @users.command("list")
-def list_users(bootstrap_servers: Server = DEFAULT_SERVER, data_dir: DataDir = DEFAULT_DATA_DIR) -> None:
-    """List the users."""
+def list_users(
+    bootstrap_servers: Server = DEFAULT_SERVER,
+    data_dir: DataDir = DEFAULT_DATA_DIR,
+    output: OutputOption = Output.TABLE,
+) -> None:
+    """List the users, one a line."""
     with admin(bootstrap_servers, data_dir) as client:
         names = client.list_users()
-    for name in names:
-        typer.echo(name)
+    if not show_data(names, output):
+        for name in names:
+            typer.echo(name)

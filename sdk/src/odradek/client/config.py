@@ -22,8 +22,18 @@ from odradek.model.record import CompressionType
 from odradek.ports.clock import Clock
 from odradek.ports.rng import Rng
 
-Check = Callable[[str, Any], str | None]
-"""Returns what is wrong with a value, or None."""
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """What a value may be: a rule, and the same in words for docs/reference.md."""
+
+    refuse: Callable[[str, Any], str | None]
+    allowed: str = ""
+
+    def __call__(self, name: str, value: Any) -> str | None:
+        """What is wrong with a value, or None."""
+        return self.refuse(name, value)
+
 
 Serializer = Callable[[Any], bytes | None]
 Deserializer = Callable[[bytes | None], Any]
@@ -42,7 +52,7 @@ def _int(low: int, high: int = 2**31 - 1) -> Check:
             return f"{name} must be a whole number, not {value!r}"
         return None if low <= value <= high else f"{name} must be between {low} and {high}, not {value}"
 
-    return check
+    return Check(check, f"from {low}" if high >= 2**31 - 1 else f"{low} to {high}")
 
 
 def _number(low: float) -> Check:
@@ -51,18 +61,18 @@ def _number(low: float) -> Check:
             return f"{name} must be a number, not {value!r}"
         return None if value >= low else f"{name} must be at least {low}, not {value}"
 
-    return check
+    return Check(check, f"from {low:g}")
 
 
-def _bool(name: str, value: Any) -> str | None:
+def _is_bool(name: str, value: Any) -> str | None:
     return None if isinstance(value, bool) else f"{name} must be True or False, not {value!r}"
 
 
-def _text(name: str, value: Any) -> str | None:
+def _is_text(name: str, value: Any) -> str | None:
     return None if isinstance(value, str) and value else f"{name} must be a non-empty string, not {value!r}"
 
 
-def _callable(name: str, value: Any) -> str | None:
+def _is_callable(name: str, value: Any) -> str | None:
     return None if callable(value) else f"{name} must be a function, not {value!r}"
 
 
@@ -72,17 +82,17 @@ def _one_of(*choices: object) -> Check:
             return None
         return f"{name} must be one of {', '.join(map(str, choices))}, not {value!r}"
 
-    return check
+    return Check(check, ", ".join(map(str, choices)))
 
 
-def _acks(name: str, value: Any) -> str | None:
+def _is_acks(name: str, value: Any) -> str | None:
     """Numbers may be text, as in Kafka's properties files."""
     if not isinstance(value, bool) and str(value) in {"all", "-1", "0", "1"}:
         return None
     return f"{name} must be one of all, -1, 0, 1, not {value!r}"
 
 
-def _url(name: str, value: Any) -> str | None:
+def _is_url(name: str, value: Any) -> str | None:
     wanted = f"{name} must be the URL of the coordinator function, such as https://<id>.lambda-url.<region>.on.aws"
     if not isinstance(value, str):
         return f"{wanted}, not {value!r}"
@@ -97,10 +107,18 @@ def _url(name: str, value: Any) -> str | None:
     return f"{wanted}, not {value!r}"
 
 
-def _partitioner(name: str, value: Any) -> str | None:
+def _is_partitioner(name: str, value: Any) -> str | None:
     if callable(value) or value in {"default", "round_robin"}:
         return None
     return f"{name} must be 'default', 'round_robin' or a function, not {value!r}"
+
+
+_bool = Check(_is_bool, "true, false")
+_text = Check(_is_text, "text")
+_callable = Check(_is_callable, "a function")
+_acks = Check(_is_acks, "all, -1, 0, 1")
+_url = Check(_is_url, "a URL")
+_partitioner = Check(_is_partitioner, "default, round_robin, a function")
 
 
 def _setting(default: Any, check: Check, *, secret: bool = False) -> Any:
@@ -113,15 +131,15 @@ class ClientConfig:
     """What every client takes."""
 
     bootstrap_servers: str | None = _setting(None, _url)  # URL of the coordinator function or the local service
-    client_id: str = _setting("odradek", _text)
+    client_id: str = _setting("odradek", _text)  # what the service knows the client by, in logs and quotas
     request_timeout_ms: int = _setting(30_000, _int(1))  # one attempt of one call
     default_api_timeout_ms: int = _setting(60_000, _int(1))  # a call with its retries
-    retry_backoff_ms: int = _setting(100, _int(0))
-    retry_backoff_max_ms: int = _setting(1_000, _int(0))
-    metadata_max_age_ms: int = _setting(300_000, _int(0))
+    retry_backoff_ms: int = _setting(100, _int(0))  # first pause before a call is tried again
+    retry_backoff_max_ms: int = _setting(1_000, _int(0))  # longest pause
+    metadata_max_age_ms: int = _setting(300_000, _int(0))  # how long partitions are known without asking again
     aws_access_key_id: str | None = _setting(None, _text)  # None: botocore's default chain
-    aws_secret_access_key: str | None = _setting(None, _text, secret=True)
-    aws_session_token: str | None = _setting(None, _text, secret=True)
+    aws_secret_access_key: str | None = _setting(None, _text, secret=True)  # given together with the id
+    aws_session_token: str | None = _setting(None, _text, secret=True)  # of temporary credentials
     aws_region: str | None = _setting(None, _text)  # None: from the URL or the discovery document
     tracing: bool = _setting(False, _bool)  # OpenTelemetry spans of its calls (odradek.tracing); the extra otel
     transport: Transport | None = None  # in place of bootstrap_servers
@@ -207,23 +225,29 @@ class ProducerConfig(ClientConfig):
     """Configuration of a producer."""
 
     acks: str | int = _setting("all", _acks)  # all, 1 or 0; 1 and all are the same: durable in the store
-    enable_idempotence: bool = _setting(True, _bool)
+    enable_idempotence: bool = _setting(True, _bool)  # a batch that is sent again is written once
     linger_ms: float = _setting(5, _number(0))  # as in Kafka 4
     batch_size: int = _setting(1_000_000, _int(1))  # Kafka's is 16 KiB; here each call costs money
     max_request_size: int = _setting(4_000_000, _int(1024, REQUEST_BYTES_MAX))  # batches of several partitions
-    buffer_memory: int = _setting(64 * 1024 * 1024, _int(1024, 2**63 - 1))
-    max_block_ms: int = _setting(60_000, _int(0))
-    compression_type: str = _setting("none", _one_of("none", "gzip", "snappy", "lz4", "zstd"))
-    compression_level: int | None = _setting(None, _int(-(2**17), 22))
-    max_in_flight_requests_per_connection: int = _setting(5, _int(1, 64))
-    delivery_timeout_ms: int = _setting(120_000, _int(1))
-    retries: int = _setting(2**31 - 1, _int(0))
-    transactional_id: str | None = _setting(None, _text)
+    buffer_memory: int = _setting(
+        64 * 1024 * 1024, _int(1024, 2**63 - 1)
+    )  # bytes of records that wait; send blocks above that
+    max_block_ms: int = _setting(60_000, _int(0))  # how long send waits for room or for metadata
+    compression_type: str = _setting("none", _one_of("none", "gzip", "snappy", "lz4", "zstd"))  # of batches
+    compression_level: int | None = _setting(None, _int(-(2**17), 22))  # of gzip, lz4 and zstd; None: the codec's own
+    max_in_flight_requests_per_connection: int = _setting(
+        5, _int(1, 64)
+    )  # requests without an answer, for each partition
+    delivery_timeout_ms: int = _setting(120_000, _int(1))  # how long a record is tried for, from send on
+    retries: int = _setting(2**31 - 1, _int(0))  # attempts after the first; delivery_timeout_ms ends them sooner
+    transactional_id: str | None = _setting(None, _text)  # names the producer over its restarts; transactions need it
     transaction_timeout_ms: int = _setting(60_000, _int(1))  # how long a transaction may stay open
     tracing_headers: bool = _setting(False, _bool)  # each record carries the sender's trace context as headers
-    partitioner: str | Partitioner = _setting("default", _partitioner)
-    key_serializer: Serializer | None = _setting(None, _callable)
-    value_serializer: Serializer | None = _setting(None, _callable)
+    partitioner: str | Partitioner = _setting(
+        "default", _partitioner
+    )  # default, round_robin, or a function (topic, key, value, count) -> partition
+    key_serializer: Serializer | None = _setting(None, _callable)  # object -> bytes; None: keys are bytes
+    value_serializer: Serializer | None = _setting(None, _callable)  # the same for values
 
     @property
     def compression(self) -> CompressionType:
@@ -263,23 +287,27 @@ def idle_pause_max_s(chosen_ms: int | None, bootstrap_servers: str | None) -> fl
 class ConsumerConfig(ClientConfig):
     """Configuration of a consumer."""
 
-    group_id: str | None = _setting(None, _text)
-    group_instance_id: str | None = _setting(None, _text)
+    group_id: str | None = _setting(None, _text)  # the consumer group; None: partitions are assigned by hand
+    group_instance_id: str | None = _setting(None, _text)  # a static member: it keeps its partitions over a restart
     group_remote_assignor: str | None = _setting(None, _text)  # uniform or range; None: the server's choice
-    auto_offset_reset: str = _setting("latest", _one_of("latest", "earliest", "none"))
+    auto_offset_reset: str = _setting(
+        "latest", _one_of("latest", "earliest", "none")
+    )  # where to begin without a committed offset
     enable_auto_commit: bool = _setting(True, _bool)  # without a group_id nothing is committed
-    auto_commit_interval_ms: int = _setting(5_000, _int(0))
-    fetch_min_bytes: int = _setting(1, _int(0))
-    fetch_max_wait_ms: int = _setting(500, _int(0))
+    auto_commit_interval_ms: int = _setting(5_000, _int(0))  # between two commits
+    fetch_min_bytes: int = _setting(1, _int(0))  # a fetch waits for so many
+    fetch_max_wait_ms: int = _setting(500, _int(0))  # and so long at most
     fetch_idle_pause_max_ms: int | None = _setting(None, _int(0))  # None: 1000 over HTTPS, where waiting is billed
     fetch_max_bytes: int = _setting(4 * 1024 * 1024, _int(1, REQUEST_BYTES_MAX))  # Kafka's 50 MB fit no function
     max_partition_fetch_bytes: int = _setting(4 * 1024 * 1024, _int(1))  # Kafka's is 1 MiB; here each call costs money
-    max_poll_records: int = _setting(500, _int(1))
-    max_poll_interval_ms: int = _setting(300_000, _int(1))
-    check_crcs: bool = _setting(True, _bool)
-    isolation_level: str = _setting("read_uncommitted", _one_of("read_uncommitted", "read_committed"))
-    key_deserializer: Deserializer | None = _setting(None, _callable)
-    value_deserializer: Deserializer | None = _setting(None, _callable)
+    max_poll_records: int = _setting(500, _int(1))  # records of one poll
+    max_poll_interval_ms: int = _setting(300_000, _int(1))  # a member that polls less often leaves the group
+    check_crcs: bool = _setting(True, _bool)  # checksums of batches are compared
+    isolation_level: str = _setting(
+        "read_uncommitted", _one_of("read_uncommitted", "read_committed")
+    )  # both are the same: nothing uncommitted is in a log
+    key_deserializer: Deserializer | None = _setting(None, _callable)  # bytes -> object; None: keys are bytes
+    value_deserializer: Deserializer | None = _setting(None, _callable)  # the same for values
     deserialization_error_handler: ErrorHandler | None = _setting(None, _callable)  # None: poll raises
 
     @property
@@ -302,17 +330,21 @@ class ConsumerConfig(ClientConfig):
 class ShareConsumerConfig(ClientConfig):
     """Configuration of a share consumer. Where a group begins, locks and dead letters are the group's configuration."""
 
-    group_id: str | None = _setting(None, _text)
-    share_acknowledgement_mode: str = _setting("implicit", _one_of("implicit", "explicit"))
-    share_acquire_mode: str = _setting("batch_optimized", _one_of("batch_optimized", "record_limit"))
-    fetch_min_bytes: int = _setting(1, _int(0))
-    fetch_max_wait_ms: int = _setting(500, _int(0))
+    group_id: str | None = _setting(None, _text)  # the share group
+    share_acknowledgement_mode: str = _setting(
+        "implicit", _one_of("implicit", "explicit")
+    )  # implicit: the next poll accepts what the last one handed out
+    share_acquire_mode: str = _setting(
+        "batch_optimized", _one_of("batch_optimized", "record_limit")
+    )  # record_limit: never more than max_poll_records
+    fetch_min_bytes: int = _setting(1, _int(0))  # a fetch waits for so many
+    fetch_max_wait_ms: int = _setting(500, _int(0))  # and so long at most
     fetch_idle_pause_max_ms: int | None = _setting(None, _int(0))  # as a consumer's
     fetch_max_bytes: int = _setting(4 * 1024 * 1024 - 256 * 1024, _int(1, REQUEST_BYTES_MAX))  # less the lists of locks
-    max_poll_records: int = _setting(500, _int(1))
-    check_crcs: bool = _setting(True, _bool)
-    key_deserializer: Deserializer | None = _setting(None, _callable)
-    value_deserializer: Deserializer | None = _setting(None, _callable)
+    max_poll_records: int = _setting(500, _int(1))  # records of one poll
+    check_crcs: bool = _setting(True, _bool)  # checksums of batches are compared
+    key_deserializer: Deserializer | None = _setting(None, _callable)  # bytes -> object; None: keys are bytes
+    value_deserializer: Deserializer | None = _setting(None, _callable)  # the same for values
 
     @property
     def is_implicit(self) -> bool:

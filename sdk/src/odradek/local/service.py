@@ -193,7 +193,7 @@ class LocalService:
         """
         try:
             self._store = store = await asyncio.to_thread(
-                open_embedded, self.data_dir, meter=self.meter, synchronous=self._synchronous
+                open_embedded, self.data_dir, meter=self.meter, synchronous=self._synchronous, check="quick"
             )
         except StoreUnavailable as error:
             raise KafkaError(ErrorCode.INVALID_CONFIG, str(error)) from None

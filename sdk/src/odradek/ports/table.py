@@ -13,7 +13,7 @@ Semantics are DynamoDB's:
 * Reads are strongly consistent unless `consistent=False`.
 * A transaction is applied whole, but its items become visible one by one: to a row of reads, to `get_many` and to
   `query` some of them may be as before and others as after it, for as long as it is being applied. Only `transact_get`
-  reads several items of one moment; docs/decisions/0009 says which reader needs that and which does not.
+  reads several items of one moment; docs/decisions/0010 says which reader needs that and which does not.
 * A write of an item that a transaction is being applied to is refused (StoreUnavailable).
 * What is returned is the caller's: changing it changes nothing in the store.
 

@@ -17,6 +17,7 @@ import difflib
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
+from typing import NamedTuple
 
 from odradek.columnar.schema import COLUMNS
 from odradek.errors import ErrorCode, KafkaError
@@ -79,12 +80,43 @@ class SourceOptions:
     min_partitions: int | None = None  # Spark tasks at least, where there is that much to split; None: by range_bytes
 
 
-STORE_NAMES = ("store", "logTable", "catalogTable", "bucket", "prefix", "region", "endpointUrl")
-_NAMES = (
-    "subscribe", "subscribePattern", "assign", "startingOffsets", "startingTimestamp", "endingOffsets",
-    "maxOffsetsPerTrigger", "minPartitions", "failOnDataLoss", "columns", "includeHeaders", "rangeBytes",
-    *STORE_NAMES,
-)  # fmt: skip
+class Option(NamedTuple):
+    """An option as docs/REFERENCE.md shows it."""
+
+    default: str
+    effect: str
+
+
+STORE_OPTIONS: Mapping[str, Option] = {
+    "store": Option("needed", "`embedded:<data dir>`, or `aws`"),
+    "logTable": Option("needed on aws", "name of the log table"),
+    "catalogTable": Option("needed on aws", "name of the catalog table"),
+    "bucket": Option("needed on aws", "the bucket of the records"),
+    "prefix": Option("", "of all object keys"),
+    "region": Option("of the environment", "AWS region"),
+    "endpointUrl": Option("AWS's", "where S3 and DynamoDB are, for emulators"),
+}
+SOURCE_OPTIONS: Mapping[str, Option] = {
+    "subscribe": Option("one of three", "topics, with commas"),
+    "subscribePattern": Option("one of three", "regular expression of topics' names"),
+    "assign": Option("one of three", 'partitions: `{"orders": [0, 1]}`'),
+    "startingOffsets": Option(
+        "`latest` for streams, `earliest` for batches",
+        'where a batch or a new checkpoint begins: `earliest`, `latest`, or `{"orders": {"0": 17, "1": -2}}` '
+        "(-2 earliest, -1 latest). A checkpoint that is there rules over it",
+    ),
+    "startingTimestamp": Option(
+        "none", "ms since the epoch: the first records at or after it; rules over startingOffsets"
+    ),
+    "endingOffsets": Option("`latest`", "where a batch ends, or a stream that has it: `latest` or JSON by partition"),
+    "maxOffsetsPerTrigger": Option("none", "records of a micro-batch, at most"),
+    "minPartitions": Option("by rangeBytes", "Spark tasks at least, where there is as much to split"),
+    "failOnDataLoss": Option("true", "an error where retention overtook the reader, or a topic was recreated"),
+    "columns": Option("all but headers", "columns to read, with commas: fewer are faster"),
+    "includeHeaders": Option("false", "the column headers as well"),
+    "rangeBytes": Option(str(RANGE_BYTES), "stored bytes that one Spark task reads, about"),
+    **STORE_OPTIONS,
+}
 
 
 def parse_options(given: Mapping[str, str]) -> SourceOptions:
@@ -92,7 +124,7 @@ def parse_options(given: Mapping[str, str]) -> SourceOptions:
 
     Raises KafkaError(INVALID_CONFIG) that names the option and says what it takes.
     """
-    options = known_options(given, _NAMES, _HINTS)
+    options = known_options(given, tuple(SOURCE_OPTIONS), _HINTS)
     return SourceOptions(
         store=parse_store(options),
         subscription=_subscription(options),

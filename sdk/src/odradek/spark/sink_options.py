@@ -18,11 +18,19 @@ from dataclasses import dataclass
 
 from odradek.errors import ErrorCode, KafkaError
 from odradek.model.record import CompressionType
-from odradek.spark.options import STORE_NAMES, StoreOptions, known_options, parse_number, parse_store
+from odradek.spark.options import STORE_OPTIONS, Option, StoreOptions, known_options, parse_number, parse_store
 
 UPLOAD_BYTES = 16 * 1024 * 1024
 
-_NAMES = ("topic", "compressionType", "uploadBytes", "bootstrapServers", "transactionalId", "batchId", *STORE_NAMES)
+SINK_OPTIONS: Mapping[str, Option] = {
+    "topic": Option("", "where rows go that have no column `topic`, or a null in it"),
+    "compressionType": Option("zstd", "none, gzip, snappy, lz4 or zstd"),
+    "uploadBytes": Option(str(UPLOAD_BYTES), "Arrow bytes that a task gathers before it uploads an object, about"),
+    "bootstrapServers": Option("needed for embedded", "URL of an embedded store's service, its one writer"),
+    "transactionalId": Option("", "of batch writes: whose batchId counts"),
+    "batchId": Option("0", "of batch writes: nothing is added if this number, or a later one, has been added"),
+    **STORE_OPTIONS,
+}
 _SPARKS = frozenset({"checkpointlocation", "queryname"})
 _HINTS = {
     "kafka.bootstrap.servers": "the sink writes to the store itself: give the option store",
@@ -51,7 +59,7 @@ def parse_sink_options(given: Mapping[str, str], *, is_streaming: bool) -> SinkO
     Raises KafkaError(INVALID_CONFIG) that names the option and says what it takes.
     """
     own = {name: value for name, value in given.items() if name.lower() not in _SPARKS}
-    options = known_options(own, _NAMES, _HINTS)
+    options = known_options(own, tuple(SINK_OPTIONS), _HINTS)
     store = parse_store(options)
     servers = options.get("bootstrapServers", "")
     if store.data_dir is not None and not servers:

@@ -25,13 +25,14 @@ class Throttle:
     """The budgets of all partition keys.
 
     Attributes:
+        units_per_s: what each fills by; may be changed.
         refused: how many writes were refused.
         taken: units that were taken.
     """
 
     def __init__(self, clock: Clock, units_per_s: int = TABLE_PARTITION_KEY_WRITE_UNITS_MAX) -> None:
         self._clock = clock
-        self._units_per_s = units_per_s
+        self.units_per_s = units_per_s
         self._left: dict[tuple[TableName, str], tuple[float, float]] = {}  # units, and when
         self.refused = 0
         self.taken = 0
@@ -52,8 +53,8 @@ class Throttle:
 
     def _now(self, table: TableName, pk: str) -> tuple[float, float]:
         now = self._clock.monotonic()
-        left, then = self._left.get((table, pk), (float(self._units_per_s), now))
-        return min(self._units_per_s, left + (now - then) * self._units_per_s), now
+        left, then = self._left.get((table, pk), (float(self.units_per_s), now))
+        return min(self.units_per_s, left + (now - then) * self.units_per_s), now
 
 
 class ThrottledTable:

@@ -152,6 +152,22 @@ async def test_a_lost_batch_fails_the_whole_transaction(engine: Engine) -> None:
     assert await values(engine, "a") == [b"again"]
 
 
+async def test_a_recreated_topic_costs_a_producer_of_the_first_protocol_one_transaction(engine: Engine) -> None:
+    """It keeps epoch and sequences over transactions: to the new log a batch before its first is missing."""
+    producer = await Transactor(engine, bumps=False).init()
+    await producer.send("a", 0, b"1", b"2")
+    await producer.commit()
+    await engine.topics.delete("a")
+    await engine.topics.create("a", 1)
+    await producer.send("a", 0, b"3")
+    assert await refused(producer.commit()) is ErrorCode.TRANSACTION_ABORTABLE
+    await producer.abort()
+    for value in (b"4", b"5"):
+        await producer.send("a", 0, value)
+        await producer.commit()
+    assert await values(engine, "a") == [b"4", b"5"]
+
+
 async def test_other_batches_under_a_used_sequence_are_refused(engine: Engine) -> None:
     producer = await Transactor(engine).init()
     await producer.send("a", 0, b"1")

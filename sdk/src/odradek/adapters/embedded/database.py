@@ -23,6 +23,7 @@ import os
 import queue
 import sqlite3
 import threading
+import time
 from collections import defaultdict, deque
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -52,6 +53,9 @@ _DELETE: Final = "DELETE FROM item WHERE tbl = ? AND pk = ? AND sk = ?"
 _SELECT: Final = "SELECT data FROM item WHERE tbl = ? AND pk = ? AND sk = ?"
 
 Synchronous = Literal["FULL", "NORMAL"]
+Check = Literal["none", "quick", "full"]
+_QUICK_CHECK_S: Final = 5.0  # a large file is checked for so long when it is opened; an audit checks all of it
+_CHECK_STEPS: Final = 10_000  # of SQLite's machine, between two looks at the time
 
 
 class Place(NamedTuple):
@@ -76,9 +80,17 @@ class _Request:
 
 
 class Database:
-    """The file `path`. Opened for writing unless `read_only`; close it to release the lock."""
+    """The file `path`. Opened for writing unless `read_only`; close it to release the lock.
 
-    def __init__(self, path: Path, *, synchronous: Synchronous = "FULL", read_only: bool = False) -> None:
+    Args:
+        check: whether SQLite's structure is looked at first: not at all, for some seconds, or all of it.
+
+    Raises StoreUnavailable: it cannot be opened, is damaged, or is of another release.
+    """
+
+    def __init__(
+        self, path: Path, *, synchronous: Synchronous = "FULL", read_only: bool = False, check: Check = "none"
+    ) -> None:
         if synchronous not in ("FULL", "NORMAL"):
             raise ValueError(f"synchronous is FULL or NORMAL, not {synchronous!r}")
         self._path = path
@@ -89,13 +101,15 @@ class Database:
         self._closed = False
         self._lock_fd = -1
         if read_only:
-            with self.reading():
-                pass
+            with self.reading() as connection:
+                _refuse_foreign(connection, path)
+                _refuse_damaged(connection, path, check)
             return
         self._lock_fd = _locked(path.with_name("lock"))
         try:
             self._connection = self._connect()
-            _prepare(self._connection, synchronous)
+            _refuse_damaged(self._connection, path, check)
+            _prepare(self._connection, path, synchronous)
         except (sqlite3.Error, OSError) as error:
             os.close(self._lock_fd)
             raise StoreUnavailable(f"cannot open {path}: {error}") from error
@@ -288,16 +302,55 @@ def _locked(path: Path) -> int:
     return descriptor
 
 
-def _prepare(connection: sqlite3.Connection, synchronous: Synchronous) -> None:
+def _refuse_foreign(connection: sqlite3.Connection, path: Path) -> None:
+    """Raise StoreUnavailable for a file of another release, or of something else. Raises sqlite3.Error."""
+    (version,) = connection.execute("PRAGMA user_version").fetchone()
+    if version > SCHEMA_VERSION:
+        raise StoreUnavailable(
+            f"{path} is of a newer release of Odradek (version {version}; this one knows {SCHEMA_VERSION}): "
+            "install that release; nothing was changed"
+        )
+    if version != SCHEMA_VERSION:
+        raise StoreUnavailable(f"{path} is no database of Odradek (version {version}, not {SCHEMA_VERSION})")
+
+
+def _refuse_damaged(connection: sqlite3.Connection, path: Path, check: Check) -> None:
+    """Raise StoreUnavailable where SQLite finds its own structure damaged.
+
+    SQLite keeps no checksum of what it stores: an audit of the log finds wrong bytes within it.
+    Source: sqlite.org/pragma.html#pragma_quick_check.
+    """
+    if check == "none":
+        return
+    deadline = time.monotonic() + _QUICK_CHECK_S
+    if check == "quick":
+        connection.set_progress_handler(lambda: time.monotonic() > deadline, _CHECK_STEPS)
+    try:
+        (verdict,) = connection.execute("PRAGMA quick_check(1)").fetchone()
+    except sqlite3.Error as error:
+        if getattr(error, "sqlite_errorname", "") == "SQLITE_INTERRUPT":
+            return  # out of time, and nothing wrong so far
+        verdict = str(error)
+    finally:
+        connection.set_progress_handler(None, 0)
+    if verdict != "ok":
+        raise StoreUnavailable(
+            f"{path} is damaged ({' '.join(str(verdict).split())}): restore a backup (`odradek restore`); "
+            "nothing was changed"
+        )
+
+
+def _prepare(connection: sqlite3.Connection, path: Path, synchronous: Synchronous) -> None:
     """Set the connection up and create the schema in a new file. Raises sqlite3.Error, StoreUnavailable."""
+    (version,) = connection.execute("PRAGMA user_version").fetchone()
+    is_new = version == 0 and not connection.execute("SELECT count(*) FROM sqlite_schema").fetchone()[0]
+    if not is_new:
+        _refuse_foreign(connection, path)
     connection.execute("PRAGMA journal_mode = WAL")
     connection.execute(f"PRAGMA synchronous = {synchronous}")
     connection.execute("PRAGMA journal_size_limit = 67108864")
-    (version,) = connection.execute("PRAGMA user_version").fetchone()
-    if version == SCHEMA_VERSION:
+    if not is_new:
         return
-    if version != 0 or connection.execute("SELECT count(*) FROM sqlite_schema").fetchone()[0]:
-        raise StoreUnavailable(f"the database has version {version}; this release knows {SCHEMA_VERSION}")
     connection.execute("BEGIN IMMEDIATE")
     connection.execute(_SCHEMA)
     connection.execute(f"PRAGMA application_id = {_APPLICATION_ID}")

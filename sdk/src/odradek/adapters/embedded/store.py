@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from types import TracebackType
 
-from odradek.adapters.embedded.database import Database, Synchronous
+from odradek.adapters.embedded.database import Check, Database, Synchronous
 from odradek.adapters.embedded.object_store import FileObjectStore
 from odradek.adapters.embedded.table import SqliteTable, transact
 from odradek.errors import StoreUnavailable
@@ -61,6 +61,7 @@ def open_embedded(
     meter: Meter | None = None,
     synchronous: Synchronous = "FULL",
     read_only: bool = False,
+    check: Check = "none",
 ) -> EmbeddedStore:
     """Open the store in a folder, creating it unless `read_only`.
 
@@ -70,16 +71,17 @@ def open_embedded(
         synchronous: "FULL" syncs every commit and upload to disk; "NORMAL" does not (a power loss may take the
             newest writes, a killed process never does).
         read_only: take no lock; writing raises StoreUnavailable.
+        check: look for damage of the database first: "quick" for at most some seconds, "full" to its end.
 
     Raises:
-        StoreUnavailable: the folder cannot be used: another process writes to it, it is read-only, or what lies there
-            is no store of this release.
+        StoreUnavailable: the folder cannot be used: another process writes to it, it is read-only, its database is
+            damaged, or of another release.
     """
     folder, counter = Path(data_dir), meter or NullMeter()
     path = folder / DATABASE_NAME
     if read_only and not path.exists():
         raise StoreUnavailable(f"there is no store in {folder}")
-    database = Database(path, synchronous=synchronous, read_only=read_only)
+    database = Database(path, synchronous=synchronous, read_only=read_only, check=check)
     objects = FileObjectStore(folder, meter=counter, fsync=synchronous == "FULL")
     if not read_only:
         try:

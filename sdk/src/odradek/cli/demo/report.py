@@ -27,7 +27,7 @@ _COLOURS = {"EWR": "#1b6ca8", "JFK": "#d1495b", "LGA": "#3a7d44"}
 
 def show_group(console: Console, members: Sequence[Member], records: int) -> None:
     """Share and lag of each member."""
-    table = Table(title="Consumer group over flights", title_justify="left")
+    table = Table(title="Consumer group over flights", title_justify="left", box=None)
     for name in ("member", "partitions", "records", "share", "lag"):
         table.add_column(name, justify="left" if name in ("member", "partitions") else "right")
     for member in members:
@@ -42,30 +42,32 @@ def show_worst_hours(console: Console, windows: pd.DataFrame) -> None:
     busy = windows[windows["departures"] >= _DEPARTURES_MIN]
     worst = busy.sort_values("mean_delay_minutes", ascending=False).head(WORST_HOURS)
     table = Table(
-        title=f"The {len(worst)} worst hours of 2013 (with at least {_DEPARTURES_MIN} departures; delays in minutes)",
+        title=f"The {len(worst)} worst hours of 2013 (at least {_DEPARTURES_MIN} departures; delays in minutes)",
         title_justify="left",
+        box=None,
     )
-    for name in ("from", "hour", "left", "cancelled", "mean", "p95", "worst", "airline of the worst", "wind", "view"):
-        is_text = name in ("from", "hour", "airline of the worst")
-        table.add_column(name, justify="left" if is_text else "right", no_wrap=True)
+    for name in ("from", "hour", "left", "cancelled", "mean", "p95", "worst", "flight of the worst", "mph", "miles"):
+        is_text = name in ("from", "hour", "flight of the worst")
+        table.add_column(name, justify="left" if is_text else "right", no_wrap=name != "flight of the worst")
     for row in worst.to_dict("records"):
         table.add_row(
             row["origin"],
-            f"{row['window_start'].tz_convert(NEW_YORK):%a %d %b %H:%M}",
+            f"{row['window_start'].tz_convert(NEW_YORK):%d %b %H:%M}",
             f"{row['departures']:.0f}",
             f"{row['cancelled']:.0f}",
             f"{row['mean_delay_minutes']:.0f}",
             f"{row['p95_delay_minutes']:.0f}",
             f"{row['worst_delay_minutes']:.0f}",
-            f"{row['worst_airline']} {row['worst_carrier']}{row['worst_flight']:.0f} to {row['worst_destination']}",
-            _with_unit(row["wind_speed_mph"], "mph"),
-            _with_unit(row["visibility_miles"], "mi"),
+            f"{row['worst_carrier']}{row['worst_flight']:.0f} {row['worst_destination']}",
+            _number(row["wind_speed_mph"]),
+            _number(row["visibility_miles"]),
         )
     console.print(table)
+    console.print("mph: speed of the wind; miles: visibility; the hours are New York's", highlight=False)
 
 
-def _with_unit(value: Any, unit: str) -> str:
-    return "-" if value is None or value != value else f"{value:.0f} {unit}"
+def _number(value: Any) -> str:
+    return "-" if value is None or value != value else f"{value:.0f}"
 
 
 def draw_chart(windows: pd.DataFrame, path: Path) -> None:
@@ -130,7 +132,7 @@ def show_cost(console: Console, usage: Usage, streamed: Streamed | None) -> None
         "function requests": f"{usage.function_requests:,} requests",
         "function time": f"{usage.function_gb_seconds:,.1f} GB-s",
     }
-    table = Table(title=f"What the functions would have cost ({bill.prices.region}, {bill.prices.date})")
+    table = Table(title=f"What the functions would have cost ({bill.prices.region}, {bill.prices.date})", box=None)
     table.title_justify = "left"
     table.add_column("what")
     table.add_column("how much", justify="right")

@@ -37,6 +37,8 @@ TransactionalRequest = Callable[[Sequence[tuple[TopicPartition, bytes]], int], t
 _FAILURES_KEPT = 1_000
 _WIRE_ACKS = -1  # 1 and all are the same here; an answer comes in any case
 
+_NO_PRODUCER_ID = {ErrorCode.KAFKA_STORAGE_ERROR: "the store has no room left: its disk is full"}
+
 
 @dataclass(slots=True)
 class SenderMetrics:
@@ -214,7 +216,8 @@ class Sender:
         def check(response: InitProducerIdResponse) -> None:
             code = error_code(response.error_code)
             if code is not ErrorCode.NONE:
-                raise KafkaError(code, f"no producer id was given: {code.name}")
+                why = _NO_PRODUCER_ID.get(code, code.name)  # the answer has no text of its own
+                raise KafkaError(code, f"no producer id was given: {why}")
 
         try:
             response = await self._connection.call(

@@ -64,7 +64,7 @@ _AHEAD_POLL_S = 0.01
 _AHEAD_POLL_MAX_S = 0.1
 _SEARCH_ROWS = 8
 _FLOORS_KEPT = 4096
-_FLOORS_KEPT_S = 60.0  # then a floor is met again: it may have been lowered (floor_repair.py)
+_FLOORS_KEPT_S = 60.0  # then a floor is met again: it may have been lowered (audit/floors.py)
 _COMMIT_AHEAD_MS_MAX = 60_000
 _SEARCH_ATTEMPTS = 4
 
@@ -218,6 +218,8 @@ class ConditionalAppend:
                     if found is not None:
                         return found
                 case UploadAgain():
+                    if self._maybe_applied and any(entry.producer_id < 0 for entry in self._entries):
+                        return MAYBE_APPENDED  # and spilled, under a floor that was lowered since (audit/floors.py)
                     attempt += 1
                     if not await self._upload_again():
                         return NOT_APPENDED
@@ -348,14 +350,16 @@ class ConditionalAppend:
 
     async def _spill_if_due(self, head: PartitionHead) -> None:
         """The append is in the log, whatever becomes of the spill; where it fails, a later one spills."""
-        self._tools.room.saw(self._partition, head)
+        index, room = self._tools.index, self._tools.room
+        room.saw(self._partition, head)
         try:
-            if self._tools.index.wants_spill(head, len(self._entries)):
-                await self._tools.index.spill(self._partition, head)
+            if index.wants_spill(head, len(self._entries)):
+                await index.spill(self._partition, head)
+                return
         except (StoreError, FormatError):
-            return
-        finally:
-            await self._tools.room.make_where_it_lacks(self._partition)
+            pass
+        if index.is_overfull(head):
+            await room.make_where_it_lacks(self._partition)
 
     async def _reread_head(self) -> None:
         try:
@@ -410,7 +414,7 @@ class ConditionalAppend:
                 return found
             head = await self._tools.index.read_head(self._partition)
             if found is Search.ABSENT:
-                # A floor that was lowered meanwhile (floor_repair.py) would have made newer rows say so wrongly.
+                # A floor that was lowered meanwhile (audit/floors.py) would have made newer rows say so wrongly.
                 is_lowered = head is None or head.spill_floor_ms < floor_ms
                 return Search.UNKNOWABLE if is_lowered else Search.ABSENT
             limit = _SEARCH_ROWS

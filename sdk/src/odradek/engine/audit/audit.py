@@ -28,6 +28,7 @@ from odradek.engine.audit.decisions import (
     count_pending,
     live_rows,
 )
+from odradek.engine.audit.floors import is_ahead
 from odradek.engine.catalog.sweep_floor import read_sweep_state
 from odradek.engine.catalog.topics import Topics
 from odradek.engine.maintenance.orphans import find_orphans
@@ -154,6 +155,10 @@ class Audit:
                 if await self._is_there(topic):
                     report.findings.append(Finding(FindingKind.HEAD, place, "the head is missing"))
                 return report
+            if is_ahead(head.spill_floor_ms, now_ms := self._clock.now_ms()):
+                ahead_s = (head.spill_floor_ms - now_ms) // 1000
+                detail = f"the spill floor is {ahead_s} s ahead: an append was made by a clock that was"
+                report.findings.append(Finding(FindingKind.CLOCK, place, detail))
             await self._check_log(place, partition, head, report)
             await self._check_orphans(place, partition, report)
         except FormatError as damaged:

@@ -19,6 +19,7 @@ from odradek.engine.partition.index_row import IndexRow
 from odradek.errors import FormatError
 from odradek.format.batch_header import check_crc, parse_header
 from odradek.format.tail_entry import TailEntry
+from odradek.limits import CLOCK_AHEAD_MS_MAX
 
 SPILLS_UNDER_WAY = "spills_under_way"  # finished by the next spill of the partition, not by maintenance
 
@@ -34,6 +35,7 @@ class FindingKind(StrEnum):
     UNREFERENCED = "unreferenced"  # an old upload that nothing refers to
     ORPHAN = "orphan"  # a segment that no row refers to
     LEFTOVER = "leftover"  # of a topic that has been deleted
+    CLOCK = "clock"  # a floor that a clock far ahead has raised
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -125,7 +127,9 @@ def _check_rows(head: PartitionHead, rows: Sequence[IndexRow]) -> Iterator[str]:
             yield f"segment [{row.base_offset}, {row.end_offset}) lies above the merged offset {head.merged_offset}"
         if previous is not None and row.is_segment and not previous.is_segment:
             yield f"segment {row.base_offset} lies above spilled entries"
-        if previous is not None and row.spill_floor_ms < previous.spill_floor_ms:
+        # One that was far ahead may have been lowered (floors.py).
+        fall_ms = 0 if previous is None else previous.spill_floor_ms - row.spill_floor_ms
+        if 0 < fall_ms <= CLOCK_AHEAD_MS_MAX:
             yield f"the spill floor falls at row {row.base_offset}"
         yield from _check_row(row)
         expected, previous = row.end_offset, row

@@ -1,14 +1,17 @@
-"""Repair: of what an audit finds, that which is provably safe to remove. Nothing that is missing is made up.
+"""Repair: of what an audit finds, that which is provably safe to mend. Nothing that is missing is made up.
 
     deletions    finished as maintenance does
     orphans      under each partition's lease (orphans.py)
     uploads      swept below the floor (sweep.py)
     leftovers    objects of topics that the catalog does not know: see Audit.leftover_topics
+    clocks       spill floors that a clock far ahead has raised are lowered (floors.py)
 
 Each step is what maintenance does too, so a repair may be cut short, repeated, and run beside a service on AWS.
 """
 
 from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
 
 from odradek.engine.audit.audit import TOPICS_PREFIX, Audit
 from odradek.engine.audit.decisions import AuditReport, FindingKind
@@ -36,8 +39,10 @@ class Repair:
         topics: Topics,
         leases: MaintenanceLeases,
         settings: Settings,
+        lower_floor: Callable[[PartitionId], Awaitable[bool]],
     ) -> None:
         self._audit = audit
+        self._lower_floor = lower_floor
         self._maintenance = maintenance
         self._orphans = orphans
         self._sweep = sweep
@@ -50,11 +55,14 @@ class Repair:
         found = await self._audit.run()
         done = MaintenanceReport()
         await self._maintenance.finish_deletions(done)
+        ahead = {finding.place for finding in found.findings if finding.kind is FindingKind.CLOCK}
         orphaned = {finding.place for finding in found.findings if finding.kind is FindingKind.ORPHAN}
         for topic in await self._topics.list():
             for number in range(topic.partition_count):
                 if found.pending["orphans"] or f"{topic.name}-{number}" in orphaned:
                     await self._collect_orphans(topic, number, done)
+                if f"{topic.name}-{number}" in ahead:
+                    done.done["floors_lowered"] += await self._lower_floor(PartitionId(topic.topic_id, number))
         try:
             await self._sweep.run(done.done)
         except FormatError:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from odradek.engine.partition.fields import attribute
-from odradek.errors import ErrorCode, KafkaError, OutcomeUnknown, StoreUnavailable
+from odradek.errors import ErrorCode, KafkaError, OutcomeUnknown, StoreFull, StoreUnavailable
 from odradek.format.item_keys import COUNTERS_PK, PRODUCER_ID_SK
 from odradek.limits import PRODUCER_EPOCH_MAX
 from odradek.ports.clock import Clock
@@ -38,7 +38,7 @@ class ProducerIds:
     async def init(self, *, producer_id: int = -1, producer_epoch: int = -1) -> ProducerIdAndEpoch:
         """A fresh producer id, or the given one with the next epoch, for a producer without a transactional id.
 
-        Raises KafkaError: INVALID_REQUEST, COORDINATOR_NOT_AVAILABLE.
+        Raises KafkaError: INVALID_REQUEST, COORDINATOR_NOT_AVAILABLE, KAFKA_STORAGE_ERROR.
         """
         if (producer_id < 0) != (producer_epoch < 0):
             raise KafkaError(ErrorCode.INVALID_REQUEST, "give both producer id and epoch to keep an id, or neither")
@@ -47,7 +47,7 @@ class ProducerIds:
         return ProducerIdAndEpoch(await self.next_id(), 0)
 
     async def next_id(self) -> int:
-        """A producer id that nobody has. Raises KafkaError(COORDINATOR_NOT_AVAILABLE)."""
+        """A producer id that nobody has. Raises KafkaError: COORDINATOR_NOT_AVAILABLE; KAFKA_STORAGE_ERROR: no room."""
         if not self._free:
             block = self._settings.producer_id_block
             end = await self._take(block)
@@ -59,6 +59,10 @@ class ProducerIds:
         for attempt in range(_ATTEMPTS):
             try:
                 image = await self._catalog.update(Update(Key(COUNTERS_PK, PRODUCER_ID_SK), (Add(("next",), count),)))
+            except StoreFull as error:  # waiting makes no room: a producer that is told so can say why
+                raise KafkaError(
+                    ErrorCode.KAFKA_STORAGE_ERROR, "the store has no room left: its disk is full; make room"
+                ) from error
             except (StoreUnavailable, OutcomeUnknown):
                 await self._clock.sleep(_BACKOFF_S * 2**attempt)
             else:

@@ -30,45 +30,68 @@ class ConfigType(IntEnum):
 
 
 @dataclass(frozen=True, slots=True)
+class Check:
+    """Whether a value is allowed, and which are, in words: for messages and docs/REFERENCE.md."""
+
+    accepts: Callable[[str], bool]
+    allowed: str
+
+    def __call__(self, text: str) -> bool:
+        return self.accepts(text)
+
+
+@dataclass(frozen=True, slots=True)
 class _Definition:
     type: ConfigType
     default: str
     documentation: str
-    check: Callable[[str], bool]
+    check: Check
 
 
-def _between(low: int, high: int) -> Callable[[str], bool]:
+def number_in_words(number: int) -> str:
+    """Digits, but powers of two at the end of a type by name."""
+    return {_LONG_MAX: "2^63-1", 2**31 - 1: "2^31-1"}.get(number, str(number))
+
+
+def _between(low: int, high: int) -> Check:
     def check(text: str) -> bool:
         try:
             return low <= int(text) <= high
         except ValueError:
             return False
 
-    return check
+    return Check(check, f"{low} to {number_in_words(high)}")
 
 
-def _ratio(text: str) -> bool:
+def _is_ratio(text: str) -> bool:
     try:
         return 0.0 <= float(text) <= 1.0
     except ValueError:
         return False
 
 
-def _one_of(*values: str) -> Callable[[str], bool]:
-    return lambda text: text in values
+def one_of(*values: str) -> Check:
+    """These values alone."""
+    return Check(lambda text: text in values, ", ".join(values))
 
 
-def _cleanup_policy(text: str) -> bool:
+def _is_cleanup_policy(text: str) -> bool:
     policies = [policy.strip() for policy in text.split(",")]
     return bool(policies) and set(policies) <= {"delete", "compact"} and len(set(policies)) == len(policies)
 
+
+_ratio = Check(_is_ratio, "0.0 to 1.0")
+_cleanup_policy = Check(_is_cleanup_policy, "delete, compact, or both with a comma")
 
 DEFINITIONS: Mapping[str, _Definition] = {
     "cleanup.policy": _Definition(
         ConfigType.LIST, "delete", "delete, compact, or both: what retention does with old records.", _cleanup_policy
     ),
     "retention.ms": _Definition(
-        ConfigType.LONG, "604800000", "Age after which closed segments are dropped; -1: never.", _between(-1, _LONG_MAX)
+        ConfigType.LONG,
+        "604800000",
+        "Age after which records are deleted, by their own timestamps; -1: never.",
+        _between(-1, _LONG_MAX),
     ),
     "retention.bytes": _Definition(
         ConfigType.LONG, "-1", "Size of a partition above which old segments go; -1: none.", _between(-1, _LONG_MAX)
@@ -86,13 +109,13 @@ DEFINITIONS: Mapping[str, _Definition] = {
         ConfigType.STRING,
         "CreateTime",
         "CreateTime: the producer's; LogAppendTime: the time of the append.",
-        _one_of("CreateTime", "LogAppendTime"),
+        one_of("CreateTime", "LogAppendTime"),
     ),
     "compression.type": _Definition(
         ConfigType.STRING,
         "producer",
         "producer: batches are stored as they were compressed by the producer; nothing else is offered.",
-        _one_of("producer"),
+        one_of("producer"),
     ),
     "delete.retention.ms": _Definition(
         ConfigType.LONG, "86400000", "How long a tombstone outlives its compaction.", _between(0, _LONG_MAX)
@@ -107,7 +130,7 @@ DEFINITIONS: Mapping[str, _Definition] = {
         ConfigType.DOUBLE, "0.5", "Share of uncompacted bytes from which a compaction pays.", _ratio
     ),
     "min.insync.replicas": _Definition(
-        ConfigType.INT, "1", "Always 1: durability is the object store's, whatever acks says.", _one_of("1")
+        ConfigType.INT, "1", "Always 1: durability is the object store's, whatever acks says.", one_of("1")
     ),
 }
 

@@ -15,7 +15,7 @@ import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
-from odradek.engine.catalog.topic_configs import ConfigType
+from odradek.engine.catalog.topic_configs import Check, ConfigType, one_of
 from odradek.engine.groups.requests import check_group_id
 from odradek.engine.partition.fields import attribute, check_version
 from odradek.errors import ConditionFailed, ErrorCode, KafkaError, OutcomeUnknown, StoreUnavailable
@@ -54,8 +54,8 @@ def _is_reset(text: str) -> bool:
     return text in (EARLIEST, LATEST)
 
 
-def _between(low: int, high: int) -> Callable[[str], bool]:
-    return lambda text: text.isascii() and text.isdigit() and low <= int(text) <= high
+def _between(low: int, high: int) -> Check:
+    return Check(lambda text: text.isascii() and text.isdigit() and low <= int(text) <= high, f"{low} to {high}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +63,7 @@ class _Definition:
     type: ConfigType
     default: Callable[[Settings], str]
     documentation: str
-    check: Callable[[str], bool]
+    check: Check
 
 
 DEFINITIONS: Mapping[str, _Definition] = {
@@ -108,31 +108,31 @@ DEFINITIONS: Mapping[str, _Definition] = {
         ConfigType.STRING,
         lambda _: LATEST,
         "Where the group begins in a partition: earliest, latest, or by_duration:PnDTnHnMnS before now.",
-        _is_reset,
+        Check(_is_reset, "earliest, latest, by_duration:PnDTnHnMnS"),
     ),
     "share.isolation.level": _Definition(
         ConfigType.STRING,
         lambda _: "read_uncommitted",
         "Both levels are the same: nothing uncommitted is in a log.",
-        lambda text: text in ("read_uncommitted", "read_committed"),
+        one_of("read_uncommitted", "read_committed"),
     ),
     "share.renew.acknowledge.enable": _Definition(
         ConfigType.BOOLEAN,
         lambda _: "true",
         "Whether members may renew locks.",
-        lambda text: text in ("true", "false"),
+        one_of("true", "false"),
     ),
     DEAD_LETTER_TOPIC: _Definition(
         ConfigType.STRING,
         lambda _: "",
         "The topic for records that were rejected or have no delivery left; empty: they are dropped.",
-        lambda text: len(text) <= 249,
+        Check(lambda text: len(text) <= 249, "a name of a topic, or empty"),
     ),
     "errors.deadletterqueue.copy.record.enable": _Definition(
         ConfigType.BOOLEAN,
         lambda _: "true",
         "Whether dead letters carry key, value and headers of the record, or only where it stands.",
-        lambda text: text in ("true", "false"),
+        one_of("true", "false"),
     ),
 }
 

@@ -4,11 +4,11 @@ Only rows of producers that left the head grow without bound, so only these expi
 fact the spill floor at its eviction, which is never before it) is older than `producer_expiry_ms` is deleted, on
 condition that it is still the row that was read.
 
-What it means for a producer that comes back is what it means in KIP-98: nothing is known of it any more. Its next
-batch is taken if it has sequence 0, as the first of a new producer; any other one is refused with UNKNOWN_PRODUCER_ID,
-and the producer starts again with a new id or epoch. So a batch that was committed and is sent again after the expiry
-cannot come in a second time, but for the very first one of its producer: the price that Kafka pays too, and the reason
-why the expiry (a day) is far above any delivery timeout (minutes).
+What it means for a producer that comes back is what it means in KIP-98: nothing is known of it any more. Over the
+Kafka port its next batch is taken whatever its sequence (append/order.py); to a function it is UNKNOWN_PRODUCER_ID
+unless its sequence is 0, and the SDK goes on under a new epoch. So a batch that was committed and is sent again after
+the expiry may come in a second time: the price that Kafka pays too, and the reason why the expiry (a day) is far above
+any delivery timeout (minutes).
 
 Races. An append that read the row before its deletion puts the state back into the head by its own condition: nothing
 is lost. A row that is written again between read and deletion has another `o` or `t`: it stays. A row deleted between

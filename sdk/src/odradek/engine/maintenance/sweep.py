@@ -115,8 +115,9 @@ class Sweep:
         nothing was ever swept they begin before the oldest topic.
         """
         next_hour = state.next_hour
-        if next_hour is not None and next_hour > _hour(end) + 1:
-            next_hour = _hour(end) - _HOURS_BEFORE_A_WRONG_ONE  # noted by a clock that was ahead: when is not known
+        now_hour = self._clock.now_ms() // HOUR_MS
+        if next_hour is not None and next_hour > now_hour + 1:
+            next_hour = now_hour - _HOURS_BEFORE_A_WRONG_ONE  # noted by a clock that was ahead: when is not known
         if next_hour is None:
             created = [topic.created_ms for topic in await self._topics.list()]
             next_hour = min([object_id_ms(end), *created]) // HOUR_MS

@@ -8,7 +8,7 @@ A fetch of named partitions is stable (KIP-447), whether its client asks for tha
 A transaction's items become visible one by one, so an instance that has fenced its predecessor - the row of the
 transactional id, or the group's item, is past the commit - could still read a lease from before that commit, and would
 process the same records again. A transactional read is refused until the lease has what the commit gave it
-(docs/decisions/0009).
+(docs/decisions/0010).
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Reads of items as they are after every transaction that has been applied, in chunks (docs/decisions/0009).
+"""Reads of items as they are after every transaction that has been applied, in chunks (docs/decisions/0010).
 
 Each chunk is of one moment; all of them together only come after whatever the caller had seen before the call. That is
 what its callers need: somebody else's transaction is known to have been applied, by another of its items, and its

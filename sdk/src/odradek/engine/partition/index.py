@@ -175,6 +175,10 @@ class PartitionIndex:
         """Whether the head costs its writers several times what it should: spilling it is worth some patience."""
         return self._spills.is_far_too_long(head)
 
+    def is_overfull(self, head: PartitionHead) -> bool:
+        """Whether more than a row's entries are too much in the head: its writers should wait."""
+        return self._spills.is_overfull(head)
+
     async def spill(self, partition: PartitionId, head: PartitionHead) -> None:
         """Move what is too much from the head to rows (spill.py). Raises StoreError."""
         await self._spills.run(partition, head)

@@ -75,6 +75,10 @@ class Spills:
         """Whether the head costs its writers several times what it should."""
         return self._excess(head) > _RETRY_ENTRIES_MAX
 
+    def is_overfull(self, head: PartitionHead) -> bool:
+        """Whether more than a row's entries are too much in it."""
+        return self._excess(head) > SPILL_ENTRIES_MAX
+
     def _excess(self, head: PartitionHead) -> int:
         room = self._settings.head_bytes_max - _HEAD_BYTES
         for state in head.producers.values():
@@ -127,7 +131,7 @@ class Spills:
             after = await self._forget_entries(partition, head, row, idle if together else ())
             if after is None or together:
                 return after
-            head = after
+            head, idle = after, who_leaves(after, None, self._settings)
         return await self._evict(partition, head, idle)
 
     async def _forget_entries(

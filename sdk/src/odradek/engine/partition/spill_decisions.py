@@ -1,8 +1,8 @@
 """What a spill writes, decided from a head: the row, who leaves the head, and the updates by which the head forgets.
 
-One UpdateItem has room for a row's entries and for what `SPILL_PRODUCERS_MAX` producers need, or for
-`SPILL_SETTLED_MAX` producers alone (limits.py says why). A head with more of them forgets in several updates, each
-decided from the head that the one before left:
+One UpdateItem has room for the most entries of a row and for what `SPILL_PRODUCERS_MAX` producers need, or for
+`SPILL_FEW_ENTRIES` and `SPILL_SETTLED_MAX` producers (limits.py says why). A head with more of them forgets in several
+updates, each decided from the head that the one before left:
 
     settle, settle ...    `r` of a producer takes its batches that are about to leave; the entries stay, so a duplicate
                           is known twice rather than not at all
@@ -24,7 +24,13 @@ from odradek.engine.partition.fields import is_version
 from odradek.engine.partition.head import VERSION, PartitionHead, RecentBatch, encode_recent
 from odradek.engine.partition.index_row import IndexRow
 from odradek.format.tail_entry import decode_tail_entry
-from odradek.limits import SPILL_ENTRIES_MAX, SPILL_EVICTIONS_MAX, SPILL_PRODUCERS_MAX, SPILL_SETTLED_MAX
+from odradek.limits import (
+    SPILL_ENTRIES_MAX,
+    SPILL_EVICTIONS_MAX,
+    SPILL_FEW_ENTRIES,
+    SPILL_PRODUCERS_MAX,
+    SPILL_SETTLED_MAX,
+)
 from odradek.ports.table import Action, Add, Compare, Condition, Remove, RemoveFirst, Set, all_of
 from odradek.settings import Settings
 
@@ -93,7 +99,12 @@ def who_leaves(head: PartitionHead, row: IndexRow | None, settings: Settings) ->
 
 def leave_together(row: IndexRow, idle: Collection[int]) -> bool:
     """Whether idle producers and the row's entries leave with one update."""
-    return len({*idle} | {entry.producer_id for entry in row.entries if entry.producer_id >= 0}) <= SPILL_PRODUCERS_MAX
+    return len({*idle} | {entry.producer_id for entry in row.entries if entry.producer_id >= 0}) <= _room(row)
+
+
+def _room(row: IndexRow) -> int:
+    """For how many producers the update has room with which the row's entries leave."""
+    return SPILL_SETTLED_MAX if len(row.entries) <= SPILL_FEW_ENTRIES else SPILL_PRODUCERS_MAX
 
 
 def next_forget(head: PartitionHead, row: IndexRow, evictable: Collection[int] = ()) -> Forget:
@@ -106,7 +117,7 @@ def next_forget(head: PartitionHead, row: IndexRow, evictable: Collection[int] =
     conditions: list[Condition] = [is_version(VERSION), Compare(("tb",), "=", row.base_offset)]
     if kept:
         conditions.append(Compare(("pv",), "=", head.evictions))  # so they are all there still
-    if len(kept) + len(evictable) > SPILL_PRODUCERS_MAX:
+    if len(kept) + len(evictable) > _room(row):
         return Forget(all_of(*conditions), tuple(_notes(kept[:SPILL_SETTLED_MAX])), is_last=False)
     actions: list[Action] = [
         RemoveFirst(("t",), len(row.entries)),

@@ -5,6 +5,8 @@
 `--checkpoint-location` and `--checkpoint_location` are the same. Glue passes more than a job asked for, and has a
 parser of its own; here an unknown name is an error. Types come from the dataclass: str, int, float, bool,
 tuple[str, ...]. A tuple is written with commas (those within parentheses do not separate), or as a list in YAML.
+
+A field's comment is what --help says of it (field_comments.py).
 """
 
 from __future__ import annotations
@@ -12,10 +14,11 @@ from __future__ import annotations
 import argparse
 import difflib
 from collections.abc import Mapping, Sequence
-from dataclasses import MISSING, Field, dataclass, fields
+from dataclasses import MISSING, Field, dataclass, fields, is_dataclass
 from typing import Any, TypeVar
 
 from odradek.errors import ErrorCode, KafkaError
+from odradek.spark.jobs.field_comments import field_comments
 from odradek.spark.jobs.files import read_text
 
 _TRUE, _FALSE = ("true", "yes", "1", ""), ("false", "no", "0")
@@ -27,12 +30,12 @@ class StoreArguments:
 
     JOB_NAME: str = ""  # Glue's name of the job; empty: the folder's
     store: str = ""  # embedded:<data dir>; empty, with log_table and its like, is AWS
-    log_table: str = ""
-    catalog_table: str = ""
-    bucket: str = ""
-    prefix: str = ""
-    region: str = ""
-    endpoint_url: str = ""
+    log_table: str = ""  # AWS: name of the log table
+    catalog_table: str = ""  # AWS: name of the catalog table
+    bucket: str = ""  # AWS: the bucket of the records
+    prefix: str = ""  # of all object keys in the bucket
+    region: str = ""  # AWS: region; empty: that of the environment
+    endpoint_url: str = ""  # where S3 and DynamoDB are, instead of AWS
     bootstrap_servers: str = ""  # URL of an embedded store's service, its one writer
     shuffle_partitions: int = 4  # fixed by the first run on a checkpoint
     metrics: str = "line"  # line, emf (CloudWatch reads it from the log) or none
@@ -66,10 +69,10 @@ class StoreArguments:
 class StreamArguments(StoreArguments):
     """Of a job that is a streaming query."""
 
-    checkpoint_location: str
+    checkpoint_location: str  # folder or s3:// of the query's position and state, its own for each job
     once: bool = False  # process what is there now, then end: for scheduled runs
     starting_offsets: str = "earliest"  # where a new checkpoint begins
-    max_offsets_per_trigger: int = 200_000
+    max_offsets_per_trigger: int = 200_000  # records of a micro-batch, at most
     trigger: str = "2 seconds"  # how often to look for records
     idle_after_seconds: float = 60.0  # nothing new for so long: the query rests, and only heads are read
     idle_backoff_seconds: float = 30.0  # longest pause between two looks then
@@ -97,7 +100,7 @@ def parse_arguments(kind: type[A], argv: Sequence[str], *, prog: str, descriptio
         SystemExit: an unknown name on the command line, or --help; not on Glue.
     """
     specs = {spec.name: spec for spec in fields(kind)}
-    given = _command_line(list(specs), [underscored(word) for word in argv], prog, description)
+    given = _command_line(kind, [underscored(word) for word in argv], prog, description)
     config = given.pop("config", None)
     merged: dict[str, Any] = {**(_from_file(config, list(specs)) if config else {}), **given}
     missing = [spec.name for spec in specs.values() if spec.default is MISSING and spec.name not in merged]
@@ -106,26 +109,62 @@ def parse_arguments(kind: type[A], argv: Sequence[str], *, prog: str, descriptio
     return kind(**{name: _typed(specs[name], value) for name, value in merged.items()})
 
 
-def _command_line(names: Sequence[str], argv: Sequence[str], prog: str, description: str) -> dict[str, Any]:
-    names = [*names, "config"]
+def _command_line(kind: type[Any], argv: Sequence[str], prog: str, description: str) -> dict[str, Any]:
     try:
         from awsglue.utils import getResolvedOptions  # type: ignore[import-not-found]
     except ImportError:
-        parser = argparse.ArgumentParser(
-            prog=prog,
-            description=description,
-            epilog="Names may be written with hyphens: --checkpoint-location.",
-            allow_abbrev=False,
-            argument_default=argparse.SUPPRESS,
-        )
-        for name in names:
-            # A flag may stand alone: --once.
-            parser.add_argument(f"--{name}", nargs="?", const="", metavar=name.upper())
-        return vars(parser.parse_args(list(argv)))
+        return vars(_parser(kind, prog, description).parse_args(list(argv)))
+    names = [*(spec.name for spec in fields(kind)), "config"]
     passed = {word.removeprefix("--").partition("=")[0] for word in argv if word.startswith("--")}
     wanted = [name for name in names if name in passed]
     resolved = getResolvedOptions(["job.py", *argv], wanted)
     return {name: resolved[name] for name in wanted}
+
+
+def _parser(kind: type[Any], prog: str, description: str) -> argparse.ArgumentParser:
+    """A parser whose help says of each argument what it is, its type, its default, and whether it is needed."""
+    needed = [spec.name for spec in fields(kind) if spec.default is MISSING]
+    parser = argparse.ArgumentParser(
+        prog=prog,
+        usage=" ".join([prog, *(f"--{name} {name.upper()}" for name in needed), "[--name value ...]"]),
+        description=description,
+        epilog="Names may be written with hyphens: --checkpoint-location. The command line rules over --config.",
+        allow_abbrev=False,
+        argument_default=argparse.SUPPRESS,
+    )
+    own = {spec.name for spec in fields(kind)} - {spec.name for base in kind.__bases__ for spec in _fields_of(base)}
+    groups = {
+        "required": [spec for spec in fields(kind) if spec.name in needed],
+        "arguments of this job": [spec for spec in fields(kind) if spec.name in own and spec.name not in needed],
+        "arguments of all jobs": [spec for spec in fields(kind) if spec.name not in own and spec.name not in needed],
+    }
+    comments = field_comments(kind)
+    for title, specs in groups.items():
+        group = parser.add_argument_group(title)
+        for spec in specs:
+            # A flag may stand alone: --once.
+            group.add_argument(
+                f"--{spec.name}", nargs="?", const="", metavar=_METAVARS.get(str(spec.type), "LIST"),
+                help=_help(spec, comments.get(spec.name, "")),
+            )  # fmt: skip
+    parser.add_argument("--config", nargs="?", const="", metavar="FILE", help="YAML of names and values")
+    return parser
+
+
+_METAVARS = {"str": "TEXT", "int": "N", "float": "NUMBER", "bool": "BOOL"}
+
+
+def _fields_of(kind: type[Any]) -> Sequence[Field[Any]]:
+    return fields(kind) if is_dataclass(kind) else ()
+
+
+def _help(spec: Field[Any], comment: str) -> str:
+    if spec.default is MISSING:
+        return comment.replace("%", "%%")
+    default = ",".join(spec.default) if isinstance(spec.default, tuple) else str(spec.default)
+    if isinstance(spec.default, bool):
+        default = default.lower()
+    return f"{comment} (default: {default or 'empty'})".replace("%", "%%")
 
 
 def underscored(word: str) -> str:

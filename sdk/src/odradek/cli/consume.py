@@ -1,104 +1,33 @@
-"""`odradek produce` and `odradek consume`: records from standard input, to standard output, as kcat does it."""
+"""`odradek consume`: records to standard output, one a line, as kcat does it."""
 
 from __future__ import annotations
 
 import signal
 import sys
 import threading
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Annotated, Any
 
 import typer
 
-from odradek.cli.connection import DEFAULT_DATA_DIR, DEFAULT_SERVER, DataDir, Server, client_configs
+from odradek.cli.completion import group_names
+from odradek.cli.connection import DEFAULT_DATA_DIR, DEFAULT_SERVER, DataDir, Server, TopicName, client_configs
 from odradek.cli.queue import take_off
-from odradek.cli.record_format import as_json, formatter, from_json, parse_header, parse_place, resolve
+from odradek.cli.record_format import as_json, formatter, parse_place, resolve
+from odradek.cli.screen import Advance, progress
 from odradek.errors import ErrorCode, KafkaError
 from odradek.model.topic_partition import TopicPartition
 
-Topic = Annotated[str, typer.Argument(help="Name of the topic.")]
-_IN_FLIGHT = 10_000  # futures looked at together: an error shows early, memory stays small
-
-
-def produce(
-    topic: Topic,
-    key_separator: Annotated[
-        str | None, typer.Option("--key-separator", "-K", help="Splits a line into key and value.")
-    ] = None,
-    key: Annotated[str | None, typer.Option("--key", "-k", help="The key of every record.")] = None,
-    header: Annotated[list[str] | None, typer.Option("--header", "-H", help="name=value; may be repeated.")] = None,
-    from_json_lines: Annotated[
-        bool,
-        typer.Option(
-            "--json", help="Each line is an object with key, value, headers, timestamp_ms: what consume --json prints."
-        ),
-    ] = False,
-    partition: Annotated[int | None, typer.Option("--partition", "-p", help="Partition; else by key.")] = None,
-    compression: Annotated[str, typer.Option("--compression", "-z", help="none, gzip, snappy, lz4 or zstd.")] = "none",
-    empty_is_null: Annotated[bool, typer.Option("--null", "-Z", help="An empty value is null: a tombstone.")] = False,
-    bootstrap_servers: Server = DEFAULT_SERVER,
-    data_dir: DataDir = DEFAULT_DATA_DIR,
-) -> None:
-    """Send each line of standard input as a record.
-
-    Examples: [bold]echo 'k:v' | odradek produce orders -K :[/bold],
-    [bold]odradek consume a --json | odradek produce b --json[/bold]
-    """
-    from odradek import Producer
-
-    if from_json_lines and (key_separator or key is not None):
-        raise KafkaError(ErrorCode.INVALID_CONFIG, "with --json the key is in the line: leave out -K and -k")
-    separator = key_separator.encode() if key_separator else None
-    headers = [parse_header(text) for text in header or ()]
-    fixed_key = None if key is None else key.encode()
-    configs = client_configs(bootstrap_servers, data_dir)
-    futures: list[Any] = []
-    count = 0
-    with Producer(**configs, compression_type=compression, linger_ms=50) as producer:
-        producer.partitions_for(topic)  # a topic that is not there is told before anything is typed
-        for line in sys.stdin.buffer:
-            timestamp_ms, own = None, headers
-            if from_json_lines:
-                given = from_json(line)
-                record_key, value, timestamp_ms = given.key, given.value, given.timestamp_ms
-                own = [*given.headers, *headers]
-            else:
-                record_key, value = _split(line.rstrip(b"\r\n"), separator, fixed_key)
-                value = None if empty_is_null and not value else value
-            futures.append(
-                producer.send(topic, value, record_key, headers=own, partition=partition, timestamp_ms=timestamp_ms)
-            )
-            if len(futures) >= _IN_FLIGHT:
-                count += _settle(producer, futures)
-        count += _settle(producer, futures)
-    typer.echo(f"sent {count} records to {topic}", err=True)
-
-
-def _split(line: bytes, separator: bytes | None, fixed_key: bytes | None) -> tuple[bytes | None, bytes | None]:
-    if separator is None:
-        return fixed_key, line
-    key, found, value = line.partition(separator)
-    if not found:
-        raise KafkaError(
-            ErrorCode.INVALID_RECORD, f"a line without the separator {separator.decode()!r}: {line[:60]!r}"
-        )
-    return key, value
-
-
-def _settle(producer: Any, futures: list[Any]) -> int:
-    producer.flush()
-    for future in futures:
-        future.result(60)
-    count = len(futures)
-    futures.clear()
-    return count
+_WAIT_FOR_TOPIC_S = 1.0
 
 
 def consume(
-    topic: Topic,
+    topic: TopicName,
     group: Annotated[
-        str | None, typer.Option("--group", "-g", help="Consumer group; its offsets are committed.")
+        str | None,
+        typer.Option("--group", "-g", help="Consumer group; its offsets are committed.", autocompletion=group_names),
     ] = None,
     offset: Annotated[
         str,
@@ -120,8 +49,17 @@ def consume(
         ),
     ] = None,
     share_group: Annotated[
-        str | None, typer.Option("--share-group", "-G", help="Take records off as a member of this share group.")
+        str | None,
+        typer.Option(
+            "--share-group",
+            "-G",
+            help="Take records off as a member of this share group.",
+            autocompletion=group_names,
+        ),
     ] = None,
+    wait_for_topic: Annotated[
+        bool, typer.Option("--wait-for-topic", help="A topic that does not exist yet is waited for.")
+    ] = False,
     bootstrap_servers: Server = DEFAULT_SERVER,
     data_dir: DataDir = DEFAULT_DATA_DIR,
 ) -> None:
@@ -130,8 +68,6 @@ def consume(
     Examples: [bold]odradek consume orders --json -n 10[/bold],
     [bold]odradek consume orders -o @2026-11-21T09:00:00 --format '%o %k=%s\\n'[/bold]
     """
-    from odradek import Consumer
-
     if group is not None and partition is not None:
         raise KafkaError(ErrorCode.INVALID_CONFIG, "give --group or --partition: a group assigns partitions itself")
     if group is not None and (until is not None or offset not in ("earliest", "latest")):
@@ -151,9 +87,14 @@ def consume(
                 "a share group goes on where it stands: leave out --group, --partition, --offset and --until "
                 "(see `odradek groups configure`)",
             )
+        _find_topic(configs, topic, wait=wait_for_topic)
         written = take_off(configs, topic, share_group, count, follow, show)
         typer.echo(f"{written} records", err=True)
         return
+    from odradek import Consumer
+
+    if wait_for_topic:
+        _find_topic(configs, topic, wait=True)
     reset = offset if offset in ("earliest", "latest") else "earliest"
     with Consumer(**configs, group_id=group, auto_offset_reset=reset) as consumer:
         partitions = [TopicPartition(topic, number) for number in sorted(consumer.partitions_for(topic))]
@@ -169,11 +110,36 @@ def consume(
             consumer.assign(partitions)
             for each, start in starts.items():
                 consumer.seek(each, start)
-        with _ctrl_c_once() as asked_to_stop:
-            written = _print(consumer, ends, count, follow, show, group is not None, until is not None, asked_to_stop)
+        left = sum(max(ends[each] - consumer.position(each), 0) for each in ends) if group is None else None
+        hidden = sys.stdout.isatty() or follow
+        with (
+            _ctrl_c_once() as asked_to_stop,
+            progress("reading", min(left or 0, count or sys.maxsize) or None, shown=not hidden) as advance,
+        ):
+            written = _print(
+                consumer, ends, count, follow, show, group is not None, until is not None, asked_to_stop, advance
+            )
     typer.echo(f"{written} records", err=True)
     if asked_to_stop.is_set():
         raise typer.Exit(130)
+
+
+def _find_topic(configs: dict[str, Any], topic: str, *, wait: bool) -> None:
+    """Return when there is such a topic: a share group is made by its first member, and must not be for a typo.
+
+    Raises KafkaError(UNKNOWN_TOPIC_OR_PARTITION) where it is not waited for.
+    """
+    from odradek import Admin
+
+    with Admin(**configs) as client:
+        while True:
+            try:
+                client.describe_topics([topic])
+                return
+            except KafkaError as error:
+                if not wait or error.code is not ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
+                    raise
+            time.sleep(_WAIT_FOR_TOPIC_S)
 
 
 def _chosen(partitions: list[TopicPartition], partition: int | None) -> list[TopicPartition]:
@@ -222,11 +188,13 @@ def _print(
     in_group: bool,
     stops: bool,
     asked_to_stop: threading.Event,
+    advance: Advance,
 ) -> int:
     """Records to standard output; a group goes on behind the last one that was printed."""
     written = 0
     while True:
         polled = consumer.poll(0 if _at_end(consumer, ends, in_group) and not follow else 500)
+        before = written
         for place, records in polled.items():
             for record in records:
                 if stops and record.offset >= ends[place]:
@@ -237,6 +205,7 @@ def _print(
                 sys.stdout.buffer.write(show(record))
                 written += 1
         sys.stdout.buffer.flush()
+        advance(written - before)
         is_done = not follow and _at_end(consumer, ends, in_group)
         if is_done or (count and written >= count) or asked_to_stop.is_set():
             return written

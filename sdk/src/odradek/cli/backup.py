@@ -1,0 +1,111 @@
+"""`odradek backup` and `odradek restore`: an embedded service's data, copied while it runs.
+
+A backup is checked before it is called one: the audit looks for every object that its tables refer to. Against the
+loss of the disk make it on another one (--copy), or copy the folder away.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from odradek.cli.connection import DEFAULT_DATA_DIR, DataDir
+from odradek.cli.output import Output, OutputOption, show_data
+from odradek.cli.screen import progress
+from odradek.errors import OdradekError, StoreUnavailable
+from odradek.extras import extra
+
+if TYPE_CHECKING:
+    from odradek.adapters.embedded.backup import Backup, Manifest
+    from odradek.engine.audit.decisions import AuditReport
+
+_ATTEMPTS = 3
+
+
+def backup(
+    target: Annotated[Path, typer.Argument(help="Folder to make: it must not exist, or be empty.")],
+    copy: Annotated[
+        bool, typer.Option("--copy", help="Copy objects even where hard links would do: for another life of the disk.")
+    ] = False,
+    data_dir: DataDir = DEFAULT_DATA_DIR,
+    output: OutputOption = Output.TABLE,
+) -> None:
+    """Back up an embedded service, which may be running: all that was acknowledged when this began is in it.
+
+    Objects are linked where both folders are on one file system, else copied. The folder holds the clients' keys too.
+
+    Example: [bold]odradek backup /backups/$(date +%F) --data-dir ./data[/bold]
+    """
+    with extra("local"):
+        from odradek.adapters.embedded.backup import Backup
+
+    with progress("backing up", None, unit="bytes") as advance:
+        making = Backup(data_dir, target, copies=copy, advance=advance)
+        manifest = _make(making, target)
+    _show(manifest, output, f"backed up {data_dir} to {target}")
+
+
+def _make(making: Backup, target: Path) -> Manifest:
+    """The steps of a backup, again where maintenance was faster. Raises StoreUnavailable."""
+    from odradek import __version__
+
+    for _ in range(_ATTEMPTS):
+        making.secure_objects()
+        making.snapshot()
+        making.secure_objects()
+        report = asyncio.run(_audited(target))
+        if report.is_clean:
+            return making.finish(created_ms=time.time_ns() // 1_000_000, release=__version__)
+    first = report.findings[0]
+    raise StoreUnavailable(
+        f"{target} is no backup: {len(report.findings)} findings, the first: {first.kind.value} {first.place} "
+        f"{first.detail}. Look at the store itself: odradek audit"
+    )
+
+
+async def _audited(folder: Path) -> AuditReport:
+    """Whether all that the tables refer to is in the folder."""
+    from odradek.adapters.embedded import open_embedded
+    from odradek.engine.audit.store import audit_store
+    from odradek.engine.engine import Engine
+    from odradek.settings import Settings
+    from odradek.system import SystemRng
+
+    async with open_embedded(folder, read_only=True, check="full") as store:
+        engine = Engine(tables=store, objects=store.objects, clock=store.clock, rng=SystemRng(), settings=Settings())
+        return await audit_store(engine, store, fast=True)
+
+
+def restore(
+    backup: Annotated[Path, typer.Argument(help="Folder that `odradek backup` made.")],
+    data_dir: DataDir = DEFAULT_DATA_DIR,
+    output: OutputOption = Output.TABLE,
+) -> None:
+    """Make a data directory of a backup. It must not exist yet: a store is never overwritten.
+
+    What was written after the backup is not there: producers that are still running have to be started again, and
+    consumers may find that the log ends before the offset where they are (OFFSET_OUT_OF_RANGE, auto.offset.reset).
+
+    Example: [bold]odradek restore /backups/2026-11-22 --data-dir ./data[/bold]
+    """
+    with extra("local"):
+        from odradek.adapters.embedded.backup import read_manifest
+        from odradek.adapters.embedded.backup import restore as copy_back
+
+    with progress("restoring", read_manifest(backup).bytes, unit="bytes") as advance:
+        manifest = copy_back(backup, data_dir, advance=advance)
+    report = asyncio.run(_audited(data_dir))
+    if not report.is_clean:
+        raise OdradekError(f"{data_dir} was restored with {len(report.findings)} findings: odradek audit shows them")
+    _show(manifest, output, f"restored {data_dir} from {backup}")
+
+
+def _show(manifest: Manifest, output: Output, text: str) -> None:
+    from dataclasses import asdict
+
+    if not show_data(asdict(manifest), output):
+        typer.echo(f"{text}: {manifest.objects} objects, {manifest.bytes / 1e6:,.1f} MB")

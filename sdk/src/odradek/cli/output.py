@@ -1,0 +1,155 @@
+"""How commands print results: `--output table|json|yaml`, one spelling for all of them.
+
+A result is rows (mappings of column to value) or plain data of mappings, lists and scalars. Tables are for people:
+numbers to the right, a header, and on a terminal no wider than it is. JSON and YAML are for programs: the same names in
+snake_case, numbers as numbers, nothing left out. YAML is written here, in a few lines, so that the base wheel needs no
+library for it.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from enum import StrEnum
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+Row = Mapping[str, Any]
+_WIDE = 1_000_000  # no table is so wide
+_PLAIN_YAML = re.compile(r"[A-Za-z_/][\w./ -]*[\w/]|[A-Za-z]")
+_YAML_WORDS = frozenset({"true", "false", "yes", "no", "on", "off", "null", "y", "n"})
+
+
+class Output(StrEnum):
+    """How a result is printed."""
+
+    TABLE = "table"
+    JSON = "json"
+    YAML = "yaml"
+
+
+OutputOption = Annotated[Output, typer.Option("--output", help="How to print the result.")]
+
+
+def show_rows(
+    rows: Sequence[Row],
+    columns: Sequence[str],
+    output: Output = Output.TABLE,
+    *,
+    headers: Sequence[str] = (),
+    title: str = "",
+) -> None:
+    """Print rows.
+
+    Args:
+        rows: each with the columns; a table leaves out what else they hold.
+        columns: of a table.
+        headers: of the columns; without them, the columns with spaces in place of underscores.
+        title: above a table.
+    """
+    if not show_data([dict(row) for row in rows], output):
+        show(table_of(rows, columns, headers=headers, title=title))
+
+
+def show_data(data: Any, output: Output) -> bool:
+    """Print plain data as JSON or YAML; False, and nothing printed, where a table is asked for."""
+    if output is Output.JSON:
+        typer.echo(json.dumps(data, indent=2, ensure_ascii=False))
+    elif output is Output.YAML:
+        typer.echo(as_yaml(data), nl=False)
+    return output is not Output.TABLE
+
+
+def table_of(rows: Sequence[Row], columns: Sequence[str], *, headers: Sequence[str] = (), title: str = "") -> Table:
+    """A table of rows; a column that holds nothing but numbers is aligned to the right."""
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table(title=title or None, title_justify="left", title_style="bold", box=None, pad_edge=False)
+    for column, header in zip(columns, headers or [each.replace("_", " ") for each in columns], strict=True):
+        values = [row.get(column) for row in rows]
+        is_number = any(_is_number(value) for value in values)
+        is_number = is_number and all(value is None or _is_number(value) for value in values)
+        table.add_column(
+            Text(header),
+            justify="right" if is_number else "left",
+            no_wrap=is_number,
+            overflow="fold",
+        )
+    for row in rows:
+        table.add_row(*(Text(cell(row.get(column))) for column in columns))
+    return table
+
+
+def show(table: Table) -> None:
+    """Print a table without losing a character: names and ids are copied, and `grep` looks for them.
+
+    In a pipe it is as wide as it needs to be. On a terminal long cells continue on the next line.
+    """
+    from rich.console import Console
+
+    console = Console(markup=False, highlight=False)
+    if not console.is_terminal:
+        whole = console.measure(table, options=console.options.update(max_width=_WIDE)).maximum
+        console = Console(markup=False, highlight=False, width=max(whole, 1))
+    with console.capture() as captured:
+        console.print(table)
+    for line in captured.get().splitlines():
+        typer.echo(line.rstrip())
+
+
+def cell(value: Any) -> str:
+    """A value as a table shows it."""
+    if value is None:
+        return "-"
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, list | tuple):
+        return ", ".join(map(str, value)) or "-"
+    return str(value)
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def as_yaml(data: Any) -> str:
+    """Mappings, lists and scalars as YAML 1.2, block style, a line break at the end."""
+    return "\n".join(_block(data)) + "\n"
+
+
+def _block(data: Any) -> Iterator[str]:
+    """Lines of a value, without indentation of its own."""
+    if isinstance(data, Mapping) and data:
+        for name, value in data.items():
+            yield from _under(f"{_scalar(name)}:", value)
+    elif isinstance(data, list | tuple) and data:
+        for value in data:
+            first, *rest = _block(value)
+            yield f"- {first}"
+            yield from (f"  {line}" for line in rest)
+    else:
+        yield _scalar(data)
+
+
+def _under(head: str, value: Any) -> Iterator[str]:
+    if isinstance(value, Mapping | list | tuple) and value:
+        yield head
+        yield from (f"  {line}" for line in _block(value))
+    else:
+        yield f"{head} {_scalar(value)}"
+
+
+def _scalar(value: Any) -> str:
+    """A scalar, or an empty collection; text in quotes where it could be read as something else."""
+    if isinstance(value, str):
+        is_plain = _PLAIN_YAML.fullmatch(value) is not None and value.lower() not in _YAML_WORDS
+        return value if is_plain else json.dumps(value, ensure_ascii=False)
+    if isinstance(value, Mapping):
+        return "{}"
+    return "[]" if isinstance(value, tuple) else json.dumps(value)

@@ -1,0 +1,65 @@
+"""Repair of a spill floor that a clock far ahead has raised: until real time has caught up, every process whose copy of
+the floor is gone pays a refused append and a query of rows, and commit times go on being in the future.
+
+    1. spill    until no entry is left in the tail: one would raise the floor again
+    2. lower    the floor to now, and raise the sweep floor above every upload so far, in one update of the head on the
+                condition that nothing has been appended since
+
+A spill floor only rises, since an append that was applied and spilled must not be applied again when a repetition of it
+arrives late (decisions/0002). Once it is lowered, sequences still hold idempotent producers to that. Of plain ones what
+was sent before the repair has an older upload, and the raised sweep floor refuses it; a writer in the middle of an
+append that does not know whether an attempt was applied says so (conditional_append.py). What is left is a plain append
+of the wrong clock itself, whose object id is ahead too: one that is still on its way then may be applied twice, as any
+plain append whose answer got lost. A transaction that is open at that moment cannot be committed, and is aborted.
+
+A process keeps a floor that it has met for a minute, and may raise it once more: repair again then.
+"""
+
+from __future__ import annotations
+
+from odradek.engine.partition.fields import is_version
+from odradek.engine.partition.head import VERSION, PartitionHead, head_key
+from odradek.engine.partition.index import PartitionIndex
+from odradek.errors import ConditionFailed
+from odradek.format.object_id import new_object_id
+from odradek.limits import CLOCK_AHEAD_MS_MAX
+from odradek.model.topic_partition import PartitionId
+from odradek.ports.clock import Clock
+from odradek.ports.rng import Rng
+from odradek.ports.table import Compare, Condition, Set, Table, Update, all_of
+
+_ATTEMPTS = 16
+
+
+def is_ahead(floor_ms: int, now_ms: int) -> bool:
+    """Whether a floor cannot come from a clock that is right, or nearly."""
+    return floor_ms > now_ms + CLOCK_AHEAD_MS_MAX
+
+
+async def lower_spill_floor(log: Table, index: PartitionIndex, partition: PartitionId, clock: Clock, rng: Rng) -> bool:
+    """Lower a spill floor that is far ahead; whether that was done. Raises StoreError, FormatError: repair again."""
+    for _ in range(_ATTEMPTS):
+        head = await index.read_head(partition)
+        now_ms = clock.now_ms()
+        if head is None or not is_ahead(head.spill_floor_ms, now_ms):
+            return False
+        if head.tail:
+            await index.spill(partition, head)
+            continue
+        floor = max(head.sweep_floor, new_object_id(now_ms, rng.random_bytes))
+        update = Update(head_key(partition), (Set(("sf",), now_ms), Set(("wf",), floor)), _unchanged(head))
+        try:
+            await log.update(update)
+        except ConditionFailed:
+            continue  # somebody appended or spilled meanwhile
+        return True
+    return False
+
+
+def _unchanged(head: PartitionHead) -> Condition:
+    return all_of(
+        is_version(VERSION),
+        Compare(("no",), "=", head.next_offset),
+        Compare(("tb",), "=", head.tail_base_offset),
+        Compare(("sf",), "=", head.spill_floor_ms),
+    )

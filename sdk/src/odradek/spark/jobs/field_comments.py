@@ -1,0 +1,53 @@
+"""The comments beside the fields of a dataclass: they say what an argument or a setting means, once, where it is.
+
+A field's comment is what follows it on its last line, else the comment lines directly above it:
+
+    trigger: str = "2 seconds"  # how often to look for records
+    # How often
+    # to look for records
+    trigger: str = "2 seconds"
+"""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import io
+import textwrap
+import tokenize
+from typing import Any
+
+
+def field_comments(kind: type[Any]) -> dict[str, str]:
+    """The comments of a class' fields, those of its bases first; empty where there is no source to read."""
+    found: dict[str, str] = {}
+    for each in reversed(kind.__mro__[:-1]):
+        try:
+            found |= comments_in(textwrap.dedent(inspect.getsource(each)))
+        except (OSError, TypeError):
+            continue
+    return found
+
+
+def comments_in(source: str) -> dict[str, str]:
+    """The comments of the annotated names in the source of a class."""
+    comments = {
+        token.start[0]: token.string.lstrip("# ").strip()
+        for token in tokenize.generate_tokens(io.StringIO(source).readline)
+        if token.type == tokenize.COMMENT
+    }
+    lines = source.splitlines()
+    [body] = [node.body for node in ast.parse(source).body if isinstance(node, ast.ClassDef)]
+    found = {}
+    for node in body:
+        if not isinstance(node, ast.AnnAssign) or not isinstance(node.target, ast.Name):
+            continue
+        text = comments.get(node.end_lineno or node.lineno, "")
+        above = node.lineno - 1
+        while not text or above + 1 < node.lineno:
+            if above not in comments or not lines[above - 1].lstrip().startswith("#"):
+                break
+            text, above = f"{comments[above]} {text}".strip(), above - 1
+        if text:
+            found[node.target.id] = text
+    return found

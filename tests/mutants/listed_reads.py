@@ -1,0 +1,218 @@
+"""Mutants of leadership, of reads and of transactions."""
+
+from __future__ import annotations
+
+from tests.mutants.mutation import Mutant
+
+_CLAIMS = "engine/partition/claims.py"
+_EPOCHS = "engine/partition/leader_epochs.py"
+_READER = "engine/read/log_reader.py"
+_FETCH = "engine/read/fetch.py"
+_COMMIT = "engine/transactions/commit.py"
+_TRANSACTION = "engine/transactions/decisions.py"
+_STORE = "engine/transactions/store.py"
+
+MUTANTS = [
+    # --- leadership
+    Mutant(
+        "claim holds under any epoch",
+        _CLAIMS,
+        'return leader if self.leader_epoch is None else all_of(leader, Compare(("le",), "=", self.leader_epoch))',
+        "return leader",
+    ),
+    Mutant(
+        "living gateway's partition is taken",
+        _CLAIMS,
+        "    if leader_is_gone is None:\n        return",
+        "    if leader_is_gone is None:\n        return Take() or",
+        equivalent="who may try is no question of safety: the epoch fences whoever lost it; it costs takings",
+    ),
+    Mutant(
+        "epoch is taken whatever the head's epoch is",
+        _CLAIMS,
+        'Compare(("li",), "=", leader_id), Compare(("le",), "=", leader_epoch))',
+        'Compare(("li",), "=", leader_id))',
+    ),
+    Mutant(
+        "epoch begins where the one before began",
+        _CLAIMS,
+        '        Copy(("es",), ("no",)),\n',
+        "",
+    ),
+    Mutant(
+        "ended epoch is not written down",
+        "engine/leaders/leaders.py",
+        "        await self._epochs.keep(partition, EpochStart(head.leader_epoch, head.epoch_start))\n"
+        "        condition",
+        "        condition",
+    ),
+    Mutant(
+        "claim is kept where the taking's answer was lost",
+        "engine/leaders/leaders.py",
+        "        except OutcomeUnknown:\n            return None\n        taken = decode_head(item or {})",
+        "        except OutcomeUnknown:\n"
+        "            self._claims[partition] = Claim(self.broker_id, head.leader_epoch + 1, 0)\n"
+        "            return None\n        taken = decode_head(item or {})",
+    ),
+    Mutant(
+        "epoch of an offset is that before it",
+        _EPOCHS,
+        "found = bisect_right(self.starts, offset, key=lambda start: start.offset) - 1",
+        "found = bisect_right(self.starts, offset - 1, key=lambda start: start.offset) - 1",
+    ),
+    Mutant(
+        "epochs without records count",
+        _EPOCHS,
+        "        if kept and kept[-1].offset == offset:\n            kept.pop()\n",
+        "",
+    ),
+    # --- reads
+    Mutant(
+        "fetch reads the tail from its beginning",
+        _READER,
+        "            # A row may reach into a tail that was read before the row was made.\n"
+        "            if base_offset + entry.offset_count <= offset or base_offset >= end_offset:",
+        "            if base_offset + entry.offset_count <= start_offset or base_offset >= end_offset:",
+    ),
+    Mutant(
+        "row that begins after the offset is read",
+        _READER,
+        "if row is None or row.base_offset > offset:",
+        "if row is None:",
+    ),
+    Mutant(
+        "rows that a merge replaced stay cached",
+        _READER,
+        "            for base in self.bases[first:stop]:\n                del self.rows[base]\n",
+        "            stop = first\n",
+    ),
+    Mutant(
+        "missing object is not forgotten",
+        _FETCH,
+        "            except ObjectMissing:\n                self._reader.forget(want.partition)\n                error",
+        "            except ObjectMissing:\n                error",
+    ),
+    Mutant(
+        "joined ranges are cut at the wrong place",
+        _READER,
+        "                at = pieces[i].position - start",
+        "                at = 0",
+    ),
+    Mutant(
+        "offset below the log start is read",
+        _FETCH,
+        "if not head.log_start_offset <= want.offset <= head.next_offset:",
+        "if not 0 <= want.offset <= head.next_offset:",
+    ),
+    Mutant(
+        "epoch of records before the leader's is the leader's",
+        _FETCH,
+        "is_older = any(not p.is_segment and p.base_offset < head.epoch_start for p in pieces)",
+        "is_older = False",
+    ),
+    Mutant(
+        "topic's deletion is not noticed by fetch",
+        _FETCH,
+        "                self._topics.forget(want.topic)\n                gone",
+        "                gone",
+    ),
+    Mutant(
+        "DeleteRecords repeats to a newer high watermark",
+        "engine/read/delete_records.py",
+        "                offset = head.next_offset if offset == HIGH_WATERMARK else offset\n"
+        "                return await self._delete(request, partition, head, offset)",
+        "                at = head.next_offset if offset == HIGH_WATERMARK else offset\n"
+        "                return await self._delete(request, partition, head, at)",
+    ),
+    # --- transactions
+    Mutant(
+        "commit takes batches from below the sweep floor",
+        _COMMIT,
+        "if head.sweep_floor > oldest:",
+        "if False:",
+    ),
+    Mutant(
+        "commit goes by its own time alone",
+        _COMMIT,
+        "commit_ms = max(now_ms, head.spill_floor_ms + 1)",
+        "commit_ms = now_ms",
+    ),
+    Mutant(
+        "commit under another leader is taken",
+        _COMMIT,
+        "            claim=Claim(head.leader_id, head.leader_epoch),\n",
+        "            claim=Claim(head.leader_id, None),\n",
+    ),
+    Mutant(
+        "classic member's offsets need no fence",
+        _COMMIT,
+        '            fences.append(TableOperation("groups", fence(group_id, member_id, generation)))\n',
+        "            pass\n",
+    ),
+    Mutant(
+        "refused offset does not fail the commit",
+        _COMMIT,
+        "            if isinstance(refusal, ErrorCode):\n                return Failed(",
+        "            if isinstance(refusal, ErrorCode) and False:\n                return Failed(",
+    ),
+    Mutant(
+        "commit under an older producer epoch follows",
+        _TRANSACTION,
+        "if state is not None and state.epoch > epoch:",
+        "if False:",
+    ),
+    Mutant(
+        "gap in a transaction's batches is taken",
+        _TRANSACTION,
+        "        if entry.base_sequence != next_expected:",
+        "        if False:",
+    ),
+    Mutant(
+        "transaction's batches are not compared with the log",
+        _TRANSACTION,
+        "new = [entry for entry in entries if not _lies_behind(entry.base_sequence, next_expected)]",
+        "new = list(entries)",
+    ),
+    Mutant(
+        "open transaction goes on under the old number",
+        _TRANSACTION,
+        "number=row.number + 1, start_ms=now_ms)",
+        "number=row.number, start_ms=now_ms)",
+    ),
+    Mutant(
+        "aborted sequences are not kept",
+        _TRANSACTION,
+        "            kept[partition] = _after(entries[-1])\n",
+        "            pass\n",
+    ),
+    Mutant(
+        "transaction that timed out may end",
+        _TRANSACTION,
+        "return TimedOut() if row.has_timed_out(now_ms) else End()",
+        "return End()",
+    ),
+    Mutant(
+        "transactional id's row is written whatever its version",
+        _STORE,
+        'condition: Condition = Absent(("v",)) if before is None else Compare(("n",), "=", before.version)',
+        'condition: Condition = Absent(("v",)) if before is None else Compare(("n",), ">=", 0)',
+    ),
+    Mutant(
+        "pending batches overwrite others",
+        _STORE,
+        'encode_batches(pending), Absent(("v",)))',
+        "encode_batches(pending))",
+    ),
+    Mutant(
+        "pending offset overwrites a later one",
+        _STORE,
+        'condition = AnyOf((Absent(("v",)), Compare(("c",), "<", pending.stamp_ms)))',
+        'condition = AnyOf((Absent(("v",)), Compare(("v",), ">=", 0)))',
+    ),
+    Mutant(
+        "open transaction's items are deleted as ended ones",
+        _STORE,
+        "return row.number - 1 if row.is_ongoing else row.number",
+        "return row.number",
+    ),
+]

@@ -1,0 +1,82 @@
+"""`odradek jobs`: every folder of glue_jobs/ is installed, described, and says what its arguments are."""
+
+from __future__ import annotations
+
+import importlib
+import json
+import tomllib
+from dataclasses import fields
+from pathlib import Path
+
+import pytest
+from odradek.cli import run
+from odradek.cli.jobs import GROUP, description, installed
+from odradek.spark.jobs.arguments import parse_arguments
+from odradek.spark.jobs.field_comments import comments_in, field_comments
+
+ROOT = Path(__file__).parents[3]
+JOBS = sorted(path.parent.name for path in (ROOT / "glue_jobs").glob("*/job.py"))
+
+
+def test_every_job_is_an_entry_point_of_the_wheel() -> None:
+    declared = tomllib.loads((ROOT / "sdk/pyproject.toml").read_text())["project"]["entry-points"][GROUP]
+    assert declared == {name: f"glue_jobs.{name}.job:main" for name in JOBS}
+    assert sorted(installed()) == JOBS
+
+
+def test_jobs_are_listed_with_what_they_do(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["jobs", "list"]) == 0
+    printed = capsys.readouterr().out
+    assert "word_count           how often each word occurs in a topic" in printed
+    assert run(["jobs", "list", "--output", "json"]) == 0
+    assert [each["job"] for each in json.loads(capsys.readouterr().out)] == JOBS
+    assert all(description(each) for each in installed().values())
+
+
+def test_a_job_that_is_not_there_is_told_with_the_nearest(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["jobs", "run", "word-cuont"]) == 2
+    assert "there is no job 'word-cuont': did you mean word_count?" in capsys.readouterr().err
+
+
+def test_the_command_passes_help_on_to_the_job(capsys: pytest.CaptureFixture[str]) -> None:
+    pytest.importorskip("pyspark")
+    with pytest.raises(SystemExit) as ended:
+        run(["jobs", "run", "word-count", "--help"])
+    assert ended.value.code == 0
+    printed = " ".join(capsys.readouterr().out.split())
+    assert printed.startswith("usage: word_count --checkpoint_location CHECKPOINT_LOCATION --input_topic INPUT_TOPIC")
+    assert "--input_topic [TEXT] topic that is read" in printed
+    assert "records of a micro-batch, at most (default: 200000)" in printed
+    assert run(["jobs", "run", "--help"]) == 0
+
+
+@pytest.mark.parametrize("name", JOBS)
+def test_help_describes_every_argument_with_its_default(name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    pytest.importorskip("pyspark")
+    arguments = importlib.import_module(f"glue_jobs.{name}.job").Arguments
+    comments = field_comments(arguments)
+    assert [spec.name for spec in fields(arguments) if not comments.get(spec.name)] == []
+    with pytest.raises(SystemExit):
+        parse_arguments(arguments, ["--help"], prog=name)
+    printed = " ".join(capsys.readouterr().out.split())
+    for spec in fields(arguments):
+        assert f"--{spec.name} [" in printed
+
+
+def test_a_comment_is_beside_its_field_or_above_it() -> None:
+    source = '''
+class Settings:
+    """One."""
+
+    a: int = 1  # beside
+    # above,
+    # in two lines
+    b: int = 2
+    c: dict[str, int] = field(
+        default_factory=dict,
+    )  # at its end
+    d: str = "# no comment"
+    # beside wins
+    e: int = 5  # over this
+'''
+    assert comments_in(source) == {"a": "beside", "b": "above, in two lines", "c": "at its end", "e": "over this"}

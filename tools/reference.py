@@ -1,0 +1,229 @@
+"""Write docs/reference.md from the code: every configuration, setting, option and argument. `make reference`.
+
+What something means is said once, where it is defined: definitions of topic and group configurations, comments beside
+the fields of dataclasses, the options of Spark's source and sink. tests/unit/test_reference.py compares the page.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import sys
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import MISSING, Field, fields
+from pathlib import Path
+from typing import Any
+
+from odradek.client.config import AdminConfig, Check, ClientConfig, ConsumerConfig, ProducerConfig, ShareConsumerConfig
+from odradek.engine.catalog import topic_configs
+from odradek.engine.groups import configs as group_configs
+from odradek.settings import ENV_PREFIX, Settings
+from odradek.spark.jobs.arguments import StoreArguments, StreamArguments
+from odradek.spark.jobs.field_comments import field_comments
+from odradek.spark.options import SOURCE_OPTIONS, Option
+from odradek.spark.sink_options import SINK_OPTIONS
+
+ROOT = Path(__file__).parent.parent
+PAGE = ROOT / "docs" / "reference.md"
+
+_HEAD = """\
+# Configuration reference
+
+Every configuration, setting, option and argument with its type, default, allowed values and effect. This page is
+generated from the code: `make reference` writes it. Names are Kafka's where Kafka has them; clients write them with
+underscores.
+"""
+_TOPICS = """\
+## Topic configurations
+
+Set them with `odradek topics create NAME -c name=value` or `odradek topics alter`; `odradek topics describe NAME
+--defaults` shows those of a topic.
+"""
+_RETENTION = """\
+**Retention goes by the records' own timestamps.** With `message.timestamp.type=CreateTime`, the default, a record whose
+event time is older than `retention.ms` is deleted by the next maintenance, however recently it was written: a backfill
+of last year's data into a topic that keeps a week vanishes. Before a backfill set `retention.ms=-1`, or
+`message.timestamp.type=LogAppendTime`, which counts from the time of writing. Timestamps in the future keep a record
+for longer. Apache Kafka does the same.
+"""
+_GROUPS = """\
+## Group configurations
+
+Set them with `odradek groups configure GROUP name=value`. Those named `consumer.` belong to consumer groups, the others
+to share groups.
+"""
+_SETTINGS = """\
+## Service settings
+
+Of the functions, the gateway and `odradek local`, as environment variables. Values that contradict each other or exceed
+what the store allows are refused at the start with a message that names them. In tests and in code they are fields of
+`odradek.settings.Settings`.
+"""
+_CLIENTS = """\
+## Client configurations
+
+Keyword arguments of `Producer`, `Consumer`, `ShareConsumer` and `Admin`, and of the same classes in `odradek.aio`.
+"""
+_SPARK = """\
+## Spark source and sink
+
+Options of `spark.read` and `spark.readStream` with `format("odradek")`, and of `write` and `writeStream`. A stream
+begins at the end of its topics unless `startingOffsets` says otherwise; it says so in the log when that leaves records
+unread.
+"""
+_AVAILABLE_NOW = """\
+**`trigger(availableNow=True)` and windows.** PySpark runs a source that is written in Python as a single micro-batch
+under this trigger, without the last one that has no data: with `outputMode("append")`, windows that the run's own data
+closed stay unwritten until the next run. Either call `odradek.spark.available_now.process_available`, as the jobs and
+`odradek sql --once` do, or set `spark.sql.streaming.triggerAvailableNowWrapper.enabled=true` and leave out
+`maxOffsetsPerTrigger`.
+"""
+_JOBS = """\
+## Jobs
+
+`odradek jobs list` names the jobs that are installed, `odradek jobs run NAME --help` prints what follows.
+"""
+
+
+def page() -> str:
+    """The whole page, a line break at its end."""
+    parts = [
+        _HEAD,
+        _TOPICS,
+        _table(_topics()),
+        _RETENTION,
+        _GROUPS,
+        _table(_groups()),
+        _SETTINGS,
+        _table(_settings()),
+        _CLIENTS,
+        *_clients(),
+        _SPARK,
+        "### Source\n",
+        _table(_options(SOURCE_OPTIONS)),
+        _AVAILABLE_NOW,
+        "### Sink\n",
+        _table(_options(SINK_OPTIONS)),
+        _JOBS,
+        "### Arguments of all jobs\n",
+        _table(_arguments(StreamArguments, ())),
+        *_jobs(),
+    ]
+    return "\n".join(part.rstrip("\n") + "\n" for part in parts)
+
+
+Cells = Sequence[str]
+
+
+def _table(rows: Iterable[Cells]) -> str:
+    """A table of Markdown; the first row is its header."""
+    lines = ["| " + " | ".join(_escaped(cell) for cell in row) + " |" for row in rows]
+    lines.insert(1, "|" + "---|" * (lines[0].count(" | ") + 1))
+    return "\n".join(lines) + "\n"
+
+
+def _escaped(text: str) -> str:
+    return text.replace("|", "\\|").replace("<", "&lt;").replace("\n", " ").strip() or " "
+
+
+def _topics() -> Iterator[Cells]:
+    yield "name", "type", "default", "allowed", "effect"
+    settings = Settings()
+    for name, each in sorted(topic_configs.DEFINITIONS.items()):
+        default = topic_configs.default_of(name, settings)
+        default = topic_configs.number_in_words(int(default)) if default.lstrip("-").isdigit() else default
+        yield f"`{name}`", each.type.name.lower(), default, each.check.allowed, each.documentation
+
+
+def _groups() -> Iterator[Cells]:
+    yield "name", "type", "default", "allowed", "effect"
+    settings = Settings()
+    for name, each in sorted(group_configs.DEFINITIONS.items()):
+        yield f"`{name}`", each.type.name.lower(), each.default(settings), each.check.allowed, each.documentation
+
+
+def _settings() -> Iterator[Cells]:
+    yield "variable", "type", "default", "effect"
+    comments = field_comments(Settings)
+    for spec in fields(Settings):
+        yield f"`{ENV_PREFIX}{spec.name.upper()}`", str(spec.type), _default(spec), comments[spec.name]
+
+
+def _clients() -> Iterator[str]:
+    shared = {spec.name for spec in fields(ClientConfig)}
+    for title, kind, left_out in (
+        ("All clients", ClientConfig, set[str]()),
+        ("Producer", ProducerConfig, shared),
+        ("Consumer", ConsumerConfig, shared),
+        ("ShareConsumer", ShareConsumerConfig, shared),
+    ):
+        yield f"### {title}\n"
+        yield _table(_client(kind, left_out))
+    assert {spec.name for spec in fields(AdminConfig)} == shared, "an admin client has configurations of its own"
+
+
+def _client(kind: type[ClientConfig], left_out: set[str]) -> Iterator[Cells]:
+    yield "name", "default", "allowed", "effect"
+    comments = field_comments(kind)
+    for spec in fields(kind):
+        if spec.name not in left_out:
+            check = spec.metadata.get("check")
+            allowed = check.allowed if isinstance(check, Check) else "an object"
+            yield f"`{spec.name}`", _default(spec), allowed, comments[spec.name]
+
+
+def _options(options: Mapping[str, Option]) -> Iterator[Cells]:
+    yield "option", "default", "effect"
+    for name, option in options.items():
+        yield f"`{name}`", option.default or "empty", option.effect
+
+
+def _jobs() -> Iterator[str]:
+    shared = {spec.name for spec in fields(StreamArguments)}
+    for path in sorted((ROOT / "glue_jobs").glob("*/job.py")):
+        name = path.parent.name
+        job = importlib.import_module(f"glue_jobs.{name}.job")
+        first = (job.__doc__ or "").splitlines()[0].removeprefix(f"{name}: ")
+        yield f"### {name}\n"
+        yield f"{first[:1].upper()}{first[1:]}\n"
+        base = shared if issubclass(job.Arguments, StreamArguments) else {spec.name for spec in fields(StoreArguments)}
+        yield _table(_arguments(job.Arguments, base))
+
+
+def _arguments(kind: type[Any], left_out: Iterable[str]) -> Iterator[Cells]:
+    yield "argument", "type", "default", "effect"
+    comments, left_out = field_comments(kind), set(left_out)
+    for spec in fields(kind):
+        if spec.name not in left_out:
+            kind_name = "list" if str(spec.type).startswith("tuple") else str(spec.type)
+            yield f"`--{spec.name.replace('_', '-')}`", kind_name, _default(spec), comments[spec.name]
+
+
+def _default(spec: Field[Any]) -> str:
+    value = spec.default
+    if value is MISSING:
+        return "**required**"
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, tuple):
+        return ", ".join(value) or "empty"
+    if isinstance(value, int):
+        return topic_configs.number_in_words(value)
+    return "none" if value is None else str(value) or "empty"
+
+
+def main() -> int:
+    """Write the page, or with --check say whether it is up to date."""
+    parser = argparse.ArgumentParser(prog="python -m tools.reference", description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--check", action="store_true", help="write nothing; 1 where the page is not up to date")
+    if parser.parse_args().check:
+        if PAGE.read_text(encoding="utf-8") == page():
+            return 0
+        print("docs/reference.md is not up to date: make reference", file=sys.stderr)
+        return 1
+    PAGE.write_text(page(), encoding="utf-8")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,138 @@
+"""`make release`: build the wheel and the source distribution into dist/release, and check what would be published.
+
+It publishes nothing: RELEASE.md has the steps. Building needs the package index, for the build backend.
+
+Exit code 0: ready, 1: something has to be fixed first, 2: it could not be built. A note is not a problem: it names what
+is left to do before publishing, such as the version's date in CHANGELOG.md.
+"""
+
+from __future__ import annotations
+
+import re
+import shutil
+import sys
+import tarfile
+import tomllib
+import zipfile
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from email.message import Message
+from email.parser import Parser
+from pathlib import Path
+
+from tools.package import ROOT, PackagingFailed, run_uv
+
+OUT = ROOT / "dist" / "release"
+SUMMARY_CHARS_MAX = 512  # the package index's own bound (core metadata specification)
+WHEEL_BYTES_MAX = 5 * 1024 * 1024  # it is source code: more is something that does not belong in it
+
+_REQUIRED = ("Name", "Version", "Summary", "Author", "License-Expression", "License-File", "Requires-Python")
+_IN_WHEEL = ("odradek/__init__.py", "odradek/py.typed", "odradek/sql/grammar.lark")
+_IN_SDIST = ("pyproject.toml", "README.md", "LICENSE", "src/odradek/__init__.py")
+_FOREIGN = re.compile(r"(^|/)(__pycache__|\.env|\.venv|\.git|tests|credentials\.json)(/|$)|\.(pyc|pem|key)$")
+
+
+@dataclass(frozen=True, slots=True)
+class Distribution:
+    """A built file: what is in it, and its metadata."""
+
+    path: Path
+    names: tuple[str, ...]
+    metadata: Message
+
+
+def build(out: Path) -> list[Distribution]:
+    """Build both: the wheel from the source distribution, as an installer would. Raises PackagingFailed."""
+    shutil.rmtree(out, ignore_errors=True)
+    run_uv("build", "--quiet", "--out-dir", str(out), str(ROOT / "sdk"))
+    (out / ".gitignore").unlink(missing_ok=True)
+    return [read_sdist(*out.glob("*.tar.gz")), read_wheel(*out.glob("*.whl"))]
+
+
+def read_wheel(path: Path) -> Distribution:
+    with zipfile.ZipFile(path) as wheel:
+        names = tuple(wheel.namelist())
+        [metadata] = [name for name in names if name.endswith(".dist-info/METADATA")]
+        return Distribution(path, names, Parser().parsestr(wheel.read(metadata).decode()))
+
+
+def read_sdist(path: Path) -> Distribution:
+    with tarfile.open(path) as sdist:
+        root, _, _ = sdist.getnames()[0].partition("/")
+        names = tuple(member.name.removeprefix(f"{root}/") for member in sdist.getmembers() if member.isfile())
+        found = sdist.extractfile(f"{root}/PKG-INFO")
+        assert found is not None, "a source distribution has its metadata"
+        return Distribution(path, names, Parser().parsestr(found.read().decode()))
+
+
+def problems_of(distribution: Distribution, version: str) -> list[str]:
+    """What has to be fixed before this file is published. Pure."""
+    metadata, names = distribution.metadata, distribution.names
+    is_wheel = distribution.path.suffix == ".whl"
+    found = [f"the metadata has no {field}" for field in _REQUIRED if not metadata.get(field)]
+    if metadata.get("Version") != version:
+        found.append(f"the version is {metadata.get('Version')}, pyproject.toml says {version}")
+    if len(metadata.get("Summary") or "") > SUMMARY_CHARS_MAX:
+        found.append(f"the summary has more than {SUMMARY_CHARS_MAX} characters")
+    found += _description_problems(metadata)
+    found += [f"{name} is missing" for name in (_IN_WHEEL if is_wheel else _IN_SDIST) if name not in names]
+    found += [f"{name} does not belong in it" for name in names if _FOREIGN.search(name)]
+    if is_wheel:
+        if not distribution.path.name.endswith("-py3-none-any.whl"):
+            found.append(f"{distribution.path.name} is not a pure wheel")
+        tops = {name.split("/")[0] for name in names if ".dist-info/" not in name}
+        found += [f"{top} would be installed beside odradek" for top in sorted(tops - {"odradek"})]
+        if not any(name.endswith(".dist-info/entry_points.txt") for name in names):
+            found.append("the command odradek is missing")
+    return found
+
+
+def _description_problems(metadata: Message) -> list[str]:
+    description = metadata.get_payload()
+    if not isinstance(description, str) or not description.strip():
+        return ["the package page has no description"]
+    found = []
+    if not (metadata.get("Description-Content-Type") or "").startswith("text/markdown"):
+        found.append("the description is not declared as Markdown")
+    relative = (
+        link for link in re.findall(r"\]\(([^)\s]+)\)", description) if not re.match(r"https?:|#|mailto:", link)
+    )
+    return found + [f"the link to {link} leads nowhere on a package page" for link in relative]
+
+
+def notes_of(changelog: str, version: str) -> list[str]:
+    """What is left to do before publishing, beyond the files. Pure."""
+    newest = re.search(r"^## (\S+)(?: - (.*))?$", changelog, re.MULTILINE)
+    if newest is None or newest[1] != version:
+        return [f"the newest entry of CHANGELOG.md is not {version}"]
+    return [] if re.fullmatch(r"\d{4}-\d\d-\d\d", newest[2] or "") else [f"CHANGELOG.md gives {version} no date yet"]
+
+
+def report(distributions: Iterable[Distribution], problems: Mapping[Path, list[str]], notes: Iterable[str]) -> str:
+    """What would be published, for people."""
+    lines = ["This would be published (nothing has been):"]
+    for each in distributions:
+        size = each.path.stat().st_size
+        lines.append(f"  {each.path.relative_to(ROOT)}  {size / 1024:,.0f} KiB, {len(each.names)} files")
+        lines += [f"    problem: {problem}" for problem in problems[each.path]]
+    lines += [f"  note: {note}" for note in notes]
+    return "\n".join(lines)
+
+
+def main() -> int:
+    version = tomllib.loads((ROOT / "sdk" / "pyproject.toml").read_text())["project"]["version"]
+    try:
+        distributions = build(OUT)
+    except PackagingFailed as error:
+        print(f"release: {error}", file=sys.stderr)
+        return 2
+    problems = {each.path: problems_of(each, version) for each in distributions}
+    for each in distributions:
+        if each.path.stat().st_size > WHEEL_BYTES_MAX:
+            problems[each.path].append(f"it is larger than {WHEEL_BYTES_MAX // 1024 // 1024} MiB")
+    print(report(distributions, problems, notes_of((ROOT / "CHANGELOG.md").read_text(), version)))
+    return 1 if any(problems.values()) else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
