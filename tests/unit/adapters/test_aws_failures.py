@@ -34,6 +34,7 @@ from odradek.errors import (
     StoreRejected,
     StoreUnavailable,
     TransactionCanceled,
+    TransactionConflict,
 )
 from odradek.ports.meter import Usage
 from odradek.ports.table import Absent, Add, Check, Exists, Key, Put, Update
@@ -83,7 +84,7 @@ def _no_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
         (aws_error("ProvisionedThroughputExceededException"), StoreUnavailable, StoreUnavailable),
         (aws_error("ThrottlingException"), StoreUnavailable, StoreUnavailable),
         (aws_error("RequestLimitExceeded"), StoreUnavailable, StoreUnavailable),
-        (aws_error("TransactionConflictException"), StoreUnavailable, StoreUnavailable),
+        (aws_error("TransactionConflictException"), TransactionConflict, TransactionConflict),
         (aws_error("SlowDown", 503), StoreUnavailable, StoreUnavailable),
         (aws_error("ConditionalRequestConflict", 409), StoreUnavailable, StoreUnavailable),
         (aws_error("AccessDeniedException"), StoreUnavailable, StoreUnavailable),
@@ -158,7 +159,7 @@ async def test_unprocessed_keys_are_asked_for_again(calls: Calls) -> None:
     [
         (["None", "ConditionalCheckFailed"], TransactionCanceled),
         (["TransactionConflict", "ConditionalCheckFailed"], TransactionCanceled),
-        (["TransactionConflict", "None"], StoreUnavailable),
+        (["TransactionConflict", "None"], TransactionConflict),
         (["ThrottlingError", "None"], StoreUnavailable),
         (["ProvisionedThroughputExceeded", "None"], StoreUnavailable),
         (["ValidationError", "None"], StoreRejected),
