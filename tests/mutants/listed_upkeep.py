@@ -285,6 +285,7 @@ MUTANTS = [
         _CLEANING,
         "        if not row.is_segment:\n            break\n        if policy",
         "        if policy",
+        equivalent="its rows come from segments_from, which ends before the first row that is none",
     ),
     Mutant(
         "offset map is filled from the pass's second segment on",

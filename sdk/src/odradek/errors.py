@@ -218,11 +218,11 @@ class KafkaError(OdradekError):
 
 
 class OffsetConflict(KafkaError):
-    """A conditional send lost: the log did not end at the expected offset. Nothing was written.
+    """A conditional send failed: the log did not end at the expected offset. Nothing was written.
 
     Attributes:
-        expected_offset: where the sender thought that the partition's log ended.
-        actual_offset: where it ended: read from the expected offset up to this one, and decide again.
+        expected_offset: the offset that the sender expected.
+        actual_offset: the end of the log: read from the expected offset up to this one, and decide again.
     """
 
     def __init__(self, expected_offset: int, actual_offset: int) -> None:

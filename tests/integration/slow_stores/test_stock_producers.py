@@ -69,7 +69,9 @@ def test_a_topic_recreated_under_its_producer(tmp_path: Path, client: str) -> No
 
     What the client itself gives up while the topic does not exist is refused, and no loss.
     """
-    findings = write_through(tmp_path, client, unkind.RECREATED, Load("t", seconds=SECONDS, records_per_s=500))
+    findings = write_through(
+        tmp_path, client, unkind.RECREATED, Load("t", seconds=SECONDS, records_per_s=500), "recreated"
+    )
     assert findings.is_exact
     assert findings.found > 0
 
@@ -78,6 +80,8 @@ def test_a_topic_recreated_under_its_producer(tmp_path: Path, client: str) -> No
 def test_a_minute_of_batches_of_one_record_and_stalls(tmp_path: Path) -> None:
     """Slow: a minute, with a stall of 1.5 s every few seconds."""
     stalls = Trouble(stopped_s=(1.5,), running_s=3.0)
-    findings = write_through(tmp_path, "confluent-one-record-batches", stalls, Load("t", seconds=SECONDS * 5))
+    findings = write_through(
+        tmp_path, "confluent-one-record-batches", stalls, Load("t", seconds=SECONDS * 5), "a minute of stalls"
+    )
     assert findings.is_exact
     assert findings.acknowledged == findings.sent

@@ -55,7 +55,7 @@ class SyncFace(Generic[C]):
         return self._loop.call(run())
 
     def close(self) -> None:
-        """Release connections and the thread; may be called twice."""
+        """Release connections and the background thread. May be called twice."""
         self._close(lambda: self._client.close())
 
     def _close(self, close: Callable[[], Coroutine[Any, Any, None]]) -> None:

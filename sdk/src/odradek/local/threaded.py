@@ -17,7 +17,7 @@ from odradek.local.service import LocalService
 
 
 class ThreadedService:
-    """A started service; `stop` it or use it as a context manager. See `start_local`."""
+    """A running embedded service, made by `odradek.local()`. Call `stop`, or use it as a context manager."""
 
     def __init__(self, data_dir: Path | str | None, options: dict[str, Any]) -> None:
         self._temporary = tempfile.TemporaryDirectory(prefix="odradek-") if data_dir is None else None
@@ -59,7 +59,7 @@ class ThreadedService:
 
     @property
     def registry_url(self) -> str:
-        """The schema registry for clients that cannot sign; only with a registry port."""
+        """The schema registry's address for clients that cannot sign requests; only with a registry port."""
         return self._service.registry_url
 
     @property
@@ -68,7 +68,7 @@ class ThreadedService:
 
     @property
     def credentials(self) -> Credentials:
-        """What clients sign with."""
+        """The credentials with which clients sign requests."""
         return self._service.credentials
 
     @property
@@ -78,22 +78,22 @@ class ThreadedService:
 
     @property
     def meter(self) -> InvocationMeter:
-        """What all invocations so far would be billed."""
+        """The billable units of all invocations so far."""
         return self._service.meter
 
     @property
     def service(self) -> LocalService:
-        """The service itself; its coroutines belong on `loop`."""
+        """The asynchronous service; run its coroutines on `loop`."""
         return self._service
 
     @property
     def loop(self) -> asyncio.AbstractEventLoop:
-        """The loop in the thread."""
+        """The event loop of the background thread."""
         assert self._loop is not None
         return self._loop
 
     def stop(self) -> None:
-        """Stop the service and, where the data directory was temporary, delete it. May be repeated."""
+        """Stop the service and delete a temporary data directory. May be called twice."""
         if self._thread.is_alive() and self._loop is not None and self._stopping is not None:
             self._loop.call_soon_threadsafe(self._stopping.set)
             self._thread.join()
@@ -122,13 +122,14 @@ def start_local(
     """Start an embedded service in this process: `with odradek.local() as service: ...`.
 
     Args:
-        data_dir: where everything is stored; None makes a directory that is deleted at the end.
-        kafka_port: where Kafka clients are served as well, 0 takes a free port; None serves none. For TLS or
-            logins give `kafka=odradek.local.Listener(...)` instead.
-        registry_port: where clients that cannot sign reach the schema registry, 0 takes a free one; None: nowhere.
+        data_dir: where everything is stored; None creates a temporary directory.
+        kafka_port: port for Kafka clients; 0 chooses a free port, None opens none. For TLS or logins, pass
+            `kafka=odradek.local.Listener(...)` instead.
+        registry_port: port of the schema registry for clients that cannot sign; 0 chooses a free port, None opens none.
         options: those of LocalService (host, port, settings, limits, synchronous, clock, write_line, kafka).
 
-    Raises KafkaError as LocalService.start.
+    Raises:
+        KafkaError: as LocalService.start.
     """
     if kafka_port is not None:
         options = {"kafka": Listener(port=kafka_port), **options}

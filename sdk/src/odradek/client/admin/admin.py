@@ -49,9 +49,12 @@ _SPECS = {"earliest": EARLIEST_TIMESTAMP, "latest": LATEST_TIMESTAMP}
 
 
 class Admin:
-    """Manages topics and groups. Use it as an async context manager, or `start` it and `close` it.
+    """Manage topics, groups, users and ACLs. Use it as an async context manager, or call `start` and `close`.
 
-    Raises KafkaError(INVALID_CONFIG) for a configuration that is unknown or cannot work.
+    A call over several topics or groups does everything that it can, and then raises the first error, by name.
+
+    Raises:
+        KafkaError: INVALID_CONFIG for a configuration that is unknown or cannot work.
     """
 
     def __init__(self, config: AdminConfig | None = None, /, **configs: Any) -> None:
@@ -59,7 +62,11 @@ class Admin:
         self._connection = Connection(self.config)
 
     async def start(self) -> Self:
-        """Connect. Raises KafkaError that names the address where it is wrong."""
+        """Connect to the service.
+
+        Raises:
+            KafkaError: BROKER_NOT_AVAILABLE and others; the message names the address.
+        """
         await self._connection.connect()
         return self
 
@@ -80,7 +87,12 @@ class Admin:
     async def create_topics(self, topics: Sequence[NewTopic], *, validate_only: bool = False) -> None:
         """Create topics.
 
-        Raises KafkaError: TOPIC_ALREADY_EXISTS, INVALID_TOPIC_EXCEPTION, INVALID_PARTITIONS, INVALID_CONFIG ...
+        Args:
+            topics: the topics with their partition counts and configurations.
+            validate_only: check the request and create nothing.
+
+        Raises:
+            KafkaError: TOPIC_ALREADY_EXISTS, INVALID_TOPIC_EXCEPTION, INVALID_PARTITIONS, INVALID_CONFIG ...
         """
         request = calls.create_topics_request(
             [(topic.name, topic.num_partitions, topic.replication_factor, topic.configs) for topic in topics],
@@ -98,7 +110,11 @@ class Admin:
             self._connection.metadata.forget(topic.name)
 
     async def delete_topics(self, topics: Iterable[str]) -> None:
-        """Delete topics with all their records. Raises KafkaError: UNKNOWN_TOPIC_OR_PARTITION ..."""
+        """Delete topics with all their records.
+
+        Raises:
+            KafkaError: UNKNOWN_TOPIC_OR_PARTITION ...
+        """
         names = list(topics)
         await self._change(
             calls.delete_topics_request(names, timeout_ms=self.config.request_timeout_ms),
@@ -111,7 +127,11 @@ class Admin:
             self._connection.metadata.forget(name)
 
     async def create_partitions(self, counts: Mapping[str, int]) -> None:
-        """Raise the number of partitions: topic -> new total. Raises KafkaError: INVALID_PARTITIONS ..."""
+        """Raise the number of partitions: topic -> new total.
+
+        Raises:
+            KafkaError: INVALID_PARTITIONS ...
+        """
         await self._change(
             calls.create_partitions_request(counts, timeout_ms=self.config.request_timeout_ms),
             calls.CreatePartitionsResponse,
@@ -123,10 +143,13 @@ class Admin:
             self._connection.metadata.forget(name)
 
     async def delete_records(self, offsets: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
-        """Delete all records below an offset of each partition; -1 stands for its high watermark.
+        """Delete all records below an offset of each partition; -1 means its high watermark.
 
-        Returns the low watermark (log start offset) of each after that. Raises KafkaError: OFFSET_OUT_OF_RANGE past the
-        high watermark, POLICY_VIOLATION for a topic that is only compacted, UNKNOWN_TOPIC_OR_PARTITION.
+        Returns the new log start offset (Kafka's low watermark) of each partition.
+
+        Raises:
+            KafkaError: OFFSET_OUT_OF_RANGE above the high watermark, POLICY_VIOLATION for a topic that is only
+                compacted, UNKNOWN_TOPIC_OR_PARTITION.
         """
         wanted = {TopicPartition(*place): offset for place, offset in offsets.items()}
         low_watermarks: dict[TopicPartition, int] = {}
@@ -149,11 +172,15 @@ class Admin:
         return low_watermarks
 
     async def list_topics(self) -> list[str]:
-        """Names of all topics, sorted."""
+        """Return the names of all topics, sorted."""
         return sorted(await self._connection.metadata.refresh(None))
 
     async def describe_topics(self, topics: Iterable[str]) -> dict[str, TopicDescription]:
-        """Topics by name. Raises KafkaError(UNKNOWN_TOPIC_OR_PARTITION) for one that does not exist."""
+        """Return descriptions of topics by name.
+
+        Raises:
+            KafkaError: UNKNOWN_TOPIC_OR_PARTITION if one does not exist.
+        """
         found = await self._connection.metadata.refresh(list(topics))
         described = {}
         for name, topic in found.items():
@@ -163,7 +190,11 @@ class Admin:
         return described
 
     async def alter_topic_configs(self, topic: str, values: Mapping[str, str], *, delete: Iterable[str] = ()) -> None:
-        """Set a topic's own values, and take others back to their defaults. Raises KafkaError(INVALID_CONFIG)."""
+        """Set configurations of a topic, and reset those in `delete` to their defaults.
+
+        Raises:
+            KafkaError: INVALID_CONFIG, UNKNOWN_TOPIC_OR_PARTITION.
+        """
         await self._change(
             calls.alter_configs_request(calls.TOPIC_RESOURCE, topic, values, delete),
             calls.IncrementalAlterConfigsResponse,
@@ -175,7 +206,11 @@ class Admin:
         )
 
     async def describe_configs(self, topics: Iterable[str]) -> dict[str, dict[str, ConfigEntry]]:
-        """Configuration by topic and name, with defaults. Raises KafkaError."""
+        """Return the configurations of topics by name, defaults included.
+
+        Raises:
+            KafkaError: UNKNOWN_TOPIC_OR_PARTITION ...
+        """
         response = await self._connection.call(
             calls.describe_configs_request(topics), calls.DescribeConfigsResponse, "DescribeConfigs"
         )
@@ -188,7 +223,7 @@ class Admin:
     async def list_offsets(
         self, partitions: Mapping[TopicPartition, OffsetSpec]
     ) -> dict[TopicPartition, OffsetAndTimestamp]:
-        """Offsets of many partitions at once: "earliest", "latest", or the first at or after a timestamp in ms."""
+        """Return offsets of partitions: "earliest", "latest", or the first at or after a timestamp in ms."""
         timestamps = {}
         for partition, spec in partitions.items():
             if isinstance(spec, str) and spec not in _SPECS:
@@ -201,7 +236,7 @@ class Admin:
     # --- groups ---------------------------------------------------------------------------------------------------
 
     async def list_consumer_groups(self, states: Iterable[str] = ()) -> list[GroupListing]:
-        """All groups, or those in the given states."""
+        """Return all groups, or those in the given states."""
 
         def check(response: calls.ListGroupsResponse) -> None:
             _raise_for("groups", response.error_code, None)
@@ -215,9 +250,10 @@ class Admin:
         ]
 
     async def describe_consumer_groups(self, group_ids: Iterable[str]) -> dict[str, ConsumerGroupDescription]:
-        """Groups by id, of the consumer protocol and of the classic one (`group_epoch` -1).
+        """Return descriptions of groups by id, of the consumer protocol and of the classic one (`group_epoch` -1).
 
-        Raises KafkaError(GROUP_ID_NOT_FOUND) for one that does not exist, or is a share group.
+        Raises:
+            KafkaError: GROUP_ID_NOT_FOUND if one does not exist, or is a share group.
         """
         asked = list(group_ids)
 
@@ -250,13 +286,17 @@ class Admin:
     async def list_consumer_group_offsets(
         self, group_id: str, partitions: Iterable[TopicPartition] | None = None
     ) -> dict[TopicPartition, OffsetAndMetadata]:
-        """Committed offsets of a group; None takes all that it has."""
+        """Return committed offsets of a group; None returns all of them."""
         return await offset_calls.fetch_committed(self._connection, group_id, partitions)
 
     async def alter_consumer_group_offsets(
         self, group_id: str, offsets: Mapping[TopicPartition, OffsetAndMetadata | int]
     ) -> None:
-        """Commit offsets for a group that has no members. Raises KafkaError: UNKNOWN_MEMBER_ID where it has some."""
+        """Commit offsets of a group without members.
+
+        Raises:
+            KafkaError: UNKNOWN_MEMBER_ID if it has members.
+        """
         await offset_calls.commit(
             self._connection,
             group_id,
@@ -264,7 +304,11 @@ class Admin:
         )
 
     async def delete_consumer_groups(self, group_ids: Sequence[str]) -> None:
-        """Delete groups without members. Raises KafkaError: NON_EMPTY_GROUP, GROUP_ID_NOT_FOUND."""
+        """Delete groups without members, of any type.
+
+        Raises:
+            KafkaError: NON_EMPTY_GROUP, GROUP_ID_NOT_FOUND.
+        """
         await self._change(
             calls.delete_groups_request(list(group_ids)),
             calls.DeleteGroupsResponse,
@@ -276,7 +320,11 @@ class Admin:
     # --- share groups ---------------------------------------------------------------------------------------------
 
     async def describe_share_groups(self, group_ids: Iterable[str]) -> dict[str, ConsumerGroupDescription]:
-        """Share groups by id. Raises KafkaError(GROUP_ID_NOT_FOUND) for one that does not exist."""
+        """Return descriptions of share groups by id.
+
+        Raises:
+            KafkaError: GROUP_ID_NOT_FOUND if one does not exist.
+        """
         response = await self._connection.call(
             share_calls.describe_share_groups_request(group_ids),
             share_calls.ShareGroupDescribeResponse,
@@ -286,7 +334,11 @@ class Admin:
         return {str(group.group_id): share_calls.share_group_description(group) for group in response.groups}
 
     async def list_share_group_offsets(self, group_id: str) -> dict[TopicPartition, share_calls.ShareGroupOffset]:
-        """Where a share group is in each partition that it has read. Raises KafkaError(GROUP_ID_NOT_FOUND)."""
+        """Return the start offset of a share group in each partition that it has read.
+
+        Raises:
+            KafkaError: GROUP_ID_NOT_FOUND.
+        """
         response = await self._connection.call(
             share_calls.describe_share_offsets_request(group_id),
             share_calls.DescribeShareGroupOffsetsResponse,
@@ -303,7 +355,11 @@ class Admin:
         }
 
     async def alter_share_group_offsets(self, group_id: str, offsets: Mapping[TopicPartition, int]) -> None:
-        """Let a share group without members go on elsewhere. Raises KafkaError: NON_EMPTY_GROUP, GROUP_ID_NOT_FOUND."""
+        """Set the start offsets of a share group without members.
+
+        Raises:
+            KafkaError: NON_EMPTY_GROUP, GROUP_ID_NOT_FOUND.
+        """
         await self._change(
             share_calls.alter_share_offsets_request(group_id, offsets),
             share_calls.AlterShareGroupOffsetsResponse,
@@ -320,7 +376,7 @@ class Admin:
         )
 
     async def describe_group_configs(self, group_id: str) -> dict[str, ConfigEntry]:
-        """A group's configuration by name, with defaults. Raises KafkaError."""
+        """Return the configuration of a group by name, defaults included."""
         response = await self._connection.call(
             share_calls.describe_group_configs_request(group_id), calls.DescribeConfigsResponse, "DescribeConfigs"
         )
@@ -331,7 +387,11 @@ class Admin:
     async def alter_group_configs(
         self, group_id: str, values: Mapping[str, str], *, delete: Iterable[str] = ()
     ) -> None:
-        """Set and remove a group's own values. Raises KafkaError(INVALID_CONFIG)."""
+        """Set configurations of a group, and reset those in `delete` to their defaults.
+
+        Raises:
+            KafkaError: INVALID_CONFIG.
+        """
         await self._change(
             calls.alter_configs_request(share_calls.GROUP_RESOURCE, group_id, values, delete),
             calls.IncrementalAlterConfigsResponse,
@@ -345,9 +405,12 @@ class Admin:
     # --- users of the Kafka port -------------------------------------------------------------------------------------
 
     async def create_user(self, name: str, password: str) -> None:
-        """Let a user log in over the Kafka port by PLAIN and SCRAM, or give one another password.
+        """Create a user of the Kafka port (PLAIN and SCRAM), or set another password.
 
-        The password does not leave this process, only keys made from it. Raises KafkaError(UNACCEPTABLE_CREDENTIAL).
+        The password does not leave this process; only keys derived from it do.
+
+        Raises:
+            KafkaError: UNACCEPTABLE_CREDENTIAL.
         """
         await self._change(
             user_calls.create_user_request(name, password),
@@ -358,7 +421,11 @@ class Admin:
         )
 
     async def delete_user(self, name: str) -> None:
-        """Remove a user; who is connected stays connected. Raises KafkaError(RESOURCE_NOT_FOUND)."""
+        """Delete a user. Existing connections stay open.
+
+        Raises:
+            KafkaError: RESOURCE_NOT_FOUND.
+        """
         mechanisms = (await self._describe_users([name]))[name]
         await self._change(
             user_calls.delete_user_request(name, mechanisms),
@@ -369,7 +436,7 @@ class Admin:
         )
 
     async def list_users(self) -> list[str]:
-        """The names of all users, sorted."""
+        """Return the names of all users, sorted."""
         return sorted(await self._describe_users([]))
 
     async def _describe_users(self, names: Sequence[str]) -> dict[str, list[int]]:
@@ -389,9 +456,12 @@ class Admin:
     # --- access rules ---------------------------------------------------------------------------------------------
 
     async def create_acls(self, acls: Sequence[AclBinding]) -> None:
-        """Add access rules; one that is there stays. Raises KafkaError: INVALID_REQUEST, CLUSTER_AUTHORIZATION_FAILED.
+        """Create ACLs; existing ones are kept.
 
-        From the first rule on, what no rule allows is refused; super users are not bound.
+        From the first ACL on, everything that no ACL allows is denied, except to super users.
+
+        Raises:
+            KafkaError: INVALID_REQUEST, CLUSTER_AUTHORIZATION_FAILED.
         """
         rules = list(acls)
         await self._change(
@@ -406,7 +476,11 @@ class Admin:
         )
 
     async def describe_acls(self, wanted: AclFilter | None = None) -> list[AclBinding]:
-        """The access rules that match. Raises KafkaError(CLUSTER_AUTHORIZATION_FAILED)."""
+        """Return the ACLs that match.
+
+        Raises:
+            KafkaError: CLUSTER_AUTHORIZATION_FAILED.
+        """
         response = await self._connection.call(
             acl_calls.describe_acls_request(wanted or AclFilter()),
             acl_calls.DescribeAclsResponse,
@@ -416,7 +490,11 @@ class Admin:
         return acl_calls.bindings(response)
 
     async def delete_acls(self, wanted: AclFilter) -> list[AclBinding]:
-        """Remove the access rules that match; those that went. Raises KafkaError(CLUSTER_AUTHORIZATION_FAILED)."""
+        """Delete the ACLs that match, and return them.
+
+        Raises:
+            KafkaError: CLUSTER_AUTHORIZATION_FAILED.
+        """
 
         def check(response: acl_calls.DeleteAclsResponse) -> None:
             for result in response.filter_results:

@@ -18,7 +18,7 @@ from odradek.model.topic_partition import OffsetAndMetadata, TopicPartition
 
 
 class Admin(SyncFace[aio.Admin], of=aio.Admin):
-    """Manages topics and groups. Connects at once; use it as a context manager, or `close` it."""
+    """Manage topics, groups, users and ACLs. The constructor connects. Use it as a context manager, or `close` it."""
 
     def __init__(self, config: AdminConfig | None = None, /, **configs: Any) -> None:
         self.config = AdminConfig.given(config, configs)

@@ -49,11 +49,12 @@ _ROWS_MAX = 2**62
 
 
 class Consumer:
-    """Reads records of topics, alone or as a member of a group.
+    """Read records of topics, alone or as a member of a group.
 
     Use it as an async context manager, or `close` it. Configuration: docs/CLIENTS.md.
 
-    Raises KafkaError(INVALID_CONFIG) for a configuration that is unknown or cannot work.
+    Raises:
+        KafkaError: INVALID_CONFIG for a configuration that is unknown or cannot work.
     """
 
     def __init__(self, config: ConsumerConfig | None = None, /, **configs: Any) -> None:
@@ -82,7 +83,7 @@ class Consumer:
         self._closed = False
 
     async def start(self) -> Self:
-        """Connect. Raises KafkaError that names the address where it is wrong."""
+        """Connect. Raises KafkaError (BROKER_NOT_AVAILABLE ...) whose message names the address."""
         self._check_open()
         await self._connection.connect()
         return self
@@ -96,11 +97,11 @@ class Consumer:
         pattern: str | re.Pattern[str] | None = None,
         listener: RebalanceListener | None = None,
     ) -> None:
-        """Read topics as a member of the group, in place of any earlier subscription; joins at the next poll.
+        """Subscribe to topics as a member of the group, replacing any earlier subscription. Joins at the next poll.
 
         Args:
-            topics: names.
-            pattern: in place of names, a regular expression that a topic's whole name matches (RE2 syntax).
+            topics: names of topics.
+            pattern: instead of names, a regular expression (RE2) that matches a topic's whole name.
             listener: told when partitions come and go.
 
         Raises:
@@ -122,9 +123,10 @@ class Consumer:
         self._member.subscribe(names, self._pattern)
 
     def assign(self, partitions: Iterable[TopicPartition]) -> None:
-        """Read these partitions, without a group's coordination, in place of any earlier assignment.
+        """Read these partitions without the coordination of a group, replacing any earlier assignment.
 
-        Raises KafkaError(INVALID_REQUEST) where topics are subscribed to.
+        Raises:
+            KafkaError: INVALID_REQUEST if the consumer has a subscription.
         """
         self._check_open()
         if self._topics is not None or self._pattern is not None:
@@ -136,17 +138,17 @@ class Consumer:
         self._fetcher.changed()
 
     async def unsubscribe(self) -> None:
-        """Give up all partitions: commit what is due, tell the listener, leave the group."""
+        """Release all partitions: commit what is due, call the listener, leave the group."""
         await self._give_up_all(commit=True)
         self._topics = self._pattern = self._listener = None
         self._assigned_by_hand = False
 
     def assignment(self) -> set[TopicPartition]:
-        """The partitions that are read now."""
+        """Return the partitions that are assigned now."""
         return self._positions.partitions()
 
     def subscription(self) -> set[str]:
-        """The topics that are subscribed to by name."""
+        """Return the topics that are subscribed to by name."""
         return set(self._topics or ())
 
     # --- reading --------------------------------------------------------------------------------------------------
@@ -154,9 +156,9 @@ class Consumer:
     async def poll(
         self, timeout_ms: float = 0, *, max_records: int | None = None
     ) -> dict[TopicPartition, list[ConsumerRecord]]:
-        """Records that are there, else those of the first answer within `timeout_ms`; empty where there are none.
+        """Return buffered records, or those that arrive first within `timeout_ms`; empty if there are none.
 
-        Rebalances happen here. What earlier polls handed out counts as processed from now on.
+        Rebalances happen inside this call. Records of earlier polls count as processed from now on.
 
         Raises:
             KafkaError: OFFSET_OUT_OF_RANGE with auto_offset_reset none; authorization; CORRUPT_MESSAGE;
@@ -202,7 +204,7 @@ class Consumer:
         max_records: int | None = None,
         engine: EngineName = "auto",
     ) -> pa.Table:
-        """As `poll`, as an Arrow table, decoded column by column; deserializers have no part in it.
+        """Like `poll`, but return an Arrow table, decoded column by column. Deserializers are not used.
 
         Args:
             columns: some of topic, partition, offset, timestamp, timestampType, key, value, headers, in any order; None
@@ -222,9 +224,9 @@ class Consumer:
             return await self._fetcher.take_table(max_records or _ROWS_MAX, columns, engine)
 
     async def read_at(self, topic: str, partition: int, offset: int) -> ConsumerRecord | None:
-        """The record at an offset, wherever this consumer reads; None where compaction has removed it. One call.
+        """Return the record at an offset, or None if compaction has removed it. One call.
 
-        Neither the assignment nor any position matters or changes.
+        It does not depend on the assignment and changes no position.
 
         Raises:
             KafkaError: OFFSET_OUT_OF_RANGE before the log's start or from its end on; UNKNOWN_TOPIC_OR_PARTITION;
@@ -332,14 +334,15 @@ class Consumer:
     # --- offsets --------------------------------------------------------------------------------------------------
 
     async def commit(self, offsets: Offsets | None = None) -> None:
-        """Commit offsets and wait for it; None commits what was handed out so far.
+        """Commit offsets and wait for the outcome; None commits the records returned so far.
 
-        Raises KafkaError: FENCED_MEMBER_EPOCH, UNKNOWN_MEMBER_ID where the partitions went to another member.
+        Raises:
+            KafkaError: FENCED_MEMBER_EPOCH, UNKNOWN_MEMBER_ID if the partitions went to another member.
         """
         await self._commit(self._to_commit(offsets))
 
     def commit_async(self, offsets: Offsets | None = None) -> asyncio.Task[None]:
-        """Commit without waiting; the task's outcome is that of `commit`. `close` waits for it."""
+        """Commit without waiting, and return a task with the outcome of `commit`. `close` waits for it."""
         task = asyncio.ensure_future(self._commit(self._to_commit(offsets)))
         self._commits.add(task)
         task.add_done_callback(self._commit_done)
@@ -443,7 +446,7 @@ class Consumer:
             return found
 
     async def committed(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, OffsetAndMetadata | None]:
-        """Committed offsets of the group, None where nothing was committed; any partitions, one call."""
+        """Return the group's committed offsets of any partitions, None for those without a commit. One call."""
         if self.config.group_id is None:
             raise KafkaError(ErrorCode.INVALID_GROUP_ID, "committed offsets need a group_id")
         wanted = [TopicPartition(*partition) for partition in partitions]
@@ -451,7 +454,7 @@ class Consumer:
         return {partition: found.get(partition) for partition in wanted}
 
     async def position(self, partition: TopicPartition) -> int:
-        """The offset of the next record to be handed out. Raises KafkaError(INVALID_REQUEST) if not assigned."""
+        """Return the offset of the next record to be returned. Raises KafkaError(INVALID_REQUEST) if not assigned."""
         state = self._positions.of(TopicPartition(*partition))
         self._run_background()
         timeout_ms = self.config.default_api_timeout_ms
@@ -466,18 +469,18 @@ class Consumer:
         return state.position
 
     def seek(self, partition: TopicPartition, offset: int) -> None:
-        """Go on at this offset. Raises KafkaError(INVALID_REQUEST) where the partition is not assigned."""
+        """Continue at this offset. Raises KafkaError(INVALID_REQUEST) if not assigned."""
         if offset < 0:
             raise KafkaError(ErrorCode.OFFSET_OUT_OF_RANGE, f"an offset is at least 0, not {offset}")
         self._positions.of(TopicPartition(*partition)).seek(offset)
         self._fetcher.changed()
 
     def seek_to_beginning(self, *partitions: TopicPartition | Iterable[TopicPartition]) -> None:
-        """Go on at the first record of the partitions; of all that are assigned where none is given."""
+        """Continue at the first record of the partitions, or of all assigned partitions."""
         self._seek_to(partitions_of(partitions), EARLIEST_TIMESTAMP)
 
     def seek_to_end(self, *partitions: TopicPartition | Iterable[TopicPartition]) -> None:
-        """Go on after the last record of the partitions; of all that are assigned where none is given."""
+        """Continue after the last record of the partitions, or of all assigned partitions."""
         self._seek_to(partitions_of(partitions), LATEST_TIMESTAMP)
 
     def _seek_to(self, partitions: Sequence[TopicPartition], timestamp_ms: int) -> None:
@@ -486,11 +489,11 @@ class Consumer:
         self._fetcher.changed()
 
     async def beginning_offsets(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
-        """The first offset of each partition; one call."""
+        """Return the first offset of each partition. One call."""
         return await self._offsets_at(partitions, EARLIEST_TIMESTAMP)
 
     async def end_offsets(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
-        """The offset after the last record of each partition; one call."""
+        """Return the offset after the last record of each partition. One call."""
         return await self._offsets_at(partitions, LATEST_TIMESTAMP)
 
     async def _offsets_at(self, partitions: Iterable[TopicPartition], timestamp_ms: int) -> dict[TopicPartition, int]:
@@ -501,7 +504,7 @@ class Consumer:
     async def offsets_for_times(
         self, timestamps: Mapping[TopicPartition, int]
     ) -> dict[TopicPartition, OffsetAndTimestamp | None]:
-        """The first record at or after each timestamp in ms, None where there is none; one call."""
+        """Return the first record at or after each timestamp in ms, None if there is none. One call."""
         wanted = {TopicPartition(*partition): timestamp_ms for partition, timestamp_ms in timestamps.items()}
         if any(timestamp_ms < 0 for timestamp_ms in wanted.values()):
             raise KafkaError(ErrorCode.INVALID_TIMESTAMP, "timestamps are ms since the epoch, at least 0")
@@ -509,9 +512,10 @@ class Consumer:
         return {partition: found[partition] if found[partition].offset >= 0 else None for partition in wanted}
 
     def group_metadata(self) -> ConsumerGroupMetadata:
-        """As whom this consumer reads, for Producer.send_offsets_to_transaction. Ask for it before each commit.
+        """Return this consumer's membership for Producer.send_offsets_to_transaction. Call it before each commit.
 
-        Raises KafkaError(INVALID_GROUP_ID) without a group_id.
+        Raises:
+            KafkaError: INVALID_GROUP_ID without a group_id.
         """
         if self.config.group_id is None:
             raise KafkaError(ErrorCode.INVALID_GROUP_ID, "group_metadata needs a group_id")
@@ -519,7 +523,7 @@ class Consumer:
         return ConsumerGroupMetadata(self.config.group_id, member.member_id, member.member_epoch, member.instance_id)
 
     async def lag(self) -> dict[TopicPartition, int | None]:
-        """Records between position and end of each assigned partition, None without a position yet; one call."""
+        """Return the records between position and end of each assigned partition, None without a position. One call."""
         ends = await self.end_offsets(self.assignment())
         return {
             state.partition: None if state.position is None else max(ends[state.partition] - state.position, 0)
@@ -528,7 +532,7 @@ class Consumer:
         }
 
     def pause(self, *partitions: TopicPartition | Iterable[TopicPartition]) -> None:
-        """Hand out nothing of these partitions until `resume`. They are named one by one or in a list."""
+        """Return no records of these partitions, given one by one or in a list, until `resume`."""
         for partition in partitions_of(partitions):
             state = self._positions.of(partition)
             state.is_paused = True
@@ -536,27 +540,27 @@ class Consumer:
         self._fetcher.changed()
 
     def resume(self, *partitions: TopicPartition | Iterable[TopicPartition]) -> None:
-        """Undo `pause`."""
+        """Return records of these partitions again."""
         for partition in partitions_of(partitions):
             self._positions.of(partition).is_paused = False
         self._fetcher.changed()
 
     def paused(self) -> set[TopicPartition]:
-        """The partitions that are paused."""
+        """Return the paused partitions."""
         return {state.partition for state in self._positions if state.is_paused}
 
     async def partitions_for(self, topic: str) -> set[int]:
-        """The topic's partitions. Raises KafkaError(UNKNOWN_TOPIC_OR_PARTITION)."""
+        """Return the partitions of a topic. Raises KafkaError(UNKNOWN_TOPIC_OR_PARTITION)."""
         timeout_ms = self.config.default_api_timeout_ms
         return set(range((await self._connection.metadata.topic(topic, timeout_ms=timeout_ms)).partition_count))
 
     # --- the end --------------------------------------------------------------------------------------------------
 
     async def close(self, *, commit: bool = True) -> None:
-        """Commit what is due (with enable_auto_commit), leave the group, release everything. May be called twice.
+        """Commit what is due (with enable_auto_commit), leave the group and release everything. May be called twice.
 
         Args:
-            commit: False reads again, next time, what the last poll handed out.
+            commit: False commits nothing, so that the records of the last poll are read again.
         """
         if self._closed:
             return

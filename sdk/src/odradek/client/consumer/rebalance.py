@@ -10,21 +10,21 @@ from odradek.model.topic_partition import TopicPartition
 
 
 class RebalanceListener:
-    """Override what you need; with odradek.aio the methods may be coroutines.
+    """Callbacks of a rebalance: override what you need. With odradek.aio the methods may be coroutines.
 
-    They are called inside `poll` (and `close`, `unsubscribe`), in the thread that polls, and may call the consumer.
+    They are called inside `poll`, `close` and `unsubscribe`, in the polling thread, and may call the consumer.
     """
 
     def on_partitions_assigned(self, partitions: list[TopicPartition]) -> Awaitable[None] | None:
-        """The partitions are ours from now on; nothing of them has been fetched: a seek takes effect."""
+        """The partitions are assigned to this consumer. Nothing has been fetched yet, so a seek takes effect."""
         return None
 
     def on_partitions_revoked(self, partitions: list[TopicPartition]) -> Awaitable[None] | None:
-        """The partitions are still ours, and go to somebody else afterwards: commit what was processed."""
+        """The partitions are about to go to another member. They are still owned: commit what was processed."""
         return None
 
     def on_partitions_lost(self, partitions: list[TopicPartition]) -> Awaitable[None] | None:
-        """The partitions are somebody else's already: a commit would be refused."""
+        """The partitions already belong to another member: a commit would be refused."""
         return None
 
 

@@ -15,7 +15,7 @@ _PAUSE_COLLECTOR_FROM = 700  # records: the collector begins to look after so ma
 
 
 class ConsumerRecord(NamedTuple):
-    """A record with its place. `key` and `value` are what the deserializers made of them, else bytes or None."""
+    """A record with its location. `key` and `value` are the results of the deserializers, otherwise bytes or None."""
 
     topic: str
     partition: int
@@ -28,7 +28,7 @@ class ConsumerRecord(NamedTuple):
 
     @property
     def topic_partition(self) -> TopicPartition:
-        """The partition that the record is in."""
+        """The partition of the record."""
         return TopicPartition(self.topic, self.partition)
 
 
@@ -50,17 +50,18 @@ def make_records(topic: str, partition: int, timestamp_type: TimestampType, fiel
 
 
 class RecordDeserializationError(KafkaError):
-    """A deserializer failed. The position stays at the record; seek past it to go on.
+    """A deserializer failed. The position stays at the record; seek past it to continue.
 
     Attributes:
-        topic_partition, offset: of the record.
+        topic_partition: the partition of the record.
+        offset: the offset of the record.
     """
 
     def __init__(self, topic_partition: TopicPartition, offset: int, cause: Exception) -> None:
         super().__init__(
             ErrorCode.INVALID_RECORD,
             f"the record at offset {offset} of {topic_partition} cannot be deserialized ({cause}); "
-            "seek past it to go on without it",
+            "seek past it to skip it",
         )
         self.topic_partition = topic_partition
         self.offset = offset

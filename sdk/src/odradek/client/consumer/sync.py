@@ -29,11 +29,13 @@ _ITERATION_POLL_MS = 1_000
 
 
 class Consumer(SyncFace[aio.Consumer], of=aio.Consumer):
-    """Reads records of topics, alone or as a member of a group; for one thread at a time.
+    """Read records of topics, alone or as a member of a group. For one thread at a time.
 
-    Connects at once, so that a wrong address is an error here. Use it as a context manager, or `close` it.
+    The constructor connects, so a wrong address fails at once. Use it as a context manager, or `close` it. Leaving the
+    block by an exception commits nothing.
 
-    Raises KafkaError: INVALID_CONFIG, BROKER_NOT_AVAILABLE.
+    Raises:
+        KafkaError: INVALID_CONFIG, BROKER_NOT_AVAILABLE.
     """
 
     def __init__(self, config: ConsumerConfig | None = None, /, **configs: Any) -> None:
@@ -98,7 +100,7 @@ class Consumer(SyncFace[aio.Consumer], of=aio.Consumer):
         self._loop.call(self._client.commit(offsets))
 
     def commit_async(self, offsets: Offsets | None = None) -> Future[None]:
-        """Commit without waiting; the future's outcome is that of `commit`."""
+        """Commit without waiting, and return a future of the outcome of `commit`."""
         return self._loop.start(lambda: self._client.commit_async(offsets))
 
     def committed(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, OffsetAndMetadata | None]:

@@ -41,11 +41,12 @@ _WAIT_FOR_MEMORY_S = 0.5  # memory is freed with every outcome; this only bounds
 
 
 class Producer:
-    """Writes records to topics.
+    """Write records to topics.
 
-    Use it as an async context manager, or `start` it and `close` it. Configuration: docs/CLIENTS.md.
+    Use it as an async context manager, or call `start` and `close`. Configuration: docs/CLIENTS.md.
 
-    Raises KafkaError(INVALID_CONFIG) for a configuration that is unknown or cannot work.
+    Raises:
+        KafkaError: INVALID_CONFIG for a configuration that is unknown or cannot work.
     """
 
     def __init__(self, config: ProducerConfig | None = None, /, **configs: Any) -> None:
@@ -80,7 +81,11 @@ class Producer:
         self._closed = False
 
     async def start(self) -> Self:
-        """Connect. Raises KafkaError: BROKER_NOT_AVAILABLE and others that name the address where it is wrong."""
+        """Connect to the service.
+
+        Raises:
+            KafkaError: BROKER_NOT_AVAILABLE and others; the message names the address.
+        """
         async with self._starting:
             if self._running is None and not self._closed:
                 await self._connection.connect()
@@ -98,21 +103,24 @@ class Producer:
         timestamp_ms: int | None = None,
         expected_offset: int | None = None,
     ) -> RecordFuture:
-        """Queue a record. The returned future gives its metadata: `result(timeout)`, or await it.
+        """Queue a record, and return a future of its metadata.
 
-        Waits up to max_block_ms for the topic's metadata, and for room in buffer_memory.
+        `result(timeout)` of the future, or awaiting it, waits until the record is durable. The call itself waits up to
+        max_block_ms for the topic's metadata and for room in buffer_memory.
 
         Args:
-            value, key: bytes or None, or what the serializers take. A null value is a tombstone.
-            headers: pairs or a mapping of text to bytes or None.
+            topic: name of the topic.
+            value: bytes or None, or what the value serializer accepts. None is a tombstone.
+            key: bytes or None, or what the key serializer accepts.
+            headers: pairs, or a mapping, of text to bytes or None.
             partition: None lets the partitioner choose.
             timestamp_ms: event time since the epoch; None is now.
-            expected_offset: write the record only if it gets this offset, the partition's next one; else the future
-                raises OffsetConflict, which tells where the log ends. Name the partition, or give a key.
+            expected_offset: write the record only if it gets this offset, the partition's next one. Otherwise the
+                future raises OffsetConflict with the actual end of the log. Name the partition, or give a key.
 
         Raises:
             KafkaError: UNKNOWN_TOPIC_OR_PARTITION, MESSAGE_TOO_LARGE, INVALID_RECORD; INVALID_REQUEST for an expected
-                offset that cannot be; REQUEST_TIMED_OUT where there was no room in time.
+                offset that cannot be used; REQUEST_TIMED_OUT if there was no room in time.
         """
         record = self.prepare(value, key, headers, timestamp_ms, topic)
         future = self.try_send(topic, record, partition, expected_offset)
@@ -121,7 +129,7 @@ class Producer:
         return future
 
     async def send_and_wait(self, topic: str, value: Any = None, **record: Any) -> Any:
-        """`send`, then wait for the metadata."""
+        """Send a record and wait for its metadata."""
         return await (await self.send(topic, value, **record))
 
     # --- the parts of send, shared with the synchronous face ------------------------------------------------------
@@ -243,21 +251,24 @@ class Producer:
         partition: int | str | None = None,
         engine: EngineName = "auto",
     ) -> TableFuture:
-        """Queue the rows of a table, encoded column by column. The returned future gives counts and offsets.
+        """Queue the rows of a table, encoded column by column, and return a future of counts and offsets.
 
-        Returns when the last row is queued: batches go while later rows are encoded, and buffer_memory bounds what
-        waits. Rows of one partition keep their order. Serializers have no part in it: columns are bytes or text.
+        The call returns when the last row is queued: batches are sent while later rows are encoded, and buffer_memory
+        bounds the rest. Rows of one partition keep their order. Serializers are not used: columns are bytes or text.
 
         Args:
+            topic: name of the topic.
             table: an Arrow table, record batch or reader, or a pandas, Polars or DuckDB frame.
-            key, value, timestamp, headers: names of columns. `value` has to be there, and any name that is not the
-                default. Timestamps are of any unit or integers in ms; headers a list of structs (key, value), or a map.
-            partition: all rows to this one, or the name of an integer column; None lets the partitioner choose.
-            engine: `numba`, `python`, or `auto` for numba where it is installed.
+            key: name of the key column; it may be missing unless it is named here.
+            value: name of the value column, which is required.
+            timestamp: name of the column of timestamps, of any unit, or integers in ms; as `key`.
+            headers: name of the column of headers, a list of structs (key, value) or a map; as `key`.
+            partition: a number for all rows, or the name of an integer column; None lets the partitioner choose.
+            engine: `numba`, `python`, or `auto` for numba if it is installed.
 
         Raises:
-            KafkaError: as `send`; INVALID_RECORD for a table that cannot be sent. Rows before the one that fails may
-                be queued already.
+            KafkaError: as `send`; INVALID_RECORD for a table that cannot be sent. Rows before the failing one may
+                already be queued.
         """
         with extra("table"):
             from odradek.client.producer.table_batches import TableBatches
@@ -296,13 +307,13 @@ class Producer:
             await self._wait_for_memory(deadline_s)
 
     async def flush(self, timeout: float | None = None) -> None:
-        """Send what was queued so far without lingering, and wait for its outcome.
+        """Send everything that was queued so far without lingering, and wait for its outcome.
 
         Args:
-            timeout: in seconds; None waits as long as delivery_timeout_ms lets records live.
+            timeout: in seconds; None waits at most delivery_timeout_ms.
 
         Raises:
-            KafkaError: records failed and nobody looked at their futures; REQUEST_TIMED_OUT where time ran out.
+            KafkaError: records failed whose futures were never read; REQUEST_TIMED_OUT after the timeout.
         """
         serial = self._accumulator.seal_for_flush()
         self._accumulator.wake()
@@ -318,45 +329,48 @@ class Producer:
     # --- transactions ---------------------------------------------------------------------------------------------
 
     async def init_transactions(self) -> None:
-        """Take the transactional id over, once, before the first transaction; a producer that had it is fenced.
+        """Take over the transactional id and fence its previous producer. Call it once, before the first transaction.
 
-        Raises KafkaError: INVALID_CONFIG without a transactional_id; INVALID_TRANSACTION_TIMEOUT and others.
+        Raises:
+            KafkaError: INVALID_CONFIG without a transactional_id; INVALID_TRANSACTION_TIMEOUT and others.
         """
         await self.start()
         await self._transactional.init()
 
     async def begin_transaction(self) -> None:
-        """Open a transaction: what is sent from here on becomes visible with `commit_transaction`, or never."""
+        """Begin a transaction: records that are sent from now on become visible at `commit_transaction`, or never."""
         self._transactional.begin()
 
     async def send_offsets_to_transaction(
         self, offsets: Mapping[TopicPartition, OffsetAndMetadata | int], group_metadata: ConsumerGroupMetadata | str
     ) -> None:
-        """Commit what a consumer has processed together with what was made of it.
+        """Commit a consumer's offsets as part of the transaction.
 
         Args:
-            offsets: the next ones to read.
-            group_metadata: `consumer.group_metadata()`, or a group id where partitions were assigned by hand.
+            offsets: the next offset to read of each partition.
+            group_metadata: `consumer.group_metadata()`, or a group id if partitions were assigned by `assign`.
 
-        Raises KafkaError; the transaction has to be aborted then.
+        Raises:
+            KafkaError: the transaction has to be aborted.
         """
         await self._transactional.send_offsets(offsets, group_metadata)
 
     async def commit_transaction(self) -> None:
-        """Flush, then make the records and offsets of the transaction visible, all at once.
+        """Flush, then make all records and offsets of the transaction visible in one step.
 
-        Raises KafkaError: the transaction has to be aborted; REQUEST_TIMED_OUT: the outcome is not known, commit again;
-        PRODUCER_FENCED: another producer has the transactional id, or the transaction was open for too long.
+        Raises:
+            KafkaError: REQUEST_TIMED_OUT if the outcome is unknown: commit again. PRODUCER_FENCED if another producer
+                has the transactional id, or the transaction was open for too long. Otherwise abort the transaction.
         """
         await self._transactional.commit()
 
     async def abort_transaction(self) -> None:
-        """Drop what the transaction holds; what was not acknowledged yet fails with TRANSACTION_ABORTABLE."""
+        """Discard the transaction. Records that are not acknowledged yet fail with TRANSACTION_ABORTABLE."""
         await self._transactional.abort()
 
     @asynccontextmanager
     async def transaction(self) -> AsyncIterator[Self]:
-        """`async with producer.transaction():` commits at the end, aborts where the block raises."""
+        """Run the block of `async with producer.transaction():` in a transaction; abort it if the block raises."""
         await self.begin_transaction()
         try:
             yield self
@@ -387,7 +401,7 @@ class Producer:
     # --- the end --------------------------------------------------------------------------------------------------
 
     async def close(self, timeout: float | None = None) -> None:
-        """Abort an open transaction, flush, then stop. Raises as `flush`; the producer is closed all the same."""
+        """Abort an open transaction, flush, and stop. May be called twice. Raises as `flush`, but closes anyway."""
         if self._closed:
             return
         try:
@@ -404,13 +418,17 @@ class Producer:
             await self._connection.close()
 
     async def partitions_for(self, topic: str) -> set[int]:
-        """The topic's partitions. Raises KafkaError(UNKNOWN_TOPIC_OR_PARTITION)."""
+        """Return the partitions of a topic.
+
+        Raises:
+            KafkaError: UNKNOWN_TOPIC_OR_PARTITION.
+        """
         await self.start()
         metadata = await self._connection.metadata.topic(topic, timeout_ms=self.config.max_block_ms)
         return set(range(metadata.partition_count))
 
     def metrics(self) -> dict[str, float]:
-        """Totals since the start, and what is buffered now."""
+        """Return totals since the start, and the present state of the buffer."""
         totals = self._sender.totals()
         requests, batches, out = totals["request_total"], totals["batch_total"], totals["outgoing_byte_total"]
         return {

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class RecordMetadata:
-    """Where a record was written. `offset` is -1 where the server could not tell (acks=0, a long past duplicate)."""
+    """Location of a written record. `offset` is -1 if it is unknown: acks=0, a transaction, an old duplicate."""
 
     topic: str
     partition: int
@@ -32,12 +32,12 @@ class RecordMetadata:
 
     @property
     def topic_partition(self) -> TopicPartition:
-        """The partition that the record went to."""
+        """The partition of the record."""
         return TopicPartition(self.topic, self.partition)
 
 
 class RecordFuture:
-    """The outcome of one `send`. Its batch does not know it, so that a future nobody keeps is gone at once."""
+    """The outcome of one `send`: use `result(timeout)`, or await it."""
 
     __slots__ = ("_batch", "_index", "_key_size", "_timestamp_ms", "_value_size")
 
@@ -49,25 +49,25 @@ class RecordFuture:
         self._value_size = value_size
 
     def done(self) -> bool:
-        """Whether the outcome is known."""
+        """Return whether the outcome is known."""
         return self._batch.part_with(self._index)[0].is_done
 
     def result(self, timeout: float | None = None) -> RecordMetadata:
         """Wait for the outcome.
 
         Args:
-            timeout: in seconds; None waits as long as delivery_timeout_ms lets the record live.
+            timeout: in seconds; None waits at most delivery_timeout_ms.
 
         Raises:
-            KafkaError: why the record was not written.
-            TimeoutError: it is not known yet.
-            asyncio.InvalidStateError: this would block the event loop that has to bring the outcome: await it.
+            KafkaError: the record was not written.
+            TimeoutError: the outcome is not known yet.
+            asyncio.InvalidStateError: the call would block the event loop that delivers the outcome: await instead.
         """
         self._wait(timeout)
         return self._outcome()
 
     def exception(self, timeout: float | None = None) -> KafkaError | None:
-        """Wait for the outcome; the error, or None where the record was written. Raises as `result`, but KafkaError."""
+        """Wait for the outcome; return its error, or None if the record was written. Otherwise raises as `result`."""
         self._wait(timeout)
         try:
             self._outcome()
@@ -76,7 +76,7 @@ class RecordFuture:
         return None
 
     def add_done_callback(self, callback: Callable[[RecordFuture], object]) -> None:
-        """Call `callback(future)` once the outcome is known: at once if it is, else on the producer's thread."""
+        """Call `callback(future)` when the outcome is known: at once if it is, otherwise on the producer's thread."""
         self._batch.when_done(self._index, lambda: callback(self))
 
     def __await__(self) -> Generator[object, None, RecordMetadata]:

@@ -23,12 +23,13 @@ _AT_EXIT_S = 30.0
 
 
 class Producer(SyncFace[aio.Producer], of=aio.Producer):
-    """Writes records to topics; safe for many threads.
+    """Write records to topics. Safe for use by several threads.
 
-    Connects at once, so that a wrong address is an error here. Use it as a context manager, or `close` it; a producer
-    that is forgotten flushes when the interpreter ends.
+    The constructor connects, so a wrong address fails at once. Use it as a context manager, or `close` it; a producer
+    that is never closed flushes when the interpreter ends.
 
-    Raises KafkaError: INVALID_CONFIG, BROKER_NOT_AVAILABLE.
+    Raises:
+        KafkaError: INVALID_CONFIG, BROKER_NOT_AVAILABLE.
     """
 
     def __init__(self, config: ProducerConfig | None = None, /, **configs: Any) -> None:
@@ -48,7 +49,6 @@ class Producer(SyncFace[aio.Producer], of=aio.Producer):
         timestamp_ms: int | None = None,
         expected_offset: int | None = None,
     ) -> RecordFuture:
-        """Queue a record; the future's `result(timeout)` is its metadata. See aio.Producer.send."""
         record = self._prepare(value, key, headers, timestamp_ms, topic)
         future = self._try_send(topic, record, partition, expected_offset)
         if future is None:
@@ -56,7 +56,6 @@ class Producer(SyncFace[aio.Producer], of=aio.Producer):
         return future
 
     def send_table(self, topic: str, table: Any, **options: Any) -> TableFuture:
-        """Queue the rows of a table; the future's `result(timeout)` is their metadata. See aio.Producer.send_table."""
         return self._loop.call(self._client.send_table(topic, table, **options))
 
     def flush(self, timeout: float | None = None) -> None:
@@ -81,7 +80,7 @@ class Producer(SyncFace[aio.Producer], of=aio.Producer):
 
     @contextmanager
     def transaction(self) -> Iterator[Self]:
-        """`with producer.transaction():` commits at the end, aborts where the block raises."""
+        """Run a block in a transaction: `with producer.transaction():` commits at the end, or aborts if it raises."""
         opened = self._client.transaction()
         self._loop.call(opened.__aenter__())
         try:
@@ -96,7 +95,6 @@ class Producer(SyncFace[aio.Producer], of=aio.Producer):
         self._close(lambda: self._client.close(timeout))
 
     def partitions_for(self, topic: str) -> set[int]:
-        """The topic's partitions. Raises KafkaError(UNKNOWN_TOPIC_OR_PARTITION)."""
         return self._loop.call(self._client.partitions_for(topic))
 
     def metrics(self) -> dict[str, float]:

@@ -18,18 +18,18 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class TableMetadata:
-    """Where the rows of a table were written."""
+    """Location of the rows of a table."""
 
     topic: str
     row_count: int
     counts: Mapping[TopicPartition, int]  # rows by partition
     offsets: Mapping[TopicPartition, tuple[range, ...]]
-    """The offsets of each partition's rows, in order: one range unless somebody else wrote in between. Empty where the
-    server could not tell (acks=0, a transaction)."""
+    """The offsets of each partition's rows, in order: one range unless another producer wrote in between. Empty if
+    they are unknown (acks=0, a transaction)."""
 
 
 class TableFuture:
-    """The outcome of one `send_table`; `result(timeout)` or `await`."""
+    """The outcome of one `send_table`: use `result(timeout)`, or await it."""
 
     __slots__ = ("_batches", "row_count", "topic")
 
@@ -43,19 +43,19 @@ class TableFuture:
             yield from batch.leaves()
 
     def done(self) -> bool:
-        """Whether the outcome of every row is known."""
+        """Return whether the outcome of every row is known."""
         return all(batch.is_done for batch in self._leaves())
 
     def result(self, timeout: float | None = None) -> TableMetadata:
         """Wait for the outcome.
 
         Args:
-            timeout: in seconds; None waits as long as delivery_timeout_ms lets the rows live.
+            timeout: in seconds; None waits at most delivery_timeout_ms.
 
         Raises:
-            KafkaError: some rows were not written: how many, and why the first was not. The others were.
+            KafkaError: some rows were not written; the message gives their number and the first error. The others were.
             TimeoutError: the outcome is not known yet.
-            asyncio.InvalidStateError: this would block the event loop that has to bring the outcome: await it.
+            asyncio.InvalidStateError: the call would block the event loop that delivers the outcome: await instead.
         """
         until_s = None if timeout is None else time.monotonic() + timeout
         while (waiting := self._first_open()) is not None:

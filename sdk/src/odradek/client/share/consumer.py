@@ -56,7 +56,7 @@ _CLOSE_TIMEOUT_MS = 10_000
 
 
 class ShareRecord(NamedTuple):
-    """A record as a share consumer gets it."""
+    """A record of a share consumer."""
 
     topic: str
     partition: int
@@ -83,11 +83,12 @@ class _Held(NamedTuple):
 
 
 class ShareConsumer:
-    """Takes records off topics as off a queue, one of any number of members of a share group.
+    """Consume topics as a queue, as one of any number of members of a share group. For one task at a time.
 
-    Use it as an async context manager, or `close` it. Configuration: docs/CLIENTS.md. For one task at a time.
+    Use it as an async context manager, or `close` it. Configuration: docs/CLIENTS.md.
 
-    Raises KafkaError(INVALID_CONFIG) for a configuration that is unknown or cannot work.
+    Raises:
+        KafkaError: INVALID_CONFIG for a configuration that is unknown or cannot work.
     """
 
     def __init__(self, config: ShareConsumerConfig | None = None, /, **configs: Any) -> None:
@@ -113,7 +114,11 @@ class ShareConsumer:
         self._closed = False
 
     async def start(self) -> Self:
-        """Connect. Raises KafkaError that names the address where it is wrong."""
+        """Connect to the service.
+
+        Raises:
+            KafkaError: BROKER_NOT_AVAILABLE and others; the message names the address.
+        """
         self._check_open()
         await self._connection.connect()
         return self
@@ -121,7 +126,7 @@ class ShareConsumer:
     # --- what to read -----------------------------------------------------------------------------------------------
 
     def subscribe(self, topics: Iterable[str]) -> None:
-        """Read topics as a member of the group, in place of any earlier subscription; joins at the next poll."""
+        """Subscribe to topics, replacing any earlier subscription. Joins the group at the next poll."""
         self._check_open()
         names = tuple(sorted({topics} if isinstance(topics, str) else set(topics)))
         if not names:
@@ -130,15 +135,15 @@ class ShareConsumer:
         self._member.subscribe(names)
 
     async def unsubscribe(self) -> None:
-        """Give everything back that was not acknowledged, and leave the group."""
+        """Release all records that were not acknowledged, and leave the group."""
         await self._give_up(commit=self.config.is_implicit)
 
     def subscription(self) -> set[str]:
-        """The topics that are subscribed to."""
+        """Return the topics that are subscribed to."""
         return set(self._topics)
 
     def set_acknowledgement_commit_callback(self, callback: AcknowledgementCallback | None) -> None:
-        """Be told how acknowledgements ended that went with a poll, a commit or the close."""
+        """Set a callback for the outcome of acknowledgements, whether a poll, a commit or the close sends them."""
         self._callback = callback
 
     # --- reading ----------------------------------------------------------------------------------------------------
@@ -146,12 +151,12 @@ class ShareConsumer:
     async def poll(
         self, timeout_ms: float = 0, *, max_records: int | None = None
     ) -> dict[TopicPartition, list[ShareRecord]]:
-        """Records that are this member's from now on, within `timeout_ms`; empty where there are none.
+        """Acquire and return records within `timeout_ms`; empty if there are none.
 
         Raises:
-            KafkaError: INVALID_REQUEST in explicit mode where a record of the last poll is not acknowledged;
-                authorization; CORRUPT_MESSAGE; INVALID_RECORD where a deserializer fails (the record is released);
-                REQUEST_TIMED_OUT where nothing succeeds for long.
+            KafkaError: INVALID_REQUEST in explicit mode if a record of the last poll is not acknowledged;
+                authorization; CORRUPT_MESSAGE; INVALID_RECORD if a deserializer fails (the record is released);
+                REQUEST_TIMED_OUT if nothing succeeds for long.
         """
         self._check_open()
         if not self._topics:
@@ -204,9 +209,10 @@ class ShareConsumer:
     # --- acknowledgements -------------------------------------------------------------------------------------------
 
     def acknowledge(self, record: ShareRecord | ConsumerRecord, type: AcknowledgeType = AcknowledgeType.ACCEPT) -> None:
-        """Say what became of a record of the last poll. It is sent with the next poll, commit or close.
+        """Acknowledge a record of the last poll. The next poll, commit or close sends the acknowledgement.
 
-        Raises KafkaError(INVALID_REQUEST) for a record that was not handed out, or has been acknowledged.
+        Raises:
+            KafkaError: INVALID_REQUEST for a record that was not returned, or has been acknowledged.
         """
         place = next(
             (
@@ -227,12 +233,13 @@ class ShareConsumer:
             self._forget(place, record.offset)
 
     async def commit_sync(self) -> Commits:
-        """Send acknowledgements and wait; in implicit mode what was handed out is accepted first.
+        """Send acknowledgements and wait for their outcome. Implicit mode accepts the records of the last poll first.
 
-        Returns:
-            For each partition None, or why its acknowledgements were not taken (INVALID_RECORD_STATE: too late).
+        Returns a mapping of each partition to None, or to the error with which its acknowledgements were refused
+        (INVALID_RECORD_STATE: too late).
 
-        Raises KafkaError: REQUEST_TIMED_OUT where the server cannot be reached; they are kept for the next time.
+        Raises:
+            KafkaError: REQUEST_TIMED_OUT if the server cannot be reached; they are kept for the next call.
         """
         self._check_open()
         self._settle_last_poll(strict=False)

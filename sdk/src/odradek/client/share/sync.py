@@ -18,11 +18,13 @@ _ITERATION_POLL_MS = 1_000
 
 
 class ShareConsumer(SyncFace[aio.ShareConsumer], of=aio.ShareConsumer):
-    """Takes records off topics as off a queue; for one thread at a time. See aio.ShareConsumer.
+    """Consume topics as a queue, as a member of a share group. For one thread at a time.
 
-    Connects at once, so that a wrong address is an error here. Use it as a context manager, or `close` it.
+    The constructor connects, so a wrong address fails at once. Use it as a context manager, or `close` it. Leaving the
+    block by an exception releases the records of the last poll.
 
-    Raises KafkaError: INVALID_CONFIG, BROKER_NOT_AVAILABLE.
+    Raises:
+        KafkaError: INVALID_CONFIG, BROKER_NOT_AVAILABLE.
     """
 
     def __init__(self, config: ShareConsumerConfig | None = None, /, **configs: Any) -> None:
@@ -39,7 +41,7 @@ class ShareConsumer(SyncFace[aio.ShareConsumer], of=aio.ShareConsumer):
         return self._client.subscription()
 
     def set_acknowledgement_commit_callback(self, callback: AcknowledgementCallback | None) -> None:
-        """See aio.ShareConsumer.set_acknowledgement_commit_callback; called on the background thread."""
+        """Set a callback for the outcome of acknowledgements. It is called on the background thread."""
         self._run(self._client.set_acknowledgement_commit_callback, callback)
 
     def poll(self, timeout_ms: float = 0, *, max_records: int | None = None) -> dict[TopicPartition, list[ShareRecord]]:
@@ -60,7 +62,7 @@ class ShareConsumer(SyncFace[aio.ShareConsumer], of=aio.ShareConsumer):
         return self._loop.call(self._client.commit_sync())
 
     def commit_async(self) -> Future[Commits]:
-        """Commit without waiting; the future's outcome is that of `commit_sync`."""
+        """Send acknowledgements without waiting, and return a future of the outcome of `commit_sync`."""
         return self._loop.start(self._client.commit_async)
 
     def close(self, *, commit: bool = True) -> None:
