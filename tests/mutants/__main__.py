@@ -18,6 +18,7 @@ import json
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
+from hashlib import sha256
 from pathlib import Path
 from random import Random
 from threading import Lock
@@ -101,6 +102,7 @@ def main(argv: list[str] | None = None) -> int:
     if not arguments.report:
         chosen = [MUTANTS[name] for name in arguments.only] or list(MUTANTS.values())
         asked = [each for each in chosen if not each.equivalent or arguments.only]
+        asked.sort(key=lambda each: sha256(each.name.encode()).digest())  # so that a part of them speaks for all
         with ThreadPoolExecutor(arguments.jobs) as pool:
             list(pool.map(lambda each: _examine(each, results, arguments), asked))
     return _report(results)
@@ -132,8 +134,9 @@ def _examine(mutant: Mutant, results: Results, arguments: argparse.Namespace) ->
 def _order(mutant: Mutant, seeds: int, *, near_only: bool) -> list[int]:
     """The seeds from 1, those of the nearest profiles first."""
     near = next(profiles for path, profiles in _NEAR.items() if mutant.path.startswith(path))
-    is_far = {seed: draw(Random(seed)).profile not in near for seed in range(1, seeds + 1)}
-    return [seed for seed in sorted(is_far, key=is_far.__getitem__) if not (near_only and is_far[seed])]
+    profiles = {seed: draw(Random(seed)).profile for seed in range(1, seeds + 1)}
+    ranks = {seed: near.index(profile) if profile in near else len(near) for seed, profile in profiles.items()}
+    return [seed for seed in sorted(ranks, key=ranks.__getitem__) if not (near_only and ranks[seed] == len(near))]
 
 
 def _trial(mutant: Mutant | None, seeds: list[int]) -> dict[str, Any]:

@@ -32,6 +32,8 @@ MUTANTS = [
         _OFFSETS,
         'return AnyOf((Absent(("c",)), Compare(("c",), "<", stamp_ms)))',
         'return AnyOf((Absent(("c",)), Compare(("c",), "<=", stamp_ms)))',
+        killed_by="tests/unit/engine/groups/test_commit_stamps.py"
+        "::test_a_commit_that_is_not_newer_is_refused_and_says_what_to_exceed",
     ),
     Mutant(
         "refused commit exceeds the stamp by nothing",
@@ -51,6 +53,7 @@ MUTANTS = [
         _GROUP,
         "    if not revoking:\n        granted",
         "    if True:\n        granted",
+        killed_by="tests/unit/engine/groups/test_group_decisions.py::test_who_owes_a_partition_is_granted_none",
     ),
     Mutant(
         "epoch rises while partitions are revoked",
@@ -63,6 +66,8 @@ MUTANTS = [
         _GROUP,
         "assigned = (held & target) - gone  # what",
         "assigned = held - gone  # what",
+        killed_by="tests/unit/engine/groups/test_group_decisions.py"
+        "::test_what_left_the_target_is_revoked_first_and_released_when_reported",
     ),
     Mutant(
         "released partitions stay the member's",
@@ -155,6 +160,8 @@ MUTANTS = [
         _CLASSIC,
         "return ErrorCode.REBALANCE_IN_PROGRESS if group.state is COMPLETING else ErrorCode.NONE",
         "return ErrorCode.NONE",
+        killed_by="tests/unit/engine/groups/test_classic_decisions.py"
+        "::test_commits_are_taken_while_a_round_gathers_but_not_between_round_and_sync",
     ),
     Mutant(
         "members are not told of a round",

@@ -160,6 +160,8 @@ MUTANTS = [
         _TRANSACTION,
         "if state is not None and state.epoch > epoch:",
         "if False:",
+        killed_by="tests/unit/engine/transactions/test_transactions.py"
+        "::test_a_plain_producer_of_a_newer_epoch_stops_the_commit",
     ),
     Mutant(
         "gap in a transaction's batches is taken",
@@ -208,11 +210,15 @@ MUTANTS = [
         _STORE,
         'condition = AnyOf((Absent(("v",)), Compare(("c",), "<", pending.stamp_ms)))',
         'condition = AnyOf((Absent(("v",)), Compare(("v",), ">=", 0)))',
+        killed_by="tests/unit/engine/transactions/test_late_offsets.py"
+        "::test_a_late_repetition_of_an_earlier_offset_is_refused",
     ),
     Mutant(
         "open transaction's items are deleted as ended ones",
         _STORE,
         "return row.number - 1 if row.is_ongoing else row.number",
         "return row.number",
+        killed_by="tests/unit/engine/transactions/test_transactions.py"
+        "::test_maintenance_fences_and_removes_what_is_left",
     ),
 ]

@@ -131,15 +131,15 @@ def ack_before_the_update() -> Iterator[None]:
     """The answer does not wait for the conditional update."""
     original = ConditionalAppend.run
 
-    async def run(self: ConditionalAppend) -> Any:
+    async def run(self: ConditionalAppend, deadline_s: float) -> Any:
         try:
             head = await self._tools.index.read_head(self._partition)
         except StoreError:
             head = None
         if head is None:
-            return await original(self)
+            return await original(self, deadline_s)
         self.head = head
-        _in_background(original(self))
+        _in_background(original(self, deadline_s))
         return Appended(head.next_offset, head, 0)
 
     with patch.object(ConditionalAppend, "run", run):
@@ -213,8 +213,8 @@ def duplicate_answered_with_a_new_offset() -> Iterator[None]:
     """What was appended before is acknowledged at the log's end."""
     original = conditional_append.after_refusal
 
-    def after_refusal(*args: Any) -> Any:
-        verdict = original(*args)
+    def after_refusal(*args: Any, **options: Any) -> Any:
+        verdict = original(*args, **options)
         head = next(each for each in args if isinstance(each, PartitionHead))
         return Applied(head.next_offset) if isinstance(verdict, Applied) else verdict
 

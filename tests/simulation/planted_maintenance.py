@@ -101,8 +101,9 @@ def append_without_the_sweep_floor() -> Iterator[None]:
 
     original = conditional_append.after_refusal
 
-    def after_refusal(*args: Any) -> Any:
-        return original(*(replace(a, sweep_floor=NO_FLOOR) if isinstance(a, PartitionHead) else a for a in args))
+    def after_refusal(*args: Any, **options: Any) -> Any:
+        seen = (replace(a, sweep_floor=NO_FLOOR) if isinstance(a, PartitionHead) else a for a in args)
+        return original(*seen, **options)
 
     with (
         rewritten_append(lambda update: replace(update, condition=without(update.condition, is_floor))),

@@ -54,7 +54,9 @@ def _sometimes_twice(process: Process, path: str, method: Callable[..., Awaitabl
         if world.weather.random() < world.fates.twice and _changes_nothing(process, path, args, kwargs):
             delay_s = world.weather.choice(_LATE_S)
             world.note(f"{process.name} {path} is delivered again after {delay_s}")
-            world.deliver(_again(process, path, method, delay_s, args, kwargs))
+            # Whoever is told results one by one is told those of the first delivery.
+            told_nobody = {name: value for name, value in kwargs.items() if name != "on_result"}
+            world.deliver(_again(process, path, method, delay_s, args, told_nobody))
         return await method(*args, **kwargs)
 
     return call

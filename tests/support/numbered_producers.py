@@ -15,6 +15,7 @@ from typing import Any
 
 from tests.support.numbered import Numbered, Sent
 
+_PASSING = (-185, 7, 15)  # timed out, by the client or the service; COORDINATOR_NOT_AVAILABLE: the catalog is away
 DELIVERY_S = 120.0  # within which every record is answered, whatever the store does; clients' own timeouts are equal
 
 
@@ -192,22 +193,46 @@ async def _aiokafka(servers: str, load: Load, producer: str, config: dict[str, A
     return sent
 
 
-def create_topic(servers: str, topic: str, partitions: int, **config: str) -> None:
-    """Create a topic."""
-    from confluent_kafka.admin import AdminClient, NewTopic
+def create_topic(servers: str, topic: str, partitions: int) -> None:
+    """Create a topic, on a store that may fail now and then."""
+    from confluent_kafka import KafkaError
+    from confluent_kafka.admin import NewTopic
 
-    admin = AdminClient({"bootstrap.servers": servers})
-    admin.create_topics([NewTopic(topic, partitions, 1, config=config)])[topic].result(30)
+    new = NewTopic(topic, partitions, 1)
+    _administer(servers, lambda admin: admin.create_topics([new])[topic], KafkaError.TOPIC_ALREADY_EXISTS)
 
 
 def recreate_topic(servers: str, topic: str, partitions: int, gone_s: float) -> None:
     """Delete a topic and create it again some seconds later."""
+    from confluent_kafka import KafkaError
+
+    _administer(servers, lambda admin: admin.delete_topics([topic])[topic], KafkaError.UNKNOWN_TOPIC_OR_PART)
+    time.sleep(gone_s)
+    create_topic(servers, topic, partitions)
+
+
+def _administer(servers: str, ask: Callable[[Any], Any], done_before: int) -> None:
+    """Ask until it is done; librdkafka's admin client leaves it to its caller to try again.
+
+    Args:
+        done_before: the error that says, from the second time on, that an attempt which failed was done after all.
+    """
+    from confluent_kafka import KafkaException
     from confluent_kafka.admin import AdminClient
 
     admin = AdminClient({"bootstrap.servers": servers})
-    admin.delete_topics([topic])[topic].result(30)
-    time.sleep(gone_s)
-    create_topic(servers, topic, partitions)
+    for attempt in range(10):
+        try:
+            ask(admin).result(30)
+            return
+        except KafkaException as failure:
+            error = failure.args[0]
+            if attempt and error.code() == done_before:
+                return
+            if not error.retriable() and error.code() not in _PASSING:
+                raise
+        time.sleep(0.3)
+    raise AssertionError(f"not done in ten attempts: {error}")
 
 
 def wait_for_records(servers: str, topic: str, partitions: int, count: int, timeout_s: float) -> int:

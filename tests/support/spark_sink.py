@@ -23,7 +23,9 @@ class ServedLog:
 
     def __init__(self, data_dir: Path) -> None:
         self.data_dir = data_dir
-        self._service = start_local(data_dir, synchronous="NORMAL", settings=Settings())
+        # Events are of 2013 and retention goes by their times: a test of more than a minute would lose them.
+        settings = Settings(maintenance_interval_ms=0)
+        self._service = start_local(data_dir, synchronous="NORMAL", settings=settings)
         self.bootstrap_servers = self._service.bootstrap_servers
         self.source = {"store": f"embedded:{data_dir}", "startingOffsets": "earliest"}
         self.sink = {"store": f"embedded:{data_dir}", "bootstrapServers": self.bootstrap_servers}

@@ -28,7 +28,7 @@ class Trouble:
     stopped_s: tuple[float, ...] = ()  # the service is stopped (SIGSTOP) for so long, in turn
     running_s: float = 3.0  # and runs for so long in between
     killed_every_s: float = 0.0  # the service is killed (SIGKILL) after so long, and started again; 0: never
-    recreate_after_s: float = 0.0  # the topic is deleted this long after the beginning, and recreated; 0: never
+    recreate_after_s: float = 0.0  # topics are deleted from then on, and recreated a second later; 0: never
 
 
 LATE = Trouble(Unkindness(late_every=25, late_ms=800))  # writes that last longer than a successor used to wait
@@ -52,13 +52,13 @@ def run(data_dir: Path, trouble: Trouble, write: Write, load: Load, name: str) -
 
 
 def run_together(data_dir: Path, trouble: Trouble, writers: dict[str, tuple[Write, Load]]) -> dict[str, Findings]:
-    """`run` for several producers at once, by name, each of a topic of its own. The first one's topic is recreated."""
+    """`run` for several producers at once, by name, each of a topic of its own."""
     loads = [load for _, load in writers.values()]
     with RunningService(data_dir, trouble.unkindness, broker_session_ms=2_000) as service:
         for load in loads:
             create_topic(service.servers, load.topic, load.partitions)
         began_s = time.monotonic()
-        with _troubled(service, trouble, loads[0]), ThreadPoolExecutor(len(writers)) as pool:
+        with _troubled(service, trouble, loads), ThreadPoolExecutor(len(writers)) as pool:
             told = {name: pool.submit(write, service.servers, load) for name, (write, load) in writers.items()}
             sent = {name: future.result() for name, future in told.items()}
         took_s = time.monotonic() - began_s
@@ -72,14 +72,13 @@ def run_together(data_dir: Path, trouble: Trouble, writers: dict[str, tuple[Writ
     logs = read_back(data_dir, *(load.topic for load in loads))
     print(f"\nin {took_s:.0f} s {dict(service.troubles)}, the store {service.counts}")
     findings = {}
-    for number, (name, (_, load)) in enumerate(writers.items()):
-        recreated = number == 0 and service.troubles["recreations"] > 0
-        findings[name] = judge(sent[name], logs[load.topic], recreated=recreated)
+    for name, (_, load) in writers.items():
+        findings[name] = judge(sent[name], logs[load.topic], recreated=bool(trouble.recreate_after_s))
         print(f"{name}: {findings[name]}")
     return findings
 
 
-def _troubled(service: RunningService, trouble: Trouble, load: Load) -> contextlib.ExitStack:
+def _troubled(service: RunningService, trouble: Trouble, loads: list[Load]) -> contextlib.ExitStack:
     """What befalls the service while the stack is open."""
     stack = contextlib.ExitStack()
     if trouble.stopped_s:
@@ -87,7 +86,7 @@ def _troubled(service: RunningService, trouble: Trouble, load: Load) -> contextl
     if trouble.killed_every_s:
         stack.enter_context(meanwhile(lambda ended: _kill(service, trouble, ended)))
     if trouble.recreate_after_s:
-        stack.enter_context(meanwhile(lambda ended: _recreate(service, trouble, load, ended)))
+        stack.enter_context(meanwhile(lambda ended: _recreate(service, trouble, loads, ended)))
     return stack
 
 
@@ -110,10 +109,11 @@ def _kill(service: RunningService, trouble: Trouble, ended: threading.Event) -> 
         service.troubles["kills"] += 1
 
 
-def _recreate(service: RunningService, trouble: Trouble, load: Load, ended: threading.Event) -> None:
+def _recreate(service: RunningService, trouble: Trouble, loads: list[Load], ended: threading.Event) -> None:
     if not ended.wait(trouble.recreate_after_s):
-        recreate_topic(service.servers, load.topic, load.partitions, gone_s=1.0)
-        service.troubles["recreations"] += 1
+        for load in loads:
+            recreate_topic(service.servers, load.topic, load.partitions, gone_s=1.0)
+            service.troubles["recreations"] += 1
 
 
 @contextlib.contextmanager

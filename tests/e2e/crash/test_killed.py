@@ -176,7 +176,7 @@ async def rounds(data_dir: Path, count: int, seed: int, synchronous: str, worker
 
 def audited(data_dir: Path, *options: str) -> Any:
     """What `odradek audit` says of the folder as the last service left it."""
-    command = [sys.executable, "-m", "odradek.cli", "audit", "--data-dir", str(data_dir), "--format", "json", *options]
+    command = [sys.executable, "-m", "odradek.cli", "audit", "--data-dir", str(data_dir), "--output", "json", *options]
     # No sweep has been overdue: services that live for moments end few of them.
     settings = Settings(**{**SETTINGS, "sweep_interval_ms": 3_600_000})
     environment = {**os.environ, **settings.to_env()}

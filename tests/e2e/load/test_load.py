@@ -117,7 +117,7 @@ async def outage(service: LoadedService) -> dict[str, float]:
 
 def audited(data_dir: Path) -> dict[str, dict[str, int]]:
     """What `odradek audit` says of the folder."""
-    command = [sys.executable, "-m", "odradek.cli", "audit", "--data-dir", str(data_dir), "--format", "json"]
+    command = [sys.executable, "-m", "odradek.cli", "audit", "--data-dir", str(data_dir), "--output", "json"]
     settings = Settings(**{**SETTINGS, "sweep_interval_ms": 3_600_000})  # type: ignore[arg-type]
     environment = {**os.environ, **settings.to_env()}
     run = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)

@@ -222,6 +222,8 @@ def test_nothing_is_overwritten(data_dir: Path, tmp_path: Path, capsys: pytest.C
     target = tmp_path / "backup"
     assert said(capsys, "backup", str(target), "--data-dir", str(data_dir))[0] == 0
     assert (target / "credentials.json").stat().st_mode & 0o077 == 0, "keys stay their owner's"
+    names = {path.name for path in target.iterdir()}
+    assert names == {"backup.json", "credentials.json", DATABASE_NAME, "objects"}
     code, _, error = said(capsys, "backup", str(target), "--data-dir", str(data_dir))
     assert (code, "is not empty" in error) == (1, True)
     code, _, error = said(capsys, "restore", str(target), "--data-dir", str(data_dir))

@@ -7,7 +7,8 @@ import asyncio
 import pytest
 from odradek import KafkaError, NewTopic, TopicPartition
 from odradek.aio import Admin, Consumer, Producer
-from odradek.errors import ErrorCode
+from odradek.errors import ErrorCode, StoreUnavailable
+from odradek.ports.table import Item, Update
 from odradek.protocol.api import ApiKey
 from odradek.testing.seeded_rng import SeededRng
 
@@ -161,6 +162,31 @@ async def test_order_holds_when_requests_overtake_each_other() -> None:
     transport.exchange = late  # type: ignore[method-assign, assignment]
     values = [b"%04d" % i for i in range(400)]
     async with Producer(transport=transport, linger_ms=0, batch_size=600, retry_backoff_ms=1) as producer:
+        for value in values:
+            await producer.send("flights", value)
+            await asyncio.sleep(0)
+    assert (await _read(server))[0] == values
+
+
+async def test_order_holds_behind_an_update_that_is_slow_and_one_that_is_refused() -> None:
+    """Requests in flight to one process follow the first, and no function waits for it by the clock."""
+    server = Server(sequence_wait_ms=0, append_attempts_max=1)
+    await _topic(server)
+    table = server.engine.index._log
+    update, count = table.update, 0
+
+    async def unkind(operation: Update) -> Item:
+        nonlocal count
+        count += 1
+        if count % 7 == 0:
+            await asyncio.sleep(0.05)
+        if count % 11 == 0:
+            raise StoreUnavailable("throttled")
+        return await update(operation)
+
+    table.update = unkind  # type: ignore[method-assign]
+    values = [b"%04d" % i for i in range(200)]
+    async with Producer(transport=server.transport(), linger_ms=0, batch_size=600, retry_backoff_ms=1) as producer:
         for value in values:
             await producer.send("flights", value)
             await asyncio.sleep(0)

@@ -79,7 +79,7 @@ def test_a_store_on_aws_is_maintained_and_audited(endpoint: str, capsys: pytest.
     asyncio.run(age(endpoint))
     flags = ["--bucket", "odradek-objects", "--region", REGION, "--endpoint-url", endpoint]
     flags += [part for name in ("log", "groups", "catalog") for part in (f"--{name}-table", f"odradek-{name}")]
-    code = run(["audit", *flags, "--format", "json"])
+    code = run(["audit", *flags, "--output", "json"])
     report = json.loads(capsys.readouterr().out)
     assert (code, report["findings"]) == (0, [])
     assert report["checked"]["partitions"] == 4

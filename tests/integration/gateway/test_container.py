@@ -72,6 +72,10 @@ def test_a_container_serves_kafka_over_aws_and_stops_in_order() -> None:
             messages = [Message(b"k", b"v%d" % i) for i in range(10)]
             assert port.confluent_produce(servers, "t", messages) == list(range(10))
             assert port.confluent_consume(servers, "t", 10) == messages
+            with urllib.request.urlopen(f"http://127.0.0.1:{health}/metrics") as answer:
+                assert answer.headers["content-type"].startswith("text/plain; version=0.0.4")
+                served = answer.read().decode()
+            assert 'odradek_requests_total{function="kafka",api="PRODUCE",status="200"}' in served
             process.terminate()
             assert process.wait(20) == 0
         finally:

@@ -29,7 +29,7 @@ async def test_a_gateway_leads_and_the_fleet_takes_over() -> None:
             port.confluent_produce, gateway.bootstrap_servers, "t", [Message(None, b"%d" % i) for i in range(3)]
         )
         assert offsets == [0, 1, 2]
-        assert len(leading.leaders.claims) == 1
+        assert len(leading.leaders._claims) == 1
         assert [broker.broker_id for broker in (await fleet.leader_view([])).brokers] == [7]
     result = await produce(fleet, "t", 0, batch([b"after"]))
     assert (result.error, result.base_offset) == (0, 3)

@@ -102,8 +102,8 @@ def test_windows_and_their_top_n_equal_pandas_and_late_events_are_dead_letters(
     assert job.run()["records"] == half
     append(served, "departures", [*flight_events(flights[half:]), ("k", b"no JSON", int(flights.ms.max()))])
     assert job.run()["malformed"] == 1
-    # Both are behind the watermark that the second run began with; the second one by one of its two windows only.
-    watermark = int(flights.ms[half - 1]) - HOUR_MS
+    # Both are behind the watermark that the second run ended with; the second one by one of its two windows only.
+    watermark = int(flights.ms.max()) - HOUR_MS
     wholly, half_late = watermark - 9 * HOUR_MS, watermark // HOUR_MS * HOUR_MS - HOUR_MS + 1
     late = {"origin": "JFK", "carrier": "XX", "flight": 1, "dep_delay": 9_999}
     append(served, "departures", [("late", late, wholly), ("half", late, half_late)])

@@ -6,6 +6,7 @@ Slow: each environment is installed from the package index.
 
 from __future__ import annotations
 
+import json
 import re
 import shlex
 import subprocess
@@ -35,6 +36,9 @@ FEATURES = {
 COMMANDS = {
     "local": "local",
     "audit": "local",
+    "backup there": "local",
+    "restore there": "local",
+    "jobs run word_count --once": "spark",
     "sql -e 'SHOW STREAMS;'": "spark",
     "configure --stack x": "aws",
     "cost estimate --rate 1MiB": "local",
@@ -109,6 +113,15 @@ def test_every_public_name_imports(extra: str, install: Install, tmp_path: Path)
 
 def test_every_command_has_its_help_in_a_bare_environment(install: Install, tmp_path: Path) -> None:
     assert len(commands(install(""), tmp_path)) > 30
+
+
+def test_the_wheel_brings_the_jobs_and_lists_them_without_spark(install: Install, tmp_path: Path) -> None:
+    listed = run(install(""), tmp_path, "odradek", "jobs", "list", "--output", "json")
+
+    assert listed.returncode == 0, listed.stderr
+    there = sorted(path.parent.name for path in (ROOT / "glue_jobs").glob("*/job.py"))
+    assert [each["job"] for each in json.loads(listed.stdout)] == there
+    assert all(each["what_it_does"] for each in json.loads(listed.stdout))
 
 
 @pytest.mark.parametrize("code", FEATURES)

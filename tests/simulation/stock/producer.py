@@ -30,6 +30,22 @@ _CUT_WITHIN_S = 1.0
 _CONNECT_AGAIN_S = 0.05
 _TICK_S = 0.05
 _PATIENCE_S = 4 * 3600.0
+# What Apache Kafka answers to Produce where nothing is wrong with a batch: every client knows it, most retry it.
+_ANSWERS = frozenset(
+    {
+        ErrorCode.NONE,
+        ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+        ErrorCode.LEADER_NOT_AVAILABLE,
+        ErrorCode.NOT_LEADER_OR_FOLLOWER,
+        ErrorCode.REQUEST_TIMED_OUT,
+        ErrorCode.NOT_ENOUGH_REPLICAS,
+        ErrorCode.KAFKA_STORAGE_ERROR,
+        ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER,
+        ErrorCode.DUPLICATE_SEQUENCE_NUMBER,
+        ErrorCode.INVALID_PRODUCER_EPOCH,
+        ErrorCode.UNKNOWN_PRODUCER_ID,
+    }
+)
 
 
 @dataclass
@@ -209,13 +225,17 @@ class StockProducer(ABC):
             for place, _ in batches:
                 self.refresh(place)
             return {place: Outcome(code) for place, _ in batches}
-        return {
+        outcomes = {
             TopicPartition(str(topic.name), int(each.index)): Outcome(
                 ErrorCode(int(each.error_code)), int(each.base_offset), int(each.log_start_offset)
             )
             for topic in response.responses
             for each in topic.partition_responses
         }
+        for outcome in outcomes.values():
+            if outcome.code not in _ANSWERS:
+                self.problem(f"{outcome.code.name} is no answer to Produce")
+        return outcomes
 
     async def init_producer_id(self) -> tuple[int, int]:
         """Get an id and epoch, however long it takes."""

@@ -31,8 +31,10 @@ from odradek.errors import (
     ObjectExists,
     ObjectMissing,
     OutcomeUnknown,
+    StoreRejected,
     StoreUnavailable,
     TransactionCanceled,
+    TransactionConflict,
 )
 from odradek.ports.meter import Usage
 from odradek.ports.table import Absent, Add, Check, Exists, Key, Put, Update
@@ -82,17 +84,17 @@ def _no_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
         (aws_error("ProvisionedThroughputExceededException"), StoreUnavailable, StoreUnavailable),
         (aws_error("ThrottlingException"), StoreUnavailable, StoreUnavailable),
         (aws_error("RequestLimitExceeded"), StoreUnavailable, StoreUnavailable),
-        (aws_error("TransactionConflictException"), StoreUnavailable, StoreUnavailable),
+        (aws_error("TransactionConflictException"), TransactionConflict, TransactionConflict),
         (aws_error("SlowDown", 503), StoreUnavailable, StoreUnavailable),
         (aws_error("ConditionalRequestConflict", 409), StoreUnavailable, StoreUnavailable),
         (aws_error("AccessDeniedException"), StoreUnavailable, StoreUnavailable),
         (aws_error("ResourceNotFoundException"), StoreUnavailable, StoreUnavailable),
         (aws_error("InternalServerError", 500), OutcomeUnknown, StoreUnavailable),
         (aws_error("ServiceUnavailable", 503), OutcomeUnknown, StoreUnavailable),
-        (aws_error("ValidationException", message="bad expression"), ValueError, ValueError),
+        (aws_error("ValidationException", message="bad expression"), StoreRejected, StoreRejected),
         (aws_error("ValidationException", message="Item size has exceeded the maximum"), ItemTooLarge, ItemTooLarge),
         (aws_error("ConditionalCheckFailedException"), Refused, Refused),
-        (ParamValidationError(report="bad"), ValueError, ValueError),
+        (ParamValidationError(report="bad"), StoreRejected, StoreRejected),
         (EndpointConnectionError(endpoint_url=URL), StoreUnavailable, StoreUnavailable),
         (ConnectTimeoutError(endpoint_url=URL), StoreUnavailable, StoreUnavailable),
         (NoCredentialsError(), StoreUnavailable, StoreUnavailable),
@@ -157,10 +159,10 @@ async def test_unprocessed_keys_are_asked_for_again(calls: Calls) -> None:
     [
         (["None", "ConditionalCheckFailed"], TransactionCanceled),
         (["TransactionConflict", "ConditionalCheckFailed"], TransactionCanceled),
-        (["TransactionConflict", "None"], StoreUnavailable),
+        (["TransactionConflict", "None"], TransactionConflict),
         (["ThrottlingError", "None"], StoreUnavailable),
         (["ProvisionedThroughputExceeded", "None"], StoreUnavailable),
-        (["ValidationError", "None"], ValueError),
+        (["ValidationError", "None"], StoreRejected),
     ],
 )
 async def test_why_a_transaction_was_canceled(codes: list[str], expected: type[Exception], calls: Calls) -> None:
@@ -175,7 +177,8 @@ async def test_why_a_transaction_was_canceled(codes: list[str], expected: type[E
         first, second = raised.value.failures
         assert first is None
         assert isinstance(second, ConditionFailed)
-    assert meter.total() == Usage(table_write_units=4, table_requests=1)
+    rejected = int(expected is StoreRejected)
+    assert meter.total() == Usage(table_write_units=4, table_requests=1, rejected_requests=rejected)
     assert len(client.requests) == 1
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from odradek.adapters.embedded import EmbeddedStore, open_embedded
 from odradek.adapters.embedded.item_codec import decode_item, encode_item
-from odradek.errors import ConditionFailed, ItemTooLarge, StoreUnavailable
+from odradek.errors import ConditionFailed, ItemTooLarge, StoreRejected, StoreUnavailable
 from odradek.ports.table import Absent, Add, Append, Compare, Item, Key, Put, Set, Update
 
 COUNTER = Key("t#0", "head")
@@ -84,7 +84,7 @@ async def test_a_refused_write_does_not_hinder_its_group(tmp_path: Path) -> None
         assert first == {"n": 1}
         assert isinstance(refused, ConditionFailed)
         assert refused.current == {"n": 1}
-        assert isinstance(bug, ValueError)
+        assert isinstance(bug, StoreRejected)
         assert isinstance(large, ItemTooLarge)
         assert isinstance(canceled, BaseException)
         assert last == {"n": 2}

@@ -49,6 +49,18 @@ def test_on_a_terminal_a_table_is_no_wider_than_it(
     assert sum(line.count("m") for line in lines[1:]) == 90, "a long cell continues; it is not cut"
 
 
+def test_names_are_broken_last(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.setenv("COLUMNS", "60")
+    monkeypatch.setattr(Console, "is_terminal", True)
+    show_rows([{"name": "min.cleanable.dirty.ratio", "effect": "word " * 30}], ["name", "effect"])
+    assert "min.cleanable.dirty.ratio" in capsys.readouterr().out
+    names = {f"column_{number}": f"a-name-of-30-characters-{number:06}" for number in range(3)}
+    show_rows([names], list(names))
+    lines = capsys.readouterr().out.splitlines()
+    assert max(map(len, lines)) <= 60
+    assert sum(line.count("name") for line in lines[1:]) == 3, "none is cut"
+
+
 @pytest.mark.parametrize(
     "data",
     [

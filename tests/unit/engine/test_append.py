@@ -395,3 +395,10 @@ async def test_a_head_without_room_is_spilled_and_takes_the_append(store: Store)
     assert (result.error, result.base_offset) == (0, 6_301)
     _, item = await head_item(store)
     assert item["tb"] > 0
+
+
+async def test_a_catalog_that_does_not_answer_is_no_coordinator_to_a_producer(store: Store) -> None:
+    """COORDINATOR_NOT_AVAILABLE is no answer to Produce: some clients give the batch up."""
+    store.catalog.script = {("get", number): Fault.UNAVAILABLE for number in range(1, 50)}
+    result = await produce(store.engine(1), "t", 0, batch([b"x"]))
+    assert result.error is ErrorCode.NOT_ENOUGH_REPLICAS

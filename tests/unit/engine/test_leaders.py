@@ -138,7 +138,7 @@ async def test_a_partition_that_is_gone_is_led_by_nobody(store: Store) -> None:
     await one.leaders.take(partition)
     await store.engine().topics.delete("t")
     assert await one.leaders.take(partition) is None
-    assert one.leaders.claims == {}
+    assert one.leaders._claims == {}
 
 
 # --- the former leader --------------------------------------------------------------------------------------------
@@ -183,7 +183,7 @@ async def test_a_former_leader_that_wakes_up_is_refused_and_follows(store: Store
     assert (await produce(two, "t", 0, batch([b"b"]))).base_offset == 1
     refused = await produce(one, "t", 0, batch([b"x"]))
     assert (refused.error, refused.current_leader_id) == (ErrorCode.NOT_LEADER_OR_FOLLOWER, 2)
-    assert one.leaders.claims == {}
+    assert one.leaders._claims == {}
     assert [r.value for r in await read_all(one, "t", 0)] == [b"a", b"b"]
 
 
@@ -427,7 +427,7 @@ async def test_a_gateway_that_lost_its_id_ends(store: Store) -> None:
     await gateway(store, 1, seed=1)
     with pytest.raises(RegistrationLost):
         await one.leaders.run_renewal()
-    assert one.leaders.claims == {}
+    assert one.leaders._claims == {}
 
 
 # --- epochs -------------------------------------------------------------------------------------------------------

@@ -7,15 +7,10 @@ from odradek.engine.partition.head import PartitionHead
 from odradek.errors import ErrorCode, StoreUnavailable
 from odradek.model.topic_partition import PartitionId
 from odradek.testing.faults import Fault
-from odradek.testing.latency import Latency
 
-from bench.append import Latencies
-from bench.contention import measure
-from tests.simulation.loop import run
 from tests.support.engine import Store, batch, memory_store, produce, read_all
 
 BIG = b"x" * 5_000  # goes to an object, so that the log table's puts are those of spills
-LATENCIES = Latencies(table=Latency(7.6, 16), put=Latency(30, 100))
 CROWDED = {"head_bytes_max": 400, "spill_entries": 2, "producers_in_head_max": 2}
 
 
@@ -34,17 +29,6 @@ async def head_of(store: Store) -> PartitionHead:
     head = await store.engine().index.read_head(await partition_of(store))
     assert head is not None
     return head
-
-
-@pytest.mark.parametrize("faults", [0.0, 0.05])
-def test_many_writers_of_one_partition_pay_for_their_own_records(faults: float) -> None:
-    """In virtual time, 64 of them on warm functions: had each a try at every spill, a record would cost 25 calls."""
-    found = run(measure(64, 1, faults, 640, 0.1, LATENCIES))
-    assert found["calls"] < 4
-    assert found["in_vain"] < 0.1
-    assert found["units"] < 20, "the tail is kept short"
-    assert found["p50_ms"] < 30, "an upload and an update"
-    assert found["p100_ms"] < (250 if not faults else 4_000), "a spill; with faults, stalls of a second"
 
 
 async def test_while_spills_fail_only_a_few_appends_try_one(store: Store) -> None:

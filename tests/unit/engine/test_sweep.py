@@ -65,6 +65,7 @@ async def test_lost_and_merged_uploads_go_referenced_and_young_ones_stay(
     lost = await upload(engine)
     store.clock.advance(2 * 3600)
     young = await upload(engine)
+    store.clock.advance(60)
     before = set(await uploads(store))
     done = await sweep(engine)
     after = set(await uploads(store))

@@ -64,6 +64,7 @@ async def _serve(data_dir: str, host: str, port: int, kafka: Listener | None, re
     from rich.console import Console
 
     from odradek.local import LocalService
+    from odradek.local.credentials import FILE_NAME as CREDENTIALS_NAME
     from odradek.settings import Settings
 
     stopping = asyncio.Event()
@@ -80,9 +81,12 @@ async def _serve(data_dir: str, host: str, port: int, kafka: Listener | None, re
         if registry is not None:
             where = f"{service.registry_url} and {where}"
         console.print(f"[green]schema registry[/green] on {where}")
-        console.print("For other shells and clients:")
-        lines = {"ODRADEK_BOOTSTRAP_SERVERS": service.bootstrap_servers, **service.credentials.as_environment()}
-        for name, value in lines.items():
-            console.print(f"  export {name}={value}")
+        if console.is_terminal:
+            console.print("For other shells and clients:")
+            lines = {"ODRADEK_BOOTSTRAP_SERVERS": service.bootstrap_servers, **service.credentials.as_environment()}
+            for name, value in lines.items():
+                console.print(f"  export {name}={value}")
+        else:  # a journal or a log keeps no keys
+            console.print(f"keys of clients in {service.data_dir.resolve() / CREDENTIALS_NAME}")
         await stopping.wait()
         console.print("stopping")

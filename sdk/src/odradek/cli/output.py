@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from rich.table import Table
 
 Row = Mapping[str, Any]
+_NAME = 32  # characters of a cell that is not broken, where there is another one to break
 _WIDE = 1_000_000  # no table is so wide
 _PLAIN_YAML = re.compile(r"[A-Za-z_/][\w./ -]*[\w/]|[A-Za-z]")
 _YAML_WORDS = frozenset({"true", "false", "yes", "no", "on", "off", "null", "y", "n"})
@@ -75,12 +76,8 @@ def table_of(rows: Sequence[Row], columns: Sequence[str], *, headers: Sequence[s
         values = [row.get(column) for row in rows]
         is_number = any(_is_number(value) for value in values)
         is_number = is_number and all(value is None or _is_number(value) for value in values)
-        table.add_column(
-            Text(header),
-            justify="right" if is_number else "left",
-            no_wrap=is_number,
-            overflow="fold",
-        )
+        is_short = is_number or max((len(cell(value)) for value in values), default=0) <= _NAME
+        table.add_column(Text(header), justify="right" if is_number else "left", no_wrap=is_short, overflow="fold")
     for row in rows:
         table.add_row(*(Text(cell(row.get(column))) for column in columns))
     return table
@@ -97,6 +94,9 @@ def show(table: Table) -> None:
     if not console.is_terminal:
         whole = console.measure(table, options=console.options.update(max_width=_WIDE)).maximum
         console = Console(markup=False, highlight=False, width=max(whole, 1))
+    elif console.measure(table).minimum > console.width:
+        for column in table.columns:
+            column.no_wrap = column.justify == "right"
     with console.capture() as captured:
         console.print(table)
     for line in captured.get().splitlines():

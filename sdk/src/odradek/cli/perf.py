@@ -10,6 +10,7 @@ import typer
 
 from odradek.cli.command_group import CommandGroup
 from odradek.cli.connection import DEFAULT_DATA_DIR, DEFAULT_SERVER, DataDir, Server, TopicName, client_configs
+from odradek.cli.output import Output, OutputOption, show_data
 from odradek.cli.screen import progress
 from odradek.extras import extra
 from odradek.model.topic_partition import TopicPartition
@@ -31,6 +32,7 @@ def produce(
     linger_ms: Annotated[int, typer.Option("--linger-ms", min=0)] = 20,
     bootstrap_servers: Server = DEFAULT_SERVER,
     data_dir: DataDir = DEFAULT_DATA_DIR,
+    output: OutputOption = Output.TABLE,
 ) -> None:
     """Write records of random bytes, and say how fast."""
     from odradek import Producer
@@ -59,9 +61,9 @@ def produce(
                         producer.send(topic, values[number & 63])
                     advance(step)
                 producer.flush()
-        watch.tell(records, records * size)
-        latency_ms = producer.metrics()["request_latency_avg"]
-    typer.echo(f"{latency_ms:.1f} ms a request on average")
+        measured = watch.measured(records, records * size)
+        measured["request_latency_avg_ms"] = producer.metrics()["request_latency_avg"]
+    _show(measured, output)
 
 
 @perf.command()
@@ -71,6 +73,7 @@ def consume(
     tables: Tables = False,
     bootstrap_servers: Server = DEFAULT_SERVER,
     data_dir: DataDir = DEFAULT_DATA_DIR,
+    output: OutputOption = Output.TABLE,
 ) -> None:
     """Read records from the start, and say how fast."""
     from odradek import Consumer
@@ -88,7 +91,8 @@ def consume(
                 rows, read = _poll(consumer, tables)
                 seen, size = seen + rows, size + read
                 advance(rows)
-        watch.tell(seen, size)
+        measured = watch.measured(seen, size)
+    _show(measured, output)
 
 
 def _poll(consumer: Any, tables: bool) -> tuple[int, int]:
@@ -106,11 +110,26 @@ class _Watch:
     def __init__(self) -> None:
         self._start_s, self._start_cpu_s = time.perf_counter(), time.process_time()
 
-    def tell(self, records: int, size: int) -> None:
+    def measured(self, records: int, size: int) -> dict[str, float]:
+        """What was done since then, by name."""
         seconds = max(time.perf_counter() - self._start_s, 1e-9)
         cpu_s = time.process_time() - self._start_cpu_s
-        per_million = f", {cpu_s / records * 1e6:.2f} CPU s a million" if records else ""
-        typer.echo(
-            f"{records:,} records in {seconds:.2f} s: {records / seconds:,.0f} records/s, "
-            f"{size / seconds / 1e6:,.1f} MB/s{per_million}"
-        )
+        return {
+            "records": records,
+            "seconds": seconds,
+            "records_per_s": records / seconds,
+            "mb_per_s": size / seconds / 1e6,
+            "cpu_s_per_million": cpu_s / records * 1e6 if records else 0.0,
+        }
+
+
+def _show(measured: dict[str, float], output: Output) -> None:
+    if show_data(measured, output):
+        return
+    per_million = f", {measured['cpu_s_per_million']:.2f} CPU s a million" if measured["records"] else ""
+    typer.echo(
+        f"{measured['records']:,} records in {measured['seconds']:.2f} s: {measured['records_per_s']:,.0f} records/s, "
+        f"{measured['mb_per_s']:,.1f} MB/s{per_million}"
+    )
+    if "request_latency_avg_ms" in measured:
+        typer.echo(f"{measured['request_latency_avg_ms']:.1f} ms a request on average")

@@ -1,4 +1,6 @@
-"""The same numbers as Prometheus text: what the embedded service answers at /metrics (and a gateway could).
+"""The same numbers as Prometheus text: what the embedded service answers at /metrics, and a gateway on its health port.
+
+The Kafka port counts as a function of its own, "kafka". A gateway does not know what is billed, nor the backlog.
 
     odradek_requests_total{function,api,status}          odradek_request_errors_total{function,api,error}
     odradek_request_duration_seconds{function,api}       histogram
@@ -19,10 +21,13 @@ from dataclasses import fields
 from odradek.engine.maintenance.backlog import Backlog
 from odradek.functions.telemetry import Invocation
 from odradek.ports.meter import Usage
+from odradek.protocol.api import ApiKey
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 
 _BUCKETS_S = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)
+
+_API_KEYS = frozenset(map(int, ApiKey))
 
 Labels = tuple[tuple[str, str], ...]
 
@@ -53,6 +58,14 @@ class Metrics:
             counts[next((i for i, bound in enumerate(_BUCKETS_S) if duration_s <= bound), len(_BUCKETS_S))] += 1
             self._duration_sums[place] += duration_s  # type: ignore[assignment]
             self._usage += usage
+
+    def observe_kafka(self, api_key: int, duration_ms: float, bytes_in: int, bytes_out: int) -> None:
+        """Count one request of the Kafka port, as of the function "kafka"; it is billed as what it calls."""
+        name = ApiKey(api_key).name if api_key in _API_KEYS else str(api_key)
+        invocation = Invocation(
+            "", "kafka", "", api=name, duration_ms=duration_ms, bytes_in=bytes_in, bytes_out=bytes_out
+        )
+        self.observe(invocation, Usage())
 
     def text(self, backlog: Backlog | None = None) -> str:
         """Everything, for a scrape."""

@@ -73,6 +73,10 @@ class Host(Protocol):
 
     def monotonic(self) -> float: ...
 
+    def answered(self, frame: Buffer, began_s: float, answer_bytes: int) -> None:
+        """Count a request that was answered."""
+        ...
+
 
 class Connection(asyncio.BufferedProtocol):
     """See the module."""
@@ -208,9 +212,10 @@ class Connection(asyncio.BufferedProtocol):
     async def _answer(self, frame: Buffer, previous: asyncio.Task[None] | None, arrival: Arrival | None = None) -> None:
         """Answer one request, after the answer to the previous one."""
         assert self._session is not None
-        size = len(frame)
+        size, began_s = len(frame), self._host.monotonic()
         try:
             parts = await self._session.answer(frame, arrival)
+            self._host.answered(frame, began_s, sum(map(len, parts or ())))
         except (BadFrame, KafkaError) as refused:
             self._end(str(refused))
             return

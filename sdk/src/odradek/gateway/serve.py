@@ -7,6 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from odradek.engine.engine import Engine
+from odradek.functions.metrics import CONTENT_TYPE, Metrics
 from odradek.gateway.registry_port import RegistryPort
 from odradek.gateway.server import Gateway, Listener
 from odradek.model.cluster import FLEET_BROKER_ID
@@ -25,7 +26,7 @@ class Ports:
 
     kafka: Listener
     registry: Listener | None = None  # the schema registry over plain HTTP
-    health_port: int = 0  # answers GET with 200 while it serves, 503 while it stops; 0: none
+    health_port: int = 0  # answers GET with 200 while it serves, 503 while it stops, /metrics with metrics; 0: none
     broker_id: int = FLEET_BROKER_ID  # a number of its own: it leads what is written through it
 
 
@@ -46,7 +47,8 @@ async def serve(
     """
     loop = asyncio.get_running_loop()
     engine = Engine(tables=tables, objects=objects, clock=clock, rng=rng, settings=settings, broker_id=ports.broker_id)
-    gateway = Gateway(engine, ports.kafka, clock=clock, rng=rng)
+    metrics = Metrics()
+    gateway = Gateway(engine, ports.kafka, clock=clock, rng=rng, observe=metrics.observe_kafka)
     registry: RegistryPort | None = None
     health: asyncio.Server | None = None
     try:
@@ -58,7 +60,7 @@ async def serve(
             addresses["registry"] = registry.url
         if ports.health_port:
             health = await asyncio.start_server(
-                lambda reader, writer: _answer_health(stopping, reader, writer), "0.0.0.0", ports.health_port
+                lambda reader, writer: _answer_health(stopping, metrics, reader, writer), "0.0.0.0", ports.health_port
             )
         ready(addresses)
         waits = [loop.create_task(event.wait()) for event in (stopping, gateway.lost)]
@@ -74,13 +76,18 @@ async def serve(
             health.close()
 
 
-async def _answer_health(stopping: asyncio.Event, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-    """One request a connection, whatever it asks."""
+async def _answer_health(
+    stopping: asyncio.Event, metrics: Metrics, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
+) -> None:
+    """One request a connection: /metrics, or whatever it asks."""
     try:
         async with asyncio.timeout(5):
-            await reader.readuntil(b"\r\n\r\n")
+            asked = await reader.readuntil(b"\r\n\r\n")
         status = "503 Service Unavailable" if stopping.is_set() else "200 OK"
-        writer.write(f"HTTP/1.1 {status}\r\nContent-Length: 0\r\nConnection: close\r\n\r\n".encode())
+        body = metrics.text().encode() if asked.startswith(b"GET /metrics ") else b""
+        kind = f"Content-Type: {CONTENT_TYPE}\r\n" if body else ""
+        writer.write(f"HTTP/1.1 {status}\r\n{kind}Content-Length: {len(body)}\r\nConnection: close\r\n\r\n".encode())
+        writer.write(body)
         await writer.drain()
     except (TimeoutError, OSError, asyncio.IncompleteReadError, asyncio.LimitOverrunError):
         pass

@@ -15,6 +15,7 @@ import logging
 import socket
 import ssl
 from collections import deque
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Self, cast
@@ -27,6 +28,7 @@ from odradek.gateway.connection import Connection, Session
 from odradek.gateway.group_commit import GroupCommit
 from odradek.gateway.sasl import OpenSession, SaslSession
 from odradek.model.cluster import FLEET_BROKER_ID, Broker, Cluster
+from odradek.model.log import Buffer
 from odradek.ports.clock import Clock
 from odradek.ports.rng import Rng
 from odradek.protocol.api import ApiKey
@@ -59,6 +61,10 @@ class Listener:
     sasl: bool = False
 
 
+Observe = Callable[[int, float, int, int], None]
+"""API key, ms, bytes of the request and of its answer: called for each request that was answered."""
+
+
 class Gateway:
     """A server for Kafka clients; `start` it or use it as an async context manager.
 
@@ -69,11 +75,14 @@ class Gateway:
         clock, rng: time and chance.
     """
 
-    def __init__(self, engine: Engine, listener: Listener, *, clock: Clock, rng: Rng) -> None:
+    def __init__(
+        self, engine: Engine, listener: Listener, *, clock: Clock, rng: Rng, observe: Observe | None = None
+    ) -> None:
         self._settings = engine.settings
         self._engine = engine
         self._commits = GroupCommit(engine, clock, self._settings.gateway_linger_ms)
         self._listener = listener
+        self._observe = observe
         self._clock = clock
         self._rng = rng
         self._secret = rng.random_bytes(32)
@@ -218,6 +227,12 @@ class Gateway:
     def monotonic(self) -> float:
         """See connection.Host."""
         return self._clock.monotonic()
+
+    def answered(self, frame: Buffer, began_s: float, answer_bytes: int) -> None:
+        """See connection.Host."""
+        if self._observe is not None:
+            duration_ms = (self._clock.monotonic() - began_s) * 1000
+            self._observe(int.from_bytes(frame[:2], "big"), duration_ms, len(frame), answer_bytes)
 
     async def _sweep(self) -> None:
         """Close who has been silent for too long."""

@@ -215,7 +215,9 @@ class LocalService:
                 port = RegistryPort(registry, engine.users, self._registry_listener, clock=self._clock, rng=engine.rng)
                 self._registry_port = await port.start()
             if self._kafka is not None:
-                gateway = Gateway(engine, self._kafka, clock=self._clock, rng=SystemRng())
+                gateway = Gateway(
+                    engine, self._kafka, clock=self._clock, rng=SystemRng(), observe=self.metrics.observe_kafka
+                )
                 self._gateway = await gateway.start()
             self._maintain(engine)
         except BaseException:

@@ -9,6 +9,7 @@
     read.py           a range -> Arrow record batches
     table.py          a topic as a table: the latest value of each key, and its changes
     source.py         the thin adapter of reading for PySpark 4.1's Python Data Source API
+    workers_python.py whether the workers' Python has odradek
     available_now.py  Trigger.AvailableNow in several bounded micro-batches
     sink_options.py   what a user may ask for who writes
     partitioning.py   rows -> topics and partitions: pure
@@ -37,9 +38,14 @@ _PUSHDOWN = "spark.sql.python.filterPushdown.enabled"
 
 
 def register(spark: SparkSession) -> None:
-    """Make `format("odradek")` known to a session, and let filters reach its sources. May be repeated."""
+    """Make `format("odradek")` known to a session, and let filters reach its sources. May be repeated.
+
+    Raises KafkaError: INVALID_CONFIG where the workers of a Spark on this machine run a Python that has no odradek.
+    """
     with extra("spark"):
         from odradek.spark.source import NarrowingDataSource
+        from odradek.spark.workers_python import check_workers
 
+    check_workers(spark)
     spark.conf.set(_PUSHDOWN, "true")
     spark.dataSource.register(NarrowingDataSource)

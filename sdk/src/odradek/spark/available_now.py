@@ -4,12 +4,23 @@ PySpark 4.1 runs one micro-batch a query when the trigger is AvailableNow and th
 a crash that one may be the unfinished micro-batch of the run before. So the end is fixed once, here, as the stream's
 endingOffsets, and the query is started until its checkpoint has reached it. Producers that go on writing do not keep it
 from ending.
+
+Nor does it run the micro-batch without data that Spark's own sources end with, in which a query in append mode writes
+the windows that the data before it closed. It does so for the wrapper of such sources
+(spark.sql.streaming.triggerAvailableNowWrapper.enabled), which in turn takes no limit: it fixes the end of a run before
+the checkpoint has told the source where it is. So there are two kinds of run:
+
+    bounded   maxOffsetsPerTrigger, without the wrapper: up to one record before the end of each partition
+    last      the wrapper, without a limit: those records, and the micro-batch without data
+
+Measured with PySpark 4.1.1: tests/integration/spark/test_available_now.py.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from odradek.errors import ErrorCode, KafkaError
@@ -22,6 +33,8 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.streaming.query import StreamingQuery
 
+_WRAPPER = "spark.sql.streaming.triggerAvailableNowWrapper.enabled"
+_LIMIT = "maxoffsetspertrigger"
 _IDLE_RUNS_MAX = 3
 _START_ATTEMPTS = 5
 _SLOW_START = "Python worker failed to connect back"
@@ -65,22 +78,59 @@ def process_streams_available(
 ) -> list[dict[str, Any]]:
     """The same for a query of several streams: `start` gets one for each of `sources`, and reads nothing else."""
     targets = [latest_offsets(options) for options in sources]
-    goal = {
-        TopicPartition(topic, int(partition)): offset
-        for target in targets
-        for topic, partitions in json.loads(target).items()
-        for partition, offset in partitions.items()
-    }
+    if not any(_offsets(targets).values()):
+        return []
     done: list[dict[str, Any]] = []
-    idle_runs = 0
-    if not any(goal.values()):
-        return done
+    if not _fits_one(sources, targets):
+        done += _bounded_runs(spark, sources, [without_last(target) for target in targets], start)
+    unlimited = [{name: value for name, value in each.items() if name.lower() != _LIMIT} for each in sources]
+    with _wrapper(spark):
+        for _ in range(_IDLE_RUNS_MAX):  # the first may be no more than what a crash left unfinished
+            progress = run_to_end(start, *_streams(spark, unlimited, targets))
+            done += progress
+            if _reached(progress, _offsets(targets)) or not any(each["numInputRows"] for each in progress):
+                break
+    return done
+
+
+def _fits_one(sources: Sequence[Mapping[str, str]], targets: Sequence[str]) -> bool:
+    """Whether all that there is, from the first record on, is within the limits of one micro-batch."""
+    for options, target in zip(sources, targets, strict=True):
+        parsed = parse_options(options)
+        if parsed.max_offsets_per_trigger is None:
+            continue
+        with LogView(parsed.store) as view:
+            bounds = view.bounds(view.partitions(parsed.subscription))
+        ends = _offsets([target])
+        if sum(ends.get(place, 0) - there.log_start_offset for place, there in bounds.items()) > (
+            parsed.max_offsets_per_trigger
+        ):
+            return False
+    return True
+
+
+def without_last(target: str) -> str:
+    """endingOffsets one record before these, in each partition that has any: the last run has data for sure."""
+    document = json.loads(target)
+    return json.dumps(
+        {
+            topic: {partition: max(offset - 1, 0) for partition, offset in partitions.items()}
+            for topic, partitions in document.items()
+        }
+    )
+
+
+def _bounded_runs(
+    spark: SparkSession,
+    sources: Sequence[Mapping[str, str]],
+    targets: Sequence[str],
+    start: Callable[..., StreamingQuery],
+) -> list[dict[str, Any]]:
+    """Run with the sources' limits until the checkpoint has reached the targets."""
+    done: list[dict[str, Any]] = []
+    goal, idle_runs = _offsets(targets), 0
     while True:
-        streams = [
-            spark.readStream.format("odradek").options(**{**options, "endingOffsets": target}).load()
-            for options, target in zip(sources, targets, strict=True)
-        ]
-        progress = run_to_end(start, *streams)
+        progress = run_to_end(start, *_streams(spark, sources, targets))
         done += progress
         if _reached(progress, goal):
             return done
@@ -89,6 +139,37 @@ def process_streams_available(
             # Nothing to do from the start, or an unfinished micro-batch without data came first.
             if not progress or idle_runs == _IDLE_RUNS_MAX:
                 return done
+
+
+def _streams(spark: SparkSession, sources: Sequence[Mapping[str, str]], targets: Sequence[str]) -> list[DataFrame]:
+    return [
+        spark.readStream.format("odradek").options(**{**options, "endingOffsets": target}).load()
+        for options, target in zip(sources, targets, strict=True)
+    ]
+
+
+def _offsets(targets: Sequence[str]) -> Offsets:
+    """The offsets of all targets together."""
+    return {
+        TopicPartition(topic, int(partition)): offset
+        for target in targets
+        for topic, partitions in json.loads(target).items()
+        for partition, offset in partitions.items()
+    }
+
+
+@contextmanager
+def _wrapper(spark: SparkSession) -> Iterator[None]:
+    """Within, queries of Python sources run the micro-batch without data too."""
+    before = spark.conf.get(_WRAPPER, None)
+    spark.conf.set(_WRAPPER, "true")
+    try:
+        yield
+    finally:
+        if before is None:
+            spark.conf.unset(_WRAPPER)
+        else:
+            spark.conf.set(_WRAPPER, before)
 
 
 def run_to_end(start: Callable[..., StreamingQuery], *streams: DataFrame) -> list[dict[str, Any]]:

@@ -13,11 +13,13 @@ from where it resolved startingOffsets. That makes maxOffsetsPerTrigger hold fro
 restart.
 
 Trigger.AvailableNow: 4.1 runs ONE micro-batch for a Python source (as Trigger.Once), which is everything where
-maxOffsetsPerTrigger is not set. With a limit, or to be sure after a crash, use available_now.py.
+maxOffsetsPerTrigger is not set, and none without data after it, so that windows which that one closed stay unwritten in
+append mode. With a limit or windows, or to be sure after a crash, use available_now.py.
 """
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
@@ -80,6 +82,7 @@ _TYPES: dict[str, DataType] = {
     "timestampType": IntegerType(),
     "headers": ArrayType(StructType([StructField("key", StringType()), StructField("value", BinaryType())])),
 }
+_log = logging.getLogger("odradek.spark")  # of the worker that drives the source: Spark's own standard error
 _QUIET_POLL_S = 0.1  # an idle query with no trigger would read the heads a hundred times a second
 
 
@@ -324,7 +327,16 @@ class StreamReader(_Reader, DataSourceStreamReader):
 
     def _began(self) -> Offsets:
         if self._initial is None:
-            self._initial = self._start(self._bounds(), LATEST)
+            bounds = self._bounds()
+            self._initial = self._start(bounds, LATEST)
+            if self._options.starting_offsets is None and self._options.starting_timestamp_ms is None:
+                unread = sum(there.next_offset - there.log_start_offset for there in bounds.values())
+                if unread:
+                    _log.warning(
+                        "startingOffsets is not given: a new stream begins at the end, and %d records that are there "
+                        "are not read; set startingOffsets to earliest to read them",
+                        unread,
+                    )
         return self._initial
 
     def _end(self, bounds: dict[TopicPartition, Bounds], first: Offsets) -> Offsets:

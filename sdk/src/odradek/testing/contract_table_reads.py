@@ -72,7 +72,7 @@ async def transact_get_takes_one_to_25_different_keys(table: Table, pk: str) -> 
     await failure(ValueError, table.transact_get(keys))
     await failure(ValueError, table.transact_get([]))
     await failure(ValueError, table.transact_get([keys[0], keys[1], keys[0]]))
-    await failure(ValueError, table.transact_get([Key(pk, "")]))
+    await failure(StoreRejected, table.transact_get([Key(pk, "")]))
 
 
 async def query_orders_by_sort_key(table: Table, pk: str) -> None:

@@ -107,6 +107,17 @@ def test_reporting_only_some_gone_releases_those() -> None:
     assert step.members[0].epoch == 4
 
 
+def test_who_owes_a_partition_is_granted_none() -> None:
+    owing = member("a", 4, 0, 1, revoking=parts(2))
+    view = group_of(owing, member("b", 5))
+    assert view.group is not None
+    view = replace(view, group=replace(view.group, target={"a": parts(0, 1, 3), "b": parts(2)}))
+    step = decide_heartbeat(view, beat("a", 4), around())
+    assert step.granted == ()
+    done = decide_heartbeat(view, beat("a", 4, [0, 1]), around())
+    assert [grant.partition for grant in done.granted] == list(parts(3))
+
+
 def test_partition_dropped_and_given_back_is_granted_anew_with_the_new_epoch() -> None:
     owing = member("a", 4, 0, 1, revoking=parts(2, 3))
     view = group_of(owing)  # the others left: everything is a's again

@@ -44,15 +44,16 @@ async def transact_get(
     client: Any, calls: Calls, meter: Meter, table_name: str, keys: Sequence[Key]
 ) -> list[Item | None]:
     """Return the items of one moment, in the order of the keys. Raises as ports.table.Table.transact_get."""
-    check_transact_get(keys)
-    try:
-        answer = await calls.read(
-            client.transact_get_items,
-            TransactItems=[{"Get": {"TableName": table_name, "Key": to_key(key)}} for key in keys],
-            ReturnConsumedCapacity="TOTAL",
-        )
-    except Refused as refused:
-        raise _refusal(refused.response.get("CancellationReasons", []), str(refused)) from refused
+    with RejectionsTold(meter, "TransactGetItems", keys):
+        check_transact_get(keys)
+        try:
+            answer = await calls.read(
+                client.transact_get_items,
+                TransactItems=[{"Get": {"TableName": table_name, "Key": to_key(key)}} for key in keys],
+                ReturnConsumedCapacity="TOTAL",
+            )
+        except Refused as refused:
+            raise _refusal(refused.response.get("CancellationReasons", []), str(refused)) from refused
     units = sum(each["CapacityUnits"] for each in answer.get("ConsumedCapacity", ()))
     meter.add("TransactGetItems", Usage(table_read_units=units, table_requests=1))
     return [from_item(each["Item"])[1] if each.get("Item") else None for each in answer["Responses"]]

@@ -71,7 +71,7 @@ class Backup:
             raise StoreUnavailable(f"{target} is not empty: name a new folder")
         self._from, self._to = data_dir, target
         self._copies, self._advance = copies, advance
-        target.mkdir(parents=True, exist_ok=True)
+        target.mkdir(mode=0o700, parents=True, exist_ok=True)  # it holds the clients' keys
 
     def secure_objects(self) -> None:
         """Steps 1 and 3: link or copy every object that is not secured yet. Raises OSError."""
@@ -105,8 +105,8 @@ class Backup:
         Raises StoreUnavailable.
         """
         copy = self._to / DATABASE_NAME
-        for stale in (copy, *(copy.with_name(f"{DATABASE_NAME}{end}") for end in ("-wal", "-shm", "-journal"))):
-            stale.unlink(missing_ok=True)
+        copy.unlink(missing_ok=True)
+        self._forget_readers()
         uri = f"{(self._from / DATABASE_NAME).absolute().as_uri()}?mode=ro"
         try:
             source = sqlite3.connect(uri, uri=True, timeout=10)
@@ -120,8 +120,14 @@ class Backup:
             raise StoreUnavailable(f"cannot copy {self._from / DATABASE_NAME}: {error}") from error
         _sync(copy)
 
+    def _forget_readers(self) -> None:
+        """Remove what those who looked at the snapshot left beside it: the snapshot is whole without."""
+        for end in ("-wal", "-shm", "-journal"):
+            (self._to / f"{DATABASE_NAME}{end}").unlink(missing_ok=True)
+
     def finish(self, *, created_ms: int, release: str) -> Manifest:
         """Write what the backup is, last. Raises OSError."""
+        self._forget_readers()
         credentials = self._from / CREDENTIALS_NAME
         if credentials.exists():
             _copy(credentials, self._to / CREDENTIALS_NAME)

@@ -64,7 +64,8 @@ class SqliteTable:
         return [copied(found[key]) for key in keys]
 
     async def transact_get(self, keys: Sequence[Key]) -> list[Item | None]:
-        check_transact_get(keys)
+        with RejectionsTold(self._meter, "TransactGetItems", keys):
+            check_transact_get(keys)
         with self._database.reading() as connection:
             # One read transaction: what another thread commits meanwhile is seen whole or not at all.
             connection.execute("BEGIN")

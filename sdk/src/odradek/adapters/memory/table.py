@@ -56,7 +56,8 @@ class MemoryTable:
         return [copied(found[key].item) for key in keys]
 
     async def transact_get(self, keys: Sequence[Key]) -> list[Item | None]:
-        check_transact_get(keys)
+        with RejectionsTold(self._meter, "TransactGetItems", keys):
+            check_transact_get(keys)
         with self._lock:
             found = [self._find(key) for key in keys]
         self._meter.add("TransactGetItems", capacity.transact_get_usage(each.size_bytes for each in found))

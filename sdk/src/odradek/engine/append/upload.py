@@ -69,9 +69,12 @@ class Uploads:
                 upload = await self._validate(i, request, position, transactional=transactional)
                 if upload.partition in seen:
                     raise KafkaError(ErrorCode.INVALID_REQUEST, "a partition stands twice in one produce request")
-            except (KafkaError, FormatError) as error:
-                message = error.message if isinstance(error, KafkaError) else str(error)
-                refused[i] = refusal(request, error.code, message)
+            except KafkaError as error:
+                # Where the catalog does not answer. No broker says that to Produce: sarama would give the batch up.
+                is_away = error.code is ErrorCode.COORDINATOR_NOT_AVAILABLE
+                refused[i] = refusal(request, ErrorCode.NOT_ENOUGH_REPLICAS if is_away else error.code, error.message)
+            except FormatError as error:
+                refused[i] = refusal(request, error.code, str(error))
             except StoreError as error:
                 answer = not_uploaded(error)
                 refused[i] = refusal(request, answer.code, answer.message)

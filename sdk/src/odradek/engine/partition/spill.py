@@ -88,7 +88,8 @@ class Spills:
     async def run(self, partition: PartitionId, head: PartitionHead) -> None:
         """Spill what is too much in the head.
 
-        Where a row was begun when the tail was shorter, there is another for the rest. Raises StoreError.
+        Where a row was begun when the tail was shorter, or where it holds all it can, there is another for the rest.
+        Raises StoreError.
         """
         for _ in range(_ROWS_A_SPILL_MAX):
             rest = await self._spill_row(partition, head)
@@ -106,8 +107,9 @@ class Spills:
             if row is None or row.is_segment or len(row.entries) > len(head.tail):
                 return None  # the tail that we saw is history
         after = await self._forget(partition, head, row)
-        has_more = wanted is not None and row is not None and row.end_offset < wanted.end_offset
-        return after if has_more else None
+        if after is None or wanted is None or row is None:
+            return None
+        return after if row.end_offset < wanted.end_offset or self.is_far_too_long(after) else None
 
     async def _write_row(self, partition: PartitionId, row: IndexRow) -> IndexRow | None:
         """Write the row, or find the one that is there; None: the partition is gone."""

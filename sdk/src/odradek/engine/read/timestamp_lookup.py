@@ -20,12 +20,14 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from collections.abc import AsyncIterator, Iterable, Sequence
+from itertools import pairwise
 
 from odradek.engine.partition.head import PartitionHead
 from odradek.engine.partition.index import PartitionIndex, is_ghost, without_ghosts
 from odradek.engine.partition.index_row import IndexRow
 from odradek.engine.read.log_reader import PieceReader, entry_piece, patched, row_entries, row_pieces
 from odradek.engine.read.segment_reader import WHOLE_BYTES, Piece, SegmentIndexes, Wanted, segment_pieces
+from odradek.errors import ObjectMissing
 from odradek.format.record_batch import decode_rows, iter_headers
 from odradek.format.segment import find_timestamp
 from odradek.format.tail_entry import TailEntry
@@ -87,6 +89,7 @@ class TimestampLookup:
             newest_first = await self._index.rows_down_from(partition, middle, _ROWS_PER_STEP)
             rows = [row for row in reversed(newest_first) if not is_ghost(row, head.merged_offset)]
             rows = [row for row in without_ghosts(rows) if row.end_offset > head.log_start_offset]
+            _check_neighbours(rows)
             page_span = rows[-1].end_offset - rows[0].base_offset if rows else 0
             if not rows or rows[-1].running_max_timestamp_ms < timestamp_ms:
                 low = max(rows[-1].end_offset if rows else 0, middle + 1)
@@ -108,7 +111,9 @@ class TimestampLookup:
                 if row.base_offset >= head.tail_base_offset:
                     return
                 yield row
-            rows = await self._index.rows_from(partition, rows[-1].end_offset, _ROWS_PER_PAGE)
+            rows = [rows[-1], *await self._index.rows_from(partition, rows[-1].end_offset, _ROWS_PER_PAGE)]
+            _check_neighbours(rows)
+            del rows[0]
 
     async def _first_in_row(
         self, partition: PartitionId, row: IndexRow, timestamp_ms: int, start_offset: int
@@ -182,6 +187,13 @@ class TimestampLookup:
     async def _batches(self, piece: Piece) -> Buffer:
         [stored] = await self._pieces.read([piece])
         return stored if piece.is_segment else b"".join(patched(piece, stored, 0))
+
+
+def _check_neighbours(rows: Sequence[IndexRow]) -> None:
+    """Raises ObjectMissing where there is a gap: a swap of rows is visible in part, and may hide the answer."""
+    for before, after in pairwise(rows):
+        if after.base_offset > before.end_offset:
+            raise ObjectMissing(f"the index row of offset {before.end_offset}")
 
 
 def _has_rows(head: PartitionHead) -> bool:

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 from odradek.errors import OdradekError
 from odradek.spark.jobs.arguments import A, StoreArguments, StreamArguments, parse_arguments
+from odradek.spark.workers_python import NO_ODRADEK, workers_lack
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -117,5 +118,7 @@ def stopping_signals() -> Iterator[Stop]:
 def reason(error: BaseException) -> str:
     """One line of an error: Spark wraps a source's own message in pages of stack."""
     text = str(error)
+    if NO_ODRADEK in text:
+        return workers_lack(os.environ.get("PYSPARK_PYTHON") or "python3", "which has no odradek")
     own = re.findall(r"odradek\.errors\.\w+: (.+)", text)
     return str(own[-1]) if own else (text.strip().splitlines() or [type(error).__name__])[0]

@@ -1,0 +1,31 @@
+"""Stamps order the commits of a partition: one that arrives late, or twice, changes nothing."""
+
+from __future__ import annotations
+
+from uuid import UUID
+
+import pytest
+from odradek.adapters.memory import MemoryTable
+from odradek.engine.groups.items import decode_lease, lease_key
+from odradek.engine.offsets.decisions import Committer, commit_operation, decide_refusal
+from odradek.errors import ConditionFailed
+from odradek.model.topic_partition import OffsetAndMetadata, PartitionId
+
+KEY = lease_key("g", PartitionId(UUID(int=7), 0))
+STAMP_MS = 1_000
+
+
+async def commit(table: MemoryTable, offset: int, stamp_ms: int) -> None:
+    await table.update(commit_operation(KEY, "t", OffsetAndMetadata(offset), Committer(), stamp_ms))
+
+
+@pytest.mark.parametrize("late_ms", [0, 1, 500])
+async def test_a_commit_that_is_not_newer_is_refused_and_says_what_to_exceed(late_ms: int) -> None:
+    table = MemoryTable()
+    await commit(table, 9, STAMP_MS)
+    with pytest.raises(ConditionFailed) as refused:
+        await commit(table, 5, STAMP_MS - late_ms)
+    assert decide_refusal(refused.value.current, Committer()) == STAMP_MS
+    lease = decode_lease((await table.get(KEY)) or {})
+    assert lease.committed is not None
+    assert lease.committed.offset == 9
