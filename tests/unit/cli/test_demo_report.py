@@ -21,6 +21,7 @@ def printed(show: object, *arguments: object) -> list[str]:
 
 
 def test_the_worst_hours_are_a_line_each() -> None:
+    """Where nobody says how wide the output is (a pipe), too: a log of it is read on a terminal."""
     windows = pd.DataFrame(
         {
             "origin": ["EWR", "JFK"],
@@ -38,6 +39,9 @@ def test_the_worst_hours_are_a_line_each() -> None:
             "visibility_miles": [10.0, None],
         }
     )
+    out = io.StringIO()
+    show_worst_hours(Console(file=out, width=200), windows)
+    assert max(len(line.rstrip()) for line in out.getvalue().splitlines()) <= WIDTH
     lines = printed(show_worst_hours, windows)
     assert max(map(len, lines)) <= WIDTH
     [worst] = [line for line in lines if "EV5678 ORD" in line]

@@ -46,9 +46,9 @@ def show_worst_hours(console: Console, windows: pd.DataFrame) -> None:
         title_justify="left",
         box=None,
     )
-    for name in ("from", "hour", "left", "cancelled", "mean", "p95", "worst", "flight of the worst", "mph", "miles"):
-        is_text = name in ("from", "hour", "flight of the worst")
-        table.add_column(name, justify="left" if is_text else "right", no_wrap=name != "flight of the worst")
+    for name in ("from", "hour", "left", "cancelled", "mean", "p95", "worst", "flight", "mph", "miles"):
+        is_text = name in ("from", "hour", "flight")
+        table.add_column(name, justify="left" if is_text else "right", no_wrap=name != "flight")
     for row in worst.to_dict("records"):
         table.add_row(
             row["origin"],
@@ -63,7 +63,10 @@ def show_worst_hours(console: Console, windows: pd.DataFrame) -> None:
             _number(row["visibility_miles"]),
         )
     console.print(table)
-    console.print("mph: speed of the wind; miles: visibility; the hours are New York's", highlight=False)
+    console.print(
+        "flight: of the worst delay; mph: wind; miles: visibility; hours: New York's",
+        highlight=False,
+    )
 
 
 def _number(value: Any) -> str:
