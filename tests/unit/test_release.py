@@ -26,6 +26,7 @@ WHEEL = (
     "odradek/__init__.py",
     "odradek/py.typed",
     "odradek/sql/grammar.lark",
+    "glue_jobs/sql_job/job.py",
     "odradek-1.2.3.dist-info/METADATA",
     "odradek-1.2.3.dist-info/entry_points.txt",
 )

@@ -1,4 +1,4 @@
-"""Transactions (DESIGN "Transactions"): what a producer writes in one becomes visible at once, or never.
+"""Transactions (docs/decisions/0022): what a producer writes in one becomes visible at once, or never.
 
     InitProducerId           the id's row: an epoch that fences every older instance
     Produce                  upload, register the partitions in the row, one pending item a partition
