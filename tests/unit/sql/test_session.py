@@ -153,7 +153,7 @@ def test_a_script_can_be_checked_alone(tmp_path: Path, capsys: pytest.CaptureFix
     ("arguments", "code", "said"),
     [
         ([], 2, "give a FILE, or statements with -e"),
-        (["-e", "SHOW TOPICS", "-o", "xml"], 2, "--output is table or json"),
+        (["-e", "SHOW TOPICS", "--output", "xml"], 2, "'xml' is not one of 'table', 'json', 'yaml'"),
         (["no-such-file.sql"], 1, "No such file"),
         (["-e", "SHOW TOPICS", "--data-dir", "no-such-dir"], 2, "is not the folder of an embedded service"),
     ],
