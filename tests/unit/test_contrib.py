@@ -1,4 +1,4 @@
-"""What contrib/ says is true of the service: options that exist, metrics that are served."""
+"""What docs/contrib/ says is true of the service: options that exist, metrics that are served."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from odradek.functions.metrics import Metrics
 from odradek.functions.telemetry import Invocation
 from odradek.ports.meter import Usage
 
-CONTRIB = Path(__file__).parents[2] / "contrib"
+CONTRIB = Path(__file__).parents[2] / "docs" / "contrib"
 
 
 @pytest.fixture
