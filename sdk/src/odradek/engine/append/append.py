@@ -1,4 +1,4 @@
-"""Append: validate everything, upload once, then one conditional update a partition (DESIGN "Append").
+"""Append: validate everything, upload once, then one conditional update a partition.
 
 The data is durable before any offset or sequence moves: a crash between upload and update leaves an unreferenced
 object, never a hole and never a lost acknowledged write. Partitions of one request succeed or fail each on its own.
