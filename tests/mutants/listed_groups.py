@@ -32,7 +32,7 @@ MUTANTS = [
         _OFFSETS,
         'return AnyOf((Absent(("c",)), Compare(("c",), "<", stamp_ms)))',
         'return AnyOf((Absent(("c",)), Compare(("c",), "<=", stamp_ms)))',
-        killed_by="tests/unit/engine/groups/test_commit_stamps.py"
+        killed_by="tests/unit/engine/offsets/test_commit_stamps.py"
         "::test_a_commit_that_is_not_newer_is_refused_and_says_what_to_exceed",
     ),
     Mutant(
@@ -160,7 +160,7 @@ MUTANTS = [
         _CLASSIC,
         "return ErrorCode.REBALANCE_IN_PROGRESS if group.state is COMPLETING else ErrorCode.NONE",
         "return ErrorCode.NONE",
-        killed_by="tests/unit/engine/groups/test_classic_decisions.py"
+        killed_by="tests/unit/engine/classic/test_classic_decisions.py"
         "::test_commits_are_taken_while_a_round_gathers_but_not_between_round_and_sync",
     ),
     Mutant(

@@ -184,7 +184,7 @@ MUTANTS = [
         _ORDER,
         "            if not turn.settled.done():\n                await asyncio.wait([turn.settled])\n",
         "            pass\n",
-        killed_by="tests/unit/engine/test_append_order.py"
+        killed_by="tests/unit/engine/append/test_append_order.py"
         "::test_a_follower_waits_for_its_predecessor_however_long_that_takes",
     ),
     Mutant(

@@ -105,7 +105,7 @@ MUTANTS = [
         _SWEEP,
         "horizon = _first_id(started_ms - self._settings.sweep_horizon_ms)",
         "horizon = _first_id(started_ms)",
-        killed_by="tests/unit/engine/test_sweep.py::test_lost_and_merged_uploads_go_referenced_and_young_ones_stay",
+        killed_by="tests/unit/engine/maintenance/test_sweep.py::test_lost_and_merged_uploads_go_referenced_and_young_ones_stay",
     ),
     # --- orphans
     Mutant(
@@ -176,7 +176,7 @@ MUTANTS = [
         _RETENTION,
         "                await self._delete_segments(held, old)\n",
         "",
-        killed_by="tests/unit/engine/test_retention.py"
+        killed_by="tests/unit/engine/maintenance/test_retention.py"
         "::test_old_rows_go_and_the_first_that_is_not_old_stays_with_all_after_it",
     ),
     # --- merge
@@ -276,7 +276,7 @@ MUTANTS = [
         _CLEANING,
         "return keeps_tombstone and delete_horizon_ms is None and last_offset < bounds.pass_end",
         "return False",
-        killed_by="tests/unit/engine/test_compaction.py"
+        killed_by="tests/unit/engine/compaction/test_compaction.py"
         "::test_the_last_batch_of_the_cleanable_part_stays_without_records",
     ),
     Mutant(
@@ -303,7 +303,7 @@ MUTANTS = [
         _COMPACTOR,
         "                        return min(full_at, work.limit)\n",
         "                        return work.limit\n",
-        killed_by="tests/unit/engine/test_compaction_faults.py::test_any_call_may_fail_once",
+        killed_by="tests/unit/engine/compaction/test_compaction_faults.py::test_any_call_may_fail_once",
     ),
     Mutant(
         "compaction leaves the segments that it replaced",
