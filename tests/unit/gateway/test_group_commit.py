@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
 
 import pytest
 from odradek.engine.append.append import OnResult
@@ -28,7 +27,6 @@ class SlowEngine:
         self,
         partitions: Sequence[ProducePartition],
         *,
-        transactional_id: str | None = None,
         on_result: OnResult | None = None,
     ) -> list[ProduceResult]:
         self.calls.append([(each.topic, each.partition) for each in partitions])
@@ -59,10 +57,10 @@ def request(topic: str, *numbers: int, producer: tuple[int, int, int] = (-1, -1,
 
 
 def send(
-    commits: GroupCommit, connection: int, partitions: list[ProducePartition], **options: Any
+    commits: GroupCommit, connection: int, partitions: list[ProducePartition]
 ) -> asyncio.Task[list[ProduceResult]]:
     over = [replace(each, connection=connection) for each in partitions]
-    return asyncio.get_running_loop().create_task(commits.produce(over, **options))
+    return asyncio.get_running_loop().create_task(commits.produce(over))
 
 
 async def settle() -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -10,12 +10,15 @@ from odradek.dispatcher.access import Access
 from odradek.dispatcher.arrival import Arrival
 from odradek.errors import ErrorCode, OdradekError
 from odradek.model.cluster import Cluster
-from odradek.model.log import Buffer
+from odradek.model.log import Buffer, ProducePartition, ProduceResult
 from odradek.protocol.api import ApiKey
 from odradek.protocol.frame import Request
 
 if TYPE_CHECKING:
     from odradek.engine.engine import Engine
+
+Append = Callable[[Sequence[ProducePartition]], Awaitable[Sequence[ProduceResult]]]
+"""Appends what is part of no transaction: `Engine.produce`, or a gateway's group commit before it."""
 
 Answer = Mapping[str, Any] | list[Buffer] | None
 """A response as fields (see answer.py), as an encoded frame, or no answer at all (Produce with acks=0)."""
@@ -40,6 +43,7 @@ class Call:
     request: Request
     context: RequestContext
     engine: Engine
+    append: Append
     cluster: Cluster
     access: Access
     takes_uploads: bool = False  # whether clients may commit what they stored in the object store themselves

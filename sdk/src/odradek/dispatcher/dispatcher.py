@@ -21,7 +21,7 @@ from odradek.dispatcher.api_versions import unsupported_api_versions
 from odradek.dispatcher.arrival import Arrival
 from odradek.dispatcher.audit_log import audit
 from odradek.dispatcher.authorization import FREE, require
-from odradek.dispatcher.context import Answer, BadFrame, Call, RequestContext
+from odradek.dispatcher.context import Answer, Append, BadFrame, Call, RequestContext
 from odradek.dispatcher.handlers import HANDLERS
 from odradek.engine.access.decisions import AclSet
 from odradek.errors import ErrorCode, FormatError, KafkaError, StoreRejected, UnknownVersion
@@ -61,10 +61,14 @@ class Dispatcher:
         engine: the log, the catalog and the groups.
         cluster: how clients see the place that answers.
         takes_uploads: whether clients share the object store and may commit what they put there.
+        append: appends what is part of no transaction; None: the engine does.
     """
 
-    def __init__(self, engine: Engine, cluster: Cluster, *, takes_uploads: bool = False) -> None:
+    def __init__(
+        self, engine: Engine, cluster: Cluster, *, takes_uploads: bool = False, append: Append | None = None
+    ) -> None:
         self._engine = engine
+        self._append = append or engine.produce
         self._cluster = cluster
         self._takes_uploads = takes_uploads
 
@@ -95,7 +99,7 @@ class Dispatcher:
             )
         request = _request(frame, header)
         unasked = Access(_NOTHING_ALLOWED, context.principal, context.client_host)
-        call = Call(request, context, self._engine, self._cluster, unasked, self._takes_uploads, arrival)
+        call = Call(request, context, self._engine, self._append, self._cluster, unasked, self._takes_uploads, arrival)
         return await _answer(call)
 
 

@@ -39,7 +39,7 @@ async def handle_produce(call: Call) -> Answer:
         for data in topic.partition_data
     ]
     if message.transactional_id is None:
-        results = await _permitted(call, partitions, call.engine.produce)
+        results = await _permitted(call, partitions, call.append)
     elif any(partition.expected_offset is not None for partition in partitions):
         return refuse_produce(call, ErrorCode.INVALID_REQUEST, "a transaction cannot have expected offsets")
     else:

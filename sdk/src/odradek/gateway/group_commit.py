@@ -10,7 +10,7 @@ Order, and who waits for whom:
   of one connection (engine/append/order.py). A request whose partition is in flight already goes alone, at once.
 * A call holds a partition once; a request for a partition that is gathered already closes the gathering.
 * A request has its results as soon as they are there: a partition that waits holds up nobody else's.
-* Transactional batches are gathered by nobody: they wait in the store, not in a log.
+* Transactional batches do not come here: they wait in the store, not in a log.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ class _Gathering:
 
 
 class GroupCommit:
-    """An engine whose `produce` merges; everything else is the engine's.
+    """Appends to an engine, several requests at a time.
 
     Args:
         engine: what is merged for.
@@ -69,15 +69,10 @@ class GroupCommit:
         self._calls: set[asyncio.Task[None]] = set()
         self._in_flight: dict[tuple[int | None, _Place], asyncio.Future[Any]] = {}  # the newest of each connection
 
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._engine, name)
-
-    async def produce(
-        self, partitions: Sequence[ProducePartition], *, transactional_id: str | None = None, **options: Any
-    ) -> list[ProduceResult]:
-        """As Engine.produce."""
-        if transactional_id is not None or self._linger_s == 0:
-            return await self._engine.produce(partitions, transactional_id=transactional_id, **options)
+    async def produce(self, partitions: Sequence[ProducePartition]) -> list[ProduceResult]:
+        """As Engine.produce, of batches that are part of no transaction."""
+        if self._linger_s == 0:
+            return await self._engine.produce(partitions)
         places = [_place(each) for each in partitions]
         keys = [(each.connection, place) for each, place in zip(partitions, places, strict=True)]
         is_behind = any(key in self._in_flight for key in keys)

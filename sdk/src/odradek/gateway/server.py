@@ -18,7 +18,7 @@ from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Self, cast
+from typing import Self
 
 from odradek.dispatcher import Dispatcher, RequestContext
 from odradek.engine.engine import Engine
@@ -121,7 +121,7 @@ class Gateway:
             except KafkaError:
                 listening.close()
                 raise
-        self._dispatcher = Dispatcher(cast(Engine, self._commits), cluster)
+        self._dispatcher = Dispatcher(self._engine, cluster, append=self._commits.produce)
         loop = asyncio.get_running_loop()
         self._server = await loop.create_server(self._connection, sock=listening, ssl=context)
         self._sweeping = loop.create_task(self._sweep())
