@@ -25,6 +25,7 @@ MUTANTS = [
         _DECISIONS,
         "if head.spill_floor_ms >= first.commit_ms:",
         "if head.spill_floor_ms > first.commit_ms:",
+        killed_by="tests/unit/engine/test_append.py::test_a_late_update_is_refused_after_its_entry_was_spilled",
     ),
     Mutant(
         "refused append does not look whether the sweep passed",
@@ -43,12 +44,14 @@ MUTANTS = [
         _DECISIONS,
         "    if first.producer_epoch > state.epoch:\n        if first.base_sequence != 0:",
         "    if first.producer_epoch > state.epoch:\n        if False:",
+        killed_by="tests/unit/engine/test_idempotence.py::test_what_a_sequence_means",
     ),
     Mutant(
         "duplicate is told by its sequence alone",
         _DECISIONS,
         "                first.base_sequence,\n                first.offset_count,",
         "                first.base_sequence,\n                batch.record_count,",
+        killed_by="tests/unit/engine/test_idempotence.py::test_what_a_sequence_means",
     ),
     Mutant(
         "evicted producer is taken for unknown",
@@ -73,6 +76,8 @@ MUTANTS = [
         _DECISIONS,
         'all_of(Absent(path), Compare(("pv",), "=", 0)),',
         "all_of(Absent(path)),",
+        killed_by="tests/unit/engine/test_spill.py"
+        "::test_a_producer_that_writes_while_it_is_evicted_stays_and_the_others_leave",
     ),
     Mutant(
         "follower compares the epoch no more",
@@ -92,30 +97,35 @@ MUTANTS = [
         _APPEND,
         "            self._maybe_applied = True\n",
         "            pass\n",
+        killed_by="tests/unit/engine/test_append.py::test_an_outcome_that_stays_unknown_is_said_to_be_so",
     ),
     Mutant(
         "search in rows ends at the first row",
         _SEARCH,
         "if row.spill_floor_ms < entry.commit_ms:",
         "if True:",
+        killed_by="tests/unit/engine/test_append.py::test_a_lost_answer_is_found_in_the_index_rows",
     ),
     Mutant(
         "search in rows passes over the oldest candidates",
         _SEARCH,
         "if row.spill_floor_ms < entry.commit_ms:",
         "if row.spill_floor_ms <= entry.commit_ms:",
+        killed_by="tests/unit/engine/test_append.py::test_a_lost_answer_is_found_in_the_index_rows",
     ),
     Mutant(
         "segment in the search is taken for a proof",
         _SEARCH,
         "            return Search.UNKNOWABLE\n        offset = row",
         "            return Search.ABSENT\n        offset = row",
+        killed_by="tests/unit/engine/test_commit_times.py::test_a_plain_append_is_refused_once_and_not_for_ever",
     ),
     Mutant(
         "search believes ghosts",
         _SEARCH,
         "        if is_ghost(row, head.merged_offset):\n            continue\n",
         "",
+        killed_by="tests/unit/engine/test_isolation.py::test_what_rows_say_of_an_entry",
     ),
     Mutant(
         "search passes over gaps between rows",
@@ -135,6 +145,7 @@ MUTANTS = [
         "            if any(entry.producer_id < 0 for entry in self._entries):\n"
         "                return MAYBE_APPENDED\n",
         "            pass\n",
+        killed_by="tests/unit/engine/test_commit_times.py::test_a_plain_append_is_refused_once_and_not_for_ever",
     ),
     Mutant(
         "entry uploaded again keeps its old position",
@@ -159,18 +170,22 @@ MUTANTS = [
         _APPEND,
         "return Appended(head.next_offset - count, head, self._entries[0].max_timestamp_ms)",
         "return Appended(head.next_offset, head, self._entries[0].max_timestamp_ms)",
+        killed_by="tests/unit/engine/test_append.py"
+        "::test_the_happy_path_is_one_upload_and_one_update_a_partition_without_a_read",
     ),
     Mutant(
         "commit time ignores the floors that were met",
         _APPEND,
         "return max(self._clock.now_ms(), floor_ms + 1 if is_kept else 0)",
         "return self._clock.now_ms()",
+        killed_by="tests/unit/engine/test_append.py::test_a_late_update_is_refused_after_its_entry_was_spilled",
     ),
     Mutant(
         "batches of a request lie at the same place",
         "engine/append/upload.py",
         "                position += len(upload.bytes_)\n",
         "",
+        killed_by="tests/unit/engine/test_log_reader.py::test_batches_of_one_upload_are_read_each_from_its_place",
     ),
     Mutant(
         "partition of a request goes by the one before",
@@ -192,12 +207,15 @@ MUTANTS = [
         _ORDER,
         "turn.waits_for = [each for each in line if _is_older(each, turn)]",
         "turn.waits_for = []",
+        killed_by="tests/unit/engine/test_append_order.py::test_a_new_epoch_waits_for_the_older_one_of_its_connection",
     ),
     Mutant(
         "followers of a refused batch go on",
         _ORDER,
         "                    if not follower.settled.done():",
         "                    if False:",
+        killed_by="tests/unit/engine/test_append_order.py"
+        "::test_followers_are_refused_with_their_predecessor_and_never_reach_the_head",
     ),
     Mutant(
         "followers of a batch refused for good are refused for now",
@@ -222,18 +240,22 @@ MUTANTS = [
         _ORDER,
         "return AheadAnswer.GAP if is_known else AheadAnswer.TAKE",
         "return AheadAnswer.GAP",
+        killed_by="tests/unit/engine/test_append_order.py::test_what_a_batch_without_its_predecessor_is_answered",
     ),
     Mutant(
         "producer that is known may leave a gap",
         _ORDER,
         "return AheadAnswer.GAP if is_known else AheadAnswer.TAKE",
         "return AheadAnswer.TAKE",
+        killed_by="tests/unit/engine/test_append_order.py::test_what_a_batch_without_its_predecessor_is_answered",
     ),
     Mutant(
         "lone arrivals are counted over their predecessor's return",
         _ORDER,
         "            self._missing.pop((turn.line, turn.epoch, turn.end), None)",
         "            pass",
+        killed_by="tests/unit/engine/test_append_order.py"
+        "::test_a_follower_whose_predecessor_comes_again_is_never_told_of_a_gap",
     ),
     Mutant(
         "predecessor is told by its end alone",
@@ -254,12 +276,14 @@ MUTANTS = [
         _INDEX,
         'Compare(("sf",), "<", entries[0].commit_ms),',
         'Compare(("sf",), "<=", entries[0].commit_ms),',
+        killed_by="tests/unit/engine/test_append.py::test_a_lost_answer_is_found_in_the_index_rows",
     ),
     Mutant(
         "late sweep floor lowers a higher one",
         _INDEX,
         'condition = all_of(is_version(VERSION), Compare(("wf",), "<", floor))',
         "condition = all_of(is_version(VERSION))",
+        killed_by="tests/unit/engine/test_sweep.py::test_a_floor_that_comes_late_does_not_lower_the_heads",
     ),
     Mutant(
         "new head has no sweep floor",
@@ -273,18 +297,23 @@ MUTANTS = [
         _SPILLED,
         'conditions: list[Condition] = [is_version(VERSION), Compare(("tb",), "=", row.base_offset)]',
         "conditions: list[Condition] = [is_version(VERSION)]",
+        killed_by="tests/unit/engine/test_spill.py::test_entries_are_forgotten_once",
     ),
     Mutant(
         "spill goes by its own row where another's is there",
         _SPILL,
         "return None if refused.current is None else decode_index_row(row.base_offset, refused.current)",
         "return None if refused.current is None else row",
+        killed_by="tests/unit/engine/test_spill.py"
+        "::test_a_row_that_was_begun_when_the_tail_was_short_does_not_leave_it_long",
     ),
     Mutant(
         "spill trusts a row longer than its tail",
         _SPILL,
         "if row is None or row.is_segment or len(row.entries) > len(head.tail):",
         "if row is None or row.is_segment:",
+        killed_by="tests/unit/engine/test_spill.py"
+        "::test_a_spiller_that_saw_less_than_the_row_holds_leaves_the_forgetting_to_others",
     ),
     Mutant(
         "spill trusts a segment in its row's place",
@@ -303,42 +332,53 @@ MUTANTS = [
         _SPILLED,
         "end_offset=head.tail_base_offset + sum(entry.offset_count for entry in entries),",
         "end_offset=head.tail_base_offset + sum(entry.offset_count for entry in entries[:-1]),",
+        killed_by="tests/unit/engine/test_spill.py::test_while_spills_fail_only_a_few_appends_try_one",
     ),
     Mutant(
         "eviction compares no sequence",
         _SPILLED,
         '        conditions.append(Compare((*path, "s"), "=", state.next_sequence))\n',
         "",
+        killed_by="tests/unit/engine/test_spill.py"
+        "::test_a_producer_that_writes_while_it_is_evicted_stays_and_the_others_leave",
     ),
     Mutant(
         "evictions are not counted",
         _SPILLED,
         'return conditions, [*actions, Add(("pv",), len(producer_ids))]',
         "return conditions, actions",
+        killed_by="tests/unit/engine/test_spill.py"
+        "::test_a_producer_that_writes_while_it_is_evicted_stays_and_the_others_leave",
     ),
     Mutant(
         "older eviction overwrites a newer producer row",
         _SPILL,
         'condition = AnyOf((Absent(("v",)), all_of(is_version(VERSION), Compare(("o",), "<=", newest))))',
         'condition = AnyOf((Absent(("v",)), is_version(VERSION)))',
+        killed_by="tests/unit/engine/test_spill.py::test_an_eviction_that_comes_late_leaves_the_row_of_a_later_one",
     ),
     Mutant(
         "head forgets the last batches that leave the tail",
         _SPILLED,
         "    kept = _unsettled(head, row, {*evictable})\n",
         "    kept = []\n",
+        killed_by="tests/unit/engine/test_spill.py"
+        "::test_a_producer_that_writes_while_it_is_evicted_stays_and_the_others_leave",
     ),
     Mutant(
         "producer with entries in the tail is evicted",
         _SPILLED,
         "if producer_id not in newest or last < end_offset:",
         "if True:",
+        killed_by="tests/unit/engine/test_spill.py::test_who_has_entries_that_stay_in_the_tail_stays_in_the_head",
     ),
     Mutant(
         "producer whose row failed is evicted",
         _SPILL,
         "            except StoreError:\n                return False\n\n        written",
         "            except StoreError:\n                return True\n\n        written",
+        killed_by="tests/unit/engine/test_spill.py"
+        "::test_a_producer_whose_row_cannot_be_written_stays_and_the_spill_goes_on",
     ),
     Mutant(
         "entries leave before all producers are settled",
@@ -351,6 +391,8 @@ MUTANTS = [
         _SPILLED,
         '        conditions.append(Compare((*path, "e"), "=", state.epoch))\n',
         "",
+        killed_by="tests/unit/engine/test_spill.py"
+        "::test_a_producer_that_goes_on_under_a_new_epoch_while_it_is_evicted_stays",
     ),
     Mutant(
         "ghosts end where the merged offset is",
@@ -369,6 +411,7 @@ MUTANTS = [
         _INDEX,
         "if not kept or row.base_offset >= kept[-1].end_offset:",
         "if True:",
+        killed_by="tests/unit/engine/test_isolation.py::test_rows_that_begin_within_the_one_before_are_passed_over",
     ),
     Mutant(
         "swap does not compare the rows that it replaces",
@@ -382,6 +425,7 @@ MUTANTS = [
         _INDEX,
         "    if merged_offset is not None:\n        raise_it",
         "    if False:\n        raise_it",
+        killed_by="tests/unit/engine/test_retention.py::test_a_merge_removes_a_ghost_and_not_the_row_in_which_it_ends",
     ),
     Mutant(
         "log start passes the high watermark",

@@ -41,12 +41,14 @@ MUTANTS = [
         _LEASE,
         '"x": lease.expires_ms, "c": False}',
         '"x": lease.expires_ms, "c": True}',
+        killed_by="tests/unit/engine/test_maintenance.py::test_a_plan_names_every_kind_of_work",
     ),
     Mutant(
         "release does not say whether it was clean",
         _LEASE,
         'actions = (Set(("h",), _NOBODY), Set(("c",), clean))',
         'actions = (Set(("h",), _NOBODY), Set(("c",), True))',
+        killed_by="tests/unit/engine/test_merge.py::test_a_fault_anywhere_loses_nothing_and_the_next_pass_tidies_up",
     ),
     Mutant(
         "lease left unclean is not settled",
@@ -69,6 +71,7 @@ MUTANTS = [
         "            for row in found:\n"
         "                object_ids.difference_update(e.object_id for e in row.entries)\n"
         "            return\n",
+        killed_by="tests/unit/engine/test_sweep.py::test_what_is_spilled_while_it_is_looked_for_is_found",
     ),
     Mutant(
         "sweep raises no floor of lower heads",
@@ -99,6 +102,8 @@ MUTANTS = [
         _SWEEP,
         "return sorted({*state.hours_left, *fresh})",
         "return sorted({*fresh})",
+        killed_by="tests/unit/engine/test_sweep.py"
+        "::test_what_a_tail_or_a_spilled_row_needs_is_kept_for_years_and_goes_once_merged",
     ),
     Mutant(
         "sweep's horizon is now",
@@ -119,12 +124,14 @@ MUTANTS = [
         _ORPHANS,
         "if (each.base_offset, each.segment_id) not in referenced]",
         "if each.base_offset not in {base for base, _ in referenced}]",
+        killed_by="tests/unit/engine/test_maintenance.py::test_an_upload_that_came_late_is_found_after_a_day_of_rest",
     ),
     Mutant(
         "unclean partition is not searched for orphans",
         _ORPHANS,
         "return not is_clean or epoch % _SCAN_EVERY_EPOCHS == 0 or idle_ms > _SCAN_AFTER_IDLE_MS",
         "return epoch % _SCAN_EVERY_EPOCHS == 0 or idle_ms > _SCAN_AFTER_IDLE_MS",
+        killed_by="tests/unit/engine/test_maintenance.py::test_a_plan_names_every_kind_of_work",
     ),
     # --- retention
     Mutant(
@@ -132,6 +139,7 @@ MUTANTS = [
         _RETENTION,
         "return newest_ms < oldest_kept_ms",
         "return newest_ms <= oldest_kept_ms + 60_000",
+        killed_by="tests/unit/engine/test_retention.py::test_a_row_is_dropped_only_when_its_age_exceeds_the_limit",
     ),
     Mutant(
         "retention drops the row in which the bytes suffice",
@@ -140,6 +148,7 @@ MUTANTS = [
         "                kept += row.size_bytes\n",
         "                kept += row.size_bytes\n                if kept >= retention_bytes:\n"
         "                    return row.end_offset\n",
+        killed_by="tests/unit/engine/test_retention.py::test_by_size_a_row_goes_if_what_is_newer_is_enough",
     ),
     Mutant(
         "retention does not count the tail",
@@ -164,12 +173,14 @@ MUTANTS = [
         _RETENTION,
         "old = [row for row in rows if row.end_offset <= below]",
         "old = [row for row in rows if row.base_offset < below]",
+        killed_by="tests/unit/engine/test_retention.py::test_deleted_records_go_whatever_the_policy_is_by_then",
     ),
     Mutant(
         "retention keeps the merged offset",
         _RETENTION,
         "await self._index.replace_rows(held.lease, old, (), merged_offset=raised)",
         "await self._index.replace_rows(held.lease, old, ())",
+        killed_by="tests/unit/engine/test_retention.py::test_a_merge_removes_a_ghost_and_not_the_row_in_which_it_ends",
     ),
     Mutant(
         "retention leaves the segments",
@@ -197,6 +208,7 @@ MUTANTS = [
         _MERGE,
         "merged_offset = None if window[-1].is_segment else window[-1].end_offset",
         "merged_offset = None",
+        killed_by="tests/unit/engine/test_merge.py::test_rows_become_a_segment_and_nobody_sees_a_difference",
     ),
     Mutant(
         "merge says nothing of an upload that may appear late",
@@ -209,6 +221,7 @@ MUTANTS = [
         _MERGE,
         "        await self._delete_segments(held, window)\n        return merged",
         "        return merged",
+        killed_by="tests/unit/engine/test_merge.py::test_later_rows_are_taken_into_what_is_small",
     ),
     Mutant(
         "merge goes by the present epoch",
@@ -221,6 +234,7 @@ MUTANTS = [
         _MERGE,
         "spill_floor_ms=window[-1].spill_floor_ms,",
         "spill_floor_ms=window[0].spill_floor_ms,",
+        killed_by="tests/unit/engine/test_merge.py::test_a_merged_row_has_the_floor_of_all_that_it_holds",
     ),
     Mutant(
         "merge swaps before it uploads the index",
@@ -233,12 +247,14 @@ MUTANTS = [
         _WINDOW,
         "rows = [row for row in rows if row.is_segment or _has_aged(row, policy.delay_ms, now_ms)]",
         "rows = list(rows)",
+        killed_by="tests/unit/engine/test_merge.py::test_a_partition_under_steady_writes_is_merged",
     ),
     Mutant(
         "merge waits for one row more",
         _WINDOW,
         "return len(spilled) >= policy.rows_min or",
         "return len(spilled) > policy.rows_min or",
+        killed_by="tests/unit/engine/test_merge.py::test_one_row_larger_than_a_segment_becomes_several",
     ),
     # --- compaction
     Mutant(
@@ -246,30 +262,36 @@ MUTANTS = [
         _CLEANING,
         "    if offset >= bounds.pass_end:\n        return True\n",
         "",
+        killed_by="tests/property/engine/test_compaction_properties.py::test_one_batch",
     ),
     Mutant(
         "compaction drops the latest record too",
         _CLEANING,
         "    if offset < latest_offset:\n        return False\n",
         "    if offset <= latest_offset:\n        return False\n",
+        killed_by="tests/unit/engine/test_compaction.py::test_the_last_record_of_each_key_stays_at_its_offset",
     ),
     Mutant(
         "compaction keeps every record of a key",
         _CLEANING,
         "    if offset < latest_offset:\n        return False\n",
         "",
+        killed_by="tests/unit/engine/test_compaction.py::test_the_last_record_of_each_key_stays_at_its_offset",
     ),
     Mutant(
         "tombstones go before their horizon",
         _CLEANING,
         "return has_value or delete_horizon_ms is None or bounds.now_ms < delete_horizon_ms",
         "return has_value or delete_horizon_ms is None",
+        killed_by="tests/unit/engine/test_compaction.py"
+        "::test_a_tombstone_outlives_the_first_cleaning_by_delete_retention",
     ),
     Mutant(
         "tombstones without a horizon go",
         _CLEANING,
         "return has_value or delete_horizon_ms is None or bounds.now_ms < delete_horizon_ms",
         "return has_value or (delete_horizon_ms is not None and bounds.now_ms < delete_horizon_ms)",
+        killed_by="tests/unit/engine/test_compaction.py::test_log_append_time_stays",
     ),
     Mutant(
         "no batch gets a horizon",
@@ -284,6 +306,7 @@ MUTANTS = [
         _CLEANING,
         "if policy.min_lag_ms and row.max_timestamp_ms > now_ms - policy.min_lag_ms:",
         "if False:",
+        killed_by="tests/unit/engine/test_compaction.py::test_younger_than_the_minimum_lag_stays",
     ),
     Mutant(
         "compaction cleans what is not merged yet",
@@ -297,6 +320,7 @@ MUTANTS = [
         _COMPACTOR,
         "if header.last_offset < work.first_dirty or header.base_offset >= work.limit:",
         "if header.base_offset <= work.first_dirty or header.base_offset >= work.limit:",
+        killed_by="tests/unit/engine/test_compaction.py::test_the_last_record_of_each_key_stays_at_its_offset",
     ),
     Mutant(
         "full offset map does not end the pass",
@@ -329,6 +353,8 @@ MUTANTS = [
         _BATCH,
         "        if is_last:\n            return",
         "        if False:\n            return",
+        killed_by="tests/unit/engine/test_compaction.py"
+        "::test_the_last_batch_of_the_cleanable_part_stays_without_records",
     ),
     # --- expiry
     Mutant(
@@ -336,11 +362,15 @@ MUTANTS = [
         _EXPIRY,
         "oldest_kept_ms = self._clock.now_ms() - self._settings.producer_expiry_ms",
         "oldest_kept_ms = self._clock.now_ms() + 1",
+        killed_by="tests/unit/engine/test_producer_expiry.py"
+        "::test_rows_of_silent_producers_go_and_those_of_others_stay",
     ),
     Mutant(
         "producer that came back is forgotten",
         _EXPIRY,
         'unchanged = [Compare((name,), "=", row.item[name]) for name in ("o", "t")]  # type: ignore[arg-type]',
         'unchanged = [Compare((name,), ">=", 0) for name in ("o", "t")]',
+        killed_by="tests/unit/engine/test_producer_expiry.py"
+        "::test_a_deletion_that_fails_is_repeated_and_one_that_is_late_spares_a_producer_that_came_back",
     ),
 ]
