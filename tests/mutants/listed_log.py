@@ -19,6 +19,7 @@ MUTANTS = [
         _DECISIONS,
         "    if found is not None:\n        return Applied(found)\n",
         "",
+        killed_by="tests/unit/engine/test_append.py::test_an_update_that_fails_in_any_way_is_applied_once",
     ),
     Mutant(
         "spill floor equal to the commit time is no refusal",
@@ -32,12 +33,14 @@ MUTANTS = [
         _DECISIONS,
         "if head.sweep_floor > first.object_id:",
         "if False:",
+        killed_by="tests/unit/engine/test_append.py::test_a_writer_past_the_sweep_floor_uploads_again",
     ),
     Mutant(
         "older producer epoch is taken",
         _DECISIONS,
         "if first.producer_epoch < state.epoch:",
         "if first.producer_epoch < state.epoch - 1:",
+        killed_by="tests/unit/engine/test_append.py::test_a_newer_epoch_fences_the_older",
     ),
     Mutant(
         "new epoch may begin anywhere",
@@ -58,6 +61,7 @@ MUTANTS = [
         _DECISIONS,
         "    if state is None and head.evictions:\n        if known",
         "    if False:\n        if known",
+        killed_by="tests/unit/engine/test_append.py::test_producers_at_work_stay_in_the_head_and_silent_ones_leave_it",
     ),
     Mutant(
         "evictions that were seen are not compared with the head's",
@@ -84,6 +88,7 @@ MUTANTS = [
         _DECISIONS,
         'all_of(Compare((*path, "e"), "=", first.producer_epoch), Compare((*path, "s"), "=", first.base_sequence)),',
         'all_of(Compare((*path, "s"), "=", first.base_sequence)),',
+        killed_by="tests/unit/engine/test_append.py::test_a_newer_epoch_fences_the_older",
     ),
     Mutant(
         "returning producer forgets its last batches",
@@ -132,6 +137,7 @@ MUTANTS = [
         _SEARCH,
         "if row.end_offset < head.tail_base_offset if end is None else row.end_offset != end:",
         "if False:",
+        killed_by="tests/unit/engine/test_isolation.py::test_what_rows_say_of_an_entry",
     ),
     Mutant(
         "search does not ask whether the floor was lowered",
@@ -152,6 +158,8 @@ MUTANTS = [
         _APPEND,
         "                position=entry.position - start,",
         "                position=entry.position,",
+        killed_by="tests/unit/engine/test_append.py"
+        "::test_each_batch_of_a_swept_request_is_uploaded_again_and_read_from_its_new_place",
     ),
     Mutant(
         "attempt that may be applied ends as not appended",
@@ -192,6 +200,8 @@ MUTANTS = [
         "engine/append/append.py",
         "            start = group[0].position - placed[0].position",
         "            start = 0",
+        killed_by="tests/unit/engine/test_append.py"
+        "::test_each_batch_of_a_swept_request_is_uploaded_again_and_read_from_its_new_place",
     ),
     # --- append: the order of a producer's batches
     Mutant(
@@ -228,6 +238,7 @@ MUTANTS = [
         _ORDER,
         "if missing.answered < LONE_ARRIVALS:",
         "if missing.answered < 0:",
+        killed_by="tests/unit/engine/test_append_order.py::test_a_follower_that_is_still_uploading_is_decided_too",
     ),
     Mutant(
         "gap is never shown",
@@ -262,6 +273,7 @@ MUTANTS = [
         _ORDER,
         "if (each.epoch, each.end) == (turn.epoch, turn.begin)), None)",
         "if each.end == turn.begin), None)",
+        killed_by="tests/unit/engine/test_append_order.py::test_a_predecessor_is_of_the_same_epoch",
     ),
     # --- the partition's index
     Mutant(
@@ -290,6 +302,7 @@ MUTANTS = [
         _INDEX,
         "head = PartitionHead(sweep_floor=sweep_floor)",
         "head = PartitionHead()",
+        killed_by="tests/unit/engine/test_sweep.py::test_a_partition_made_in_the_middle_of_a_sweep_has_the_floor",
     ),
     # --- spill
     Mutant(
@@ -326,6 +339,7 @@ MUTANTS = [
         _SPILLED,
         "spill_floor_ms=max(head.spill_floor_ms, *(entry.commit_ms for entry in entries)),",
         "spill_floor_ms=max(entry.commit_ms for entry in entries),",
+        killed_by="tests/unit/engine/test_spill.py::test_a_row_has_the_floor_of_those_below_it",
     ),
     Mutant(
         "spilled row's end forgets its last entry",
@@ -405,6 +419,7 @@ MUTANTS = [
         _INDEX,
         "return not row.is_segment and row.base_offset < merged_offset",
         "return False",
+        killed_by="tests/unit/engine/test_isolation.py::test_what_rows_say_of_an_entry",
     ),
     Mutant(
         "rows that overlap are kept",

@@ -127,6 +127,7 @@ MUTANTS = [
         _FETCH,
         "                self._topics.forget(want.topic)\n                gone",
         "                gone",
+        killed_by="tests/unit/engine/test_fetch.py::test_a_topic_that_was_recreated_is_found_by_the_next_fetch",
     ),
     Mutant(
         "DeleteRecords repeats to a newer high watermark",
@@ -135,6 +136,7 @@ MUTANTS = [
         "                return await self._delete(request, partition, head, offset)",
         "                at = head.next_offset if offset == HIGH_WATERMARK else offset\n"
         "                return await self._delete(request, partition, head, at)",
+        killed_by="tests/unit/engine/test_delete_records.py::test_a_repetition_deletes_nothing_that_came_meanwhile",
     ),
     # --- transactions
     Mutant(

@@ -29,6 +29,7 @@ MUTANTS = [
         _LEASE,
         'return all_of(Compare(("e",), "=", self.epoch), Compare(("h",), "=", self.holder))',
         'return all_of(Compare(("e",), "=", self.epoch))',
+        killed_by="tests/unit/engine/test_merge.py::test_a_swap_may_arrive_late_until_the_lease_has_moved_on",
     ),
     Mutant(
         "lease is taken whatever its epoch is by now",
@@ -118,6 +119,7 @@ MUTANTS = [
         _ORPHANS,
         "at, end = segments[0].base_offset, segments[-1].base_offset + 1",
         "at, end = segments[0].base_offset, segments[-1].base_offset",
+        killed_by="tests/unit/engine/test_maintenance.py::test_an_upload_that_came_late_is_found_after_a_day_of_rest",
     ),
     Mutant(
         "orphan is told by its base offset alone",
@@ -161,12 +163,14 @@ MUTANTS = [
         _RETENTION,
         "if not config.is_deleting or start >= head.tail_base_offset:",
         "if start >= head.tail_base_offset:",
+        killed_by="tests/unit/engine/test_retention.py::test_without_a_limit_and_without_the_policy_nothing_goes",
     ),
     Mutant(
         "retention removes the row of a spill under way",
         _RETENTION,
         "        below = min(head.log_start_offset, head.tail_base_offset)\n        at = 0",
         "        below = head.log_start_offset\n        at = 0",
+        killed_by="tests/unit/engine/test_retention.py::test_the_row_of_a_spill_under_way_stays_where_older_rows_go",
     ),
     Mutant(
         "retention drops a row that reaches above the log start",
@@ -196,6 +200,7 @@ MUTANTS = [
         _MERGE,
         "if row.end_offset <= head.tail_base_offset and not is_ghost(row, head.merged_offset)]",
         "if not is_ghost(row, head.merged_offset)]",
+        killed_by="tests/unit/engine/test_merge.py::test_rows_whose_spill_is_not_finished_are_left",
     ),
     Mutant(
         "merge takes ghosts",

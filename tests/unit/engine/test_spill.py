@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from odradek.engine.partition.head import PartitionHead, head_key
 from odradek.engine.partition.spill_decisions import next_forget, oldest_row, who_leaves
@@ -183,3 +185,12 @@ async def test_who_has_entries_that_stay_in_the_tail_stays_in_the_head(store: St
     head = await head_of(store)
     settings = store.engine(**CROWDED).settings
     assert sorted(who_leaves(head, oldest_row(head, 3), settings)) == [0, 1, 2]
+
+
+async def test_a_row_has_the_floor_of_those_below_it(store: Store) -> None:
+    """Commit times of several writers are in no order."""
+    engine = store.engine(head_bytes_max=10_000)
+    await produce(engine, "t", 0, batch([BIG]))
+    head = await head_of(store)
+    above = head.spill_floor_ms + 10**15
+    assert oldest_row(replace(head, spill_floor_ms=above), 1).spill_floor_ms == above
