@@ -26,6 +26,8 @@ MUTANTS = [
         _OFFSETS,
         'return Compare(("o",), "=", committer.member_id), Compare(("e",), "<=", committer.member_epoch)',
         'return (Compare(("o",), "=", committer.member_id),)',
+        killed_by="tests/unit/engine/groups/test_commit_stamps.py"
+        "::test_a_commit_under_an_epoch_before_the_grant_is_refused",
     ),
     Mutant(
         "commit with the same stamp is taken",

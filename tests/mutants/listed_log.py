@@ -74,6 +74,8 @@ MUTANTS = [
         _DECISIONS,
         'absent = all_of(Absent(("p", str(producer_id))), Compare(("pv",), "=", head.evictions))',
         'absent = all_of(Absent(("p", str(producer_id))))',
+        killed_by="tests/unit/engine/test_spill.py"
+        "::test_what_a_row_said_of_a_producer_that_came_and_left_since_is_read_again",
     ),
     Mutant(
         "first batch does not check that nobody was evicted",
@@ -95,6 +97,8 @@ MUTANTS = [
         _DECISIONS,
         "after = replace(after, recent=recent, first_sequence=state.first_sequence)",
         "after = replace(after, first_sequence=state.first_sequence)",
+        killed_by="tests/unit/engine/test_spill.py"
+        "::test_what_a_row_said_of_a_producer_that_came_and_left_since_is_read_again",
     ),
     # --- append: the procedure
     Mutant(
@@ -166,6 +170,7 @@ MUTANTS = [
         _APPEND,
         "return MAYBE_APPENDED if self._maybe_applied else NOT_APPENDED",
         "return NOT_APPENDED",
+        killed_by="tests/unit/engine/test_append.py::test_an_outcome_that_stays_unknown_is_said_to_be_so",
     ),
     Mutant(
         "former leader's unknown attempt ends as refused",
@@ -232,6 +237,7 @@ MUTANTS = [
         _ORDER,
         "    return Fate.FOR_GOOD\n",
         "    return Fate.FOR_NOW\n",
+        killed_by="tests/unit/engine/test_append_order.py::test_behind_a_batch_that_is_refused_for_good_there_is_a_gap",
     ),
     Mutant(
         "gap is shown at the first lone arrival",
@@ -333,6 +339,8 @@ MUTANTS = [
         _SPILL,
         "if row is None or row.is_segment or len(row.entries) > len(head.tail):",
         "if row is None or len(row.entries) > len(head.tail):",
+        equivalent="where a segment begins, the tail's base has moved on: the head refuses the forgetting, by which "
+        "no entries would leave",
     ),
     Mutant(
         "spill floor of a row is its own entries' alone",
@@ -399,6 +407,7 @@ MUTANTS = [
         _SPILLED,
         "is_last=False)",
         "is_last=True)",
+        killed_by="tests/property/engine/test_spill_properties.py::test_every_update_fits_and_nothing_is_forgotten",
     ),
     Mutant(
         "producers that wrote meanwhile are evicted",

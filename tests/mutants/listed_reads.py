@@ -33,6 +33,7 @@ MUTANTS = [
         _CLAIMS,
         'Compare(("li",), "=", leader_id), Compare(("le",), "=", leader_epoch))',
         'Compare(("li",), "=", leader_id))',
+        killed_by="tests/unit/engine/test_leaders.py::test_a_late_taking_never_turns_the_epoch_back",
     ),
     Mutant(
         "epoch begins where the one before began",
@@ -92,6 +93,7 @@ MUTANTS = [
         _READER,
         "            for base in self.bases[first:stop]:\n                del self.rows[base]\n",
         "            stop = first\n",
+        killed_by="tests/unit/engine/test_log_reader.py::test_rows_that_a_merge_replaced_are_not_kept",
     ),
     Mutant(
         "missing object is not forgotten",

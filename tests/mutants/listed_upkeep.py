@@ -56,6 +56,7 @@ MUTANTS = [
         _LEASE,
         "if lease is not None and not lease.was_clean:",
         "if False:",
+        killed_by="tests/unit/engine/test_isolation.py::test_a_new_holder_waits_until_the_last_swap_is_visible",
     ),
     # --- sweep
     Mutant(
@@ -85,6 +86,8 @@ MUTANTS = [
         _SWEEP,
         "            self._partitions.update(fresh)\n",
         "            self._partitions.update(fresh)\n            break\n",
+        equivalent="a creation whose transaction comes after the floor rose is refused, and makes its heads with the "
+        "new one: what the second look would find has the floor",
     ),
     Mutant(
         "sweep looks at spilled rows from the second on",

@@ -11,6 +11,7 @@ import pytest
 from odradek.engine.engine import Engine
 from odradek.engine.partition.head import PartitionHead
 from odradek.engine.partition.index_row import IndexRow
+from odradek.engine.read.log_reader import _RowCache
 from odradek.engine.read.segment_reader import UNBOUNDED, WHOLE_BYTES, Piece
 from odradek.errors import ErrorCode, ObjectMissing
 from odradek.format.item_keys import index_sk, partition_pk
@@ -371,3 +372,12 @@ async def _head(engine: Engine, partition: PartitionId) -> PartitionHead:
     head = await engine.index.read_head(partition)
     assert head is not None
     return head
+
+
+def test_rows_that_a_merge_replaced_are_not_kept() -> None:
+    cache = _RowCache()
+    row = IndexRow(0, 4, max_timestamp_ms=1, size_bytes=1, spill_floor_ms=1, running_max_timestamp_ms=1)
+    assert cache.add([row, replace(row, base_offset=4, end_offset=8), replace(row, base_offset=8, end_offset=9)]) == 3
+    merged = replace(row, end_offset=8, segment_id=bytes(16))
+    assert cache.add([merged]) == -1
+    assert [cache.find(offset) for offset in (0, 4, 7)] == [merged] * 3

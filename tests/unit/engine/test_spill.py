@@ -9,8 +9,9 @@ from odradek.engine.partition.head import PartitionHead, head_key
 from odradek.engine.partition.spill_decisions import next_forget, oldest_row, who_leaves
 from odradek.errors import ConditionFailed, ErrorCode, StoreUnavailable
 from odradek.model.topic_partition import PartitionId
-from odradek.ports.table import Update
+from odradek.ports.table import Item, Update
 from odradek.testing.faults import Fault
+from odradek.testing.manual_clock import ManualClock
 
 from tests.support.engine import Store, batch, memory_store, produce, read_all
 
@@ -194,3 +195,34 @@ async def test_a_row_has_the_floor_of_those_below_it(store: Store) -> None:
     head = await head_of(store)
     above = head.spill_floor_ms + 10**15
     assert oldest_row(replace(head, spill_floor_ms=above), 1).spill_floor_ms == above
+
+
+async def test_what_a_row_said_of_a_producer_that_came_and_left_since_is_read_again(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    engine, crowded = store.engine(head_bytes_max=10_000), store.engine(1, **CROWDED)
+    partition = await partition_of(store)
+    for producer_id in range(12):
+        await produce(engine, "t", 0, batch([b"x"], producer=(producer_id, 0, 0)))
+    await crowded.index.spill(partition, await head_of(store))
+    assert 0 not in (await head_of(store)).producers
+    behind = replace(store, clock=ManualClock(store.clock.now_ms() + 1_000, auto_advance=True))
+    store.clock.advance(10)  # so that no spill floor refuses what has waited
+    update, calls, elsewhere = store.log._port.update, [0], []
+
+    async def interrupted(asked: Update) -> Item:
+        calls[0] += 1
+        if calls[0] == 2:  # the first was blind and refused
+            elsewhere.append(await produce(behind.engine(2), "t", 0, batch([b"x"], producer=(0, 0, 1))))
+            for other in range(1, 12):
+                await produce(behind.engine(2), "t", 0, batch([b"x"], producer=(other, 0, 1)))
+            await crowded.index.spill(partition, await head_of(store))
+            assert 0 not in (await head_of(store)).producers
+        found: Item = await update(asked)
+        return found
+
+    monkeypatch.setattr(store.log._port, "update", interrupted)
+    result = await produce(engine, "t", 0, batch([b"x"], producer=(0, 0, 1)))
+    assert [(each.error, each.base_offset) for each in elsewhere] == [(ErrorCode.NONE, 12)]
+    assert (result.error, result.base_offset) == (ErrorCode.NONE, 12)
+    assert len(await read_all(engine, "t", 0)) == 24
