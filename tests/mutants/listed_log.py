@@ -68,6 +68,8 @@ MUTANTS = [
         _DECISIONS,
         "if known.evictions != head.evictions or producer_id not in known.rows:",
         "if producer_id not in known.rows:",
+        killed_by="tests/unit/engine/test_spill.py"
+        "::test_what_a_row_said_of_a_producer_that_came_and_left_since_is_read_again",
     ),
     Mutant(
         "returning producer does not check that nobody was evicted",
@@ -97,8 +99,6 @@ MUTANTS = [
         _DECISIONS,
         "after = replace(after, recent=recent, first_sequence=state.first_sequence)",
         "after = replace(after, first_sequence=state.first_sequence)",
-        killed_by="tests/unit/engine/test_spill.py"
-        "::test_what_a_row_said_of_a_producer_that_came_and_left_since_is_read_again",
     ),
     # --- append: the procedure
     Mutant(
@@ -177,6 +177,8 @@ MUTANTS = [
         _APPEND,
         "if self._maybe_applied and self._tools.leaders.claim(self._partition) is FLEET_CLAIM:",
         "if False:",
+        killed_by="tests/unit/engine/test_leaders.py"
+        "::test_the_fleet_says_that_it_does_not_know_when_its_lost_attempt_may_come_back",
     ),
     Mutant(
         "offset of an append is that after it",
@@ -422,6 +424,7 @@ MUTANTS = [
         _INDEX,
         "return not row.is_segment and row.base_offset < merged_offset",
         "return not row.is_segment and row.end_offset < merged_offset",
+        killed_by="tests/unit/engine/test_retention.py::test_a_merge_removes_a_ghost_and_not_the_row_in_which_it_ends",
     ),
     Mutant(
         "ghosts are believed",
@@ -463,5 +466,6 @@ MUTANTS = [
         _INDEX,
         'Compare(("ls",), "<", offset), Compare(("no",), ">=", offset))',
         'Compare(("no",), ">=", offset))',
+        killed_by="tests/unit/engine/test_delete_records.py::test_a_log_start_that_comes_late_changes_nothing",
     ),
 ]

@@ -94,6 +94,7 @@ MUTANTS = [
         _SWEEP,
         "            at = head.merged_offset\n            while rows",
         "            at = head.merged_offset + 1\n            while rows",
+        killed_by="tests/unit/engine/test_sweep.py::test_lost_and_merged_uploads_go_referenced_and_young_ones_stay",
     ),
     Mutant(
         "sweep does not go back to recent hours",
@@ -160,6 +161,7 @@ MUTANTS = [
         _RETENTION,
         "kept = sum(entry.length for _, entry in head.entries())",
         "kept = 0",
+        killed_by="tests/unit/engine/test_retention.py::test_by_size_a_row_goes_if_what_is_newer_is_enough",
     ),
     Mutant(
         "retention of a compacted topic",
@@ -249,6 +251,7 @@ MUTANTS = [
         _MERGE,
         "        await self._put(held, index_key(held.partition, base_offset, segment_id), [index])\n",
         "",
+        killed_by="tests/unit/engine/test_merge.py::test_rows_become_a_segment_and_nobody_sees_a_difference",
     ),
     Mutant(
         "merge takes rows that are too young",
@@ -342,6 +345,7 @@ MUTANTS = [
         _COMPACTOR,
         "        await self._delete(held, [key for each in old for key in object_keys(held.partition, each)])\n",
         "",
+        killed_by="tests/unit/engine/test_compaction.py::test_the_last_record_of_each_key_stays_at_its_offset",
     ),
     Mutant(
         "compaction writes its state without the lease",

@@ -103,3 +103,14 @@ async def test_a_repetition_deletes_nothing_that_came_meanwhile(store: Store, mo
     [result] = await engine.delete_records([DeleteRecordsPartition("t", 0, -1)])
     assert (result.error, result.low_watermark, asked) == (ErrorCode.NONE, 3, [3, 3])
     assert [record.value for record in await read_all(engine, "t", 0, 3)] == [b"b"]
+
+
+async def test_a_log_start_that_comes_late_changes_nothing(store: Store) -> None:
+    engine = store.engine()
+    topic = await engine.topics.create("t")
+    await produce(engine, "t", 0, batch([b"a"] * 5))
+    partition = PartitionId(topic.topic_id, 0)
+    for offset in (4, 2):
+        head = await engine.index.advance_log_start(partition, offset)
+        assert head is not None
+        assert head.log_start_offset == 4
