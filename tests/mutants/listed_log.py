@@ -253,6 +253,7 @@ MUTANTS = [
         _ORDER,
         "if missing.answered < LONE_ARRIVALS:",
         "if True:",
+        killed_by="tests/unit/engine/test_append_order.py::test_what_a_batch_without_its_predecessor_is_answered",
     ),
     Mutant(
         "producer that is unknown is refused",

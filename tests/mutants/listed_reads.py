@@ -48,6 +48,7 @@ MUTANTS = [
         "        await self._epochs.keep(partition, EpochStart(head.leader_epoch, head.epoch_start))\n"
         "        condition",
         "        condition",
+        killed_by="tests/unit/engine/test_leaders.py::test_a_taking_whose_answer_was_lost_is_not_believed",
     ),
     Mutant(
         "claim is kept where the taking's answer was lost",

@@ -80,6 +80,8 @@ MUTANTS = [
         _SWEEP,
         "if head is not None and head.sweep_floor < self._floor",
         "if head is not None and False",
+        killed_by="tests/unit/engine/test_sweep.py"
+        "::test_a_writer_that_stalls_past_the_sweep_is_refused_and_uploads_again",
     ),
     Mutant(
         "sweep does not look at topics that are new",
@@ -101,6 +103,7 @@ MUTANTS = [
         _SWEEP,
         "fresh = range(max(0, next_hour - self._settings.sweep_recheck_hours), _hour(end) + 1)",
         "fresh = range(next_hour, _hour(end) + 1)",
+        killed_by="tests/unit/engine/test_sweep.py::test_a_late_upload_to_an_hour_long_swept_is_found",
     ),
     Mutant(
         "sweep forgets the hours where items were left",
