@@ -26,6 +26,8 @@ MUTANTS = [
         _OFFSETS,
         'return Compare(("o",), "=", committer.member_id), Compare(("e",), "<=", committer.member_epoch)',
         'return (Compare(("o",), "=", committer.member_id),)',
+        killed_by="tests/unit/engine/groups/test_commit_stamps.py"
+        "::test_a_commit_under_an_epoch_before_the_grant_is_refused",
     ),
     Mutant(
         "commit with the same stamp is taken",
@@ -40,6 +42,7 @@ MUTANTS = [
         _COMMITS,
         "                stamp_ms = max(refusal, stamp_ms) + 1\n",
         "                stamp_ms = max(refusal, stamp_ms)\n",
+        killed_by="tests/integration/groups/test_offsets.py::test_a_member_commits_what_it_owns_also_backwards",
     ),
     # --- consumer groups
     Mutant(
@@ -187,6 +190,7 @@ MUTANTS = [
         _WINDOW,
         "            delivery_count=run.delivery_count + 1,\n",
         "",
+        killed_by="tests/unit/engine/share/test_share_faults.py::test_one_call_is_cut_short",
     ),
     Mutant(
         "release by a leaving member counts",
@@ -267,11 +271,13 @@ MUTANTS = [
         _COMMIT,
         "            request.settle(own_index, result)\n",
         "            request.settle(0, result)\n",
+        killed_by="tests/unit/gateway/test_group_commit.py::test_calls_begin_in_the_order_of_their_requests",
     ),
     Mutant(
         "call holds a partition twice",
         _COMMIT,
         "gathering.places.intersection(places) or gathering.size",
         "gathering.size",
+        killed_by="tests/unit/gateway/test_group_commit.py::test_a_partition_stands_once_in_a_call",
     ),
 ]

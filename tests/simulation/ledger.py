@@ -11,6 +11,7 @@ Checked at once, at every write:
 * the index is dense from the log start to the tail base, without overlaps: a reader sees all of it at every moment
 * what enters under a gateway's leadership is sent by the one process that took that epoch
 * nothing that a live row or tail refers to is deleted
+* rows say what entered, and what their floors promise (row_book.py); producers are remembered (producer_book.py)
 * compaction drops nothing too young, and tombstones in their time (time_book.py)
 * a commit is made by the partition's owner, or a classic group's member, and does not go back
 """
@@ -31,6 +32,7 @@ from odradek.format.item_keys import (
     DELETED_TOPICS_PK,
     HEAD_SK,
     INDEX_PREFIX,
+    PRODUCER_PREFIX,
     SHARE_PARTITION_PREFIX,
     TOPICS_PK,
     group_pk,
@@ -46,7 +48,9 @@ from odradek.ports.clock import Clock
 from odradek.ports.table import Item, Key
 
 from tests.simulation.classic_book import ClassicBook, is_signed
+from tests.simulation.producer_book import ProducerBook
 from tests.simulation.redelivery import is_delivered_again
+from tests.simulation.row_book import RowBook
 from tests.simulation.share_book import ShareBook
 from tests.simulation.time_book import Compactable, TimeBook
 
@@ -153,6 +157,8 @@ class Ledger:
         self.shares = ShareBook(self.problem, clock, self)
         self.classic = ClassicBook(self.problem)
         self.times = TimeBook(self.problem, clock)
+        self._rows = RowBook(self.problem)
+        self._producers = ProducerBook(self.problem, lambda pk, sk: self.log_rows(pk).get(sk))
         self._records: dict[str, list[Compactable]] = defaultdict(list)
         self._decoded: dict[str, int] = defaultdict(int)
         self.log_rows: Callable[[str], Mapping[str, Any]] = lambda pk: {}
@@ -192,6 +198,9 @@ class Ledger:
                 self._dirty[key.pk] = None
                 if new is not None:
                     self._row_stored(key, new)
+            elif key.sk.startswith(PRODUCER_PREFIX):
+                if key.pk in self.heads:
+                    self._producers.row_stored(key.pk, int(key.sk.removeprefix(PRODUCER_PREFIX)), new)
             elif key.pk.startswith(WAL_ITEMS_PREFIX):
                 self._wal_item_stored(bytes.fromhex(key.sk), new)
         elif table == "catalog" and key.pk == TOPICS_PK:
@@ -294,6 +303,7 @@ class Ledger:
         if new["tb"] + sum(counts) != new["no"]:
             self.problem(f"{pk}: the tail ends at {new['tb'] + sum(counts)}, the next offset is {new['no']}")
         self._entered(pk, new["no"] - old["no"], list(zip(new["t"], counts, strict=True)))
+        self._producers.head_stored(pk, old, new)
 
     def _entered(self, pk: str, grown: int, tail: list[tuple[bytes, int]]) -> None:
         """Note the entries at the end of the tail that make up what the log grew by."""
@@ -307,7 +317,10 @@ class Ledger:
         if grown:
             self.problem(f"{pk}: the log grew by other than whole entries")
         for base_offset, packed in reversed(fresh):
-            piece = entry_piece(base_offset, decode_tail_entry(packed))
+            entry = decode_tail_entry(packed)
+            piece = entry_piece(base_offset, entry)
+            self._rows.entered(pk, base_offset, entry)
+            self._producers.entered(pk, base_offset, entry)
             place = packed[:30]  # version, flags, object id, position, length, count: which bytes they are
             if place in self._seen[pk]:
                 self.problem(f"{pk}: the entry at {base_offset} entered a second time")
@@ -320,6 +333,7 @@ class Ledger:
         if key.pk not in self.heads:
             return
         row = decode_index_row(index_base_offset(key.sk), new)
+        self._rows.stored(key.pk, row)
         if row.segment_id is None:
             return
         partition = partition_of(key.pk)

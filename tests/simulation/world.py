@@ -184,6 +184,7 @@ class Process:
             self.world.note(f"{self.name} freezes for {seconds}")
         if weather.random() < fates.jump:
             own = self.own_clock
+            self.world.ledger.shares.jumped.add(self.name)
             own.skew_ms = self.skew_ms + (weather.choice(fates.jumps_ms) if own.skew_ms == self.skew_ms else 0)
             self.world.note(f"{self.name} has a clock that is off by {own.skew_ms} ms")
 

@@ -72,7 +72,8 @@ async def age(endpoint: str) -> None:
         assert report.done["producers_expired"] > 0
         head = await engine.index.read_head(await partition_of(engine, "t"))
         assert head is not None
-        assert [record.value for record in await read_all(engine, "t", 0, head.log_start_offset)][-1] == b"young"
+        assert report.done["tails_rolled"] > 0
+        assert head.log_start_offset == head.next_offset, "a tail that nobody writes to expires as well"
 
 
 def test_a_store_on_aws_is_maintained_and_audited(endpoint: str, capsys: pytest.CaptureFixture[str]) -> None:

@@ -12,7 +12,6 @@ import asyncio
 from typing import cast
 
 from odradek.dispatcher import Dispatcher
-from odradek.engine.engine import Engine
 from odradek.errors import KafkaError
 from odradek.format.item_keys import partition_pk
 from odradek.gateway.server import Gateway, Listener
@@ -45,7 +44,7 @@ class SocketlessGateway(Gateway):
             await leaders.register("gateway", 9092)
             self._renewing = asyncio.ensure_future(self._renew())
         cluster = Cluster(self._settings.cluster_id, Broker(leaders.broker_id, "gateway", 9092))
-        self._dispatcher = Dispatcher(cast(Engine, self._commits), cluster)
+        self._dispatcher = Dispatcher(self._engine, cluster, append=self._commits.produce)
         self._server = cast(asyncio.Server, _Socket())
 
     def connect(self, world: World) -> Wire:

@@ -402,3 +402,27 @@ async def test_a_catalog_that_does_not_answer_is_no_coordinator_to_a_producer(st
     store.catalog.script = {("get", number): Fault.UNAVAILABLE for number in range(1, 50)}
     result = await produce(store.engine(1), "t", 0, batch([b"x"]))
     assert result.error is ErrorCode.NOT_ENOUGH_REPLICAS
+
+
+@pytest.mark.parametrize("producer_id", [-1, 7])
+async def test_each_batch_of_a_swept_request_is_uploaded_again_and_read_from_its_new_place(
+    store: Store, producer_id: int
+) -> None:
+    engine = store.engine()
+    topic = await engine.topics.resolve("t")
+    for number in range(2):
+        floor = (store.clock.now_ms() + 1_000).to_bytes(6, "big") + bytes(10)
+        await engine.index.raise_sweep_floor(PartitionId(topic.topic_id, number), floor)
+    values = [[b"%d/%d" % (number, i) * 50 for i in range(3)] for number in range(2)]
+    producers = [(-1, -1, -1) if producer_id < 0 else (producer_id, 0, sequence) for sequence in range(3)]
+    results = await engine.produce(
+        [
+            ProducePartition(
+                "t", number, b"".join(batch([v], producer=p) for v, p in zip(each, producers, strict=True))
+            )
+            for number, each in enumerate(values)
+        ]
+    )
+    assert [result.error for result in results] == [ErrorCode.NONE] * 2
+    for number, each in enumerate(values):
+        assert [record.value for record in await read_all(store.engine(), "t", number)] == each

@@ -454,3 +454,11 @@ async def test_bytes_that_are_no_batches_wait_for_nobody(records: bytes) -> None
     turn = AppendOrder().enter(ProducePartition("t", 0, records, connection=1))
     assert await turn.come() is None
     turn.settle(None)
+
+
+async def test_a_predecessor_is_of_the_same_epoch() -> None:
+    turns = AppendOrder()
+    older = turns.enter(request(4))
+    fresh = turns.enter(request(5, epoch=1, connection=2))
+    assert turns.predecessor(fresh) is None
+    assert turns.predecessor(turns.enter(request(5))) is older

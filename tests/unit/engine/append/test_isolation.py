@@ -8,6 +8,7 @@ from dataclasses import replace
 import pytest
 from odradek.engine.append.row_search import Search, find_entry
 from odradek.engine.partition.head import PartitionHead
+from odradek.engine.partition.index import without_ghosts
 from odradek.engine.partition.index_row import IndexRow
 from odradek.engine.partition.maintenance_lease import LeaseLost
 from odradek.engine.partition.spill_decisions import oldest_row
@@ -221,3 +222,8 @@ async def test_rows_with_a_gap_are_not_merged(store: Store) -> None:
         with pytest.raises(LeaseLost):
             await engine.index.replace_rows(lease, old, new)
     assert [record.value for record in await read_all(engine, "t", 0)] == [b"%d" % number for number in range(9)]
+
+
+def test_rows_that_begin_within_the_one_before_are_passed_over() -> None:
+    rows = [segment(0, 10, 9), spilled(4, 5, 6), spilled(9, 5, 6, 7), segment(10, 20, 19), spilled(20, 21)]
+    assert without_ghosts(rows) == [rows[0], rows[3], rows[4]]

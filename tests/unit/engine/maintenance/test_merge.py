@@ -411,3 +411,18 @@ async def test_a_deleted_topic_is_left_alone(store: Store) -> None:
     held = HeldPartition(topic, TopicConfig.of(topic, engine.settings), partition, lease, MaintenanceReport())
     await engine.merger.run(held)
     assert await names(store, partition) == set()
+
+
+async def test_a_merged_row_has_the_floor_of_all_that_it_holds(store: Store) -> None:
+    """What is searched for with a commit time at or below it may be in the segment."""
+    for start in range(40):
+        await fill(store, 1, start=start)
+        store.clock.advance(1)
+    partition = await partition_of(store.engine(), "t")
+    before = await rows_of(store.engine(), partition)
+    assert before[0].spill_floor_ms < before[-1].spill_floor_ms
+    await merge(store)
+    after = await rows_of(store.engine(), partition)
+    assert after[0].is_segment
+    [last] = [row for row in before if row.end_offset == after[0].end_offset]
+    assert after[0].spill_floor_ms == last.spill_floor_ms

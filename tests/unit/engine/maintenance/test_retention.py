@@ -280,3 +280,22 @@ async def test_retention_that_drops_a_ghost_does_not_make_one_of_the_row_in_whic
     assert ghost not in await rows_of(engine, await partition_of(engine, "t"))
     assert await read_all(store.engine(5), "t", 0, ghost.end_offset) == kept
     assert kept[0].offset == ghost.end_offset
+
+
+async def test_the_row_of_a_spill_under_way_stays_where_older_rows_go(store: Store) -> None:
+    engine = store.engine(spill_entries=2)
+    await engine.topics.create("t")
+    partition = await partition_of(engine, "t")
+    for _ in range(4):
+        await produce(engine, "t", 0, batch([b"x"]))
+    seen = await engine.index.read_head(partition)
+    assert seen is not None
+    await engine.index.spill(partition, seen)
+    seen = await engine.index.read_head(partition)
+    assert seen is not None
+    store.log.script = {("update", store.log.count("update") + 1): Fault.LATE}
+    with pytest.raises(OutcomeUnknown):
+        await engine.index.spill(partition, seen)
+    await engine.delete_records([DeleteRecordsPartition("t", 0, -1)])
+    await run(engine)
+    assert [row.base_offset for row in await rows_of(engine, partition)] == [2]

@@ -11,11 +11,14 @@ import pytest
 from odradek.engine.catalog.sweep_floor import SWEEP_FLOOR_KEY, read_sweep_state
 from odradek.engine.catalog.topics import Topics
 from odradek.engine.engine import Engine
+from odradek.engine.maintenance.sweep import drop_referenced
 from odradek.engine.maintenance.wal_uploads import HOUR_MS, WalUploads
+from odradek.engine.partition.head import PartitionHead
 from odradek.errors import ErrorCode, KafkaError, StoreError, StoreUnavailable
 from odradek.format.object_id import new_object_id
 from odradek.format.object_keys import wal_key
 from odradek.model.log import ProducePartition
+from odradek.model.topic_partition import PartitionId
 from odradek.settings import Settings
 from odradek.testing.faults import Fault
 from odradek.testing.seeded_rng import SeededRng
@@ -408,3 +411,38 @@ async def test_requests_of_many_partitions_share_one_upload_until_the_last_lets_
     assert (await sweep(engine))["uploads_swept"] > 0
     for partition in range(3):
         assert len(await read_all(store.engine(2), "t", partition)) == 6
+
+
+async def test_what_is_spilled_while_it_is_looked_for_is_found(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Rows are read after the head: what has left the tail by then is in one of them."""
+    engine = store.engine(head_bytes_max=10_000)
+    await engine.topics.create("t", 1)
+    partition = await partition_of(engine, "t")
+    await produce(engine, "t", 0, batch([b"x"]))
+    read_head, spiller = engine.index.read_head, store.engine(**SPILLING)
+    head = await read_head(partition)
+    assert head is not None
+    [(_, entry)] = head.entries()
+
+    async def spilled_before(asked: PartitionId) -> PartitionHead | None:
+        await spiller.index.spill(asked, await read_head(asked))  # type: ignore[arg-type]
+        after = await read_head(asked)
+        assert after is not None
+        assert not after.tail
+        return after
+
+    monkeypatch.setattr(engine.index, "read_head", spilled_before)
+    left = {entry.object_id}
+    await drop_referenced(engine.index, [partition], left, 1, engine.clock)
+    assert not left
+
+
+async def test_a_floor_that_comes_late_does_not_lower_the_heads(store: Store) -> None:
+    engine = store.engine()
+    await engine.topics.create("t", 1)
+    partition = await partition_of(engine, "t")
+    for floor in (b"\x02" * 16, b"\x01" * 16):
+        await engine.index.raise_sweep_floor(partition, floor)
+    head = await engine.index.read_head(partition)
+    assert head is not None
+    assert head.sweep_floor == b"\x02" * 16

@@ -8,8 +8,9 @@ import pytest
 from odradek.adapters.memory import MemoryTable
 from odradek.engine.groups.items import decode_lease, lease_key
 from odradek.engine.offsets.decisions import Committer, commit_operation, decide_refusal
-from odradek.errors import ConditionFailed
+from odradek.errors import ConditionFailed, ErrorCode
 from odradek.model.topic_partition import OffsetAndMetadata, PartitionId
+from odradek.ports.table import Exists, Set, Update
 
 KEY = lease_key("g", PartitionId(UUID(int=7), 0))
 STAMP_MS = 1_000
@@ -29,3 +30,14 @@ async def test_a_commit_that_is_not_newer_is_refused_and_says_what_to_exceed(lat
     lease = decode_lease((await table.get(KEY)) or {})
     assert lease.committed is not None
     assert lease.committed.offset == 9
+
+
+async def test_a_commit_under_an_epoch_before_the_grant_is_refused() -> None:
+    table = MemoryTable()
+    await commit(table, 5, STAMP_MS)
+    await table.update(Update(KEY, (Set(("o",), "m"), Set(("e",), 5)), Exists(("v",))))
+    with pytest.raises(ConditionFailed) as refused:
+        late = commit_operation(KEY, "t", OffsetAndMetadata(9), Committer("m", 4), STAMP_MS + 1)
+        await table.update(late)
+    assert decide_refusal(refused.value.current, Committer("m", 4)) is ErrorCode.STALE_MEMBER_EPOCH
+    await table.update(commit_operation(KEY, "t", OffsetAndMetadata(9), Committer("m", 5), STAMP_MS + 1))

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
-from odradek.engine.partition.head import PartitionHead
-from odradek.errors import ErrorCode, StoreUnavailable
+from odradek.engine.partition.head import PartitionHead, head_key
+from odradek.engine.partition.spill_decisions import next_forget, oldest_row, who_leaves
+from odradek.errors import ConditionFailed, ErrorCode, StoreUnavailable
 from odradek.model.topic_partition import PartitionId
+from odradek.ports.table import Item, Update
 from odradek.testing.faults import Fault
+from odradek.testing.manual_clock import ManualClock
 
 from tests.support.engine import Store, batch, memory_store, produce, read_all
 
@@ -102,3 +107,122 @@ async def test_a_producer_whose_row_cannot_be_written_stays_and_the_spill_goes_o
     for producer_id in range(12):
         again = await produce(engine, "t", 0, batch([b"x"], producer=(producer_id, 0, 0)))
         assert (again.error, again.base_offset) == (ErrorCode.NONE, producer_id)
+
+
+async def test_a_spiller_that_saw_less_than_the_row_holds_leaves_the_forgetting_to_others(store: Store) -> None:
+    """It knows nothing of the row's other batches: their duplicates would no longer be answered with their offsets."""
+    engine = store.engine(head_bytes_max=100_000)
+    partition = await partition_of(store)
+    for sequence in range(3):
+        await produce(engine, "t", 0, batch([BIG], producer=(7, 0, sequence)))
+    seen = await head_of(store)
+    for sequence in range(3, 6):
+        await produce(engine, "t", 0, batch([BIG], producer=(7, 0, sequence)))
+    spiller = store.engine(spill_entries=2, head_bytes_max=400)
+    store.log.calls.clear()
+    store.log.script = {("update", 1): Fault.UNAVAILABLE}
+    with pytest.raises(StoreUnavailable):
+        await spiller.index.spill(partition, await head_of(store))
+    store.log.script = {}
+    await spiller.index.spill(partition, seen)
+    for sequence in range(1, 6):
+        again = await produce(engine, "t", 0, batch([BIG], producer=(7, 0, sequence)))
+        assert (again.error, again.base_offset) == (ErrorCode.NONE, sequence)
+
+
+async def test_a_producer_that_goes_on_under_a_new_epoch_while_it_is_evicted_stays(store: Store) -> None:
+    """Its next sequence is what it was."""
+    engine = store.engine(head_bytes_max=10_000, producers_in_head_max=2)
+    for producer_id in range(12):
+        await produce(engine, "t", 0, batch([b"x"], producer=(producer_id, 0, 0)))
+    seen = await head_of(store)
+    await produce(engine, "t", 0, batch([b"x"], producer=(0, 1, 0)))
+    await store.engine(**CROWDED).index.spill(await partition_of(store), seen)
+    assert 0 in (await head_of(store)).producers
+    again = await produce(engine, "t", 0, batch([b"x"], producer=(0, 1, 0)))
+    assert (again.error, again.base_offset) == (ErrorCode.NONE, 12)
+
+
+async def test_an_eviction_that_comes_late_leaves_the_row_of_a_later_one(store: Store) -> None:
+    engine = store.engine(spill_entries=12, head_bytes_max=400, producers_in_head_max=100)
+    partition = await partition_of(store)
+    for producer_id in range(12):
+        await produce(engine, "t", 0, batch([b"x"], producer=(producer_id, 0, 0)))
+    await engine.index.spill(partition, await head_of(store))
+    seen = await head_of(store)
+    assert (seen.tail, len(seen.producers)) == ((), 12)
+    roomy = store.engine(head_bytes_max=10_000)
+    for producer_id in range(12):
+        await produce(roomy, "t", 0, batch([b"x"], producer=(producer_id, 0, 1)))
+    crowded = store.engine(**CROWDED)
+    while len((head := await head_of(store)).producers) > 2 or head.tail:
+        await crowded.index.spill(partition, head)
+    gone = [each for each in range(12) if each not in head.producers]
+    await crowded.index.spill(partition, seen)
+    for producer_id in gone:
+        again = await produce(roomy, "t", 0, batch([b"x"], producer=(producer_id, 0, 1)))
+        assert (again.error, again.base_offset) == (ErrorCode.NONE, 12 + producer_id)
+
+
+async def test_entries_are_forgotten_once(store: Store) -> None:
+    """An update that arrives late finds another tail."""
+    engine = store.engine(head_bytes_max=10_000)
+    partition = await partition_of(store)
+    for _ in range(4):
+        await produce(engine, "t", 0, batch([BIG]))
+    seen = await head_of(store)
+    step = next_forget(seen, oldest_row(seen, 2))
+    assert step.is_last
+    late = Update(head_key(partition), step.actions, step.condition)
+    await store.log.update(late)
+    with pytest.raises(ConditionFailed):
+        await store.log.update(late)
+
+
+async def test_who_has_entries_that_stay_in_the_tail_stays_in_the_head(store: Store) -> None:
+    engine = store.engine(head_bytes_max=10_000)
+    for producer_id in range(12):
+        await produce(engine, "t", 0, batch([b"x"], producer=(producer_id, 0, 0)))
+    head = await head_of(store)
+    settings = store.engine(**CROWDED).settings
+    assert sorted(who_leaves(head, oldest_row(head, 3), settings)) == [0, 1, 2]
+
+
+async def test_a_row_has_the_floor_of_those_below_it(store: Store) -> None:
+    """Commit times of several writers are in no order."""
+    engine = store.engine(head_bytes_max=10_000)
+    await produce(engine, "t", 0, batch([BIG]))
+    head = await head_of(store)
+    above = head.spill_floor_ms + 10**15
+    assert oldest_row(replace(head, spill_floor_ms=above), 1).spill_floor_ms == above
+
+
+async def test_what_a_row_said_of_a_producer_that_came_and_left_since_is_read_again(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    engine, crowded = store.engine(head_bytes_max=10_000), store.engine(1, **CROWDED)
+    partition = await partition_of(store)
+    for producer_id in range(12):
+        await produce(engine, "t", 0, batch([b"x"], producer=(producer_id, 0, 0)))
+    await crowded.index.spill(partition, await head_of(store))
+    assert 0 not in (await head_of(store)).producers
+    behind = replace(store, clock=ManualClock(store.clock.now_ms() + 1_000, auto_advance=True))
+    store.clock.advance(10)  # so that no spill floor refuses what has waited
+    update, calls, elsewhere = store.log._port.update, [0], []
+
+    async def interrupted(asked: Update) -> Item:
+        calls[0] += 1
+        if calls[0] == 2:  # the first was blind and refused
+            elsewhere.append(await produce(behind.engine(2), "t", 0, batch([b"x"], producer=(0, 0, 1))))
+            for other in range(1, 12):
+                await produce(behind.engine(2), "t", 0, batch([b"x"], producer=(other, 0, 1)))
+            await crowded.index.spill(partition, await head_of(store))
+            assert 0 not in (await head_of(store)).producers
+        found: Item = await update(asked)
+        return found
+
+    monkeypatch.setattr(store.log._port, "update", interrupted)
+    result = await produce(engine, "t", 0, batch([b"x"], producer=(0, 0, 1)))
+    assert [(each.error, each.base_offset) for each in elsewhere] == [(ErrorCode.NONE, 12)]
+    assert (result.error, result.base_offset) == (ErrorCode.NONE, 12)
+    assert len(await read_all(engine, "t", 0)) == 24

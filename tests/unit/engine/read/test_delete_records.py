@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import pytest
-from odradek.errors import ErrorCode
+from odradek.engine.partition.head import PartitionHead
+from odradek.errors import ErrorCode, StoreUnavailable
 from odradek.model.log import EARLIEST_TIMESTAMP, DeleteRecordsPartition, FetchPartition, ListOffsetsPartition
+from odradek.model.topic_partition import PartitionId
 from odradek.testing.faults import Fault
 
 from tests.support.engine import Store, batch, memory_store, produce, read_all
@@ -82,3 +84,33 @@ async def test_a_store_that_never_answers_is_said_so(store: Store) -> None:
     assert (await engine.delete_records([DeleteRecordsPartition("t", 0, 1)]))[0].error is ErrorCode.KAFKA_STORAGE_ERROR
     store.log.script = {("update", used + n): Fault.LOST_REQUEST for n in range(1, 40)}
     assert (await engine.delete_records([DeleteRecordsPartition("t", 0, 1)]))[0].error is ErrorCode.REQUEST_TIMED_OUT
+
+
+async def test_a_repetition_deletes_nothing_that_came_meanwhile(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    engine = store.engine()
+    await engine.topics.create("t")
+    await produce(engine, "t", 0, batch([b"a"] * 3))
+    advance, asked = engine.index.advance_log_start, []
+
+    async def fails_once(partition: PartitionId, offset: int) -> PartitionHead | None:
+        asked.append(offset)
+        if len(asked) == 1:
+            await produce(engine, "t", 0, batch([b"b"]))
+            raise StoreUnavailable("throttled")
+        return await advance(partition, offset)
+
+    monkeypatch.setattr(engine.index, "advance_log_start", fails_once)
+    [result] = await engine.delete_records([DeleteRecordsPartition("t", 0, -1)])
+    assert (result.error, result.low_watermark, asked) == (ErrorCode.NONE, 3, [3, 3])
+    assert [record.value for record in await read_all(engine, "t", 0, 3)] == [b"b"]
+
+
+async def test_a_log_start_that_comes_late_changes_nothing(store: Store) -> None:
+    engine = store.engine()
+    topic = await engine.topics.create("t")
+    await produce(engine, "t", 0, batch([b"a"] * 5))
+    partition = PartitionId(topic.topic_id, 0)
+    for offset in (4, 2):
+        head = await engine.index.advance_log_start(partition, offset)
+        assert head is not None
+        assert head.log_start_offset == 4

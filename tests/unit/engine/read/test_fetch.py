@@ -205,3 +205,16 @@ async def test_partitions_that_are_planned_again_keep_to_what_is_left(
 async def test_reading_everything_gives_everything(store: Store) -> None:
     await fill(store, 50, head_bytes_max=400, spill_entries=3)
     assert [r.value for r in await read_all(store.engine(), "t", 0)] == [b"%d" % i for i in range(50)]
+
+
+async def test_a_topic_that_was_recreated_is_found_by_the_next_fetch(store: Store) -> None:
+    engine = store.engine()
+    await produce(engine, "t", 0, batch([b"old"]))
+    other = store.engine(1)
+    await other.topics.delete("t")
+    await other.topics.create("t", 3)
+    await produce(other, "t", 0, batch([b"new"]))
+    [gone] = await engine.fetch([FetchPartition("t", 0, 0)])
+    assert gone.error is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    [found] = await engine.fetch([FetchPartition("t", 0, 0)])
+    assert values(found) == [b"new"]

@@ -5,21 +5,26 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import AsyncIterator
 from dataclasses import replace
+from itertools import pairwise
 
 import pytest
 from odradek.engine.engine import Engine
+from odradek.engine.partition.head import PartitionHead
 from odradek.engine.partition.index_row import IndexRow
+from odradek.engine.read.log_reader import _RowCache
 from odradek.engine.read.segment_reader import UNBOUNDED, WHOLE_BYTES, Piece
-from odradek.errors import ErrorCode
+from odradek.errors import ErrorCode, ObjectMissing
+from odradek.format.item_keys import index_sk, partition_pk
 from odradek.format.object_keys import index_key, segment_key
 from odradek.format.offset_index import encode_offset_index
 from odradek.format.record_batch import decode_batches, iter_headers
 from odradek.format.segment import SegmentBuilder
-from odradek.model.log import FetchPartition, FetchResult
+from odradek.model.log import FetchPartition, FetchResult, ProducePartition
 from odradek.model.topic_partition import PartitionId
+from odradek.ports.table import Delete, Key
 from odradek.testing.faults import Fault
 
-from tests.support.engine import Store, batch, memory_store, produce
+from tests.support.engine import Store, batch, memory_store, produce, read_all
 from tests.support.segments import partition_of, rows_of
 
 SPILLING = {"head_bytes_max": 400, "spill_entries": 2, "merge_rows_min": 1}
@@ -309,3 +314,70 @@ async def test_a_busy_store_is_a_retryable_error() -> None:
     assert result.error is ErrorCode.KAFKA_STORAGE_ERROR
     assert result.error.is_retryable
     assert (await fetch(store.engine(), 41)).size_bytes
+
+
+# --- rows that moved since the head was read --------------------------------------------------------------------------
+
+
+async def test_a_tail_that_was_merged_since_is_read_once() -> None:
+    store = memory_store()
+    engine = store.engine(head_bytes_max=100_000)
+    await engine.topics.create("t", 1)
+    partition = await partition_of(engine, "t")
+    for _ in range(4):
+        await produce(engine, "t", 0, batch([b"x"]))
+    await store.engine(**SPILLING).index.spill(partition, await _head(engine, partition))
+    for _ in range(4):
+        await produce(engine, "t", 0, batch([b"x"]))
+    seen = await _head(engine, partition)
+    assert 0 < seen.tail_base_offset < seen.next_offset
+    for _ in range(4):
+        await produce(store.engine(**SPILLING), "t", 0, batch([b"x"]))
+    store.clock.advance(61)
+    assert (await store.engine(2, **SPILLING).maintenance.run()).failures == []
+    pieces = await store.engine().reader.pieces(partition, seen, 0)
+    assert pieces[0].is_segment
+    assert pieces[0].end_offset > seen.tail_base_offset
+    assert all(before.end_offset == after.base_offset for before, after in pairwise(pieces))
+
+
+async def test_a_row_that_is_gone_since_is_not_passed_over() -> None:
+    store = memory_store()
+    engine = store.engine(**SPILLING)
+    await engine.topics.create("t", 1)
+    partition = await partition_of(engine, "t")
+    for _ in range(30):
+        await produce(engine, "t", 0, batch([b"x"]))
+    [first, *_] = await rows_of(engine, partition)
+    await store.log.delete(Delete(Key(partition_pk(partition), index_sk(first.base_offset))))
+    with pytest.raises(ObjectMissing):
+        await store.engine().reader.pieces(partition, await _head(engine, partition), 0)
+
+
+@pytest.mark.parametrize("settings", [{}, {"item_bytes_max": 0}])
+async def test_batches_of_one_upload_are_read_each_from_its_place(settings: dict[str, int]) -> None:
+    store = memory_store()
+    engine = store.engine(**settings)
+    await engine.topics.create("t", 2)
+    chunks = [[batch([b"%d/%d" % (number, i)]) for i in range(3)] for number in range(2)]
+    wanted = [ProducePartition("t", number, b"".join(each)) for number, each in enumerate(chunks)]
+    assert [result.error for result in await engine.produce(wanted)] == [ErrorCode.NONE] * 2
+    for number in range(2):
+        assert [record.value for record in await read_all(engine, "t", number)] == [
+            b"%d/%d" % (number, i) for i in range(3)
+        ]
+
+
+async def _head(engine: Engine, partition: PartitionId) -> PartitionHead:
+    head = await engine.index.read_head(partition)
+    assert head is not None
+    return head
+
+
+def test_rows_that_a_merge_replaced_are_not_kept() -> None:
+    cache = _RowCache()
+    row = IndexRow(0, 4, max_timestamp_ms=1, size_bytes=1, spill_floor_ms=1, running_max_timestamp_ms=1)
+    assert cache.add([row, replace(row, base_offset=4, end_offset=8), replace(row, base_offset=8, end_offset=9)]) == 3
+    merged = replace(row, end_offset=8, segment_id=bytes(16))
+    assert cache.add([merged]) == -1
+    assert [cache.find(offset) for offset in (0, 4, 7)] == [merged] * 3

@@ -1,0 +1,88 @@
+"""What a log knows of its producers, at every write: enough to tell a duplicate, and to answer it with its offset.
+
+* a producer's last five batches of its epoch are known by the head or, once the producer was evicted, by its row
+* epoch and next sequence are those after its last batch
+* nobody leaves the head without a row
+
+A producer whose row expired is begun with again: nothing of before needs to be known.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Collection
+
+from odradek.engine.partition.head import ProducerState, RecentBatch, decode_head, decode_producer, next_sequence
+from odradek.format.item_keys import producer_sk
+from odradek.format.tail_entry import TailEntry
+from odradek.limits import PRODUCER_BATCHES_REMEMBERED
+from odradek.ports.table import Item
+
+
+class ProducerBook:
+    """Attributes:
+    row: the item of an evicted producer, by partition key and sort key; None: there is none.
+    """
+
+    def __init__(self, problem: Callable[[str], None], row: Callable[[str, str], Item | None]) -> None:
+        self._problem = problem
+        self.row = row
+        self._batches: dict[str, dict[int, list[RecentBatch]]] = defaultdict(lambda: defaultdict(list))
+        self._in_head: dict[str, frozenset[int]] = defaultdict(frozenset)
+        self._expired: set[tuple[str, int]] = set()
+
+    def entered(self, pk: str, base_offset: int, entry: TailEntry) -> None:
+        """An entry entered the log."""
+        if entry.producer_id < 0:
+            return
+        last = self._batches[pk][entry.producer_id]
+        if last and last[-1].epoch != entry.producer_epoch:
+            last.clear()
+        last.append(RecentBatch(entry.producer_epoch, entry.base_sequence, entry.offset_count, base_offset))
+        del last[:-PRODUCER_BATCHES_REMEMBERED]
+
+    def head_stored(self, pk: str, old: Item, new: Item) -> None:
+        """A head was written; what entered with it has been told."""
+        assert isinstance(new["p"], dict)
+        if (old["tb"], old["pv"]) == (new["tb"], new["pv"]) and old["p"].keys() == new["p"].keys():  # type: ignore[union-attr]
+            return
+        head = decode_head(new)
+        self._in_head[pk] = frozenset(head.producers)
+        known = head.all_recent_batches(head.producers)
+        for producer_id, state in head.producers.items():
+            self._check(pk, producer_id, state, known[producer_id], "its head")
+        for producer_id in sorted(int(each) for each in old["p"].keys() - new["p"].keys()):  # type: ignore[union-attr]
+            item = self.row(pk, producer_sk(producer_id))
+            if item is not None:
+                self._check_row(pk, producer_id, item)
+            elif (pk, producer_id) in self._expired:
+                self._batches[pk].pop(producer_id, None)
+            else:
+                self._problem(f"{pk}: producer {producer_id} left the head without a row")
+
+    def row_stored(self, pk: str, producer_id: int, new: Item | None) -> None:
+        """A producer's row was written (new None: it expired)."""
+        if new is None:
+            self._expired.add((pk, producer_id))
+        if producer_id in self._in_head[pk]:
+            return  # the row counts once the head has dropped the producer
+        if new is None:
+            self._batches[pk].pop(producer_id, None)
+        else:
+            self._check_row(pk, producer_id, new)
+
+    def _check_row(self, pk: str, producer_id: int, item: Item) -> None:
+        state = decode_producer(item)
+        self._check(pk, producer_id, state, state.recent, "its row")
+
+    def _check(self, pk: str, producer_id: int, state: ProducerState, known: Collection[RecentBatch], by: str) -> None:
+        batches = self._batches[pk].get(producer_id)
+        if not batches:
+            return
+        after = batches[-1].epoch, next_sequence(batches[-1].base_sequence, batches[-1].record_count)
+        if (state.epoch, state.next_sequence) != after:
+            found = state.epoch, state.next_sequence
+            self._problem(f"{pk}: producer {producer_id} is at epoch and sequence {after}, by {by} at {found}")
+        for batch in batches:
+            if batch not in known:
+                self._problem(f"{pk}: {by} does not know the batch of producer {producer_id} at {batch.base_offset}")
