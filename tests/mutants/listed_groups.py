@@ -26,7 +26,7 @@ MUTANTS = [
         _OFFSETS,
         'return Compare(("o",), "=", committer.member_id), Compare(("e",), "<=", committer.member_epoch)',
         'return (Compare(("o",), "=", committer.member_id),)',
-        killed_by="tests/unit/engine/groups/test_commit_stamps.py"
+        killed_by="tests/unit/engine/offsets/test_commit_stamps.py"
         "::test_a_commit_under_an_epoch_before_the_grant_is_refused",
     ),
     Mutant(

@@ -19,56 +19,56 @@ MUTANTS = [
         _DECISIONS,
         "    if found is not None:\n        return Applied(found)\n",
         "",
-        killed_by="tests/unit/engine/test_append.py::test_an_update_that_fails_in_any_way_is_applied_once",
+        killed_by="tests/unit/engine/append/test_append.py::test_an_update_that_fails_in_any_way_is_applied_once",
     ),
     Mutant(
         "spill floor equal to the commit time is no refusal",
         _DECISIONS,
         "if head.spill_floor_ms >= first.commit_ms:",
         "if head.spill_floor_ms > first.commit_ms:",
-        killed_by="tests/unit/engine/test_append.py::test_a_late_update_is_refused_after_its_entry_was_spilled",
+        killed_by="tests/unit/engine/append/test_append.py::test_a_late_update_is_refused_after_its_entry_was_spilled",
     ),
     Mutant(
         "refused append does not look whether the sweep passed",
         _DECISIONS,
         "if head.sweep_floor > first.object_id:",
         "if False:",
-        killed_by="tests/unit/engine/test_append.py::test_a_writer_past_the_sweep_floor_uploads_again",
+        killed_by="tests/unit/engine/append/test_append.py::test_a_writer_past_the_sweep_floor_uploads_again",
     ),
     Mutant(
         "older producer epoch is taken",
         _DECISIONS,
         "if first.producer_epoch < state.epoch:",
         "if first.producer_epoch < state.epoch - 1:",
-        killed_by="tests/unit/engine/test_append.py::test_a_newer_epoch_fences_the_older",
+        killed_by="tests/unit/engine/append/test_append.py::test_a_newer_epoch_fences_the_older",
     ),
     Mutant(
         "new epoch may begin anywhere",
         _DECISIONS,
         "    if first.producer_epoch > state.epoch:\n        if first.base_sequence != 0:",
         "    if first.producer_epoch > state.epoch:\n        if False:",
-        killed_by="tests/unit/engine/test_idempotence.py::test_what_a_sequence_means",
+        killed_by="tests/unit/engine/append/test_idempotence.py::test_what_a_sequence_means",
     ),
     Mutant(
         "duplicate is told by its sequence alone",
         _DECISIONS,
         "                first.base_sequence,\n                first.offset_count,",
         "                first.base_sequence,\n                batch.record_count,",
-        killed_by="tests/unit/engine/test_idempotence.py::test_what_a_sequence_means",
+        killed_by="tests/unit/engine/append/test_idempotence.py::test_what_a_sequence_means",
     ),
     Mutant(
         "evicted producer is taken for unknown",
         _DECISIONS,
         "    if state is None and head.evictions:\n        if known",
         "    if False:\n        if known",
-        killed_by="tests/unit/engine/test_append.py::test_producers_at_work_stay_in_the_head_and_silent_ones_leave_it",
+        killed_by="tests/unit/engine/append/test_append.py::test_producers_at_work_stay_in_the_head_and_silent_ones_leave_it",
     ),
     Mutant(
         "evictions that were seen are not compared with the head's",
         _DECISIONS,
         "if known.evictions != head.evictions or producer_id not in known.rows:",
         "if producer_id not in known.rows:",
-        killed_by="tests/unit/engine/test_spill.py"
+        killed_by="tests/unit/engine/partition/test_spill.py"
         "::test_what_a_row_said_of_a_producer_that_came_and_left_since_is_read_again",
     ),
     Mutant(
@@ -76,7 +76,7 @@ MUTANTS = [
         _DECISIONS,
         'absent = all_of(Absent(("p", str(producer_id))), Compare(("pv",), "=", head.evictions))',
         'absent = all_of(Absent(("p", str(producer_id))))',
-        killed_by="tests/unit/engine/test_spill.py"
+        killed_by="tests/unit/engine/partition/test_spill.py"
         "::test_what_a_row_said_of_a_producer_that_came_and_left_since_is_read_again",
     ),
     Mutant(
@@ -84,7 +84,7 @@ MUTANTS = [
         _DECISIONS,
         'all_of(Absent(path), Compare(("pv",), "=", 0)),',
         "all_of(Absent(path)),",
-        killed_by="tests/unit/engine/test_spill.py"
+        killed_by="tests/unit/engine/partition/test_spill.py"
         "::test_a_producer_that_writes_while_it_is_evicted_stays_and_the_others_leave",
     ),
     Mutant(
@@ -92,7 +92,7 @@ MUTANTS = [
         _DECISIONS,
         'all_of(Compare((*path, "e"), "=", first.producer_epoch), Compare((*path, "s"), "=", first.base_sequence)),',
         'all_of(Compare((*path, "s"), "=", first.base_sequence)),',
-        killed_by="tests/unit/engine/test_append.py::test_a_newer_epoch_fences_the_older",
+        killed_by="tests/unit/engine/append/test_append.py::test_a_newer_epoch_fences_the_older",
     ),
     Mutant(
         "returning producer forgets its last batches",
@@ -106,42 +106,42 @@ MUTANTS = [
         _APPEND,
         "            self._maybe_applied = True\n",
         "            pass\n",
-        killed_by="tests/unit/engine/test_append.py::test_an_outcome_that_stays_unknown_is_said_to_be_so",
+        killed_by="tests/unit/engine/append/test_append.py::test_an_outcome_that_stays_unknown_is_said_to_be_so",
     ),
     Mutant(
         "search in rows ends at the first row",
         _SEARCH,
         "if row.spill_floor_ms < entry.commit_ms:",
         "if True:",
-        killed_by="tests/unit/engine/test_append.py::test_a_lost_answer_is_found_in_the_index_rows",
+        killed_by="tests/unit/engine/append/test_append.py::test_a_lost_answer_is_found_in_the_index_rows",
     ),
     Mutant(
         "search in rows passes over the oldest candidates",
         _SEARCH,
         "if row.spill_floor_ms < entry.commit_ms:",
         "if row.spill_floor_ms <= entry.commit_ms:",
-        killed_by="tests/unit/engine/test_append.py::test_a_lost_answer_is_found_in_the_index_rows",
+        killed_by="tests/unit/engine/append/test_append.py::test_a_lost_answer_is_found_in_the_index_rows",
     ),
     Mutant(
         "segment in the search is taken for a proof",
         _SEARCH,
         "            return Search.UNKNOWABLE\n        offset = row",
         "            return Search.ABSENT\n        offset = row",
-        killed_by="tests/unit/engine/test_commit_times.py::test_a_plain_append_is_refused_once_and_not_for_ever",
+        killed_by="tests/unit/engine/append/test_commit_times.py::test_a_plain_append_is_refused_once_and_not_for_ever",
     ),
     Mutant(
         "search believes ghosts",
         _SEARCH,
         "        if is_ghost(row, head.merged_offset):\n            continue\n",
         "",
-        killed_by="tests/unit/engine/test_isolation.py::test_what_rows_say_of_an_entry",
+        killed_by="tests/unit/engine/append/test_isolation.py::test_what_rows_say_of_an_entry",
     ),
     Mutant(
         "search passes over gaps between rows",
         _SEARCH,
         "if row.end_offset < head.tail_base_offset if end is None else row.end_offset != end:",
         "if False:",
-        killed_by="tests/unit/engine/test_isolation.py::test_what_rows_say_of_an_entry",
+        killed_by="tests/unit/engine/append/test_isolation.py::test_what_rows_say_of_an_entry",
     ),
     Mutant(
         "search does not ask whether the floor was lowered",
@@ -155,14 +155,14 @@ MUTANTS = [
         "            if any(entry.producer_id < 0 for entry in self._entries):\n"
         "                return MAYBE_APPENDED\n",
         "            pass\n",
-        killed_by="tests/unit/engine/test_commit_times.py::test_a_plain_append_is_refused_once_and_not_for_ever",
+        killed_by="tests/unit/engine/append/test_commit_times.py::test_a_plain_append_is_refused_once_and_not_for_ever",
     ),
     Mutant(
         "entry uploaded again keeps its old position",
         _APPEND,
         "                position=entry.position - start,",
         "                position=entry.position,",
-        killed_by="tests/unit/engine/test_append.py"
+        killed_by="tests/unit/engine/append/test_append.py"
         "::test_each_batch_of_a_swept_request_is_uploaded_again_and_read_from_its_new_place",
     ),
     Mutant(
@@ -170,14 +170,14 @@ MUTANTS = [
         _APPEND,
         "return MAYBE_APPENDED if self._maybe_applied else NOT_APPENDED",
         "return NOT_APPENDED",
-        killed_by="tests/unit/engine/test_append.py::test_an_outcome_that_stays_unknown_is_said_to_be_so",
+        killed_by="tests/unit/engine/append/test_append.py::test_an_outcome_that_stays_unknown_is_said_to_be_so",
     ),
     Mutant(
         "former leader's unknown attempt ends as refused",
         _APPEND,
         "if self._maybe_applied and self._tools.leaders.claim(self._partition) is FLEET_CLAIM:",
         "if False:",
-        killed_by="tests/unit/engine/test_leaders.py"
+        killed_by="tests/unit/engine/leaders/test_leaders.py"
         "::test_the_fleet_says_that_it_does_not_know_when_its_lost_attempt_may_come_back",
     ),
     Mutant(
@@ -185,7 +185,7 @@ MUTANTS = [
         _APPEND,
         "return Appended(head.next_offset - count, head, self._entries[0].max_timestamp_ms)",
         "return Appended(head.next_offset, head, self._entries[0].max_timestamp_ms)",
-        killed_by="tests/unit/engine/test_append.py"
+        killed_by="tests/unit/engine/append/test_append.py"
         "::test_the_happy_path_is_one_upload_and_one_update_a_partition_without_a_read",
     ),
     Mutant(
@@ -193,21 +193,21 @@ MUTANTS = [
         _APPEND,
         "return max(self._clock.now_ms(), floor_ms + 1 if is_kept else 0)",
         "return self._clock.now_ms()",
-        killed_by="tests/unit/engine/test_append.py::test_a_late_update_is_refused_after_its_entry_was_spilled",
+        killed_by="tests/unit/engine/append/test_append.py::test_a_late_update_is_refused_after_its_entry_was_spilled",
     ),
     Mutant(
         "batches of a request lie at the same place",
         "engine/append/upload.py",
         "                position += len(upload.bytes_)\n",
         "",
-        killed_by="tests/unit/engine/test_log_reader.py::test_batches_of_one_upload_are_read_each_from_its_place",
+        killed_by="tests/unit/engine/read/test_log_reader.py::test_batches_of_one_upload_are_read_each_from_its_place",
     ),
     Mutant(
         "partition of a request goes by the one before",
         "engine/append/append.py",
         "            start = group[0].position - placed[0].position",
         "            start = 0",
-        killed_by="tests/unit/engine/test_append.py"
+        killed_by="tests/unit/engine/append/test_append.py"
         "::test_each_batch_of_a_swept_request_is_uploaded_again_and_read_from_its_new_place",
     ),
     # --- append: the order of a producer's batches
@@ -224,14 +224,14 @@ MUTANTS = [
         _ORDER,
         "turn.waits_for = [each for each in line if _is_older(each, turn)]",
         "turn.waits_for = []",
-        killed_by="tests/unit/engine/test_append_order.py::test_a_new_epoch_waits_for_the_older_one_of_its_connection",
+        killed_by="tests/unit/engine/append/test_append_order.py::test_a_new_epoch_waits_for_the_older_one_of_its_connection",
     ),
     Mutant(
         "followers of a refused batch go on",
         _ORDER,
         "                    if not follower.settled.done():",
         "                    if False:",
-        killed_by="tests/unit/engine/test_append_order.py"
+        killed_by="tests/unit/engine/append/test_append_order.py"
         "::test_followers_are_refused_with_their_predecessor_and_never_reach_the_head",
     ),
     Mutant(
@@ -239,42 +239,42 @@ MUTANTS = [
         _ORDER,
         "    return Fate.FOR_GOOD\n",
         "    return Fate.FOR_NOW\n",
-        killed_by="tests/unit/engine/test_append_order.py::test_behind_a_batch_that_is_refused_for_good_there_is_a_gap",
+        killed_by="tests/unit/engine/append/test_append_order.py::test_behind_a_batch_that_is_refused_for_good_there_is_a_gap",
     ),
     Mutant(
         "gap is shown at the first lone arrival",
         _ORDER,
         "if missing.answered < LONE_ARRIVALS:",
         "if missing.answered < 0:",
-        killed_by="tests/unit/engine/test_append_order.py::test_a_follower_that_is_still_uploading_is_decided_too",
+        killed_by="tests/unit/engine/append/test_append_order.py::test_a_follower_that_is_still_uploading_is_decided_too",
     ),
     Mutant(
         "gap is never shown",
         _ORDER,
         "if missing.answered < LONE_ARRIVALS:",
         "if True:",
-        killed_by="tests/unit/engine/test_append_order.py::test_what_a_batch_without_its_predecessor_is_answered",
+        killed_by="tests/unit/engine/append/test_append_order.py::test_what_a_batch_without_its_predecessor_is_answered",
     ),
     Mutant(
         "producer that is unknown is refused",
         _ORDER,
         "return AheadAnswer.GAP if is_known else AheadAnswer.TAKE",
         "return AheadAnswer.GAP",
-        killed_by="tests/unit/engine/test_append_order.py::test_what_a_batch_without_its_predecessor_is_answered",
+        killed_by="tests/unit/engine/append/test_append_order.py::test_what_a_batch_without_its_predecessor_is_answered",
     ),
     Mutant(
         "producer that is known may leave a gap",
         _ORDER,
         "return AheadAnswer.GAP if is_known else AheadAnswer.TAKE",
         "return AheadAnswer.TAKE",
-        killed_by="tests/unit/engine/test_append_order.py::test_what_a_batch_without_its_predecessor_is_answered",
+        killed_by="tests/unit/engine/append/test_append_order.py::test_what_a_batch_without_its_predecessor_is_answered",
     ),
     Mutant(
         "lone arrivals are counted over their predecessor's return",
         _ORDER,
         "            self._missing.pop((turn.line, turn.epoch, turn.end), None)",
         "            pass",
-        killed_by="tests/unit/engine/test_append_order.py"
+        killed_by="tests/unit/engine/append/test_append_order.py"
         "::test_a_follower_whose_predecessor_comes_again_is_never_told_of_a_gap",
     ),
     Mutant(
@@ -282,7 +282,7 @@ MUTANTS = [
         _ORDER,
         "if (each.epoch, each.end) == (turn.epoch, turn.begin)), None)",
         "if each.end == turn.begin), None)",
-        killed_by="tests/unit/engine/test_append_order.py::test_a_predecessor_is_of_the_same_epoch",
+        killed_by="tests/unit/engine/append/test_append_order.py::test_a_predecessor_is_of_the_same_epoch",
     ),
     # --- the partition's index
     Mutant(
@@ -297,21 +297,21 @@ MUTANTS = [
         _INDEX,
         'Compare(("sf",), "<", entries[0].commit_ms),',
         'Compare(("sf",), "<=", entries[0].commit_ms),',
-        killed_by="tests/unit/engine/test_append.py::test_a_lost_answer_is_found_in_the_index_rows",
+        killed_by="tests/unit/engine/append/test_append.py::test_a_lost_answer_is_found_in_the_index_rows",
     ),
     Mutant(
         "late sweep floor lowers a higher one",
         _INDEX,
         'condition = all_of(is_version(VERSION), Compare(("wf",), "<", floor))',
         "condition = all_of(is_version(VERSION))",
-        killed_by="tests/unit/engine/test_sweep.py::test_a_floor_that_comes_late_does_not_lower_the_heads",
+        killed_by="tests/unit/engine/maintenance/test_sweep.py::test_a_floor_that_comes_late_does_not_lower_the_heads",
     ),
     Mutant(
         "new head has no sweep floor",
         _INDEX,
         "head = PartitionHead(sweep_floor=sweep_floor)",
         "head = PartitionHead()",
-        killed_by="tests/unit/engine/test_sweep.py::test_a_partition_made_in_the_middle_of_a_sweep_has_the_floor",
+        killed_by="tests/unit/engine/maintenance/test_sweep.py::test_a_partition_made_in_the_middle_of_a_sweep_has_the_floor",
     ),
     # --- spill
     Mutant(
@@ -319,14 +319,14 @@ MUTANTS = [
         _SPILLED,
         'conditions: list[Condition] = [is_version(VERSION), Compare(("tb",), "=", row.base_offset)]',
         "conditions: list[Condition] = [is_version(VERSION)]",
-        killed_by="tests/unit/engine/test_spill.py::test_entries_are_forgotten_once",
+        killed_by="tests/unit/engine/partition/test_spill.py::test_entries_are_forgotten_once",
     ),
     Mutant(
         "spill goes by its own row where another's is there",
         _SPILL,
         "return None if refused.current is None else decode_index_row(row.base_offset, refused.current)",
         "return None if refused.current is None else row",
-        killed_by="tests/unit/engine/test_spill.py"
+        killed_by="tests/unit/engine/partition/test_spill.py"
         "::test_a_row_that_was_begun_when_the_tail_was_short_does_not_leave_it_long",
     ),
     Mutant(
@@ -334,7 +334,7 @@ MUTANTS = [
         _SPILL,
         "if row is None or row.is_segment or len(row.entries) > len(head.tail):",
         "if row is None or row.is_segment:",
-        killed_by="tests/unit/engine/test_spill.py"
+        killed_by="tests/unit/engine/partition/test_spill.py"
         "::test_a_spiller_that_saw_less_than_the_row_holds_leaves_the_forgetting_to_others",
     ),
     Mutant(
@@ -350,21 +350,21 @@ MUTANTS = [
         _SPILLED,
         "spill_floor_ms=max(head.spill_floor_ms, *(entry.commit_ms for entry in entries)),",
         "spill_floor_ms=max(entry.commit_ms for entry in entries),",
-        killed_by="tests/unit/engine/test_spill.py::test_a_row_has_the_floor_of_those_below_it",
+        killed_by="tests/unit/engine/partition/test_spill.py::test_a_row_has_the_floor_of_those_below_it",
     ),
     Mutant(
         "spilled row's end forgets its last entry",
         _SPILLED,
         "end_offset=head.tail_base_offset + sum(entry.offset_count for entry in entries),",
         "end_offset=head.tail_base_offset + sum(entry.offset_count for entry in entries[:-1]),",
-        killed_by="tests/unit/engine/test_spill.py::test_while_spills_fail_only_a_few_appends_try_one",
+        killed_by="tests/unit/engine/partition/test_spill.py::test_while_spills_fail_only_a_few_appends_try_one",
     ),
     Mutant(
         "eviction compares no sequence",
         _SPILLED,
         '        conditions.append(Compare((*path, "s"), "=", state.next_sequence))\n',
         "",
-        killed_by="tests/unit/engine/test_spill.py"
+        killed_by="tests/unit/engine/partition/test_spill.py"
         "::test_a_producer_that_writes_while_it_is_evicted_stays_and_the_others_leave",
     ),
     Mutant(
@@ -372,7 +372,7 @@ MUTANTS = [
         _SPILLED,
         'return conditions, [*actions, Add(("pv",), len(producer_ids))]',
         "return conditions, actions",
-        killed_by="tests/unit/engine/test_spill.py"
+        killed_by="tests/unit/engine/partition/test_spill.py"
         "::test_a_producer_that_writes_while_it_is_evicted_stays_and_the_others_leave",
     ),
     Mutant(
@@ -380,14 +380,14 @@ MUTANTS = [
         _SPILL,
         'condition = AnyOf((Absent(("v",)), all_of(is_version(VERSION), Compare(("o",), "<=", newest))))',
         'condition = AnyOf((Absent(("v",)), is_version(VERSION)))',
-        killed_by="tests/unit/engine/test_spill.py::test_an_eviction_that_comes_late_leaves_the_row_of_a_later_one",
+        killed_by="tests/unit/engine/partition/test_spill.py::test_an_eviction_that_comes_late_leaves_the_row_of_a_later_one",
     ),
     Mutant(
         "head forgets the last batches that leave the tail",
         _SPILLED,
         "    kept = _unsettled(head, row, {*evictable})\n",
         "    kept = []\n",
-        killed_by="tests/unit/engine/test_spill.py"
+        killed_by="tests/unit/engine/partition/test_spill.py"
         "::test_a_producer_that_writes_while_it_is_evicted_stays_and_the_others_leave",
     ),
     Mutant(
@@ -395,14 +395,14 @@ MUTANTS = [
         _SPILLED,
         "if producer_id not in newest or last < end_offset:",
         "if True:",
-        killed_by="tests/unit/engine/test_spill.py::test_who_has_entries_that_stay_in_the_tail_stays_in_the_head",
+        killed_by="tests/unit/engine/partition/test_spill.py::test_who_has_entries_that_stay_in_the_tail_stays_in_the_head",
     ),
     Mutant(
         "producer whose row failed is evicted",
         _SPILL,
         "            except StoreError:\n                return False\n\n        written",
         "            except StoreError:\n                return True\n\n        written",
-        killed_by="tests/unit/engine/test_spill.py"
+        killed_by="tests/unit/engine/partition/test_spill.py"
         "::test_a_producer_whose_row_cannot_be_written_stays_and_the_spill_goes_on",
     ),
     Mutant(
@@ -417,7 +417,7 @@ MUTANTS = [
         _SPILLED,
         '        conditions.append(Compare((*path, "e"), "=", state.epoch))\n',
         "",
-        killed_by="tests/unit/engine/test_spill.py"
+        killed_by="tests/unit/engine/partition/test_spill.py"
         "::test_a_producer_that_goes_on_under_a_new_epoch_while_it_is_evicted_stays",
     ),
     Mutant(
@@ -425,21 +425,21 @@ MUTANTS = [
         _INDEX,
         "return not row.is_segment and row.base_offset < merged_offset",
         "return not row.is_segment and row.end_offset < merged_offset",
-        killed_by="tests/unit/engine/test_retention.py::test_a_merge_removes_a_ghost_and_not_the_row_in_which_it_ends",
+        killed_by="tests/unit/engine/maintenance/test_retention.py::test_a_merge_removes_a_ghost_and_not_the_row_in_which_it_ends",
     ),
     Mutant(
         "ghosts are believed",
         _INDEX,
         "return not row.is_segment and row.base_offset < merged_offset",
         "return False",
-        killed_by="tests/unit/engine/test_isolation.py::test_what_rows_say_of_an_entry",
+        killed_by="tests/unit/engine/append/test_isolation.py::test_what_rows_say_of_an_entry",
     ),
     Mutant(
         "rows that overlap are kept",
         _INDEX,
         "if not kept or row.base_offset >= kept[-1].end_offset:",
         "if True:",
-        killed_by="tests/unit/engine/test_isolation.py::test_rows_that_begin_within_the_one_before_are_passed_over",
+        killed_by="tests/unit/engine/append/test_isolation.py::test_rows_that_begin_within_the_one_before_are_passed_over",
     ),
     Mutant(
         "swap does not compare the rows that it replaces",
@@ -453,7 +453,7 @@ MUTANTS = [
         _INDEX,
         "    if merged_offset is not None:\n        raise_it",
         "    if False:\n        raise_it",
-        killed_by="tests/unit/engine/test_retention.py::test_a_merge_removes_a_ghost_and_not_the_row_in_which_it_ends",
+        killed_by="tests/unit/engine/maintenance/test_retention.py::test_a_merge_removes_a_ghost_and_not_the_row_in_which_it_ends",
     ),
     Mutant(
         "log start passes the high watermark",
@@ -467,6 +467,6 @@ MUTANTS = [
         _INDEX,
         'Compare(("ls",), "<", offset), Compare(("no",), ">=", offset))',
         'Compare(("no",), ">=", offset))',
-        killed_by="tests/unit/engine/test_delete_records.py::test_a_log_start_that_comes_late_changes_nothing",
+        killed_by="tests/unit/engine/read/test_delete_records.py::test_a_log_start_that_comes_late_changes_nothing",
     ),
 ]

@@ -19,7 +19,7 @@ MUTANTS = [
         _CLAIMS,
         'return leader if self.leader_epoch is None else all_of(leader, Compare(("le",), "=", self.leader_epoch))',
         "return leader",
-        killed_by="tests/unit/engine/test_leaders.py::test_two_incarnations_of_one_id_never_append_in_one_epoch",
+        killed_by="tests/unit/engine/leaders/test_leaders.py::test_two_incarnations_of_one_id_never_append_in_one_epoch",
     ),
     Mutant(
         "living gateway's partition is taken",
@@ -33,14 +33,14 @@ MUTANTS = [
         _CLAIMS,
         'Compare(("li",), "=", leader_id), Compare(("le",), "=", leader_epoch))',
         'Compare(("li",), "=", leader_id))',
-        killed_by="tests/unit/engine/test_leaders.py::test_a_late_taking_never_turns_the_epoch_back",
+        killed_by="tests/unit/engine/leaders/test_leaders.py::test_a_late_taking_never_turns_the_epoch_back",
     ),
     Mutant(
         "epoch begins where the one before began",
         _CLAIMS,
         '        Copy(("es",), ("no",)),\n',
         "",
-        killed_by="tests/unit/engine/test_leaders.py::test_a_gateway_takes_a_partition_and_the_fleet_is_sent_to_it",
+        killed_by="tests/unit/engine/leaders/test_leaders.py::test_a_gateway_takes_a_partition_and_the_fleet_is_sent_to_it",
     ),
     Mutant(
         "ended epoch is not written down",
@@ -48,7 +48,7 @@ MUTANTS = [
         "        await self._epochs.keep(partition, EpochStart(head.leader_epoch, head.epoch_start))\n"
         "        condition",
         "        condition",
-        killed_by="tests/unit/engine/test_leaders.py::test_a_taking_whose_answer_was_lost_is_not_believed",
+        killed_by="tests/unit/engine/leaders/test_leaders.py::test_a_taking_whose_answer_was_lost_is_not_believed",
     ),
     Mutant(
         "claim is kept where the taking's answer was lost",
@@ -57,21 +57,21 @@ MUTANTS = [
         "        except OutcomeUnknown:\n"
         "            self._claims[partition] = Claim(self.broker_id, head.leader_epoch + 1, 0)\n"
         "            return None\n        taken = decode_head(item or {})",
-        killed_by="tests/unit/engine/test_leaders.py::test_a_taking_whose_answer_was_lost_is_not_believed",
+        killed_by="tests/unit/engine/leaders/test_leaders.py::test_a_taking_whose_answer_was_lost_is_not_believed",
     ),
     Mutant(
         "epoch of an offset is that before it",
         _EPOCHS,
         "found = bisect_right(self.starts, offset, key=lambda start: start.offset) - 1",
         "found = bisect_right(self.starts, offset - 1, key=lambda start: start.offset) - 1",
-        killed_by="tests/unit/engine/test_leaders.py::test_clocks_an_hour_apart_never_give_two_leaders_in_one_epoch",
+        killed_by="tests/unit/engine/leaders/test_leaders.py::test_clocks_an_hour_apart_never_give_two_leaders_in_one_epoch",
     ),
     Mutant(
         "epochs without records count",
         _EPOCHS,
         "        if kept and kept[-1].offset == offset:\n            kept.pop()\n",
         "",
-        killed_by="tests/unit/engine/test_leader_decisions.py::test_where_an_epoch_ended",
+        killed_by="tests/unit/engine/partition/test_claims.py::test_where_an_epoch_ended",
     ),
     # --- reads
     Mutant(
@@ -80,49 +80,49 @@ MUTANTS = [
         "            # A row may reach into a tail that was read before the row was made.\n"
         "            if base_offset + entry.offset_count <= offset or base_offset >= end_offset:",
         "            if base_offset + entry.offset_count <= start_offset or base_offset >= end_offset:",
-        killed_by="tests/unit/engine/test_log_reader.py::test_a_tail_that_was_merged_since_is_read_once",
+        killed_by="tests/unit/engine/read/test_log_reader.py::test_a_tail_that_was_merged_since_is_read_once",
     ),
     Mutant(
         "row that begins after the offset is read",
         _READER,
         "if row is None or row.base_offset > offset:",
         "if row is None:",
-        killed_by="tests/unit/engine/test_log_reader.py::test_a_row_that_is_gone_since_is_not_passed_over",
+        killed_by="tests/unit/engine/read/test_log_reader.py::test_a_row_that_is_gone_since_is_not_passed_over",
     ),
     Mutant(
         "rows that a merge replaced stay cached",
         _READER,
         "            for base in self.bases[first:stop]:\n                del self.rows[base]\n",
         "            stop = first\n",
-        killed_by="tests/unit/engine/test_log_reader.py::test_rows_that_a_merge_replaced_are_not_kept",
+        killed_by="tests/unit/engine/read/test_log_reader.py::test_rows_that_a_merge_replaced_are_not_kept",
     ),
     Mutant(
         "missing object is not forgotten",
         _FETCH,
         "            except ObjectMissing:\n                self._reader.forget(want.partition)\n                error",
         "            except ObjectMissing:\n                error",
-        killed_by="tests/unit/engine/test_log_reader.py::test_a_reader_whose_segment_was_replaced_plans_again",
+        killed_by="tests/unit/engine/read/test_log_reader.py::test_a_reader_whose_segment_was_replaced_plans_again",
     ),
     Mutant(
         "joined ranges are cut at the wrong place",
         _READER,
         "                at = pieces[i].position - start",
         "                at = 0",
-        killed_by="tests/unit/engine/test_log_reader.py::test_batches_of_one_upload_are_read_each_from_its_place",
+        killed_by="tests/unit/engine/read/test_log_reader.py::test_batches_of_one_upload_are_read_each_from_its_place",
     ),
     Mutant(
         "offset below the log start is read",
         _FETCH,
         "if not head.log_start_offset <= want.offset <= head.next_offset:",
         "if not 0 <= want.offset <= head.next_offset:",
-        killed_by="tests/unit/engine/test_delete_records.py::test_deleted_records_are_gone_at_once_and_the_others_stay",
+        killed_by="tests/unit/engine/read/test_delete_records.py::test_deleted_records_are_gone_at_once_and_the_others_stay",
     ),
     Mutant(
         "epoch of records before the leader's is the leader's",
         _FETCH,
         "is_older = any(not p.is_segment and p.base_offset < head.epoch_start for p in pieces)",
         "is_older = False",
-        killed_by="tests/unit/engine/test_leaders.py"
+        killed_by="tests/unit/engine/leaders/test_leaders.py"
         "::test_a_fetched_batch_carries_the_epoch_under_which_it_was_written",
     ),
     Mutant(
@@ -130,7 +130,7 @@ MUTANTS = [
         _FETCH,
         "                self._topics.forget(want.topic)\n                gone",
         "                gone",
-        killed_by="tests/unit/engine/test_fetch.py::test_a_topic_that_was_recreated_is_found_by_the_next_fetch",
+        killed_by="tests/unit/engine/read/test_fetch.py::test_a_topic_that_was_recreated_is_found_by_the_next_fetch",
     ),
     Mutant(
         "DeleteRecords repeats to a newer high watermark",
@@ -139,7 +139,7 @@ MUTANTS = [
         "                return await self._delete(request, partition, head, offset)",
         "                at = head.next_offset if offset == HIGH_WATERMARK else offset\n"
         "                return await self._delete(request, partition, head, at)",
-        killed_by="tests/unit/engine/test_delete_records.py::test_a_repetition_deletes_nothing_that_came_meanwhile",
+        killed_by="tests/unit/engine/read/test_delete_records.py::test_a_repetition_deletes_nothing_that_came_meanwhile",
     ),
     # --- transactions
     Mutant(

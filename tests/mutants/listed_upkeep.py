@@ -29,7 +29,7 @@ MUTANTS = [
         _LEASE,
         'return all_of(Compare(("e",), "=", self.epoch), Compare(("h",), "=", self.holder))',
         'return all_of(Compare(("e",), "=", self.epoch))',
-        killed_by="tests/unit/engine/test_merge.py::test_a_swap_may_arrive_late_until_the_lease_has_moved_on",
+        killed_by="tests/unit/engine/maintenance/test_merge.py::test_a_swap_may_arrive_late_until_the_lease_has_moved_on",
     ),
     Mutant(
         "lease is taken whatever its epoch is by now",
@@ -42,21 +42,21 @@ MUTANTS = [
         _LEASE,
         '"x": lease.expires_ms, "c": False}',
         '"x": lease.expires_ms, "c": True}',
-        killed_by="tests/unit/engine/test_maintenance.py::test_a_plan_names_every_kind_of_work",
+        killed_by="tests/unit/engine/maintenance/test_maintenance.py::test_a_plan_names_every_kind_of_work",
     ),
     Mutant(
         "release does not say whether it was clean",
         _LEASE,
         'actions = (Set(("h",), _NOBODY), Set(("c",), clean))',
         'actions = (Set(("h",), _NOBODY), Set(("c",), True))',
-        killed_by="tests/unit/engine/test_merge.py::test_a_fault_anywhere_loses_nothing_and_the_next_pass_tidies_up",
+        killed_by="tests/unit/engine/maintenance/test_merge.py::test_a_fault_anywhere_loses_nothing_and_the_next_pass_tidies_up",
     ),
     Mutant(
         "lease left unclean is not settled",
         _LEASE,
         "if lease is not None and not lease.was_clean:",
         "if False:",
-        killed_by="tests/unit/engine/test_isolation.py::test_a_new_holder_waits_until_the_last_swap_is_visible",
+        killed_by="tests/unit/engine/append/test_isolation.py::test_a_new_holder_waits_until_the_last_swap_is_visible",
     ),
     # --- sweep
     Mutant(
@@ -73,14 +73,14 @@ MUTANTS = [
         "            for row in found:\n"
         "                object_ids.difference_update(e.object_id for e in row.entries)\n"
         "            return\n",
-        killed_by="tests/unit/engine/test_sweep.py::test_what_is_spilled_while_it_is_looked_for_is_found",
+        killed_by="tests/unit/engine/maintenance/test_sweep.py::test_what_is_spilled_while_it_is_looked_for_is_found",
     ),
     Mutant(
         "sweep raises no floor of lower heads",
         _SWEEP,
         "if head is not None and head.sweep_floor < self._floor",
         "if head is not None and False",
-        killed_by="tests/unit/engine/test_sweep.py"
+        killed_by="tests/unit/engine/maintenance/test_sweep.py"
         "::test_a_writer_that_stalls_past_the_sweep_is_refused_and_uploads_again",
     ),
     Mutant(
@@ -96,21 +96,21 @@ MUTANTS = [
         _SWEEP,
         "            at = head.merged_offset\n            while rows",
         "            at = head.merged_offset + 1\n            while rows",
-        killed_by="tests/unit/engine/test_sweep.py::test_lost_and_merged_uploads_go_referenced_and_young_ones_stay",
+        killed_by="tests/unit/engine/maintenance/test_sweep.py::test_lost_and_merged_uploads_go_referenced_and_young_ones_stay",
     ),
     Mutant(
         "sweep does not go back to recent hours",
         _SWEEP,
         "fresh = range(max(0, next_hour - self._settings.sweep_recheck_hours), _hour(end) + 1)",
         "fresh = range(next_hour, _hour(end) + 1)",
-        killed_by="tests/unit/engine/test_sweep.py::test_a_late_upload_to_an_hour_long_swept_is_found",
+        killed_by="tests/unit/engine/maintenance/test_sweep.py::test_a_late_upload_to_an_hour_long_swept_is_found",
     ),
     Mutant(
         "sweep forgets the hours where items were left",
         _SWEEP,
         "return sorted({*state.hours_left, *fresh})",
         "return sorted({*fresh})",
-        killed_by="tests/unit/engine/test_sweep.py"
+        killed_by="tests/unit/engine/maintenance/test_sweep.py"
         "::test_what_a_tail_or_a_spilled_row_needs_is_kept_for_years_and_goes_once_merged",
     ),
     Mutant(
@@ -126,21 +126,21 @@ MUTANTS = [
         _ORPHANS,
         "at, end = segments[0].base_offset, segments[-1].base_offset + 1",
         "at, end = segments[0].base_offset, segments[-1].base_offset",
-        killed_by="tests/unit/engine/test_maintenance.py::test_an_upload_that_came_late_is_found_after_a_day_of_rest",
+        killed_by="tests/unit/engine/maintenance/test_maintenance.py::test_an_upload_that_came_late_is_found_after_a_day_of_rest",
     ),
     Mutant(
         "orphan is told by its base offset alone",
         _ORPHANS,
         "if (each.base_offset, each.segment_id) not in referenced]",
         "if each.base_offset not in {base for base, _ in referenced}]",
-        killed_by="tests/unit/engine/test_maintenance.py::test_an_upload_that_came_late_is_found_after_a_day_of_rest",
+        killed_by="tests/unit/engine/maintenance/test_maintenance.py::test_an_upload_that_came_late_is_found_after_a_day_of_rest",
     ),
     Mutant(
         "unclean partition is not searched for orphans",
         _ORPHANS,
         "return not is_clean or epoch % _SCAN_EVERY_EPOCHS == 0 or idle_ms > _SCAN_AFTER_IDLE_MS",
         "return epoch % _SCAN_EVERY_EPOCHS == 0 or idle_ms > _SCAN_AFTER_IDLE_MS",
-        killed_by="tests/unit/engine/test_maintenance.py::test_a_plan_names_every_kind_of_work",
+        killed_by="tests/unit/engine/maintenance/test_maintenance.py::test_a_plan_names_every_kind_of_work",
     ),
     # --- retention
     Mutant(
@@ -148,7 +148,7 @@ MUTANTS = [
         _RETENTION,
         "return newest_ms < oldest_kept_ms",
         "return newest_ms <= oldest_kept_ms + 60_000",
-        killed_by="tests/unit/engine/test_retention.py::test_a_row_is_dropped_only_when_its_age_exceeds_the_limit",
+        killed_by="tests/unit/engine/maintenance/test_retention.py::test_a_row_is_dropped_only_when_its_age_exceeds_the_limit",
     ),
     Mutant(
         "retention drops the row in which the bytes suffice",
@@ -157,42 +157,42 @@ MUTANTS = [
         "                kept += row.size_bytes\n",
         "                kept += row.size_bytes\n                if kept >= retention_bytes:\n"
         "                    return row.end_offset\n",
-        killed_by="tests/unit/engine/test_retention.py::test_by_size_a_row_goes_if_what_is_newer_is_enough",
+        killed_by="tests/unit/engine/maintenance/test_retention.py::test_by_size_a_row_goes_if_what_is_newer_is_enough",
     ),
     Mutant(
         "retention does not count the tail",
         _RETENTION,
         "kept = sum(entry.length for _, entry in head.entries())",
         "kept = 0",
-        killed_by="tests/unit/engine/test_retention.py::test_by_size_a_row_goes_if_what_is_newer_is_enough",
+        killed_by="tests/unit/engine/maintenance/test_retention.py::test_by_size_a_row_goes_if_what_is_newer_is_enough",
     ),
     Mutant(
         "retention of a compacted topic",
         _RETENTION,
         "if not config.is_deleting or start >= head.tail_base_offset:",
         "if start >= head.tail_base_offset:",
-        killed_by="tests/unit/engine/test_retention.py::test_without_a_limit_and_without_the_policy_nothing_goes",
+        killed_by="tests/unit/engine/maintenance/test_retention.py::test_without_a_limit_and_without_the_policy_nothing_goes",
     ),
     Mutant(
         "retention removes the row of a spill under way",
         _RETENTION,
         "        below = min(head.log_start_offset, head.tail_base_offset)\n        at = 0",
         "        below = head.log_start_offset\n        at = 0",
-        killed_by="tests/unit/engine/test_retention.py::test_the_row_of_a_spill_under_way_stays_where_older_rows_go",
+        killed_by="tests/unit/engine/maintenance/test_retention.py::test_the_row_of_a_spill_under_way_stays_where_older_rows_go",
     ),
     Mutant(
         "retention drops a row that reaches above the log start",
         _RETENTION,
         "old = [row for row in rows if row.end_offset <= below]",
         "old = [row for row in rows if row.base_offset < below]",
-        killed_by="tests/unit/engine/test_retention.py::test_deleted_records_go_whatever_the_policy_is_by_then",
+        killed_by="tests/unit/engine/maintenance/test_retention.py::test_deleted_records_go_whatever_the_policy_is_by_then",
     ),
     Mutant(
         "retention keeps the merged offset",
         _RETENTION,
         "await self._index.replace_rows(held.lease, old, (), merged_offset=raised)",
         "await self._index.replace_rows(held.lease, old, ())",
-        killed_by="tests/unit/engine/test_retention.py::test_a_merge_removes_a_ghost_and_not_the_row_in_which_it_ends",
+        killed_by="tests/unit/engine/maintenance/test_retention.py::test_a_merge_removes_a_ghost_and_not_the_row_in_which_it_ends",
     ),
     Mutant(
         "retention leaves the segments",
@@ -208,7 +208,7 @@ MUTANTS = [
         _MERGE,
         "if row.end_offset <= head.tail_base_offset and not is_ghost(row, head.merged_offset)]",
         "if not is_ghost(row, head.merged_offset)]",
-        killed_by="tests/unit/engine/test_merge.py::test_rows_whose_spill_is_not_finished_are_left",
+        killed_by="tests/unit/engine/maintenance/test_merge.py::test_rows_whose_spill_is_not_finished_are_left",
     ),
     Mutant(
         "merge takes ghosts",
@@ -221,7 +221,7 @@ MUTANTS = [
         _MERGE,
         "merged_offset = None if window[-1].is_segment else window[-1].end_offset",
         "merged_offset = None",
-        killed_by="tests/unit/engine/test_merge.py::test_rows_become_a_segment_and_nobody_sees_a_difference",
+        killed_by="tests/unit/engine/maintenance/test_merge.py::test_rows_become_a_segment_and_nobody_sees_a_difference",
     ),
     Mutant(
         "merge says nothing of an upload that may appear late",
@@ -234,7 +234,7 @@ MUTANTS = [
         _MERGE,
         "        await self._delete_segments(held, window)\n        return merged",
         "        return merged",
-        killed_by="tests/unit/engine/test_merge.py::test_later_rows_are_taken_into_what_is_small",
+        killed_by="tests/unit/engine/maintenance/test_merge.py::test_later_rows_are_taken_into_what_is_small",
     ),
     Mutant(
         "merge goes by the present epoch",
@@ -247,28 +247,28 @@ MUTANTS = [
         _MERGE,
         "spill_floor_ms=window[-1].spill_floor_ms,",
         "spill_floor_ms=window[0].spill_floor_ms,",
-        killed_by="tests/unit/engine/test_merge.py::test_a_merged_row_has_the_floor_of_all_that_it_holds",
+        killed_by="tests/unit/engine/maintenance/test_merge.py::test_a_merged_row_has_the_floor_of_all_that_it_holds",
     ),
     Mutant(
         "merge swaps before it uploads the index",
         _MERGE,
         "        await self._put(held, index_key(held.partition, base_offset, segment_id), [index])\n",
         "",
-        killed_by="tests/unit/engine/test_merge.py::test_rows_become_a_segment_and_nobody_sees_a_difference",
+        killed_by="tests/unit/engine/maintenance/test_merge.py::test_rows_become_a_segment_and_nobody_sees_a_difference",
     ),
     Mutant(
         "merge takes rows that are too young",
         _WINDOW,
         "rows = [row for row in rows if row.is_segment or _has_aged(row, policy.delay_ms, now_ms)]",
         "rows = list(rows)",
-        killed_by="tests/unit/engine/test_merge.py::test_a_partition_under_steady_writes_is_merged",
+        killed_by="tests/unit/engine/maintenance/test_merge.py::test_a_partition_under_steady_writes_is_merged",
     ),
     Mutant(
         "merge waits for one row more",
         _WINDOW,
         "return len(spilled) >= policy.rows_min or",
         "return len(spilled) > policy.rows_min or",
-        killed_by="tests/unit/engine/test_merge.py::test_one_row_larger_than_a_segment_becomes_several",
+        killed_by="tests/unit/engine/maintenance/test_merge.py::test_one_row_larger_than_a_segment_becomes_several",
     ),
     # --- compaction
     Mutant(
@@ -283,21 +283,21 @@ MUTANTS = [
         _CLEANING,
         "    if offset < latest_offset:\n        return False\n",
         "    if offset <= latest_offset:\n        return False\n",
-        killed_by="tests/unit/engine/test_compaction.py::test_the_last_record_of_each_key_stays_at_its_offset",
+        killed_by="tests/unit/engine/compaction/test_compaction.py::test_the_last_record_of_each_key_stays_at_its_offset",
     ),
     Mutant(
         "compaction keeps every record of a key",
         _CLEANING,
         "    if offset < latest_offset:\n        return False\n",
         "",
-        killed_by="tests/unit/engine/test_compaction.py::test_the_last_record_of_each_key_stays_at_its_offset",
+        killed_by="tests/unit/engine/compaction/test_compaction.py::test_the_last_record_of_each_key_stays_at_its_offset",
     ),
     Mutant(
         "tombstones go before their horizon",
         _CLEANING,
         "return has_value or delete_horizon_ms is None or bounds.now_ms < delete_horizon_ms",
         "return has_value or delete_horizon_ms is None",
-        killed_by="tests/unit/engine/test_compaction.py"
+        killed_by="tests/unit/engine/compaction/test_compaction.py"
         "::test_a_tombstone_outlives_the_first_cleaning_by_delete_retention",
     ),
     Mutant(
@@ -305,7 +305,7 @@ MUTANTS = [
         _CLEANING,
         "return has_value or delete_horizon_ms is None or bounds.now_ms < delete_horizon_ms",
         "return has_value or (delete_horizon_ms is not None and bounds.now_ms < delete_horizon_ms)",
-        killed_by="tests/unit/engine/test_compaction.py::test_log_append_time_stays",
+        killed_by="tests/unit/engine/compaction/test_compaction.py::test_log_append_time_stays",
     ),
     Mutant(
         "no batch gets a horizon",
@@ -320,7 +320,7 @@ MUTANTS = [
         _CLEANING,
         "if policy.min_lag_ms and row.max_timestamp_ms > now_ms - policy.min_lag_ms:",
         "if False:",
-        killed_by="tests/unit/engine/test_compaction.py::test_younger_than_the_minimum_lag_stays",
+        killed_by="tests/unit/engine/compaction/test_compaction.py::test_younger_than_the_minimum_lag_stays",
     ),
     Mutant(
         "compaction cleans what is not merged yet",
@@ -334,7 +334,7 @@ MUTANTS = [
         _COMPACTOR,
         "if header.last_offset < work.first_dirty or header.base_offset >= work.limit:",
         "if header.base_offset <= work.first_dirty or header.base_offset >= work.limit:",
-        killed_by="tests/unit/engine/test_compaction.py::test_the_last_record_of_each_key_stays_at_its_offset",
+        killed_by="tests/unit/engine/compaction/test_compaction.py::test_the_last_record_of_each_key_stays_at_its_offset",
     ),
     Mutant(
         "full offset map does not end the pass",
@@ -348,7 +348,7 @@ MUTANTS = [
         _COMPACTOR,
         "        await self._delete(held, [key for each in old for key in object_keys(held.partition, each)])\n",
         "",
-        killed_by="tests/unit/engine/test_compaction.py::test_the_last_record_of_each_key_stays_at_its_offset",
+        killed_by="tests/unit/engine/compaction/test_compaction.py::test_the_last_record_of_each_key_stays_at_its_offset",
     ),
     Mutant(
         "compaction writes its state without the lease",
@@ -368,7 +368,7 @@ MUTANTS = [
         _BATCH,
         "        if is_last:\n            return",
         "        if False:\n            return",
-        killed_by="tests/unit/engine/test_compaction.py"
+        killed_by="tests/unit/engine/compaction/test_compaction.py"
         "::test_the_last_batch_of_the_cleanable_part_stays_without_records",
     ),
     # --- expiry
@@ -377,7 +377,7 @@ MUTANTS = [
         _EXPIRY,
         "oldest_kept_ms = self._clock.now_ms() - self._settings.producer_expiry_ms",
         "oldest_kept_ms = self._clock.now_ms() + 1",
-        killed_by="tests/unit/engine/test_producer_expiry.py"
+        killed_by="tests/unit/engine/maintenance/test_producer_expiry.py"
         "::test_rows_of_silent_producers_go_and_those_of_others_stay",
     ),
     Mutant(
@@ -385,7 +385,7 @@ MUTANTS = [
         _EXPIRY,
         'unchanged = [Compare((name,), "=", row.item[name]) for name in ("o", "t")]  # type: ignore[arg-type]',
         'unchanged = [Compare((name,), ">=", 0) for name in ("o", "t")]',
-        killed_by="tests/unit/engine/test_producer_expiry.py"
+        killed_by="tests/unit/engine/maintenance/test_producer_expiry.py"
         "::test_a_deletion_that_fails_is_repeated_and_one_that_is_late_spares_a_producer_that_came_back",
     ),
 ]
