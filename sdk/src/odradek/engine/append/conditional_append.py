@@ -3,7 +3,7 @@
     blind ──update──> applied                                   the happy path: one write, no read
       │ refused (the refusal carries the head) or outcome unknown (the same update again)
       ▼
-    append_decisions.after_refusal(head) ──> applied │ rejected │ wait │ read a row │ upload again ──> update again
+    decisions.after_refusal(head) ──> applied │ rejected │ wait │ read a row │ upload again ──> update again
 
 Every step is bounded by `append_attempts_max` and by the request's deadline. When they run out the answer says whether
 the batch may be in the log. A batch that misses its predecessor is answered by append/order.py where it came over a
