@@ -8,6 +8,7 @@ import os
 import re
 import subprocess
 import tomllib
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -19,6 +20,7 @@ import pytest
 ROOT = Path(__file__).resolve().parents[2]
 THIS = "tests/unit/test_repository.py"  # it spells out what the others may not say
 LINES_MAX = 600
+MODULES_MAX = 20  # of a folder of the wheel: a reader takes in as many names at once
 ROOTS = ("lambdas", "glue_jobs", "infra")  # composition roots: they import odradek, never each other
 BINARY = (".png", ".bin", ".gz", ".parquet", ".zip", ".whl", ".svg", ".jpg")
 
@@ -65,6 +67,11 @@ def test_every_module_says_what_it_is_for() -> None:
 def test_no_module_is_too_long_to_be_read() -> None:
     whole = {"sdk/src/odradek/columnar/kernels.py"}  # numba's cache looks at the file of a kernel alone
     assert [name for name in MODULES if text(name).count("\n") > LINES_MAX and name not in whole] == []
+
+
+def test_no_folder_of_the_wheel_has_too_many_modules() -> None:
+    folders = Counter(str(Path(name).parent) for name in MODULES if name.startswith("sdk/src/"))
+    assert {folder: count for folder, count in folders.items() if count > MODULES_MAX} == {}
 
 
 def test_nothing_is_left_undone_in_the_code() -> None:

@@ -3,6 +3,13 @@
 Every error is one line with Kafka's error name; no stack trace reaches a user, unless ODRADEK_TRACEBACK asks for that
 of a bug.
 
+    app.py         the tree of commands
+    admin/         topics, groups, offsets, users, acls
+    records/       produce, consume, perf
+    service/       local, gateway, configure, doctor, audit, backup, restore, cost
+    pipeline/      jobs, sql, demo; demo/ holds the demo's job and checks
+    connection.py  options that every command shares; output.py prints results, screen.py progress and questions
+
 Exit codes: 0 done, 1 refused or failed, 2 wrong usage or configuration, 130 interrupted.
 """
 

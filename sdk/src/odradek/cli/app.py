@@ -13,32 +13,32 @@ from odradek.cli.command_group import CommandGroup
 
 
 class _Home(NamedTuple):
-    """Where a command is: a function, or a group of commands (typer.Typer)."""
+    """The home of a command: a module below odradek.cli, and its function or its group of commands (typer.Typer)."""
 
     module: str
     name: str
 
 
 COMMANDS: Mapping[str, _Home] = {
-    "local": _Home("local_command", "local"),
-    "gateway": _Home("gateway_command", "gateway"),
-    "topics": _Home("topics", "topics"),
-    "produce": _Home("produce", "produce"),
-    "consume": _Home("consume", "consume"),
-    "offsets": _Home("offsets", "offsets"),
-    "groups": _Home("groups", "groups"),
-    "users": _Home("users", "users"),
-    "acls": _Home("acls", "acls"),
-    "jobs": _Home("jobs", "jobs"),
-    "sql": _Home("sql", "sql"),
-    "perf": _Home("perf", "perf"),
-    "audit": _Home("audit", "audit"),
-    "backup": _Home("backup", "backup"),
-    "restore": _Home("backup", "restore"),
-    "cost": _Home("cost", "cost"),
-    "configure": _Home("configure", "configure"),
-    "doctor": _Home("doctor", "doctor"),
-    "demo": _Home("demo_command", "demo"),
+    "local": _Home("service.local", "local"),
+    "gateway": _Home("service.gateway", "gateway"),
+    "topics": _Home("admin.topics", "topics"),
+    "produce": _Home("records.produce", "produce"),
+    "consume": _Home("records.consume", "consume"),
+    "offsets": _Home("admin.offsets", "offsets"),
+    "groups": _Home("admin.groups", "groups"),
+    "users": _Home("admin.users", "users"),
+    "acls": _Home("admin.acls", "acls"),
+    "jobs": _Home("pipeline.jobs", "jobs"),
+    "sql": _Home("pipeline.sql", "sql"),
+    "perf": _Home("records.perf", "perf"),
+    "audit": _Home("service.audit", "audit"),
+    "backup": _Home("service.backup", "backup"),
+    "restore": _Home("service.backup", "restore"),
+    "cost": _Home("service.cost", "cost"),
+    "configure": _Home("service.configure", "configure"),
+    "doctor": _Home("service.doctor", "doctor"),
+    "demo": _Home("pipeline.demo", "demo"),
     "completion": _Home("completion", "completion"),
 }
 

@@ -17,10 +17,10 @@ from typing import TYPE_CHECKING
 
 from odradek.dispatcher.access import Access
 from odradek.dispatcher.answer import build
-from odradek.dispatcher.api_versions import unsupported_api_versions
 from odradek.dispatcher.arrival import Arrival
 from odradek.dispatcher.audit_log import audit
 from odradek.dispatcher.authorization import FREE, require
+from odradek.dispatcher.cluster.api_versions import unsupported_api_versions
 from odradek.dispatcher.context import Answer, Append, BadFrame, Call, RequestContext
 from odradek.dispatcher.handlers import HANDLERS
 from odradek.engine.access.decisions import AclSet
