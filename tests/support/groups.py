@@ -137,9 +137,9 @@ class World:
         self.rng = SeededRng(7)
         # The catalog answers at once, so its clock may run by itself.
         self.topics = Topics(self.catalog, PartitionIndex(MemoryTable(), settings), self.clock, self.rng, settings)
-        self.configs = GroupConfigs(self.catalog, self.clock, settings)  # type: ignore[arg-type]
+        self.configs = GroupConfigs(self.catalog, self.clock, self.rng, settings)  # type: ignore[arg-type]
         self.groups = self.instance(self.table, self.clock, self.rng)
-        self.offsets = GroupOffsets(self.table, self.topics, self.clock, settings)
+        self.offsets = GroupOffsets(self.table, self.topics, self.clock, self.rng, settings)
 
     def instance(self, table: Any, clock: Any, rng: Rng) -> Groups:
         """A function instance over this world's topics and configurations."""

@@ -167,6 +167,28 @@ def test_every_bench_can_be_run_by_itself() -> None:
     assert [name for name in benches if not re.search(r"^def main\(", text(name), re.MULTILINE)] == []
 
 
+COUNTERS = re.compile(r"attempt|failure|retr|tries")  # how loops name what they count
+
+
+def hand_written_backoffs(name: str) -> Iterator[str]:
+    """Two to the power of a number of attempts; sleeps for a power or for a draw."""
+    for node in ast.walk(ast.parse(text(name))):
+        is_power = isinstance(node, ast.BinOp) and isinstance(node.op, ast.Pow) and isinstance(node.left, ast.Constant)
+        if is_power and node.left.value == 2 and COUNTERS.search(ast.unparse(node.right)):
+            yield f"{name}:{node.lineno}: {ast.unparse(node)}"
+        if isinstance(node, ast.Call) and re.search(r"\b(sleep|wait)$", ast.unparse(node.func)):
+            argument = " ".join(map(ast.unparse, node.args))
+            if re.search(r"\*\*|\brandom\(\)", argument):
+                yield f"{name}:{node.lineno}: {ast.unparse(node)}"
+
+
+def test_pauses_between_attempts_are_those_of_backoff() -> None:
+    the_one = "sdk/src/odradek/backoff.py"
+    shipped = [name for name in MODULES if name.startswith(("sdk/", *ROOTS)) and name != the_one]
+    assert [found for name in shipped for found in hand_written_backoffs(name)] == []
+    assert [*hand_written_backoffs(the_one)], "the rule does not recognize what it forbids"
+
+
 def slow_without_a_reason(name: str) -> Iterator[str]:
     """What is marked slow in a module and whose docstring does not say why: "Slow: ..." """
     tree = ast.parse(text(name))

@@ -110,18 +110,18 @@ class Engine:
         self.catalog = tables.catalog
         self.objects = objects
         self.index = PartitionIndex(tables.log, self.settings)
-        self.wal = Wal(tables.log, objects, clock, self.settings)
+        self.wal = Wal(tables.log, objects, clock, rng, self.settings)
         self.topics = Topics(tables.catalog, self.index, clock, rng, self.settings)
-        self.producer_ids = ProducerIds(tables.catalog, clock, self.settings)
-        self.group_configs = GroupConfigs(tables.catalog, clock, self.settings)
+        self.producer_ids = ProducerIds(tables.catalog, clock, rng, self.settings)
+        self.group_configs = GroupConfigs(tables.catalog, clock, rng, self.settings)
         self.share_groups = ShareGroups(tables, self.topics, self.group_configs, clock, rng, self.settings)
         self.groups = Groups(
             tables, self.topics, self.group_configs, clock, rng, self.settings, self.share_groups.delete_items
         )
         self.classic_groups = ClassicGroups(tables.groups, clock, rng, self.settings)
         self.users = Users(tables.catalog, clock, rng)
-        self.acls = Acls(tables.catalog, clock, self.settings)
-        self.offsets = GroupOffsets(tables.groups, self.topics, clock, self.settings)
+        self.acls = Acls(tables.catalog, clock, rng, self.settings)
+        self.offsets = GroupOffsets(tables.groups, self.topics, clock, rng, self.settings)
         self.brokers = Brokers(tables.catalog, clock, rng, self.settings)
         self.epochs = LeaderEpochs(tables.log)
         self.leaders = Leaders(tables.log, self.index, self.brokers, self.epochs, clock, self.settings, broker_id)
@@ -130,13 +130,15 @@ class Engine:
         self._appender = Appender(self.index, self.leaders, self.wal, self.topics, clock, rng, self.settings)
         uploads = Uploads(self.wal, self.topics, clock, rng, self.settings)
         self.transactions = Transactions(
-            tables, self.index, self.topics, self.producer_ids, self.offsets, uploads, clock, self.settings
+            tables, self.index, self.topics, self.producer_ids, self.offsets, uploads, clock, rng, self.settings
         )
-        self.numbered_batches = NumberedBatches(tables, self.index, uploads, clock, self.settings)
+        self.numbered_batches = NumberedBatches(tables, self.index, uploads, clock, rng, self.settings)
         self.segments = SegmentIndexes(objects)
         self.reader = LogReader(self.index, self.segments)
         self.pieces = PieceReader(self.wal, self.settings)
-        self._fetcher = Fetcher(self.index, self.reader, self.pieces, self.topics, self.epochs, clock, self.settings)
+        self._fetcher = Fetcher(
+            self.index, self.reader, self.pieces, self.topics, self.epochs, clock, rng, self.settings
+        )
         lookups = TimestampLookup(self.index, self.segments, self.pieces)
         self._lister = OffsetLister(self.index, lookups, self.topics)
         self.share_windows = SharePartitions(tables, self._lister, clock, rng, self.settings)
@@ -152,11 +154,17 @@ class Engine:
             self.settings,
         )
         self._epoch_ends = EpochEndLister(self.index, self.epochs, self.topics)
-        self._deleter = RecordDeleter(self.index, self.topics, clock, self.settings)
+        self._deleter = RecordDeleter(self.index, self.topics, clock, rng, self.settings)
         self.leases = MaintenanceLeases(tables.log, clock, rng, self.settings)
         self.orphans = Orphans(self.index, objects, self.leases)
         self.sweep = Sweep(
-            tables.catalog, self.index, WalUploads(tables.log, objects, clock), self.topics, clock, self.settings
+            tables.catalog,
+            self.index,
+            WalUploads(tables.log, objects, clock, rng),
+            self.topics,
+            clock,
+            rng,
+            self.settings,
         )
         self.merger = Merger(self.index, objects, self.pieces, self.epochs, self.leases, clock, rng, self.settings)
         upkeeps: list[Upkeep] = [

@@ -22,6 +22,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from uuid import UUID
 
+from odradek.backoff import Backoff
 from odradek.errors import ConditionFailed, ItemTooLarge, OutcomeUnknown, StoreUnavailable, TransactionCanceled
 from odradek.format.item_keys import REGISTRY_SUBJECTS_PK
 from odradek.limits import (
@@ -57,8 +58,6 @@ from odradek.registry.schemas import Parsed, ReferencedText, Schema, normalized,
 
 MODES = ("READWRITE", "READONLY", "READONLY_OVERRIDE", "IMPORT")
 _ATTEMPTS = 30
-_BACKOFF_S = 0.01
-_BACKOFF_MAX_S = 0.3
 _SCHEMAS_KEPT = 1_000
 _REFERENCED_MAX = 500  # schemas that one needs, directly or not
 
@@ -77,8 +76,7 @@ class Subjects:
 
     def __init__(self, catalog: Table, clock: Clock, rng: Rng) -> None:
         self._catalog = catalog
-        self._clock = clock
-        self._rng = rng
+        self._backoff = Backoff(clock, rng, first_s=0.01, max_s=0.3)
         self._schemas: dict[int, StoredSchema] = {}  # text and references of an id never change
 
     # --- reading ------------------------------------------------------------------------------------------------------
@@ -370,7 +368,7 @@ class Subjects:
         try:
             await self._catalog.transact(operations)
         except (TransactionCanceled, StoreUnavailable, OutcomeUnknown):
-            await self._pause(attempt)
+            await self._backoff.pause(attempt)
             return False
         except ItemTooLarge:
             raise errors.not_permitted("Too many schemas refer to one version: register it once more") from None
@@ -382,10 +380,10 @@ class Subjects:
         try:
             await self._catalog.put(put)
         except StoreUnavailable:
-            await self._pause(attempt)
+            await self._backoff.pause(attempt)
             return False
         except (ConditionFailed, OutcomeUnknown):  # a client's own retry may have met its first success
-            await self._pause(attempt)
+            await self._backoff.pause(attempt)
             return None
         return True
 
@@ -398,13 +396,10 @@ class Subjects:
             try:
                 await self._catalog.put(Put(config_key(name), encode_config(change(before)), condition))
             except (ConditionFailed, StoreUnavailable, OutcomeUnknown):
-                await self._pause(attempt)
+                await self._backoff.pause(attempt)
             else:
                 return
         raise errors.store_unavailable()
-
-    async def _pause(self, attempt: int) -> None:
-        await self._clock.sleep(min(_BACKOFF_S * 2**attempt, _BACKOFF_MAX_S) * (0.5 + self._rng.random()))
 
     def _check_mode(self, name: str, config: Config, schema_id: int | None, version: int | None) -> None:
         if config.mode in ("READONLY", "READONLY_OVERRIDE"):

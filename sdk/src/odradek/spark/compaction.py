@@ -28,6 +28,7 @@ from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Se
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from odradek.backoff import Backoff
 from odradek.engine.compaction.batch import compact_batch, read_keys
 from odradek.engine.compaction.compactor import CompactionPass, Compactor
 from odradek.engine.compaction.decisions import Bounds, CompactionPolicy, joins
@@ -58,7 +59,6 @@ WAVE_MS_MAX = 3_600_000
 _EVERYTHING = 2**62
 _ONLY_KEYS = -1  # the group of segments that are not rewritten any more
 _ATTEMPTS = 4
-_BACKOFF_S = 0.2
 _TAG = "odradek-compaction"
 KEYS = "grp INT, digest BINARY, latest LONG"
 REWRITTEN = "grp INT, segment_id BINARY, max_timestamp_ms LONG, size_bytes LONG, index_bytes INT, dropped LONG"
@@ -162,6 +162,7 @@ def rewrite_group(plan: Rewriting, group: int, latest: Mapping[bytes, int]) -> l
 def _with_objects(options: StoreOptions, work: Callable[[ObjectStore], Awaitable[T]]) -> T:
     async def run() -> T:
         store = await open_store(options)
+        backoff = Backoff(SystemClock(), SystemRng(), first_s=0.2, max_s=1.0)
         attempt = 0
         try:
             while True:
@@ -171,7 +172,7 @@ def _with_objects(options: StoreOptions, work: Callable[[ObjectStore], Awaitable
                 except StoreUnavailable:
                     if attempt == _ATTEMPTS:
                         raise
-                    await asyncio.sleep(_BACKOFF_S * 2 ** (attempt - 1))
+                    await backoff.pause(attempt - 1)
         finally:
             await store.aclose()
 

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 
+from odradek.backoff import Backoff
 from odradek.engine.partition.fields import attribute, check_version, is_version, is_version_or_absent
 from odradek.errors import ConditionFailed, ErrorCode, KafkaError, OutcomeUnknown, StoreUnavailable
 from odradek.format.item_keys import USERS_PK
@@ -24,7 +25,6 @@ from odradek.ports.table import Absent, Delete, Exists, Item, Key, Remove, Set, 
 VERSION = 1
 NAME_BYTES_MAX = 255
 _ATTEMPTS = 6
-_BACKOFF_S = 0.05
 
 
 class Users:
@@ -32,8 +32,8 @@ class Users:
 
     def __init__(self, catalog: Table, clock: Clock, rng: Rng) -> None:
         self._catalog = catalog
-        self._clock = clock
         self._rng = rng
+        self._backoff = Backoff(clock, rng, first_s=0.05, max_s=2.0)
 
     async def create(self, name: str, password: str) -> User:
         """Make a user who can log in by every mechanism, or give one another password. Raises KafkaError."""
@@ -102,7 +102,7 @@ class Users:
             try:
                 await write()
             except (StoreUnavailable, OutcomeUnknown):
-                await self._clock.sleep(_BACKOFF_S * 2**attempt)
+                await self._backoff.pause(attempt)
             else:
                 return
         raise KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE, "the catalog table cannot be reached: try again")

@@ -11,6 +11,7 @@ import asyncio
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
+from odradek.backoff import Backoff
 from odradek.engine.append.conditional_append import AppendTools, CommitTimes, ConditionalAppend, not_uploaded
 from odradek.engine.append.decisions import Reject
 from odradek.engine.append.order import AppendOrder, Turn
@@ -75,7 +76,15 @@ class Appender:
         self._order = AppendOrder()
         self._uploads = Uploads(wal, topics, clock, rng, settings)
         self._tools = AppendTools(
-            index, leaders, wal, clock, rng, settings, CommitTimes(clock), Room(index, clock, rng)
+            index,
+            leaders,
+            wal,
+            clock,
+            rng,
+            settings,
+            CommitTimes(clock),
+            Room(index, clock, rng),
+            Backoff(clock, rng, first_s=0.02, max_s=1.0),
         )
 
     async def produce(

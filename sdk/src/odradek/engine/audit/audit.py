@@ -46,6 +46,7 @@ from odradek.model.topic import Topic
 from odradek.model.topic_partition import PartitionId
 from odradek.ports.clock import Clock
 from odradek.ports.object_store import ObjectStore
+from odradek.ports.rng import Rng
 from odradek.ports.table import Key, Table
 from odradek.settings import Settings
 
@@ -74,6 +75,7 @@ class Audit:
         uploads: WalUploads,
         bytes_: ByteAudit,
         clock: Clock,
+        rng: Rng,
         settings: Settings,
         *,
         strict: bool = False,
@@ -87,6 +89,7 @@ class Audit:
         self._uploads = uploads
         self._bytes = bytes_
         self._clock = clock
+        self._rng = rng
         self._settings = settings
         self._strict = strict
 
@@ -222,7 +225,7 @@ class Audit:
         async def finish_chunk() -> None:
             left = set(chunk)
             slots = self._settings.maintenance_parallelism
-            await drop_referenced(self._index, partitions, left, slots, self._clock)
+            await drop_referenced(self._index, partitions, left, slots, self._clock, self._rng)
             if is_overdue:
                 report.findings += [
                     Finding(FindingKind.UNREFERENCED, chunk[each].place, f"{chunk[each].size_bytes} bytes")

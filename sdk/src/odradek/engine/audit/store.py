@@ -33,9 +33,10 @@ async def audit_store(
         engine.topics,
         engine.leases,
         engine.sweep,
-        WalUploads(tables.log, engine.objects, engine.clock),
+        WalUploads(tables.log, engine.objects, engine.clock, engine.rng),
         ByteAudit(engine.objects, engine.wal, engine.pieces, fast=fast),
         engine.clock,
+        engine.rng,
         engine.settings,
         strict=strict,
     )

@@ -22,6 +22,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import replace
 from uuid import UUID
 
+from odradek.backoff import Backoff
 from odradek.engine.catalog.sweep_floor import SweepState, read_sweep_state
 from odradek.engine.catalog.topic_configs import check_configs, describe
 from odradek.engine.partition.fields import attribute, check_version
@@ -50,7 +51,6 @@ _OnHead = Callable[[PartitionId], Awaitable[None]]
 VERSION = 1
 _LEGAL_NAME = re.compile(r"[a-zA-Z0-9._-]+")
 _ATTEMPTS = 5
-_BACKOFF_S = 0.05
 _PARALLEL_HEADS = 25
 _UNAVAILABLE = KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE, "the catalog table cannot be reached: try again")
 
@@ -63,6 +63,7 @@ class Topics:
         self._index = index
         self._clock = clock
         self._rng = rng
+        self._backoff = Backoff(clock, rng, first_s=0.05, max_s=1.0)
         self._settings = settings
         self._by_name: dict[str, tuple[float, Topic]] = {}
         self._name_by_id: dict[UUID, str] = {}
@@ -180,7 +181,7 @@ class Topics:
             if created is False:
                 await self._delete_heads(topic)
                 raise exists
-            await self._clock.sleep(_BACKOFF_S * 2**attempt)  # the sweep's floor has risen meanwhile
+            await self._backoff.pause(attempt)  # the sweep's floor has risen meanwhile
         raise _UNAVAILABLE
 
     async def delete(self, name: str) -> Topic:
@@ -192,7 +193,7 @@ class Topics:
                 self.forget(topic)
                 await self._delete_heads(topic)
                 return topic
-            await self._clock.sleep(_BACKOFF_S * 2**attempt)
+            await self._backoff.pause(attempt)
             self._by_name.pop(name, None)
             changed = await self.get(name)
             topic = changed if changed is not None and changed.topic_id == topic.topic_id else topic
@@ -239,7 +240,7 @@ class Topics:
             await self._create_heads(grown, topic.partition_count, floor.floor)
             if await self._change(topic, (Set(("n",), total_count),), floor.unchanged):
                 return self._remember(grown)
-            await self._clock.sleep(_BACKOFF_S * 2**attempt)
+            await self._backoff.pause(attempt)
         raise _UNAVAILABLE
 
     async def alter_configs(
@@ -254,7 +255,7 @@ class Topics:
             altered = replace(topic, configs={**kept, **checked}, version=topic.version + 1)
             if validate_only or await self._change(topic, (Set(("c",), dict(altered.configs)),)):
                 return altered if validate_only else self._remember(altered)
-            await self._clock.sleep(_BACKOFF_S * 2**attempt)
+            await self._backoff.pause(attempt)
         raise _UNAVAILABLE
 
     async def _change(self, topic: Topic, actions: tuple[Set, ...], check: Check | None = None) -> bool:
@@ -291,7 +292,7 @@ class Topics:
                     return outcome
             except StoreUnavailable:
                 pass
-            await self._clock.sleep(_BACKOFF_S * 2**attempt)
+            await self._backoff.pause(attempt)
         raise KafkaError(
             ErrorCode.REQUEST_TIMED_OUT, "the catalog table did not answer in time: check whether the change was made"
         )
@@ -325,7 +326,7 @@ class Topics:
                 try:
                     return await act(PartitionId(topic.topic_id, partition))
                 except StoreError:
-                    await self._clock.sleep(_BACKOFF_S * 2**attempt)
+                    await self._backoff.pause(attempt)
             raise _UNAVAILABLE
 
         for start in range(first, topic.partition_count, _PARALLEL_HEADS):

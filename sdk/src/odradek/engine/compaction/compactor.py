@@ -28,6 +28,7 @@ import asyncio
 from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass, replace
 
+from odradek.backoff import Backoff
 from odradek.engine.compaction.batch import compact_batch, read_keys
 from odradek.engine.compaction.decisions import (
     Bounds,
@@ -63,7 +64,6 @@ from odradek.settings import Settings
 
 _ROWS_PER_QUERY = 64
 _ATTEMPTS = 4
-_BACKOFF_S = 0.05
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,6 +108,7 @@ class Compactor:
         self._leases = leases
         self._clock = clock
         self._rng = rng
+        self._backoff = Backoff(clock, rng, first_s=0.05, max_s=0.5)
         self._settings = settings
         self._turn = asyncio.Semaphore(1)
 
@@ -303,7 +304,7 @@ class Compactor:
                     held.left_clean = False  # it may appear later, when nothing refers to it any more
                 if attempt == _ATTEMPTS:
                     raise
-                await self._clock.sleep(_BACKOFF_S * 2 ** (attempt - 1))
+                await self._backoff.pause(attempt - 1)
 
     async def _swap(self, held: HeldPartition, old: Sequence[IndexRow], new: IndexRow) -> None:
         """Replace the rows; what is raised leaves open whether that happened, unless it is LeaseLost."""
@@ -315,7 +316,7 @@ class Compactor:
             except StoreUnavailable:
                 if attempt == _ATTEMPTS:
                     raise
-                await self._clock.sleep(_BACKOFF_S * 2 ** (attempt - 1))
+                await self._backoff.pause(attempt - 1)
 
     async def _delete(self, held: HeldPartition, keys: Sequence[str]) -> None:
         """Delete replaced objects; what could not be deleted is for whoever finds the partition not left clean."""

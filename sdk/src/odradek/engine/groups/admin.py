@@ -12,6 +12,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
 
+from odradek.backoff import Backoff
 from odradek.engine.groups.classic_items import classic_session_key
 from odradek.engine.groups.decisions import LEASES_PER_STEP, Circumstances, by_topic, decide_expiry, decide_share_expiry
 from odradek.engine.groups.items import LEASE_PREFIX, LEASES_END, LISTING_PK, group_key, listing_key
@@ -31,12 +32,12 @@ from odradek.format.item_keys import group_pk
 from odradek.model.classic_group import ClassicState
 from odradek.model.group import GroupDescription, GroupListing, MemberDescription
 from odradek.ports.clock import Clock
+from odradek.ports.rng import Rng
 from odradek.ports.table import Absent, Compare, Condition, Delete, Operation, Row, all_of
 from odradek.ports.tables import Tables
 from odradek.settings import Settings
 
 _PARALLEL_READS = 16
-_BACKOFF_S = 0.02
 
 
 async def list_groups(
@@ -80,7 +81,7 @@ DeleteItems = Callable[[str], Awaitable[None]]
 
 
 async def delete_group(
-    tables: Tables, clock: Clock, settings: Settings, group_id: str, delete_share_items: DeleteItems
+    tables: Tables, clock: Clock, rng: Rng, settings: Settings, group_id: str, delete_share_items: DeleteItems
 ) -> ErrorCode:
     """Delete a group that has no living members, with its leases and offsets; see `Groups.delete` for the codes.
 
@@ -92,6 +93,7 @@ async def delete_group(
         check_group_id(group_id)
     except KafkaError as error:
         return error.code
+    backoff = Backoff(clock, rng, first_s=0.02, max_s=1.0)
     for attempt in range(settings.group_attempts_max):
         try:
             view = await store.read(group_id)
@@ -119,7 +121,7 @@ async def delete_group(
                 ]
             )
         except (ConditionFailed, TransactionCanceled, OutcomeUnknown, StoreUnavailable):
-            await clock.sleep(min(_BACKOFF_S * 2**attempt, 1.0))
+            await backoff.pause(attempt)
         else:
             return ErrorCode.NONE
     return ErrorCode.COORDINATOR_NOT_AVAILABLE

@@ -59,6 +59,7 @@ class Groups:
         self._tables = tables
         self._store = GroupStore(tables.groups)
         self._clock = clock
+        self._rng = rng
         self._settings = settings
         self._delete_share_items = delete_share_items
         protocol = ConsumerHeartbeats(SubscribedTopics(topics, clock, settings), configs, clock, settings)
@@ -91,7 +92,7 @@ class Groups:
 
     async def _delete_one(self, group_id: str) -> ErrorCode:
         return await group_admin.delete_group(
-            self._tables, self._clock, self._settings, group_id, self._delete_share_items
+            self._tables, self._clock, self._rng, self._settings, group_id, self._delete_share_items
         )
 
 

@@ -30,6 +30,7 @@ from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import asynccontextmanager
 from itertools import pairwise
 
+from odradek.backoff import Backoff
 from odradek.engine.maintenance.maintenance import HeldPartition, PartitionLook
 from odradek.engine.maintenance.merge_decisions import MergePolicy, choose_window
 from odradek.engine.partition.head import PartitionHead
@@ -54,7 +55,6 @@ _ROWS_PER_PAGE = 128
 _SEGMENTS_BACK = 48
 _SEGMENTS_PER_ROW_MAX = 64
 _ATTEMPTS = 6
-_BACKOFF_S = 0.05
 
 
 class Merger:
@@ -80,6 +80,7 @@ class Merger:
         self._leases = leases
         self._clock = clock
         self._rng = rng
+        self._backoff = Backoff(clock, rng, first_s=0.05, max_s=1.0)
         self._settings = settings
         self._memory = _Memory(settings.merge_bytes_max)
 
@@ -207,7 +208,7 @@ class Merger:
                     held.left_clean = False  # it may appear again after it was deleted
                 if attempt == _ATTEMPTS:
                     raise
-            await self._back_off(attempt)
+            await self._backoff.pause(attempt - 1)
 
     async def _swap(self, held: HeldPartition, window: Sequence[IndexRow], merged: Sequence[IndexRow]) -> None:
         """Replace the rows; what is raised leaves open whether that happened, unless it is LeaseLost."""
@@ -220,7 +221,7 @@ class Merger:
             except StoreUnavailable:
                 if attempt == _ATTEMPTS:
                     raise
-            await self._back_off(attempt)
+            await self._backoff.pause(attempt - 1)
 
     async def _delete_segments(self, held: HeldPartition, window: Sequence[IndexRow]) -> None:
         """Delete the objects of rows that are gone. What fails here is found as an orphan."""
@@ -237,9 +238,6 @@ class Merger:
         """Renew the lease when half of its time is over. Raises LeaseLost, StoreUnavailable."""
         if held.lease.expires_ms - self._clock.now_ms() < self._settings.maintenance_lease_ms // 2:
             held.lease = await self._leases.renew(held.lease)
-
-    async def _back_off(self, attempt: int) -> None:
-        await self._clock.sleep(_BACKOFF_S * 2 ** (attempt - 1) * (0.5 + self._rng.random() / 2))
 
 
 class _Memory:

@@ -44,6 +44,7 @@ from odradek.format.object_id import object_id_ms
 from odradek.model.log import OFFSET_END
 from odradek.model.topic_partition import PartitionId
 from odradek.ports.clock import Clock
+from odradek.ports.rng import Rng
 from odradek.ports.table import Table
 from odradek.settings import Settings
 
@@ -62,6 +63,7 @@ class Sweep:
         uploads: WalUploads,
         topics: Topics,
         clock: Clock,
+        rng: Rng,
         settings: Settings,
     ) -> None:
         self._catalog = catalog
@@ -69,6 +71,7 @@ class Sweep:
         self._uploads = uploads
         self._topics = topics
         self._clock = clock
+        self._rng = rng
         self._settings = settings
 
     async def is_due(self) -> bool:
@@ -86,7 +89,7 @@ class Sweep:
         state = await read_sweep_state(self._catalog)
         started_ms = self._clock.now_ms()
         horizon = _first_id(started_ms - self._settings.sweep_horizon_ms)
-        pass_ = _Pass(self._catalog, self._index, self._topics, self._clock, self._settings, state.floor)
+        pass_ = _Pass(self._catalog, self._index, self._topics, self._clock, self._rng, self._settings, state.floor)
         kept_hours: set[int] = set()
         chunk: list[WalUpload] = []
 
@@ -134,6 +137,7 @@ class _Pass:
         index: PartitionIndex,
         topics: Topics,
         clock: Clock,
+        rng: Rng,
         settings: Settings,
         floor: bytes,
     ) -> None:
@@ -141,6 +145,7 @@ class _Pass:
         self._index = index
         self._topics = topics
         self._clock = clock
+        self._rng = rng
         self._settings = settings
         self._floor = floor
         self._partitions: set[PartitionId] = set()  # whose heads have the floor
@@ -158,7 +163,7 @@ class _Pass:
             await self._raise_heads()
         left = set(object_ids)
         slots = self._settings.maintenance_parallelism
-        await drop_referenced(self._index, self._partitions, left, slots, self._clock)
+        await drop_referenced(self._index, self._partitions, left, slots, self._clock, self._rng)
         return left
 
     async def _raise_heads(self) -> None:
@@ -166,7 +171,7 @@ class _Pass:
         while fresh := [each for each in await self._listed() if each not in self._partitions]:
             for start in range(0, len(fresh), _HEADS_PER_READ):
                 some = fresh[start : start + _HEADS_PER_READ]
-                heads = await patiently(self._clock, lambda some=some: self._index.read_heads(some))  # type: ignore[misc]
+                heads = await patiently(self._clock, self._rng, lambda some=some: self._index.read_heads(some))  # type: ignore[misc]
                 lower = [
                     partition
                     for partition, head in zip(some, heads, strict=True)
@@ -180,7 +185,7 @@ class _Pass:
         return [PartitionId(topic.topic_id, number) for topic in topics for number in range(topic.partition_count)]
 
     async def _raise(self, partition: PartitionId) -> None:
-        await patiently(self._clock, lambda: self._index.raise_sweep_floor(partition, self._floor))
+        await patiently(self._clock, self._rng, lambda: self._index.raise_sweep_floor(partition, self._floor))
 
 
 async def drop_referenced(
@@ -189,6 +194,7 @@ async def drop_referenced(
     object_ids: set[bytes],
     parallelism: int,
     clock: Clock,
+    rng: Rng,
 ) -> None:
     """Remove from the set what the partitions' tails and spilled rows refer to. Raises StoreUnavailable, FormatError.
 
@@ -198,13 +204,14 @@ async def drop_referenced(
 
     async def look(partition: PartitionId) -> None:
         async with slots:
-            head = await patiently(clock, lambda: index.read_head(partition))
+            head = await patiently(clock, rng, lambda: index.read_head(partition))
             if head is None:
                 return
             object_ids.difference_update(entry.object_id for _, entry in head.entries())
             at = head.merged_offset
             while rows := await patiently(
                 clock,
+                rng,
                 lambda at=at: index.rows_between(partition, at, OFFSET_END, _ROWS_PER_QUERY),  # type: ignore[misc]
             ):
                 for row in rows:

@@ -13,6 +13,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 
+from odradek.backoff import Backoff
 from odradek.engine.catalog.topic_configs import TopicConfig
 from odradek.engine.catalog.topics import Topics
 from odradek.engine.partition.head import PartitionHead
@@ -21,20 +22,20 @@ from odradek.errors import ErrorCode, FormatError, KafkaError, OutcomeUnknown, S
 from odradek.model.log import DeleteRecordsPartition, DeleteRecordsResult
 from odradek.model.topic_partition import PartitionId
 from odradek.ports.clock import Clock
+from odradek.ports.rng import Rng
 from odradek.settings import Settings
 
 HIGH_WATERMARK = -1
 _ATTEMPTS = 5
-_BACKOFF_S = 0.05
 
 
 class RecordDeleter:
     """Answers DeleteRecords for any partition."""
 
-    def __init__(self, index: PartitionIndex, topics: Topics, clock: Clock, settings: Settings) -> None:
+    def __init__(self, index: PartitionIndex, topics: Topics, clock: Clock, rng: Rng, settings: Settings) -> None:
         self._index = index
         self._topics = topics
-        self._clock = clock
+        self._backoff = Backoff(clock, rng, first_s=0.05, max_s=1.0)
         self._settings = settings
 
     async def delete_records(self, partitions: Sequence[DeleteRecordsPartition]) -> list[DeleteRecordsResult]:
@@ -60,7 +61,7 @@ class RecordDeleter:
                 error = KafkaError(
                     ErrorCode.REQUEST_TIMED_OUT, "it is unknown whether the records were deleted: try again"
                 )
-            await self._clock.sleep(_BACKOFF_S * 2**attempt)
+            await self._backoff.pause(attempt)
         return _failed(request, error)
 
     async def _find(self, request: DeleteRecordsPartition) -> tuple[PartitionId, PartitionHead]:

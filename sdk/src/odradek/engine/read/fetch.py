@@ -16,6 +16,7 @@ import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+from odradek.backoff import Backoff
 from odradek.engine.catalog.topics import Topics
 from odradek.engine.partition.claims import check_leader_epoch
 from odradek.engine.partition.head import PartitionHead
@@ -28,11 +29,11 @@ from odradek.model.log import Buffer, FetchPartition, FetchResult
 from odradek.model.topic import Topic
 from odradek.model.topic_partition import PartitionId
 from odradek.ports.clock import Clock
+from odradek.ports.rng import Rng
 from odradek.settings import Settings
 
 _STORE_BUSY = KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, "the store did not answer: try again")
 _DAMAGED = "the stored log could not be read: run an audit"
-_BACKOFF_S = 0.02
 _REPLANS = 3
 
 
@@ -82,6 +83,7 @@ class Fetcher:
         topics: Topics,
         epochs: LeaderEpochs,
         clock: Clock,
+        rng: Rng,
         settings: Settings,
     ) -> None:
         self._epochs = epochs
@@ -90,6 +92,7 @@ class Fetcher:
         self._pieces = pieces
         self._topics = topics
         self._clock = clock
+        self._backoff = Backoff(clock, rng, first_s=0.02, max_s=0.1)
         self._settings = settings
 
     async def fetch(
@@ -231,7 +234,7 @@ class Fetcher:
                 error = KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, _DAMAGED)
             except StoreUnavailable:
                 error = _STORE_BUSY
-                await self._clock.sleep(_BACKOFF_S * 2**attempt)
+                await self._backoff.pause(attempt)
                 continue
             except FormatError as damage:
                 return want, _failed(want.request, _as_kafka(damage), plan.head)

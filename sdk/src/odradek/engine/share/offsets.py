@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Mapping, Sequence
 
+from odradek.backoff import Backoff
 from odradek.engine.catalog.topics import Topics
 from odradek.engine.groups.admin import has_living_members
 from odradek.engine.groups.items import SHARE_KIND, group_key
@@ -36,7 +37,6 @@ from odradek.ports.table import Absent, Add, Compare, Put, Update
 from odradek.ports.tables import Tables
 
 _ATTEMPTS = 8
-_BACKOFF_S = 0.02
 _UNAVAILABLE = KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE, "the groups table cannot be reached: try again")
 
 
@@ -59,6 +59,7 @@ class ShareOffsets:
         self._lister = lister
         self._clock = clock
         self._rng = rng
+        self._backoff = Backoff(clock, rng, first_s=0.02, max_s=3.0)
 
     async def describe(self, group_id: str, partitions: Sequence[TopicPartition] | None) -> list[ShareOffset]:
         """Where the group is; None asks for all that it has read. Raises KafkaError, FormatError."""
@@ -162,7 +163,7 @@ class ShareOffsets:
                     ]
                 )
             except (StoreUnavailable, OutcomeUnknown, TransactionCanceled):
-                await self._clock.sleep(_BACKOFF_S * 2**attempt)
+                await self._backoff.pause(attempt)
             else:
                 return
         raise _UNAVAILABLE

@@ -14,6 +14,7 @@ replaced gives nothing back: its records come by their locks, for the member may
 
 from __future__ import annotations
 
+from odradek.backoff import Backoff
 from odradek.engine.groups.items import SHARE_KIND, group_key, member_key
 from odradek.engine.groups.partition_sets import encode_partitions
 from odradek.engine.partition.fields import attribute
@@ -54,7 +55,6 @@ from odradek.ports.table import (
 )
 
 _ATTEMPTS = 6
-_BACKOFF_S = 0.01
 _EPOCH_MAX = 2**31 - 1
 PARTITIONS_MAX = 10 * TOPICS_PER_REQUEST_MAX  # of a session: their packed set stays far below an item's size
 _UNAVAILABLE = KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE, "the groups table cannot be reached: try again")
@@ -70,8 +70,8 @@ class ShareSessions:
 
     def __init__(self, table: Table, clock: Clock, rng: Rng) -> None:
         self._table = table
-        self._clock = clock
         self._rng = rng
+        self._backoff = Backoff(clock, rng, first_s=0.01, max_s=0.5)
 
     async def enter(
         self, group_id: str, member_id: str, epoch: int, added: frozenset[PartitionId], gone: frozenset[PartitionId]
@@ -90,7 +90,7 @@ class ShareSessions:
                     return (await self._read(group_id, member_id)).partitions | added
                 return await self._next(group_id, member_id, epoch, nonce, added, gone)
             except (OutcomeUnknown, StoreUnavailable):
-                await self._clock.sleep(_BACKOFF_S * 2**attempt)
+                await self._backoff.pause(attempt)
         raise _UNAVAILABLE
 
     async def end(self, group_id: str, member_id: str) -> None:

@@ -18,6 +18,7 @@ from dataclasses import replace
 from typing import TypeVar
 from uuid import UUID
 
+from odradek.backoff import Backoff
 from odradek.engine.groups.configs import BY_DURATION, EARLIEST, ShareConfig, duration_ms
 from odradek.engine.groups.items import LISTING_PK
 from odradek.engine.partition.fields import attribute, check_version
@@ -59,8 +60,6 @@ A = TypeVar("A")
 Decide = Callable[[SharePartition], tuple[SharePartition, A]]
 """The state after, and what to answer; the same state where there is nothing to write."""
 
-_BACKOFF_S = 0.005
-_BACKOFF_S_MAX = 0.2
 _BUSY = KafkaError(
     ErrorCode.COORDINATOR_NOT_AVAILABLE, "the share-partition is contended, or the groups table does not answer"
 )
@@ -76,6 +75,7 @@ class SharePartitions:
         self._lister = lister
         self._clock = clock
         self._rng = rng
+        self._backoff = Backoff(clock, rng, first_s=0.005, max_s=0.2)
         self._settings = settings
 
     async def read(self, group_id: str, partitions: Sequence[PartitionId]) -> list[ShareItem | None]:
@@ -120,7 +120,7 @@ class SharePartitions:
                     return made
             else:
                 return item
-            await self._back_off(attempt)
+            await self._backoff.pause(attempt)
         raise _BUSY
 
     async def change(
@@ -149,7 +149,7 @@ class SharePartitions:
                 current = None if error.current is None else decode_share(error.current)
             except StoreUnavailable:
                 del tried[nonce]
-                await self._back_off(attempt)
+                await self._backoff.pause(attempt)
                 current = await self._read_patiently(key)
             except OutcomeUnknown:
                 current = await self._read_patiently(key)
@@ -163,7 +163,7 @@ class SharePartitions:
             tried = _undecided(current, tried)
             item = current
             if attempt:
-                await self._back_off(attempt)
+                await self._backoff.pause(attempt)
         raise _UNKNOWN if tried else _BUSY
 
     async def _read_again(self, key: Key) -> ShareItem | None:
@@ -178,7 +178,7 @@ class SharePartitions:
             try:
                 item = await self._groups.get(key)
             except StoreUnavailable:
-                await self._back_off(attempt)
+                await self._backoff.pause(attempt)
             else:
                 return None if item is None else decode_share(item)
         raise _UNKNOWN
@@ -196,10 +196,6 @@ class SharePartitions:
         if result.error is not ErrorCode.NONE:
             raise KafkaError(result.error, result.message or result.error.name)
         return result.offset
-
-    async def _back_off(self, attempt: int) -> None:
-        longest_s = min(_BACKOFF_S * 2**attempt, _BACKOFF_S_MAX)
-        await self._clock.sleep(longest_s * (0.5 + self._rng.random() / 2))
 
 
 async def windows_of_topic(groups: Table, group_id: str, topic_id: UUID) -> list[Row]:

@@ -22,6 +22,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from odradek.backoff import Backoff
 from odradek.engine.append.conditional_append import not_uploaded
 from odradek.engine.append.upload import Uploads
 from odradek.engine.partition.fields import attribute, check_version
@@ -39,12 +40,11 @@ from odradek.limits import (
 from odradek.model.log import ProducePartition
 from odradek.model.topic_partition import PartitionId
 from odradek.ports.clock import Clock
+from odradek.ports.rng import Rng
 from odradek.ports.table import Absent, Compare, Condition, Item, Put, Value, all_of
 from odradek.ports.tables import TableOperation, Tables
 from odradek.settings import Settings
 
-_BACKOFF_S = 0.02
-_BACKOFF_S_MAX = 1.0
 _KEY_BYTES_MAX = 900  # a sort key has at most 1,024 bytes
 
 Batches = Mapping[PartitionId, Sequence[TailEntry]]
@@ -125,12 +125,13 @@ class NumberedBatches:
     """Uploads and their atomic commit; holds no state between calls."""
 
     def __init__(
-        self, tables: Tables, index: PartitionIndex, uploads: Uploads, clock: Clock, settings: Settings
+        self, tables: Tables, index: PartitionIndex, uploads: Uploads, clock: Clock, rng: Rng, settings: Settings
     ) -> None:
         self._tables = tables
         self._index = index
         self._uploads = uploads
         self._clock = clock
+        self._backoff = Backoff(clock, rng, first_s=0.02, max_s=1.0)
         self._settings = settings
 
     async def upload(self, partitions: Sequence[ProducePartition]) -> list[PendingBatches]:
@@ -211,7 +212,7 @@ class NumberedBatches:
             try:
                 item = await self._tables.catalog.get(batch_key(key))
             except StoreUnavailable:
-                await self._back_off(attempt)
+                await self._backoff.pause(attempt - 1)
                 continue
             row = decode_writer(item)
             step = decide_step(row, batch_id, batches)
@@ -231,11 +232,8 @@ class NumberedBatches:
                 failed = outcome
             else:
                 added |= outcome == "unknown"
-                await self._back_off(attempt)
+                await self._backoff.pause(attempt - 1)
         raise UNAVAILABLE
-
-    async def _back_off(self, attempt: int) -> None:
-        await self._clock.sleep(min(_BACKOFF_S * 2 ** (attempt - 1), _BACKOFF_S_MAX))
 
 
 def _by_partition(uploaded: Sequence[PendingBatches]) -> Batches:

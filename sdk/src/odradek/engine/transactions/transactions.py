@@ -62,6 +62,7 @@ from odradek.model.group import OffsetCommitResult
 from odradek.model.log import ProducePartition, ProduceResult
 from odradek.model.topic_partition import OffsetAndMetadata, PartitionId, TopicPartition
 from odradek.ports.clock import Clock
+from odradek.ports.rng import Rng
 from odradek.ports.table import Key
 from odradek.ports.tables import Tables
 from odradek.settings import Settings
@@ -82,9 +83,10 @@ class Transactions:
         offsets: GroupOffsets,
         uploads: Uploads,
         clock: Clock,
+        rng: Rng,
         settings: Settings,
     ) -> None:
-        self.store = TransactionStore(tables, producer_ids.next_id, clock, settings)
+        self.store = TransactionStore(tables, producer_ids.next_id, clock, rng, settings)
         self._tables = tables
         self._index = index
         self._topics = topics
@@ -368,14 +370,14 @@ class Transactions:
                         failed = outcome
                         continue
                     if outcome != "applied":
-                        await self.store.back_off(attempt)
+                        await self.store.backoff.pause(attempt)
                         continue
                     await asyncio.gather(one.spill(), self._clean(keys))
                 else:
                     await self._tables.catalog.put(self.store.write_operation(row, ended))
                     await self._clean(keys)
             except (ConditionFailed, OutcomeUnknown, StoreUnavailable):
-                await self.store.back_off(attempt)
+                await self.store.backoff.pause(attempt)
                 continue
             if failed is not None:
                 raise _cannot_commit(failed)
