@@ -39,6 +39,7 @@ from odradek.engine.share.window import (
     settle,
 )
 from odradek.engine.share.windows import Decide, SharePartitions
+from odradek.engine.tools import Tools
 from odradek.errors import ErrorCode, FormatError, KafkaError, StoreError, StoreUnavailable
 from odradek.format.batch_header import iter_headers
 from odradek.model.log import Buffer, FetchPartition, FetchResult
@@ -54,8 +55,6 @@ from odradek.model.share import (
 )
 from odradek.model.topic import Topic
 from odradek.model.topic_partition import PartitionId
-from odradek.ports.clock import Clock
-from odradek.settings import Settings
 
 MayRead = Callable[[str], bool]
 """Whether the caller may read a topic of that name."""
@@ -99,14 +98,13 @@ class ShareFetcher:
 
     def __init__(
         self,
+        tools: Tools,
         fetcher: Fetcher,
         windows: SharePartitions,
         sessions: ShareSessions,
         configs: GroupConfigs,
         dead_letters: DeadLetters,
         topics: Topics,
-        clock: Clock,
-        settings: Settings,
     ) -> None:
         self._fetcher = fetcher
         self._windows = windows
@@ -114,8 +112,8 @@ class ShareFetcher:
         self._configs = configs
         self._dead_letters = dead_letters
         self._topics = topics
-        self._clock = clock
-        self._settings = settings
+        self._clock = tools.clock
+        self._settings = tools.settings
 
     async def serve(self, request: ShareFetchRequest, may_read: MayRead = lambda _: True) -> ShareFetchAnswer:
         """Answer a request; failures are answers.
