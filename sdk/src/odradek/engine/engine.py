@@ -150,7 +150,9 @@ class Engine:
             self.group_configs,
             DeadLetters(self.fetch, self.numbered_batches, self.topics, clock),
             self.topics,
+            tables.groups,
             clock,
+            rng,
             self.settings,
         )
         self._epoch_ends = EpochEndLister(self.index, self.epochs, self.topics)

@@ -5,7 +5,7 @@ functions never both give out a record, and a write whose outcome is not known i
 again; should sixteen others come in between, the outcome stays unknown, and is never taken for "not applied".
 
     make    at a member's first fetch: where the group begins (share.auto.offset.reset), in one transaction that checks
-            that the member has a session and that the topic is not deleted; so nothing is made for what has gone
+            that the member is in the group and that the topic is not deleted; so nothing is made for what has gone
     forget  with the group, the topic, or by an administrator: together with the row that numbers its dead letters. A
             lot is committed on condition that its window is there, so none is written after that, and the row of
             none is made again
@@ -20,7 +20,7 @@ from uuid import UUID
 
 from odradek.backoff import Backoff
 from odradek.engine.groups.configs import BY_DURATION, EARLIEST, ShareConfig, duration_ms
-from odradek.engine.groups.items import LISTING_PK
+from odradek.engine.groups.items import LISTING_PK, member_key
 from odradek.engine.partition.fields import attribute, check_version
 from odradek.engine.read.list_offsets import OffsetLister
 from odradek.engine.share.items import (
@@ -33,7 +33,6 @@ from odradek.engine.share.items import (
     letters_writer,
     share_key,
     share_prefix,
-    share_session_key,
 )
 from odradek.engine.share.window import SharePartition
 from odradek.engine.transactions.items import batch_key
@@ -100,7 +99,7 @@ class SharePartitions:
                 await self._tables.transact(
                     [
                         TableOperation("groups", Put(key, encode_share(item), Absent(("v",)))),
-                        TableOperation("groups", Check(share_session_key(group_id, member_id), Exists(("v",)))),
+                        TableOperation("groups", Check(member_key(group_id, member_id), Exists(("v",)))),
                         TableOperation("catalog", Check(_topic_key(partition.topic_id), Exists(("name",)))),
                     ]
                 )
@@ -110,7 +109,7 @@ class SharePartitions:
                     return made
                 if error.failures[1] is not None:
                     raise KafkaError(
-                        ErrorCode.SHARE_SESSION_NOT_FOUND, f"the share session of member {member_id} has ended"
+                        ErrorCode.SHARE_SESSION_NOT_FOUND, f"member {member_id} has left group {group_id}"
                     ) from None
                 if error.failures[2] is not None:
                     raise KafkaError(ErrorCode.UNKNOWN_TOPIC_ID, f"topic {topic.name} has been deleted") from None
