@@ -90,7 +90,8 @@ async def serve_from_env(environ: Mapping[str, str]) -> None:
     stopping = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(number, stopping.set)
-    store = environment.open_store(InvocationMeter())
+    meter = InvocationMeter()
+    store = environment.open_store(meter)
     await serve(
         store,
         store.objects,
@@ -100,6 +101,7 @@ async def serve_from_env(environ: Mapping[str, str]) -> None:
         rng=SystemRng(),
         stopping=stopping,
         ready=lambda addresses: print(json.dumps({**addresses, "pid": os.getpid()}), flush=True),
+        billed=lambda: meter.total.usage,
     )
 
 

@@ -12,6 +12,7 @@ from odradek.gateway.registry_port import RegistryPort
 from odradek.gateway.server import Gateway, Listener
 from odradek.model.cluster import FLEET_BROKER_ID
 from odradek.ports.clock import Clock
+from odradek.ports.meter import Usage
 from odradek.ports.object_store import ObjectStore
 from odradek.ports.rng import Rng
 from odradek.ports.tables import Tables
@@ -40,14 +41,16 @@ async def serve(
     rng: Rng,
     stopping: asyncio.Event,
     ready: Callable[[dict[str, str]], None],
+    billed: Callable[[], Usage] | None = None,
 ) -> None:
     """Serve until `stopping` is set or another process takes the broker id; what has been asked is answered first.
 
-    `ready` is called with the addresses once it serves. Raises KafkaError(INVALID_CONFIG) where it cannot listen.
+    `ready` is called with the addresses once it serves; `billed` answers what the store's calls have cost since the
+    start, for the metrics. Raises KafkaError(INVALID_CONFIG) where it cannot listen.
     """
     loop = asyncio.get_running_loop()
     engine = Engine(tables=tables, objects=objects, clock=clock, rng=rng, settings=settings, broker_id=ports.broker_id)
-    metrics = Metrics()
+    metrics = Metrics(billed)
     gateway = Gateway(engine, ports.kafka, clock=clock, rng=rng, observe=metrics.observe_kafka)
     registry: RegistryPort | None = None
     health: asyncio.Server | None = None
