@@ -244,6 +244,7 @@ class GatewayStack(Stack):
                 "ODRADEK_GATEWAY_ADVERTISED": f"{address}:{KAFKA_PORT}",
                 "ODRADEK_GATEWAY_SASL": "true",
                 "ODRADEK_GATEWAY_HEALTH_PORT": str(HEALTH_PORT),
+                "ODRADEK_GATEWAY_METRICS": "emf",
             },
             secrets={
                 "ODRADEK_GATEWAY_TLS_CERT_PEM": ecs.Secret.from_secrets_manager(secret, "certificate"),

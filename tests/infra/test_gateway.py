@@ -27,6 +27,7 @@ def test_clients_come_over_tls_and_log_in(gateway: Deployment) -> None:
     [container] = gateway.only("gateway", "AWS::ECS::TaskDefinition")["Properties"]["ContainerDefinitions"]
     variables = {each["Name"]: each["Value"] for each in container["Environment"]}
     assert variables["ODRADEK_GATEWAY_SASL"] == "true"
+    assert variables["ODRADEK_GATEWAY_METRICS"] == "emf"
     assert variables["ODRADEK_GATEWAY_ADVERTISED"] == "kafka.example.com:9092"
     assert {"ODRADEK_LOG_TABLE", "ODRADEK_BUCKET", "ODRADEK_CLUSTER_ID"} <= set(variables)
     secrets = {each["Name"]: each["ValueFrom"] for each in container["Secrets"]}
