@@ -39,8 +39,10 @@ from odradek.engine.transactions.items import batch_key
 from odradek.errors import (
     ConditionFailed,
     ErrorCode,
+    ItemTooLarge,
     KafkaError,
     OutcomeUnknown,
+    StoreRejected,
     StoreUnavailable,
     TransactionCanceled,
 )
@@ -64,6 +66,7 @@ _BACKOFF_S_MAX = 0.2
 _BUSY = KafkaError(
     ErrorCode.COORDINATOR_NOT_AVAILABLE, "the share-partition is contended, or the groups table does not answer"
 )
+_REJECTED = KafkaError(ErrorCode.INVALID_REQUEST, "the store never takes this change of the share-partition")
 _UNKNOWN = KafkaError(ErrorCode.REQUEST_TIMED_OUT, "it is unknown whether the share-partition was changed: fetch again")
 
 
@@ -118,6 +121,8 @@ class SharePartitions:
                 made = await self._read_again(key)
                 if made is not None:
                     return made
+            except (ItemTooLarge, StoreRejected) as error:
+                raise _REJECTED from error
             else:
                 return item
             await self._back_off(attempt)
@@ -153,6 +158,9 @@ class SharePartitions:
                 current = await self._read_patiently(key)
             except OutcomeUnknown:
                 current = await self._read_patiently(key)
+            except (ItemTooLarge, StoreRejected) as error:
+                del tried[nonce]
+                raise (_UNKNOWN if tried else _REJECTED) from error
             else:
                 return after, answer
             found = _own_write(current, tried)
