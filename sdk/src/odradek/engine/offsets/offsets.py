@@ -38,8 +38,10 @@ from odradek.engine.partition.applied_reads import chunked
 from odradek.errors import (
     ConditionFailed,
     ErrorCode,
+    ItemTooLarge,
     KafkaError,
     OutcomeUnknown,
+    StoreRejected,
     StoreUnavailable,
     TransactionCanceled,
     TransactionConflict,
@@ -221,6 +223,8 @@ class GroupOffsets:
             except (OutcomeUnknown, StoreUnavailable):
                 stamp_ms += 1
                 await self._backoff.pause(attempt)
+            except (ItemTooLarge, StoreRejected):
+                return ErrorCode.OFFSET_METADATA_TOO_LARGE
             else:
                 return ErrorCode.NONE
         return ErrorCode.COORDINATOR_NOT_AVAILABLE

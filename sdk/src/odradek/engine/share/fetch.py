@@ -43,7 +43,15 @@ from odradek.engine.share.window import (
     settle,
 )
 from odradek.engine.share.windows import Decide, SharePartitions
-from odradek.errors import ErrorCode, FormatError, KafkaError, StoreError, StoreUnavailable
+from odradek.errors import (
+    ErrorCode,
+    FormatError,
+    ItemTooLarge,
+    KafkaError,
+    StoreError,
+    StoreRejected,
+    StoreUnavailable,
+)
 from odradek.format.batch_header import iter_headers
 from odradek.model.log import Buffer, FetchPartition, FetchResult
 from odradek.model.share import (
@@ -461,6 +469,8 @@ def _holds(stretch: Stretch, acquired: Sequence[AcquiredRecords]) -> bool:
 def _failure(error: StoreError | FormatError) -> tuple[ErrorCode, str]:
     if isinstance(error, StoreUnavailable):
         return ErrorCode.COORDINATOR_NOT_AVAILABLE, "the store did not answer: try again"
+    if isinstance(error, (ItemTooLarge, StoreRejected)):
+        return ErrorCode.INVALID_REQUEST, "the store never takes this request: read fewer partitions in one session"
     if isinstance(error, FormatError):
         return ErrorCode.KAFKA_STORAGE_ERROR, f"the stored data cannot be read: {error}"
     return ErrorCode.REQUEST_TIMED_OUT, "the outcome is unknown"

@@ -22,8 +22,10 @@ from odradek.engine.share.window import SharePartition, reset_to
 from odradek.engine.share.windows import SharePartitions, forget_windows, windows_of_topic
 from odradek.errors import (
     ErrorCode,
+    ItemTooLarge,
     KafkaError,
     OutcomeUnknown,
+    StoreRejected,
     StoreUnavailable,
     TransactionCanceled,
 )
@@ -37,6 +39,7 @@ from odradek.ports.table import Absent, Add, Compare, Put, Update
 from odradek.ports.tables import Tables
 
 _ATTEMPTS = 8
+_REJECTED = KafkaError(ErrorCode.INVALID_REQUEST, "the store never takes this change of the share-partition")
 _UNAVAILABLE = KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE, "the groups table cannot be reached: try again")
 
 
@@ -98,6 +101,8 @@ class ShareOffsets:
                 results.append(ShareOffset(name, topic.topic_id, -1))
             except KafkaError as error:
                 results.append(ShareOffset(name, None, -1, error=error.code, message=error.message))
+            except (ItemTooLarge, StoreRejected):
+                results.append(ShareOffset(name, None, -1, error=_REJECTED.code, message=_REJECTED.message))
             except (StoreUnavailable, OutcomeUnknown, TransactionCanceled):  # deleting twice is deleting
                 results.append(ShareOffset(name, None, -1, error=_UNAVAILABLE.code, message=_UNAVAILABLE.message))
         return results
@@ -164,6 +169,8 @@ class ShareOffsets:
                 )
             except (StoreUnavailable, OutcomeUnknown, TransactionCanceled):
                 await self._backoff.pause(attempt)
+            except (ItemTooLarge, StoreRejected) as error:
+                raise _REJECTED from error
             else:
                 return
         raise _UNAVAILABLE

@@ -32,6 +32,7 @@ from odradek.errors import (
     ErrorCode,
     KafkaError,
     OutcomeUnknown,
+    StoreError,
     StoreUnavailable,
     TransactionCanceled,
 )
@@ -105,7 +106,7 @@ class ShareSessions:
         """Forget a session; where that fails the member's end does it. Never raises for the store."""
         try:
             await self._table.delete(Delete(share_session_key(group_id, member_id)))
-        except (OutcomeUnknown, StoreUnavailable, ConditionFailed):
+        except StoreError:
             return
 
     async def _open(

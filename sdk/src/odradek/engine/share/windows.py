@@ -39,8 +39,10 @@ from odradek.engine.transactions.items import batch_key
 from odradek.errors import (
     ConditionFailed,
     ErrorCode,
+    ItemTooLarge,
     KafkaError,
     OutcomeUnknown,
+    StoreRejected,
     StoreUnavailable,
     TransactionCanceled,
 )
@@ -62,6 +64,7 @@ Decide = Callable[[SharePartition], tuple[SharePartition, A]]
 _BUSY = KafkaError(
     ErrorCode.COORDINATOR_NOT_AVAILABLE, "the share-partition is contended, or the groups table does not answer"
 )
+_REJECTED = KafkaError(ErrorCode.INVALID_REQUEST, "the store never takes this change of the share-partition")
 _UNKNOWN = KafkaError(ErrorCode.REQUEST_TIMED_OUT, "it is unknown whether the share-partition was changed: fetch again")
 
 
@@ -117,6 +120,8 @@ class SharePartitions:
                 made = await self._read_again(key)
                 if made is not None:
                     return made
+            except (ItemTooLarge, StoreRejected) as error:
+                raise _REJECTED from error
             else:
                 return item
             await self._backoff.pause(attempt)
@@ -152,6 +157,9 @@ class SharePartitions:
                 current = await self._read_patiently(key)
             except OutcomeUnknown:
                 current = await self._read_patiently(key)
+            except (ItemTooLarge, StoreRejected) as error:
+                del tried[nonce]
+                raise (_UNKNOWN if tried else _REJECTED) from error
             else:
                 return after, answer
             found = _own_write(current, tried)
