@@ -57,7 +57,7 @@ def _ghosts(scenario: Scenario) -> Scenario:
     """Plain producers that do not learn what became of a write, and spillers whose rows come after the merge."""
     fates = replace(
         Fates(crash=0, unavailable=0, lost_request=0, repeated=0, freeze=0, jump=0, twice=0, torn=0),
-        lost_answer=0.25,
+        lost_answer=0.6,
         losing=frozenset({"log.update"}),
         stall=0.25,
         stalling=frozenset({"log.update"}),
