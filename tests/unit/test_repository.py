@@ -189,6 +189,22 @@ def test_pauses_between_attempts_are_those_of_backoff() -> None:
     assert [*hand_written_backoffs(the_one)], "the rule does not recognize what it forbids"
 
 
+PARAMETERS_MAX = 7  # of a constructor, without self
+
+
+def long_constructors(name: str) -> Iterator[str]:
+    for node in ast.walk(ast.parse(text(name))):
+        if isinstance(node, ast.FunctionDef) and node.name == "__init__":
+            count = len(node.args.args) - 1 + len(node.args.kwonlyargs)
+            if count > PARAMETERS_MAX:
+                yield f"{name}:{node.lineno}: {count} parameters"
+
+
+def test_constructors_of_the_engine_take_ports_in_one_argument() -> None:
+    engine = [name for name in MODULES if name.startswith("sdk/src/odradek/engine/")]
+    assert [found for name in engine for found in long_constructors(name)] == [], "engine/tools.py bundles the ports"
+
+
 def slow_without_a_reason(name: str) -> Iterator[str]:
     """What is marked slow in a module and whose docstring does not say why: "Slow: ..." """
     tree = ast.parse(text(name))

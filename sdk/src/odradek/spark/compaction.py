@@ -245,12 +245,8 @@ class SparkCompactor(Compactor):
         groups_at_once: in a wave.
     """
 
-    def __init__(
-        self, spark: SparkSession, engine: Engine, log: Any, store: StoreOptions, *, groups_at_once: int
-    ) -> None:
-        super().__init__(
-            log, engine.index, engine.objects, engine.leases, engine.clock, SystemRng(), engine.settings
-        )  # fmt: skip
+    def __init__(self, spark: SparkSession, engine: Engine, store: StoreOptions, *, groups_at_once: int) -> None:
+        super().__init__(engine.tools, engine.index, engine.leases)
         self._spark = spark
         self._engine = engine
         self._store = store
@@ -386,11 +382,8 @@ async def compact(
                 ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
                 f"{topic_name} has partitions 0 to {topic.partition_count - 1}, not {beyond[0]}",
             )
-        compactor = SparkCompactor(spark, engine, store.log, options, groups_at_once=groups_at_once)
-        maintenance = Maintenance(
-            store.catalog, engine.index, store.objects, engine.topics, engine.leases, engine.clock,
-            engine.settings, [engine.orphans, compactor],
-        )  # fmt: skip
+        compactor = SparkCompactor(spark, engine, options, groups_at_once=groups_at_once)
+        maintenance = Maintenance(engine.tools, engine.index, engine.topics, engine.leases, [engine.orphans, compactor])
         report = MaintenanceReport()
         for number in partitions or range(topic.partition_count):
             await maintenance.run_partition(topic, number, report)

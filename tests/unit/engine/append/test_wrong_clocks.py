@@ -115,13 +115,13 @@ async def test_a_floor_that_is_days_ahead_is_found_and_lowered(store: Store) -> 
     wrong = ahead(store, **SPILLING)
     for number in range(8):
         await produce(wrong, "t", 0, batch([b"%d" % number], producer=(4, 0, number)))
-    found = await audit_store(engine, store.tables)
+    found = await audit_store(engine)
     assert [finding.kind for finding in found.findings] == [FindingKind.CLOCK]
     late = store.log.script
     late[("update", store.log.count("update") + 1)] = Fault.LATE
     pending = await produce(wrong, "t", 0, batch([b"8"], producer=(4, 0, 8)))
     assert not pending.error
-    report = await audit_store(engine, store.tables, repair=True)
+    report = await audit_store(engine, repair=True)
     assert (report.is_clean, report.repaired["floors_lowered"]) == (True, 1)
     assert await store.log.deliver_late() == 0
     fresh = store.engine(3, **SPILLING)
@@ -178,7 +178,7 @@ async def test_a_plain_append_under_way_is_not_applied_twice_by_the_repair(store
 
     async def meanwhile(seconds: float) -> None:
         engine.clock.sleep = original  # type: ignore[method-assign]
-        assert (await audit_store(store.engine(3), store.tables, repair=True)).repaired["floors_lowered"]
+        assert (await audit_store(store.engine(3), repair=True)).repaired["floors_lowered"]
         await original(seconds)
 
     engine.clock.sleep = meanwhile  # type: ignore[method-assign]

@@ -28,7 +28,6 @@ import asyncio
 from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass, replace
 
-from odradek.backoff import Backoff
 from odradek.engine.compaction.batch import compact_batch, read_keys
 from odradek.engine.compaction.decisions import (
     Bounds,
@@ -47,6 +46,7 @@ from odradek.engine.partition.head import PartitionHead
 from odradek.engine.partition.index import ROWS_REPLACED_MAX, PartitionIndex
 from odradek.engine.partition.index_row import IndexRow
 from odradek.engine.partition.maintenance_lease import LeaseLost, MaintenanceLeases
+from odradek.engine.tools import Tools
 from odradek.errors import ObjectExists, OutcomeUnknown, StoreUnavailable, TransactionCanceled
 from odradek.format.batch_header import HEADER
 from odradek.format.object_id import new_object_id
@@ -56,11 +56,7 @@ from odradek.limits import BATCH_HEADER_BYTES
 from odradek.model.log import Buffer
 from odradek.model.record import BatchHeader
 from odradek.model.topic_partition import PartitionId
-from odradek.ports.clock import Clock
-from odradek.ports.object_store import ObjectStore
-from odradek.ports.rng import Rng
-from odradek.ports.table import Operation, Put, Table
-from odradek.settings import Settings
+from odradek.ports.table import Operation, Put
 
 _ROWS_PER_QUERY = 64
 _ATTEMPTS = 4
@@ -92,24 +88,15 @@ class Compactor:
 
     acts_on_tail = False
 
-    def __init__(
-        self,
-        log: Table,
-        index: PartitionIndex,
-        objects: ObjectStore,
-        leases: MaintenanceLeases,
-        clock: Clock,
-        rng: Rng,
-        settings: Settings,
-    ) -> None:
-        self._log = log
+    def __init__(self, tools: Tools, index: PartitionIndex, leases: MaintenanceLeases) -> None:
+        self._log = tools.tables.log
         self._index = index
-        self._objects = objects
+        self._objects = tools.objects
         self._leases = leases
-        self._clock = clock
-        self._rng = rng
-        self._backoff = Backoff(clock, rng, first_s=0.05, max_s=0.5)
-        self._settings = settings
+        self._clock = tools.clock
+        self._rng = tools.rng
+        self._backoff = tools.backoff(first_s=0.05, max_s=0.5)
+        self._settings = tools.settings
         self._turn = asyncio.Semaphore(1)
 
     async def is_due(self, look: PartitionLook) -> bool:

@@ -12,7 +12,6 @@ import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
 
-from odradek.backoff import Backoff
 from odradek.engine.groups.classic_items import classic_session_key
 from odradek.engine.groups.decisions import LEASES_PER_STEP, Circumstances, by_topic, decide_expiry, decide_share_expiry
 from odradek.engine.groups.items import LEASE_PREFIX, LEASES_END, LISTING_PK, group_key, listing_key
@@ -20,6 +19,7 @@ from odradek.engine.groups.requests import check_group_id, may_be
 from odradek.engine.groups.sessions import alive, classic_alive
 from odradek.engine.groups.state import NO_PARTITIONS, GroupState, GroupView
 from odradek.engine.groups.store import GroupStore
+from odradek.engine.tools import Tools
 from odradek.errors import (
     ConditionFailed,
     ErrorCode,
@@ -34,9 +34,7 @@ from odradek.format.item_keys import group_pk
 from odradek.model.classic_group import ClassicState
 from odradek.model.group import GroupDescription, GroupListing, MemberDescription
 from odradek.ports.clock import Clock
-from odradek.ports.rng import Rng
 from odradek.ports.table import Absent, Compare, Condition, Delete, Operation, Row, all_of
-from odradek.ports.tables import Tables
 from odradek.settings import Settings
 
 _PARALLEL_READS = 16
@@ -83,20 +81,19 @@ DeleteItems = Callable[[str], Awaitable[None]]
 """Deletes what a group of one kind has beside group, members and leases; called once the group has no members."""
 
 
-async def delete_group(
-    tables: Tables, clock: Clock, rng: Rng, settings: Settings, group_id: str, delete_share_items: DeleteItems
-) -> ErrorCode:
+async def delete_group(tools: Tools, group_id: str, delete_share_items: DeleteItems) -> ErrorCode:
     """Delete a group that has no living members, with its leases and offsets; see `Groups.delete` for the codes.
 
     Leases go first and the group last: a crash in between leaves a group that can be deleted again. A lease that got
     an owner or a commit meanwhile stays, and so does then the group.
     """
-    store = GroupStore(tables.groups)
+    clock, settings = tools.clock, tools.settings
+    store = GroupStore(tools.tables.groups)
     try:
         check_group_id(group_id)
     except KafkaError as error:
         return error.code
-    backoff = Backoff(clock, rng, first_s=0.02, max_s=1.0)
+    backoff = tools.backoff(first_s=0.02, max_s=1.0)
     for attempt in range(settings.group_attempts_max):
         try:
             view = await store.read(group_id)

@@ -30,7 +30,6 @@ from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import asynccontextmanager
 from itertools import pairwise
 
-from odradek.backoff import Backoff
 from odradek.engine.maintenance.maintenance import HeldPartition, PartitionLook
 from odradek.engine.maintenance.merge_decisions import MergePolicy, choose_window
 from odradek.engine.partition.head import PartitionHead
@@ -39,6 +38,7 @@ from odradek.engine.partition.index_row import IndexRow
 from odradek.engine.partition.leader_epochs import LeaderEpochs
 from odradek.engine.partition.maintenance_lease import MaintenanceLeases
 from odradek.engine.read.log_reader import Piece, PieceReader, row_pieces
+from odradek.engine.tools import Tools
 from odradek.errors import FormatError, ObjectExists, OutcomeUnknown, StoreUnavailable
 from odradek.format.batch_header import check_crc, parse_header, patch_log_append_time
 from odradek.format.object_id import new_object_id
@@ -46,10 +46,6 @@ from odradek.format.object_keys import index_key, segment_key
 from odradek.format.offset_index import encode_offset_index
 from odradek.format.segment import SegmentBuilder
 from odradek.model.log import Buffer
-from odradek.ports.clock import Clock
-from odradek.ports.object_store import ObjectStore
-from odradek.ports.rng import Rng
-from odradek.settings import Settings
 
 _ROWS_PER_PAGE = 128
 _SEGMENTS_BACK = 48
@@ -64,25 +60,22 @@ class Merger:
 
     def __init__(
         self,
+        tools: Tools,
         index: PartitionIndex,
-        objects: ObjectStore,
         pieces: PieceReader,
         epochs: LeaderEpochs,
         leases: MaintenanceLeases,
-        clock: Clock,
-        rng: Rng,
-        settings: Settings,
     ) -> None:
         self._index = index
-        self._objects = objects
+        self._objects = tools.objects
         self._pieces = pieces
         self._epochs = epochs
         self._leases = leases
-        self._clock = clock
-        self._rng = rng
-        self._backoff = Backoff(clock, rng, first_s=0.05, max_s=1.0)
-        self._settings = settings
-        self._memory = _Memory(settings.merge_bytes_max)
+        self._clock = tools.clock
+        self._rng = tools.rng
+        self._backoff = tools.backoff(first_s=0.05, max_s=1.0)
+        self._settings = tools.settings
+        self._memory = _Memory(tools.settings.merge_bytes_max)
 
     async def is_due(self, look: PartitionLook) -> bool:
         """See maintenance.Upkeep."""

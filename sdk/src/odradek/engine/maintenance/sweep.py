@@ -40,13 +40,12 @@ from odradek.engine.maintenance.patience import patiently
 from odradek.engine.maintenance.wal_uploads import HOUR_MS, WalUpload, WalUploads
 from odradek.engine.partition.head import NO_FLOOR
 from odradek.engine.partition.index import PartitionIndex
+from odradek.engine.tools import Tools
 from odradek.format.object_id import object_id_ms
 from odradek.model.log import OFFSET_END
 from odradek.model.topic_partition import PartitionId
 from odradek.ports.clock import Clock
 from odradek.ports.rng import Rng
-from odradek.ports.table import Table
-from odradek.settings import Settings
 
 _HEADS_PER_READ = 100
 _ROWS_PER_QUERY = 64
@@ -56,23 +55,14 @@ _HOURS_BEFORE_A_WRONG_ONE = 7 * 24
 class Sweep:
     """One store's sweep; an object sweeps any number of times."""
 
-    def __init__(
-        self,
-        catalog: Table,
-        index: PartitionIndex,
-        uploads: WalUploads,
-        topics: Topics,
-        clock: Clock,
-        rng: Rng,
-        settings: Settings,
-    ) -> None:
-        self._catalog = catalog
+    def __init__(self, tools: Tools, index: PartitionIndex, uploads: WalUploads, topics: Topics) -> None:
+        self._tools = tools
+        self._catalog = tools.tables.catalog
         self._index = index
         self._uploads = uploads
         self._topics = topics
-        self._clock = clock
-        self._rng = rng
-        self._settings = settings
+        self._clock = tools.clock
+        self._settings = tools.settings
 
     async def is_due(self) -> bool:
         """Whether the last sweep ended `sweep_interval_ms` ago, or more. Raises StoreUnavailable, FormatError."""
@@ -89,7 +79,7 @@ class Sweep:
         state = await read_sweep_state(self._catalog)
         started_ms = self._clock.now_ms()
         horizon = _first_id(started_ms - self._settings.sweep_horizon_ms)
-        pass_ = _Pass(self._catalog, self._index, self._topics, self._clock, self._rng, self._settings, state.floor)
+        pass_ = _Pass(self._tools, self._index, self._topics, state.floor)
         kept_hours: set[int] = set()
         chunk: list[WalUpload] = []
 
@@ -131,22 +121,13 @@ class Sweep:
 class _Pass:
     """One sweep's floor, the partitions that have it, and what they refer to."""
 
-    def __init__(
-        self,
-        catalog: Table,
-        index: PartitionIndex,
-        topics: Topics,
-        clock: Clock,
-        rng: Rng,
-        settings: Settings,
-        floor: bytes,
-    ) -> None:
-        self._catalog = catalog
+    def __init__(self, tools: Tools, index: PartitionIndex, topics: Topics, floor: bytes) -> None:
+        self._catalog = tools.tables.catalog
         self._index = index
         self._topics = topics
-        self._clock = clock
-        self._rng = rng
-        self._settings = settings
+        self._clock = tools.clock
+        self._rng = tools.rng
+        self._settings = tools.settings
         self._floor = floor
         self._partitions: set[PartitionId] = set()  # whose heads have the floor
 

@@ -10,7 +10,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Mapping, Sequence
 
-from odradek.backoff import Backoff
 from odradek.engine.catalog.topics import Topics
 from odradek.engine.groups.admin import has_living_members
 from odradek.engine.groups.items import SHARE_KIND, group_key
@@ -20,6 +19,7 @@ from odradek.engine.read.list_offsets import OffsetLister
 from odradek.engine.share.items import NONCE_BYTES, ShareItem, decode_share, encode_share, share_key, share_partition
 from odradek.engine.share.window import SharePartition, reset_to
 from odradek.engine.share.windows import SharePartitions, forget_windows, windows_of_topic
+from odradek.engine.tools import Tools
 from odradek.errors import (
     ErrorCode,
     ItemTooLarge,
@@ -33,10 +33,7 @@ from odradek.format.item_keys import SHARE_PARTITION_END, SHARE_PARTITION_PREFIX
 from odradek.model.log import LATEST_TIMESTAMP, ListOffsetsPartition
 from odradek.model.share import ShareOffset
 from odradek.model.topic_partition import PartitionId, TopicPartition
-from odradek.ports.clock import Clock
-from odradek.ports.rng import Rng
 from odradek.ports.table import Absent, Add, Compare, Put, Update
-from odradek.ports.tables import Tables
 
 _ATTEMPTS = 8
 _REJECTED = KafkaError(ErrorCode.INVALID_REQUEST, "the store never takes this change of the share-partition")
@@ -48,21 +45,19 @@ class ShareOffsets:
 
     def __init__(
         self,
-        tables: Tables,
+        tools: Tools,
         windows: SharePartitions,
         topics: Topics,
         lister: OffsetLister,
-        clock: Clock,
-        rng: Rng,
     ) -> None:
-        self._tables = tables
-        self._store = GroupStore(tables.groups)
+        self._tables = tools.tables
+        self._store = GroupStore(tools.tables.groups)
         self._windows = windows
         self._topics = topics
         self._lister = lister
-        self._clock = clock
-        self._rng = rng
-        self._backoff = Backoff(clock, rng, first_s=0.02, max_s=3.0)
+        self._clock = tools.clock
+        self._rng = tools.rng
+        self._backoff = tools.backoff(first_s=0.02, max_s=3.0)
 
     async def describe(self, group_id: str, partitions: Sequence[TopicPartition] | None) -> list[ShareOffset]:
         """Where the group is; None asks for all that it has read. Raises KafkaError, FormatError."""

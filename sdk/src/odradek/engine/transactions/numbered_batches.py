@@ -22,11 +22,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from odradek.backoff import Backoff
 from odradek.engine.append.conditional_append import not_uploaded
 from odradek.engine.append.upload import Uploads
 from odradek.engine.partition.fields import attribute, check_version
 from odradek.engine.partition.index import PartitionIndex
+from odradek.engine.tools import Tools
 from odradek.engine.transactions.commit import AtomicCommit, CommitWork, Failed
 from odradek.engine.transactions.items import VERSION, PendingBatches, batch_key
 from odradek.engine.transactions.store import UNAVAILABLE
@@ -39,11 +39,8 @@ from odradek.limits import (
 )
 from odradek.model.log import ProducePartition
 from odradek.model.topic_partition import PartitionId
-from odradek.ports.clock import Clock
-from odradek.ports.rng import Rng
 from odradek.ports.table import Absent, Compare, Condition, Item, Put, Value, all_of
-from odradek.ports.tables import TableOperation, Tables
-from odradek.settings import Settings
+from odradek.ports.tables import TableOperation
 
 _KEY_BYTES_MAX = 900  # a sort key has at most 1,024 bytes
 
@@ -124,15 +121,13 @@ def _is_as_read(item: Item | None, row: WriterRow) -> Condition:
 class NumberedBatches:
     """Uploads and their atomic commit; holds no state between calls."""
 
-    def __init__(
-        self, tables: Tables, index: PartitionIndex, uploads: Uploads, clock: Clock, rng: Rng, settings: Settings
-    ) -> None:
-        self._tables = tables
+    def __init__(self, tools: Tools, index: PartitionIndex, uploads: Uploads) -> None:
+        self._tables = tools.tables
         self._index = index
         self._uploads = uploads
-        self._clock = clock
-        self._backoff = Backoff(clock, rng, first_s=0.02, max_s=1.0)
-        self._settings = settings
+        self._clock = tools.clock
+        self._backoff = tools.backoff(first_s=0.02, max_s=1.0)
+        self._settings = tools.settings
 
     async def upload(self, partitions: Sequence[ProducePartition]) -> list[PendingBatches]:
         """Make batches durable for a later `commit`, by whatever process; nothing becomes visible.

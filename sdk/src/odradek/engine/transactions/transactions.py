@@ -28,6 +28,7 @@ from odradek.engine.groups.requests import check_group_id
 from odradek.engine.offsets.decisions import Committer, check_offset
 from odradek.engine.offsets.offsets import GroupOffsets
 from odradek.engine.partition.index import PartitionIndex
+from odradek.engine.tools import Tools
 from odradek.engine.transactions.commit import AtomicCommit, CommitWork, Failed
 from odradek.engine.transactions.decisions import (
     Ended,
@@ -61,11 +62,7 @@ from odradek.errors import (
 from odradek.model.group import OffsetCommitResult
 from odradek.model.log import ProducePartition, ProduceResult
 from odradek.model.topic_partition import OffsetAndMetadata, PartitionId, TopicPartition
-from odradek.ports.clock import Clock
-from odradek.ports.rng import Rng
 from odradek.ports.table import Key
-from odradek.ports.tables import Tables
-from odradek.settings import Settings
 
 _CLEAN_AT_ONCE_MAX = 100  # pending items that the end of a transaction deletes itself; maintenance does the rest
 _PARALLEL_WRITES = 25
@@ -76,24 +73,21 @@ class Transactions:
 
     def __init__(
         self,
-        tables: Tables,
+        tools: Tools,
         index: PartitionIndex,
         topics: Topics,
         producer_ids: ProducerIds,
         offsets: GroupOffsets,
         uploads: Uploads,
-        clock: Clock,
-        rng: Rng,
-        settings: Settings,
     ) -> None:
-        self.store = TransactionStore(tables, producer_ids.next_id, clock, rng, settings)
-        self._tables = tables
+        self.store = TransactionStore(tools.tables, producer_ids.next_id, tools.clock, tools.rng, tools.settings)
+        self._tables = tools.tables
         self._index = index
         self._topics = topics
         self._offsets = offsets
         self._uploads = uploads
-        self._clock = clock
-        self._settings = settings
+        self._clock = tools.clock
+        self._settings = tools.settings
 
     # --- InitProducerId -------------------------------------------------------------------------------------------
 
