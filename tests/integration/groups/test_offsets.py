@@ -42,18 +42,23 @@ async def test_simple_consumer_commits_and_fetches(world: World) -> None:
 async def test_each_partition_has_its_own_verdict(world: World) -> None:
     offsets = {
         T0: OffsetAndMetadata(1, metadata="x" * (SETTINGS.offset_metadata_bytes_max + 1)),
-        T1: OffsetAndMetadata(-1),
         TopicPartition("t", 2): OffsetAndMetadata(1),
         TopicPartition("unknown", 0): OffsetAndMetadata(1),
     }
     codes = [result.error for result in await world.offsets.commit("g", offsets)]
     assert codes == [
         ErrorCode.OFFSET_METADATA_TOO_LARGE,
-        ErrorCode.OFFSET_OUT_OF_RANGE,
         ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
         ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
     ]
     assert await world.offsets.fetch("g", None) == []
+
+
+@pytest.mark.parametrize("offset", [-1, -2, -(2**63)])
+async def test_a_negative_offset_is_kept_as_on_apache_kafka(world: World, offset: int) -> None:
+    await world.offsets.commit("g", {T0: OffsetAndMetadata(7)})
+    [result] = await world.offsets.commit("g", {T0: OffsetAndMetadata(offset)})
+    assert (result.error, await committed(world)) == (ErrorCode.NONE, offset)
 
 
 async def test_whole_requests_are_refused(world: World) -> None:

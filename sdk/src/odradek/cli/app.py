@@ -1,5 +1,5 @@
-"""The tree of commands. A command's module is imported when it is asked for: `--version` and a shell that completes
-a word import neither the gateway nor the libraries of a client (tests/unit/cli/test_light_commands.py)."""
+"""The tree of commands. A command's module is imported only to run it: `--version` and shell completion import neither
+the gateway nor the libraries of a client (tests/unit/cli/test_light_commands.py)."""
 
 from __future__ import annotations
 
@@ -44,13 +44,13 @@ COMMANDS: Mapping[str, _Home] = {
 
 
 class _Commands(CommandGroup):
-    """The commands by name, each made when it is asked for."""
+    """The commands by name; each is created when it is first used."""
 
     def list_commands(self, ctx: Any) -> list[str]:
         return list(COMMANDS)
 
     def shell_complete(self, ctx: Any, incomplete: str) -> list[Any]:
-        """The names of commands, without importing any of them."""
+        """Complete names of commands without importing any of them."""
         if incomplete.startswith("-"):
             return super().shell_complete(ctx, incomplete)
         return [_word(name) for name in COMMANDS if name.startswith(incomplete)]
@@ -64,7 +64,7 @@ class _Commands(CommandGroup):
 
 
 def _word(name: str) -> Any:
-    """What a shell is offered; recent Typers carry a Click of their own."""
+    """Return a completion item for a shell; recent versions of Typer bundle Click."""
     click = next(base for base in CommandGroup.__mro__ if base.__name__ == "Command").__module__.removesuffix(".core")
     return import_module(f"{click}.shell_completion").CompletionItem(name)
 
@@ -97,7 +97,7 @@ app = typer.Typer(
 @app.callback()
 def _root(
     version: Annotated[
-        bool, typer.Option("--version", help="Print the version and stop.", is_eager=True)
+        bool, typer.Option("--version", help="Print the version and exit.", is_eager=True)
     ] = False,  # answered in odradek.cli.run, which needs no Typer for it
 ) -> None:
     """Options before the command."""

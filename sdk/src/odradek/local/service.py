@@ -87,7 +87,7 @@ class LocalService:
         self.data_dir = Path(data_dir)
         self.settings = settings or Settings()
         self.meter = InvocationMeter()
-        self.metrics = Metrics()
+        self.metrics = Metrics(lambda: self.meter.total.usage)
         self._host = host
         self._port = port
         self._limits = limits or FunctionLimits()

@@ -20,6 +20,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from uuid import UUID
 
 from odradek.backoff import Backoff
@@ -35,6 +36,8 @@ from odradek.ports.clock import Clock
 from odradek.ports.rng import Rng
 from odradek.ports.table import Absent, Compare, Condition, Item, Key, Operation, Put, Set, Table, Update
 from odradek.registry import errors
+from odradek.registry.beside import Beside
+from odradek.registry.budget import Budget
 from odradek.registry.compatibility import DEFAULT_LEVEL, Level, compared, problems
 from odradek.registry.rows import (
     COUNTER,
@@ -77,6 +80,7 @@ class Subjects:
     def __init__(self, catalog: Table, clock: Clock, rng: Rng) -> None:
         self._catalog = catalog
         self._backoff = Backoff(clock, rng, first_s=0.01, max_s=0.3)
+        self._beside = Beside()
         self._schemas: dict[int, StoredSchema] = {}  # text and references of an id never change
 
     # --- reading ------------------------------------------------------------------------------------------------------
@@ -172,11 +176,12 @@ class Subjects:
             return await self._problems(level, parsed, subject)
         chosen = _pick(subject, version, deleted=False)
         old = await self.parsed(await self.schema(chosen.schema_id))
-        return problems(level, parsed, old)
+        return await self._beside.run(lambda budget: problems(level, parsed, old, budget))
 
     async def parsed(self, stored: StoredSchema) -> Parsed:
         """A stored schema, understood."""
-        return parse(stored.schema, await self._texts(stored.schema))
+        texts = await self._texts(stored.schema)
+        return await self._beside.run(lambda budget: parse(stored.schema, texts, budget))
 
     # --- configuration ------------------------------------------------------------------------------------------------
 
@@ -454,8 +459,8 @@ class Subjects:
         ids = {each.version: each.schema_id for each in subject.live}
         found = []
         for version in compared(level, [each.version for each in subject.live]):
-            old = await self.parsed(await self.schema(ids[version]))
-            found += [f"version {version}: {each}" for each in problems(level, parsed, old)]
+            compare = partial(problems, level, parsed, await self.parsed(await self.schema(ids[version])))
+            found += [f"version {version}: {each}" for each in await self._beside.run(compare)]
             if found:
                 break
         return found
@@ -469,8 +474,14 @@ class Subjects:
             raise errors.schema_too_large(size, SCHEMA_BYTES_MAX)
         if len(schema.references) > SCHEMA_REFERENCES_MAX:
             raise errors.invalid_schema(f"it has more than {SCHEMA_REFERENCES_MAX} references")
+        for each in schema.references:
+            _check_name_of_reference(each.name)
         texts = await self._texts(schema)
-        return parse(normalized(schema, texts) if normalize else schema, texts)
+
+        def understand(budget: Budget) -> Parsed:
+            return parse(normalized(schema, texts, budget) if normalize else schema, texts, budget)
+
+        return await self._beside.run(understand)
 
     async def _texts(self, schema: Schema) -> list[ReferencedText]:
         """What a schema needs, each after what it needs itself; each once."""
@@ -545,6 +556,14 @@ def _named(stored: StoredSchema, subject: str) -> list[Operation]:
     names = [*stored.subjects, subject]
     unchanged = Compare(("n",), "=", len(stored.subjects)) if len(stored.subjects) > 1 else Absent(("n",))
     return [Update(schema_key(stored.schema_id), (Set(("in",), list(names)), Set(("n",), len(names))), unchanged)]
+
+
+def _check_name_of_reference(name: str) -> None:
+    """Raises RegistryError for a name that cannot be stored."""
+    if not name or len(name.encode("utf-8", "surrogatepass")) > SUBJECT_NAME_BYTES_MAX:
+        raise errors.invalid_schema(f"the name of a reference has 1 to {SUBJECT_NAME_BYTES_MAX} bytes")
+    if any(0xD800 <= ord(sign) < 0xE000 for sign in name):
+        raise errors.invalid_schema("the name of a reference has half of a surrogate pair")
 
 
 def _check_name(name: str | None) -> None:

@@ -161,6 +161,21 @@ async def test_what_somebody_is_at_is_not_planned_until_the_claim_is_over(store:
     assert await partitions_of(engine) == [("t", 0)]
 
 
+async def test_a_taking_that_arrives_late_takes_nothing_from_the_holder(store: Store) -> None:
+    engine = await busy(store)
+    partition = await partition_of(engine, "t")
+    first = await engine.leases.take(partition)
+    assert first is not None
+    await engine.leases.release(first, clean=True)
+    store.log.script = {("put", store.log.count("put") + 1): Fault.LATE}
+    assert await store.engine(1, **RESTED).leases.take(partition) is None
+    held = await engine.leases.take(partition)
+    assert held is not None
+    await store.log.deliver_late()
+    renewed = await engine.leases.renew(held)
+    assert renewed.epoch == first.epoch + 1
+
+
 async def test_an_upload_that_came_late_is_found_after_a_day_of_rest(store: Store) -> None:
     engine = await busy(store, retention_ms="-1")
     await engine.maintenance.run()

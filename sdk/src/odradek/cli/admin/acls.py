@@ -1,4 +1,4 @@
-"""`odradek acls`: who may do what."""
+"""`odradek acls`: access control lists."""
 
 from __future__ import annotations
 
@@ -22,19 +22,19 @@ from odradek.model.acl import (
     ResourceType,
 )
 
-acls = typer.Typer(cls=CommandGroup, help="Create, list and delete access rules (ACLs).", no_args_is_help=True)
+acls = typer.Typer(cls=CommandGroup, help="Create, list and delete ACLs.", no_args_is_help=True)
 
 Topic = Annotated[str | None, typer.Option("--topic", help="Name of a topic; * is every topic.")]
 Group = Annotated[str | None, typer.Option("--group", help="Name of a consumer group; * is every group.")]
-Transaction = Annotated[str | None, typer.Option("--transactional-id", help="A transactional id; * is every one.")]
+Transaction = Annotated[str | None, typer.Option("--transactional-id", help="A transactional id; * is every id.")]
 OnCluster = Annotated[bool, typer.Option("--cluster", help="The cluster itself.")]
-Prefix = Annotated[bool, typer.Option("--prefix", help="The name is the beginning of names.")]
+Prefix = Annotated[bool, typer.Option("--prefix", help="The name is a prefix of names.")]
 Principal = Annotated[
     str | None,
     typer.Option("--principal", help="User:<name>: of the Kafka port, or the ARN of an IAM role; User:* is everyone."),
 ]
-Host = Annotated[str | None, typer.Option("--host", help="An address; every one if left out.")]
-Deny = Annotated[bool, typer.Option("--deny", help="Forbid instead of allow; a denial always wins.")]
+Host = Annotated[str | None, typer.Option("--host", help="An IP address; all if left out.")]
+Deny = Annotated[bool, typer.Option("--deny", help="Deny instead of allow; a denial always wins.")]
 
 
 @acls.command()
@@ -51,13 +51,13 @@ def create(
     bootstrap_servers: Server = DEFAULT_SERVER,
     data_dir: DataDir = DEFAULT_DATA_DIR,
 ) -> None:
-    """Allow (or deny) operations. From the first rule on, what no rule allows is refused, to whoever made it too.
+    """Allow (or deny) operations. From the first ACL on, everything that no ACL allows is denied, also to you.
 
     Example: [bold]odradek acls create --principal User:ada -o read --topic flights[/bold]
     """
     kind, name = _resource(topic, group, transactional_id, cluster)
     if kind is ResourceType.ANY or name is None:
-        raise KafkaError(ErrorCode.INVALID_CONFIG, "name --topic, --group, --transactional-id or --cluster")
+        raise KafkaError(ErrorCode.INVALID_CONFIG, "give --topic, --group, --transactional-id or --cluster")
     rules = [
         AclBinding(
             kind,
@@ -86,7 +86,7 @@ def list_acls(
     data_dir: DataDir = DEFAULT_DATA_DIR,
     output: OutputOption = Output.TABLE,
 ) -> None:
-    """List the rules; with a name, those that cover it."""
+    """List the ACLs; with a name, those that apply to it."""
     kind, name = _resource(topic, group, transactional_id, cluster)
     with admin(bootstrap_servers, data_dir) as client:
         found = client.describe_acls(AclFilter(kind, name, PatternType.MATCH, principal))
@@ -102,13 +102,13 @@ def delete(
     prefix: Prefix = False,
     principal: Principal = None,
     host: Host = None,
-    operation: Annotated[str | None, typer.Option("--operation", "-o", help="Only rules about this one.")] = None,
-    everything: Annotated[bool, typer.Option("--all", help="Every rule: everyone may do everything again.")] = False,
+    operation: Annotated[str | None, typer.Option("--operation", "-o", help="Only ACLs of this operation.")] = None,
+    everything: Annotated[bool, typer.Option("--all", help="All ACLs: everyone may do everything again.")] = False,
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
     bootstrap_servers: Server = DEFAULT_SERVER,
     data_dir: DataDir = DEFAULT_DATA_DIR,
 ) -> None:
-    """Delete the rules that match."""
+    """Delete the ACLs that match."""
     kind, name = _resource(topic, group, transactional_id, cluster)
     wanted = AclFilter(
         kind,
@@ -119,19 +119,19 @@ def delete(
         AclOperation.ANY if operation is None else _operation(operation),
     )
     if wanted == AclFilter() and not everything:
-        raise KafkaError(ErrorCode.INVALID_CONFIG, "say which rules, or --all")
+        raise KafkaError(ErrorCode.INVALID_CONFIG, "choose the ACLs to delete with options, or give --all")
     with admin(bootstrap_servers, data_dir) as client:
         if not yes:
             _show(client.describe_acls(wanted))
             confirm("Delete these?", yes=yes)
         gone = client.delete_acls(wanted)
-    typer.echo(f"deleted {len(gone)} rules")
+    typer.echo(f"deleted {len(gone)} ACLs")
 
 
 def _resource(
     topic: str | None, group: str | None, transactional_id: str | None, cluster: bool
 ) -> tuple[ResourceType, str | None]:
-    """What the options name. Raises KafkaError(INVALID_CONFIG) where they name several things."""
+    """Return the resource that the options name. Raises KafkaError(INVALID_CONFIG) if they name several."""
     named = [
         (kind, name)
         for kind, name in (
@@ -143,7 +143,7 @@ def _resource(
         if name is not None
     ]
     if len(named) > 1:
-        raise KafkaError(ErrorCode.INVALID_CONFIG, "a rule is about one resource: name one")
+        raise KafkaError(ErrorCode.INVALID_CONFIG, "an ACL applies to one resource: give one option")
     return named[0] if named else (ResourceType.ANY, None)
 
 
@@ -151,7 +151,7 @@ def _operation(text: str) -> AclOperation:
     name = text.upper().replace("-", "_")
     if name not in AclOperation.__members__ or name == "ANY":
         known = ", ".join(each.name.lower() for each in AclOperation if each is not AclOperation.ANY)
-        raise KafkaError(ErrorCode.INVALID_CONFIG, f"{text!r} is no operation: there are {known}")
+        raise KafkaError(ErrorCode.INVALID_CONFIG, f"unknown operation {text!r}: use {known}")
     return AclOperation[name]
 
 

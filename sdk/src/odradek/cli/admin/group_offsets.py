@@ -1,8 +1,8 @@
-"""`odradek groups reset-offsets` and `export-offsets`: move a group that has no members, or write down where it stands.
+"""`odradek groups reset-offsets` and `export-offsets`: change or print the offsets of a group without members.
 
-A reset is decided from what the log and the group are now, shown, and committed in one call. The file of an export is
-what `--file` reads: topic,partition,offset a line. Of a share group it is the start offset that is exported and moved:
-what was delivered and not acknowledged below it is forgotten.
+A reset computes the new offsets from the log and the group, shows them, and commits them in one call. `--file` reads
+the output of an export: lines of topic,partition,offset. For a share group, the offset is its start offset; records
+below it that were delivered and not acknowledged are skipped.
 """
 
 from __future__ import annotations
@@ -37,25 +37,27 @@ def reset_offsets(
     group_id: GroupId,
     topic: Annotated[
         list[str] | None,
-        typer.Option("--topic", "-t", help="topic or topic:0,2; may be repeated. Else what the group has committed."),
+        typer.Option("--topic", "-t", help="topic or topic:0,2; may be repeated. Default: all committed partitions."),
     ] = None,
     to: Annotated[str | None, typer.Option("--to", help="earliest, latest, an offset, -N, or @TIME.")] = None,
-    shift: Annotated[int | None, typer.Option("--shift", help="So many records on, or back where negative.")] = None,
+    shift: Annotated[
+        int | None, typer.Option("--shift", help="Move by this many records; negative moves back.")
+    ] = None,
     file: Annotated[
         Path | None, typer.Option("--file", help="Lines of topic,partition,offset; - is standard input.")
     ] = None,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Show what would be committed, and stop.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Show the new offsets and commit nothing.")] = False,
     bootstrap_servers: Server = DEFAULT_SERVER,
     data_dir: DataDir = DEFAULT_DATA_DIR,
     output: OutputOption = Output.TABLE,
 ) -> None:
-    """Move the offsets of a group that has no members: a consumer, classic or share group.
+    """Change the offsets of a group that has no members: a consumer, classic or share group.
 
     Examples: [bold]odradek groups reset-offsets billing -t orders --to @2026-11-21T00:00:00 --dry-run[/bold],
     [bold]odradek groups reset-offsets billing --shift -100[/bold]
     """
     if sum(choice is not None for choice in (to, shift, file)) != 1:
-        raise KafkaError(ErrorCode.INVALID_CONFIG, "give one of --to, --shift and --file")
+        raise KafkaError(ErrorCode.INVALID_CONFIG, "give exactly one of --to, --shift and --file")
     place = None if to is None else parse_place(to, "--to")
     given = None if file is None else _read(file)
     with admin(bootstrap_servers, data_dir) as client:
@@ -63,7 +65,7 @@ def reset_offsets(
         committed = _committed(client, group_id, is_share=is_share)
         partitions = sorted(given) if given is not None else _partitions(client, topic or [], committed)
         if not partitions:
-            raise KafkaError(ErrorCode.INVALID_CONFIG, f"group {group_id} has committed nothing: name a --topic")
+            raise KafkaError(ErrorCode.INVALID_CONFIG, f"group {group_id} has no committed offsets: give --topic")
         begins = _offsets(client, partitions, "earliest")
         ends = _offsets(client, partitions, "latest")
         target = new_offsets(place, shift, given, committed, begins, ends, _at_time(client, place, partitions))
@@ -88,7 +90,7 @@ def new_offsets(
     ends: dict[TopicPartition, int],
     at_time: dict[TopicPartition, int | None],
 ) -> dict[TopicPartition, int]:
-    """Where each partition's offset goes, kept within its log; what was never committed shifts from the start."""
+    """Return the new offset of each partition, within its log; --shift counts from the start if none is committed."""
     if place is not None:
         return resolve(place, begins, ends, at_time)
     if given is not None:
@@ -119,7 +121,7 @@ def _partitions(client: Any, topics: list[str], committed: dict[TopicPartition, 
         try:
             asked = {TopicPartition(name, int(number)) for number in numbers.split(",")} if numbers else there
         except ValueError as error:
-            raise KafkaError(ErrorCode.INVALID_CONFIG, f"--topic is name or name:0,2, not {text!r}") from error
+            raise KafkaError(ErrorCode.INVALID_CONFIG, f"--topic must be name or name:0,2, not {text!r}") from error
         if not asked <= there:
             raise KafkaError(
                 ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"topic {name!r} has partitions 0 to {len(there) - 1}"
@@ -134,7 +136,7 @@ def _is_share(client: Any, group_id: str) -> bool:
 
 
 def _committed(client: Any, group_id: str, *, is_share: bool) -> dict[TopicPartition, int]:
-    """The committed offsets of a group; of a share group its start offsets."""
+    """Return the committed offsets of a group, or the start offsets of a share group."""
     if is_share:
         found = client.list_share_group_offsets(group_id)
         return {each: at.start_offset for each, at in found.items() if at.start_offset >= 0}
@@ -146,7 +148,7 @@ def _refuse_members(client: Any, group_id: str, *, is_share: bool) -> None:
     try:
         group = describe([group_id])[group_id]
     except KafkaError as error:
-        if error.code is ErrorCode.GROUP_ID_NOT_FOUND:  # the reset makes it
+        if error.code is ErrorCode.GROUP_ID_NOT_FOUND:  # the reset creates it
             return
         raise
     if group.members:
@@ -157,7 +159,7 @@ def _refuse_members(client: Any, group_id: str, *, is_share: bool) -> None:
 
 def _read(file: Path) -> dict[TopicPartition, int]:
     found = {}
-    # Bytes that are no text become a line that is none of ours.
+    # Bytes that are not text turn into a line that does not parse.
     with sys.stdin if str(file) == "-" else file.open(newline="", encoding="utf-8", errors="replace") as lines:
         for number, row in enumerate(csv.reader(lines), 1):
             if not row:
@@ -167,8 +169,9 @@ def _read(file: Path) -> dict[TopicPartition, int]:
                 found[TopicPartition(topic, int(partition))] = int(offset)
             except ValueError as error:
                 raise KafkaError(
-                    ErrorCode.INVALID_CONFIG, f"{file}, line {number}: topic,partition,offset, not {','.join(row)!r}"
+                    ErrorCode.INVALID_CONFIG,
+                    f"{file}, line {number}: use topic,partition,offset, not {','.join(row)!r}",
                 ) from error
     if not found:
-        raise KafkaError(ErrorCode.INVALID_CONFIG, f"{file} has no lines of topic,partition,offset")
+        raise KafkaError(ErrorCode.INVALID_CONFIG, f"{file} has no lines of the form topic,partition,offset")
     return found

@@ -1,4 +1,4 @@
-"""`odradek groups`: list, describe, delete, configure, export-offsets, reset-offsets; groups of every kind."""
+"""`odradek groups`: list, describe, delete, configure, export-offsets, reset-offsets; for groups of every kind."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from odradek.cli.screen import confirm
 from odradek.errors import ErrorCode, KafkaError
 
 groups = typer.Typer(
-    cls=CommandGroup, help="List, describe and delete consumer groups; move their offsets.", no_args_is_help=True
+    cls=CommandGroup, help="List, describe and delete groups; change their offsets.", no_args_is_help=True
 )
 
 groups.command("export-offsets")(export_offsets)
@@ -125,8 +125,8 @@ def _show_share(described: dict[str, Any], output: Output) -> None:
 
 @groups.command()
 def configure(
-    group_id: Annotated[str, typer.Argument(help="Id of the group; it need not exist yet.")],
-    values: Annotated[list[str], typer.Argument(help="name=value; name= goes back to the default.")],
+    group_id: Annotated[str, typer.Argument(help="Id of the group, which may not exist yet.")],
+    values: Annotated[list[str], typer.Argument(help="name=value; name= resets to the default.")],
     bootstrap_servers: Server = DEFAULT_SERVER,
     data_dir: DataDir = DEFAULT_DATA_DIR,
 ) -> None:
@@ -137,7 +137,7 @@ def configure(
     pairs = [text.partition("=") for text in values]
     for (name, found, _), text in zip(pairs, values, strict=True):
         if not found or not name:
-            raise KafkaError(ErrorCode.INVALID_CONFIG, f"a configuration is name=value, not {text!r}")
+            raise KafkaError(ErrorCode.INVALID_CONFIG, f"invalid configuration {text!r}: use name=value")
     with admin(bootstrap_servers, data_dir) as client:
         client.alter_group_configs(
             group_id,
@@ -150,7 +150,7 @@ def configure(
 @groups.command()
 def delete(
     group_id: GroupId,
-    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask for confirmation.")] = False,
     bootstrap_servers: Server = DEFAULT_SERVER,
     data_dir: DataDir = DEFAULT_DATA_DIR,
 ) -> None:

@@ -1,4 +1,4 @@
-"""`odradek offsets`: where the partitions of a topic begin and end, or stand at a time."""
+"""`odradek offsets`: the first and next offset of each partition, and the offset at a time."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def offsets(
     data_dir: DataDir = DEFAULT_DATA_DIR,
     output: OutputOption = Output.TABLE,
 ) -> None:
-    """Print first offset, next offset and records of each partition of a topic."""
+    """Print first offset, next offset and number of records of each partition of a topic."""
     moment_ms = None if time is None else parse_time(time, "--time")
     with admin(bootstrap_servers, data_dir) as client:
         partitions: tuple[TopicPartition, ...] = client.describe_topics([topic])[topic].partitions

@@ -21,12 +21,12 @@ _TYPES = {1: "boolean", 2: "string", 3: "int", 4: "short", 5: "long", 6: "double
 
 
 def parse_configs(pairs: list[str]) -> dict[str, str]:
-    """`name=value` pairs. Raises KafkaError(INVALID_CONFIG) for one without an equals sign."""
+    """Parse `name=value` pairs. Raises KafkaError(INVALID_CONFIG) for one without an equals sign."""
     configs = {}
     for pair in pairs:
         name, equals, value = pair.partition("=")
         if not equals or not name:
-            raise KafkaError(ErrorCode.INVALID_CONFIG, f"a configuration is name=value, not {pair!r}")
+            raise KafkaError(ErrorCode.INVALID_CONFIG, f"invalid configuration {pair!r}: use name=value")
         configs[name.strip()] = value.strip()
     return configs
 
@@ -34,7 +34,7 @@ def parse_configs(pairs: list[str]) -> dict[str, str]:
 @topics.command()
 def create(
     name: NewName,
-    partitions: Annotated[int, typer.Option("--partitions", "-p", help="How many; -1: the service's default.")] = -1,
+    partitions: Annotated[int, typer.Option("--partitions", "-p", help="Partitions; -1: the service's default.")] = -1,
     config: Annotated[list[str] | None, typer.Option("--config", "-c", help="name=value, may be repeated.")] = None,
     bootstrap_servers: Server = DEFAULT_SERVER,
     data_dir: DataDir = DEFAULT_DATA_DIR,
@@ -55,24 +55,24 @@ def create(
 def alter(
     name: TopicName,
     partitions: Annotated[
-        int | None, typer.Option("--partitions", "-p", help="How many there are to be: more than now.")
+        int | None, typer.Option("--partitions", "-p", help="New number of partitions, above the present one.")
     ] = None,
     config: Annotated[
         list[str] | None,
-        typer.Option("--config", "-c", help="name=value, name= for the default again; may be repeated."),
+        typer.Option("--config", "-c", help="name=value; name= resets to the default; may be repeated."),
     ] = None,
     bootstrap_servers: Server = DEFAULT_SERVER,
     data_dir: DataDir = DEFAULT_DATA_DIR,
 ) -> None:
-    """Change a topic's configuration, or give it more partitions.
+    """Change a topic's configuration, or add partitions.
 
-    A key's records go to another partition once there are more partitions.
+    With more partitions, the records of a key may go to another partition than before.
 
     Example: [bold]odradek topics alter orders -c retention.ms=86400000[/bold]
     """
     configs = parse_configs(config or [])
     if partitions is None and not configs:
-        raise KafkaError(ErrorCode.INVALID_CONFIG, "say what to change: --partitions or --config")
+        raise KafkaError(ErrorCode.INVALID_CONFIG, "give --partitions or --config")
     with admin(bootstrap_servers, data_dir) as client:
         if configs:
             values = {key: value for key, value in configs.items() if value}
@@ -88,7 +88,7 @@ def list_topics(
     data_dir: DataDir = DEFAULT_DATA_DIR,
     output: OutputOption = Output.TABLE,
 ) -> None:
-    """List the topics, one a line."""
+    """List the topics, one per line."""
     with admin(bootstrap_servers, data_dir) as client:
         names = client.list_topics()
     if not show_data(names, output):
@@ -100,7 +100,7 @@ def list_topics(
 def describe(
     name: TopicName,
     defaults: Annotated[
-        bool, typer.Option("--defaults", help="Show all configurations with what they mean, not only those set.")
+        bool, typer.Option("--defaults", help="Show all configurations with their meaning, not only those set.")
     ] = False,
     bootstrap_servers: Server = DEFAULT_SERVER,
     data_dir: DataDir = DEFAULT_DATA_DIR,
@@ -148,18 +148,18 @@ def describe(
 @topics.command("delete-records")
 def delete_records(
     name: TopicName,
-    before: Annotated[int, typer.Option("--before", help="Offset of the first record to keep; -1: delete all.")],
+    before: Annotated[int, typer.Option("--before", help="Offset of the first record to keep; -1 deletes all.")],
     partition: Annotated[
         list[int] | None, typer.Option("--partition", "-p", help="Only this partition; may be repeated.")
     ] = None,
-    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask for confirmation.")] = False,
     bootstrap_servers: Server = DEFAULT_SERVER,
     data_dir: DataDir = DEFAULT_DATA_DIR,
     output: OutputOption = Output.TABLE,
 ) -> None:
-    """Delete the records below an offset: in all partitions, or in those named.
+    """Delete the records below an offset, in all partitions or in those given.
 
-    All partitions are checked before anything is deleted; the result says what was done in each.
+    All partitions are checked before anything is deleted; the result shows the outcome for each.
 
     Example: [bold]odradek topics delete-records orders --before 1000 -p 0[/bold]
     """
@@ -182,7 +182,7 @@ def delete_records(
 def offsets_of(
     client: Any, places: Sequence[TopicPartition]
 ) -> tuple[dict[TopicPartition, int], dict[TopicPartition, int]]:
-    """First and next offset of partitions."""
+    """Return the first and the next offset of partitions."""
     begins, ends = (client.list_offsets(dict.fromkeys(places, where)) for where in ("earliest", "latest"))
     return {place: begins[place].offset for place in places}, {place: ends[place].offset for place in places}
 
@@ -194,10 +194,10 @@ def refuse_deletion(
     before: int,
     ends: Mapping[TopicPartition, int] | None = None,
 ) -> None:
-    """Refuse what the service would refuse in any of the partitions, so that it is done in all of them or in none.
+    """Refuse an offset that the service would refuse in any partition, so that all partitions change or none.
 
     Args:
-        ends: next offset of each; None: not known yet.
+        ends: next offset of each partition; None if not known yet.
 
     Raises KafkaError: UNKNOWN_TOPIC_OR_PARTITION, OFFSET_OUT_OF_RANGE.
     """
@@ -208,7 +208,7 @@ def refuse_deletion(
         )
     short = [f"{place} ends at offset {end}" for place, end in (ends or {}).items() if end < before]
     if before < -1 or short:
-        why = ", ".join(short) or "an offset is not negative; -1 is the end"
+        why = ", ".join(short) or "an offset cannot be negative; -1 is the end"
         raise KafkaError(ErrorCode.OFFSET_OUT_OF_RANGE, f"--before {before}: {why}; nothing was deleted")
 
 
@@ -227,7 +227,7 @@ def _show_deleted(before: Mapping[TopicPartition, int], after: Mapping[TopicPart
 @topics.command()
 def delete(
     name: TopicName,
-    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask for confirmation.")] = False,
     bootstrap_servers: Server = DEFAULT_SERVER,
     data_dir: DataDir = DEFAULT_DATA_DIR,
 ) -> None:

@@ -1,4 +1,4 @@
-"""`odradek users`: who may log in over the Kafka port."""
+"""`odradek users`: users that may log in to the Kafka port."""
 
 from __future__ import annotations
 
@@ -24,19 +24,21 @@ def create(
         str | None,
         typer.Option(
             envvar="ODRADEK_USER_PASSWORD",
-            help="Asked for where it is not given; an option is seen by others on this machine.",
+            help="Prompted for if it is not given. Others on this machine can see an option's value.",
         ),
     ] = None,
     bootstrap_servers: Server = DEFAULT_SERVER,
     data_dir: DataDir = DEFAULT_DATA_DIR,
 ) -> None:
-    """Let a user log in by PLAIN and SCRAM, or give one another password.
+    """Create a user who logs in with PLAIN or SCRAM, or change the password of one.
 
     Example: [bold]odradek users create ada[/bold]
     """
     if password is None:
         if not sys.stdin.isatty():
-            raise KafkaError(ErrorCode.INVALID_CONFIG, "no terminal to ask for a password: set ODRADEK_USER_PASSWORD")
+            raise KafkaError(
+                ErrorCode.INVALID_CONFIG, "there is no terminal to prompt for a password: set ODRADEK_USER_PASSWORD"
+            )
         password = typer.prompt("Password", hide_input=True, confirmation_prompt=True)
     with admin(bootstrap_servers, data_dir) as client:
         client.create_user(name, password)
@@ -45,10 +47,10 @@ def create(
 
 @users.command()
 def delete(name: Name, bootstrap_servers: Server = DEFAULT_SERVER, data_dir: DataDir = DEFAULT_DATA_DIR) -> None:
-    """Remove a user; who is connected stays connected."""
+    """Delete a user; existing connections stay open."""
     with admin(bootstrap_servers, data_dir) as client:
         client.delete_user(name)
-    typer.echo(f"user {name} is gone")
+    typer.echo(f"deleted user {name}")
 
 
 @users.command("list")
@@ -57,7 +59,7 @@ def list_users(
     data_dir: DataDir = DEFAULT_DATA_DIR,
     output: OutputOption = Output.TABLE,
 ) -> None:
-    """List the users, one a line."""
+    """List the users, one per line."""
     with admin(bootstrap_servers, data_dir) as client:
         names = client.list_users()
     if not show_data(names, output):

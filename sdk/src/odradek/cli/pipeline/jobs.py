@@ -1,7 +1,7 @@
-"""`odradek jobs`: the jobs that are installed, and running one of them on a Spark of this machine.
+"""`odradek jobs`: list the installed jobs, and run one on a local Spark.
 
 A job is an entry point of the group `odradek.jobs`: `name = "package.module:main"`, with `main(argv) -> exit code`. The
-wheel brings those of glue_jobs/; a package of your own may bring more. `list` reads docstrings and imports no job.
+wheel contains those of glue_jobs/; other packages may add more. `list` reads docstrings and imports no job.
 """
 
 from __future__ import annotations
@@ -24,29 +24,29 @@ from odradek.extras import extra
 
 GROUP = "odradek.jobs"
 
-jobs = typer.Typer(cls=CommandGroup, help="List the jobs that are installed, and run them here.", no_args_is_help=True)
+jobs = typer.Typer(cls=CommandGroup, help="List the installed jobs, and run them here.", no_args_is_help=True)
 
 
 def installed() -> dict[str, EntryPoint]:
-    """The jobs by name."""
+    """Return the jobs by name."""
     return {each.name: each for each in sorted(entry_points(group=GROUP), key=lambda each: each.name)}
 
 
 def job_names(incomplete: str) -> list[str]:
-    """The jobs whose names begin so."""
+    """Return the jobs whose names begin with `incomplete`."""
     return [name for name in installed() if name.startswith(incomplete)]
 
 
 @jobs.command("list")
 def list_jobs(output: OutputOption = Output.TABLE) -> None:
-    """List the jobs and what each does."""
+    """List the jobs with a description."""
     rows = [{"job": name, "what_it_does": description(found)} for name, found in installed().items()]
     show_rows(rows, ["job", "what_it_does"], output)
 
 
 def description(job: EntryPoint) -> str:
-    """The first line of the docstring of a job's module, without the job's name; empty where there is none."""
-    # The module itself is not imported: it would bring Spark. Its packages are, and they are empty.
+    """Return the first docstring line of a job's module, without the job's name; empty if there is none."""
+    # The module is not imported: it would import Spark. Its packages are imported, and they are empty.
     spec = find_spec(job.module)
     if spec is None or spec.origin is None:
         return ""
@@ -67,9 +67,9 @@ def run_job(
         typer.Argument(help="The job; `odradek jobs run NAME --help` lists its arguments.", autocompletion=job_names),
     ],
 ) -> None:
-    """Run a job on a Spark of this machine: `odradek jobs run NAME --help` lists the job's arguments.
+    """Run a job on a local Spark: `odradek jobs run NAME --help` lists the job's arguments.
 
-    Where PYSPARK_SUBMIT_ARGS is set, it says which Spark.
+    PYSPARK_SUBMIT_ARGS, if set, chooses the Spark.
 
     Example: [bold]odradek jobs run word_count --store embedded:.odradek --bootstrap-servers http://127.0.0.1:9292
     --input-topic lines --output-topic words --checkpoint-location ./words --once[/bold]
@@ -83,8 +83,8 @@ def run_job(
     if found is None:
         known = list(installed())
         close = difflib.get_close_matches(name.replace("-", "_"), known, n=1)
-        hint = f"did you mean {close[0]}?" if close else f"there are {', '.join(known)}"
-        raise KafkaError(ErrorCode.INVALID_CONFIG, f"there is no job {name!r}: {hint}")
+        hint = f"did you mean {close[0]}?" if close else f"use {', '.join(known)}"
+        raise KafkaError(ErrorCode.INVALID_CONFIG, f"unknown job {name!r}: {hint}")
     arguments = list(ctx.args)
     with extra("spark"):
         if not {"--help", "-h"} & set(arguments) and "PYSPARK_SUBMIT_ARGS" not in os.environ:

@@ -1,4 +1,4 @@
-"""A Spark of this machine, for the commands that start one."""
+"""The environment of a local Spark, for the commands that start one."""
 
 from __future__ import annotations
 
@@ -10,11 +10,13 @@ from odradek.errors import ErrorCode, KafkaError
 
 
 def prepare_spark() -> None:
-    """Set the environment that the JVM and the workers start in. Raises KafkaError(INVALID_CONFIG) without Java."""
+    """Set the environment of the JVM and the workers. Raises KafkaError(INVALID_CONFIG) if there is no Java."""
     from odradek.spark.local import local_environment, warm_workers
 
     if shutil.which("java") is None and "JAVA_HOME" not in os.environ:
-        raise KafkaError(ErrorCode.INVALID_CONFIG, "Spark needs Java 17: there is no java on the PATH and no JAVA_HOME")
+        raise KafkaError(
+            ErrorCode.INVALID_CONFIG, "Spark needs Java 17: install it and add java to PATH, or set JAVA_HOME"
+        )
     folder = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache", "odradek")
     environment = local_environment(folder, os.environ)
     warm_workers(environment)

@@ -1,4 +1,4 @@
-"""`odradek sql`: scripts of stream SQL on a Spark of this machine. docs/SQL.md is the language's reference."""
+"""`odradek sql`: scripts of stream SQL on a local Spark. docs/SQL.md is the reference of the language."""
 
 from __future__ import annotations
 
@@ -21,17 +21,17 @@ _INTERVAL = re.compile(r"(interval )?( *\d+(\.\d+)? *(millisecond|second|minute|
 
 
 def sql(
-    files: Annotated[
-        list[Path] | None, typer.Argument(help="Scripts, one after the other; - is standard input.")
-    ] = None,
+    files: Annotated[list[Path] | None, typer.Argument(help="Scripts, run in order; - is standard input.")] = None,
     execute: Annotated[
-        list[str] | None, typer.Option("--execute", "-e", help="Statements, after those of the files.")
+        list[str] | None, typer.Option("--execute", "-e", help="Statements, run after the files.")
     ] = None,
-    once: Annotated[bool, typer.Option("--once", help="Persistent queries process what is there, then end.")] = False,
-    check: Annotated[bool, typer.Option("--check", help="Check the script and stop: no Spark, no service.")] = False,
+    once: Annotated[
+        bool, typer.Option("--once", help="Persistent queries process the existing records, then end.")
+    ] = False,
+    check: Annotated[bool, typer.Option("--check", help="Check the script and exit: no Spark, no service.")] = False,
     output: OutputOption = Output.TABLE,
     checkpoints: Annotated[
-        str | None, typer.Option("--checkpoints", help="Folder or s3:// of the queries' positions and state.")
+        str | None, typer.Option("--checkpoints", help="Folder or s3:// URL of the queries' positions and state.")
     ] = None,
     trigger: Annotated[str, typer.Option("--trigger", help="How often a query looks for records.")] = "1 second",
     bootstrap_servers: Server = DEFAULT_SERVER,
@@ -44,7 +44,7 @@ def sql(
 ) -> None:
     """Run scripts of stream SQL: CREATE STREAM ..., CREATE TABLE ... AS SELECT ..., SELECT ... EMIT CHANGES.
 
-    JSON is one object a row and YAML one item a row, so that a query that never ends can be read too.
+    JSON output has one object per row and YAML output one item per row, so that an endless query can be read too.
 
     Example: [bold]odradek sql delays.sql -e "SELECT * FROM delays" --once[/bold]
     """
@@ -53,7 +53,7 @@ def sql(
 
     if not _INTERVAL.fullmatch(trigger):
         raise KafkaError(
-            ErrorCode.INVALID_CONFIG, f"--trigger is like '500 milliseconds' or '1 minute', not {trigger!r}"
+            ErrorCode.INVALID_CONFIG, f"--trigger must be like '500 milliseconds' or '1 minute', not {trigger!r}"
         )
     scripts = [(str(path), _read(path)) for path in files or []]
     scripts += [("", text) for text in execute or []]
@@ -61,7 +61,7 @@ def sql(
         raise KafkaError(ErrorCode.INVALID_CONFIG, "give a FILE, or statements with -e")
     steps = check_scripts(scripts)
     if check:
-        typer.echo(f"{len(steps)} statements are right")
+        typer.echo(f"{len(steps)} valid statements")
         return
     store = {"store": f"embedded:{data_dir}"}
     if bucket:
@@ -75,7 +75,7 @@ def _read(path: Path) -> str:
     try:
         return sys.stdin.read() if str(path) == "-" else path.read_text(encoding="utf-8")
     except UnicodeDecodeError:
-        raise KafkaError(ErrorCode.INVALID_REQUEST, f"{path} is no UTF-8 text") from None
+        raise KafkaError(ErrorCode.INVALID_REQUEST, f"{path} is not UTF-8 text") from None
 
 
 def _run(
@@ -88,9 +88,9 @@ def _run(
     checkpoints: str,
     trigger: str,
 ) -> None:
-    """Run what has been checked, on a Spark that is started for it."""
+    """Run the checked steps on a Spark that is started for them."""
     if servers is not None:
-        client_configs(servers, data_dir)  # says so where there is no such service
+        client_configs(servers, data_dir)  # raises if there is no such service
     prepare_spark()
     from odradek.spark.jobs.arguments import StoreArguments
     from odradek.spark.jobs.run import make_session, stopping_signals
@@ -111,7 +111,7 @@ def _run(
 
 
 class TextScreen:
-    """Results on standard output, what has happened on standard error."""
+    """Prints results to standard output and messages to standard error."""
 
     def __init__(self, output: Output) -> None:
         self._output = output
@@ -139,12 +139,12 @@ class TextScreen:
         sys.stdout.flush()
 
     def say(self, text: str) -> None:
-        # EXPLAIN's text is a result; a sentence is not.
+        # EXPLAIN's text is a result; a message is not.
         print(text, file=sys.stdout if "\n" in text else sys.stderr, flush=True)
 
 
 def _value(value: Any) -> Any:
-    """What a table aligns as a number stays one; the rest is text."""
+    """Return numbers unchanged, so that a table aligns them, and other values as text."""
     return value if isinstance(value, int | float) and not isinstance(value, bool) else _cell(value)
 
 

@@ -1,4 +1,4 @@
-"""`odradek consume`: records to standard output, one a line, as kcat does it."""
+"""`odradek consume`: print records to standard output, one per line, like kcat."""
 
 from __future__ import annotations
 
@@ -31,16 +31,16 @@ def consume(
     ] = None,
     offset: Annotated[
         str,
-        typer.Option("--offset", "-o", help="From: earliest, latest, an offset, -N before the end, or @TIME."),
+        typer.Option("--offset", "-o", help="Start: earliest, latest, an offset, -N before the end, or @TIME."),
     ] = "earliest",
     until: Annotated[
-        str | None, typer.Option("--until", "-u", help="Up to but without: an offset, -N, or @TIME; else the end.")
+        str | None, typer.Option("--until", "-u", help="Stop before: an offset, -N, or @TIME. Default: the end.")
     ] = None,
-    partition: Annotated[int | None, typer.Option("--partition", "-p", help="This partition only.")] = None,
-    count: Annotated[int, typer.Option("--count", "-n", min=0, help="Stop after so many records; 0: no bound.")] = 0,
+    partition: Annotated[int | None, typer.Option("--partition", "-p", help="Only this partition.")] = None,
+    count: Annotated[int, typer.Option("--count", "-n", min=0, help="Stop after so many records; 0: no limit.")] = 0,
     follow: Annotated[bool, typer.Option("--follow", "-f", help="Wait for new records at the end.")] = False,
     as_json_lines: Annotated[
-        bool, typer.Option("--json", help="One JSON object a record; bytes that are no UTF-8 in base64.")
+        bool, typer.Option("--json", help="One JSON object per record; bytes that are not UTF-8 are in base64.")
     ] = False,
     form: Annotated[
         str | None,
@@ -53,28 +53,28 @@ def consume(
         typer.Option(
             "--share-group",
             "-G",
-            help="Take records off as a member of this share group.",
+            help="Consume the topic as a queue, as a member of this share group.",
             autocompletion=group_names,
         ),
     ] = None,
     wait_for_topic: Annotated[
-        bool, typer.Option("--wait-for-topic", help="A topic that does not exist yet is waited for.")
+        bool, typer.Option("--wait-for-topic", help="Wait for a topic that does not exist yet.")
     ] = False,
     bootstrap_servers: Server = DEFAULT_SERVER,
     data_dir: DataDir = DEFAULT_DATA_DIR,
 ) -> None:
-    """Print records, one a line, up to the end of the topic as it is now.
+    """Print records, one per line, up to the present end of the topic.
 
     Examples: [bold]odradek consume orders --json -n 10[/bold],
     [bold]odradek consume orders -o @2026-11-21T09:00:00 --format '%o %k=%s\\n'[/bold]
     """
     if group is not None and partition is not None:
-        raise KafkaError(ErrorCode.INVALID_CONFIG, "give --group or --partition: a group assigns partitions itself")
+        raise KafkaError(ErrorCode.INVALID_CONFIG, "give --group or --partition, not both: a group assigns partitions")
     if group is not None and (until is not None or offset not in ("earliest", "latest")):
         raise KafkaError(
             ErrorCode.INVALID_CONFIG,
-            "a group goes on where it stands: --until and places other than earliest and latest need no --group "
-            "(see `odradek groups reset-offsets`)",
+            "a group continues at its committed offsets: --until and an --offset other than earliest and latest cannot "
+            "be used with --group (see `odradek groups reset-offsets`)",
         )
     if as_json_lines and form is not None:
         raise KafkaError(ErrorCode.INVALID_CONFIG, "give --json or --format, not both")
@@ -84,7 +84,7 @@ def consume(
         if group is not None or partition is not None or until is not None or offset != "earliest":
             raise KafkaError(
                 ErrorCode.INVALID_CONFIG,
-                "a share group goes on where it stands: leave out --group, --partition, --offset and --until "
+                "a share group continues at its position: leave out --group, --partition, --offset and --until "
                 "(see `odradek groups configure`)",
             )
         _find_topic(configs, topic, wait=wait_for_topic)
@@ -125,9 +125,9 @@ def consume(
 
 
 def _find_topic(configs: dict[str, Any], topic: str, *, wait: bool) -> None:
-    """Return when there is such a topic: a share group is made by its first member, and must not be for a typo.
+    """Return when the topic exists: the first member creates a share group, which a misspelt topic must not do.
 
-    Raises KafkaError(UNKNOWN_TOPIC_OR_PARTITION) where it is not waited for.
+    Raises KafkaError(UNKNOWN_TOPIC_OR_PARTITION) unless `wait`.
     """
     from odradek import Admin
 
@@ -153,7 +153,7 @@ def _chosen(partitions: list[TopicPartition], partition: int | None) -> list[Top
 
 
 def offsets_at(consumer: Any, text: str, partitions: list[TopicPartition], option: str) -> dict[TopicPartition, int]:
-    """The offset of a place in each partition. Raises KafkaError(INVALID_CONFIG) for what is no place."""
+    """Return the offset of a place in each partition. Raises KafkaError(INVALID_CONFIG) for an invalid place."""
     place = parse_place(text, option)
     begins, ends = consumer.beginning_offsets(partitions), consumer.end_offsets(partitions)
     at_time = {}
@@ -165,7 +165,7 @@ def offsets_at(consumer: Any, text: str, partitions: list[TopicPartition], optio
 
 @contextmanager
 def _ctrl_c_once() -> Iterator[threading.Event]:
-    """Within, the first Ctrl-C sets the event: what was polled is printed and committed. The second interrupts."""
+    """Set the event at the first Ctrl-C, so that polled records are printed and committed. The second interrupts."""
     asked = threading.Event()
 
     def note(*_: Any) -> None:
@@ -190,7 +190,7 @@ def _print(
     asked_to_stop: threading.Event,
     advance: Advance,
 ) -> int:
-    """Records to standard output; a group goes on behind the last one that was printed."""
+    """Print records to standard output and return their number; a group continues after the last printed one."""
     written = 0
     while True:
         polled = consumer.poll(0 if _at_end(consumer, ends, in_group) and not follow else 500)
@@ -212,7 +212,7 @@ def _print(
 
 
 def _at_end(consumer: Any, ends: dict[TopicPartition, int], in_group: bool) -> bool:
-    """Whether every partition that this consumer has stands at the end that the topic had at first."""
+    """Return True if this consumer's partitions are at the ends that the topic had at the start of the command."""
     assigned = consumer.assignment()
     if in_group and not assigned:
         return all(end == 0 for end in ends.values())

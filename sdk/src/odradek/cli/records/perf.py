@@ -1,4 +1,4 @@
-"""`odradek perf`: how fast this client and this service are, from here."""
+"""`odradek perf`: throughput of this client and this service."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ from odradek.model.topic_partition import TopicPartition
 
 perf = typer.Typer(cls=CommandGroup, help="Measure producing and consuming.", no_args_is_help=True)
 
-Tables = Annotated[bool, typer.Option("--tables", help="By Arrow tables in place of single records.")]
+Tables = Annotated[bool, typer.Option("--tables", help="Use Arrow tables instead of single records.")]
 _TABLE_ROWS = 500_000
-_STEP = 1_000  # records between two looks of the progress bar
+_STEP = 1_000  # records between two updates of the progress bar
 
 
 @perf.command()
 def produce(
     topic: TopicName,
-    records: Annotated[int, typer.Option("--records", "-n", min=1, help="How many.")] = 100_000,
-    size: Annotated[int, typer.Option("--size", "-s", min=1, help="Bytes of a value.")] = 100,
+    records: Annotated[int, typer.Option("--records", "-n", min=1, help="Number of records.")] = 100_000,
+    size: Annotated[int, typer.Option("--size", "-s", min=1, help="Bytes of each value.")] = 100,
     tables: Tables = False,
     compression: Annotated[str, typer.Option("--compression", "-z", help="none, gzip, snappy, lz4 or zstd.")] = "none",
     linger_ms: Annotated[int, typer.Option("--linger-ms", min=0)] = 20,
@@ -34,7 +34,7 @@ def produce(
     data_dir: DataDir = DEFAULT_DATA_DIR,
     output: OutputOption = Output.TABLE,
 ) -> None:
-    """Write records of random bytes, and say how fast."""
+    """Write records of random bytes, and print the throughput."""
     from odradek import Producer
 
     values = [os.urandom(size) for _ in range(64)]
@@ -69,13 +69,13 @@ def produce(
 @perf.command()
 def consume(
     topic: TopicName,
-    records: Annotated[int, typer.Option("--records", "-n", min=0, help="How many; 0: all that are there.")] = 0,
+    records: Annotated[int, typer.Option("--records", "-n", min=0, help="Number of records; 0: all.")] = 0,
     tables: Tables = False,
     bootstrap_servers: Server = DEFAULT_SERVER,
     data_dir: DataDir = DEFAULT_DATA_DIR,
     output: OutputOption = Output.TABLE,
 ) -> None:
-    """Read records from the start, and say how fast."""
+    """Read records from the start, and print the throughput."""
     from odradek import Consumer
 
     configs = client_configs(bootstrap_servers, data_dir)
@@ -96,7 +96,7 @@ def consume(
 
 
 def _poll(consumer: Any, tables: bool) -> tuple[int, int]:
-    """Records of one poll, and the bytes of their values."""
+    """Return the number of records of one poll, and the bytes of their values."""
     if tables:
         column = consumer.poll_table(1_000, ["value"])["value"]
         return len(column), sum(int(chunk.nbytes) - 4 * len(chunk) for chunk in column.chunks)
@@ -105,13 +105,13 @@ def _poll(consumer: Any, tables: bool) -> tuple[int, int]:
 
 
 class _Watch:
-    """Time and CPU time since it was made."""
+    """Measures time and CPU time since its creation."""
 
     def __init__(self) -> None:
         self._start_s, self._start_cpu_s = time.perf_counter(), time.process_time()
 
     def measured(self, records: int, size: int) -> dict[str, float]:
-        """What was done since then, by name."""
+        """Return the measurements by name."""
         seconds = max(time.perf_counter() - self._start_s, 1e-9)
         cpu_s = time.process_time() - self._start_cpu_s
         return {
@@ -126,10 +126,10 @@ class _Watch:
 def _show(measured: dict[str, float], output: Output) -> None:
     if show_data(measured, output):
         return
-    per_million = f", {measured['cpu_s_per_million']:.2f} CPU s a million" if measured["records"] else ""
+    per_million = f", {measured['cpu_s_per_million']:.2f} CPU s per million" if measured["records"] else ""
     typer.echo(
         f"{measured['records']:,} records in {measured['seconds']:.2f} s: {measured['records_per_s']:,.0f} records/s, "
         f"{measured['mb_per_s']:,.1f} MB/s{per_million}"
     )
     if "request_latency_avg_ms" in measured:
-        typer.echo(f"{measured['request_latency_avg_ms']:.1f} ms a request on average")
+        typer.echo(f"{measured['request_latency_avg_ms']:.1f} ms per request on average")

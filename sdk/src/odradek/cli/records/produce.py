@@ -1,8 +1,8 @@
-"""`odradek produce`: each line of standard input as a record, as kcat does it.
+"""`odradek produce`: send each line of standard input as a record, like kcat.
 
-A line that is no record, or that the service refuses, ends the command: what was sent before it is waited for, and the
-error names the line, how many records were written, and that nothing behind it was read. With --skip-errors such lines
-are named on standard error and the others are written; the exit code is 1 all the same.
+A line that is not a valid record, or that the service refuses, ends the command. Earlier records are waited for, and
+the error names the line, the number of records written, and the last line that was read. With --skip-errors such lines
+are reported on standard error and the others are written; the exit code is still 1.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from odradek.cli.record_format import JsonRecord, from_json, parse_header
 from odradek.cli.screen import progress
 from odradek.errors import ErrorCode, KafkaError
 
-_IN_FLIGHT = 10_000  # futures looked at together: an error shows early, memory stays small
+_IN_FLIGHT = 10_000  # futures checked together: errors show early, memory stays small
 _LINGER_MS = 50
 _REQUEST_TIMEOUT_MAX_MS = 30_000
 
@@ -29,31 +29,31 @@ _REQUEST_TIMEOUT_MAX_MS = 30_000
 def produce(
     topic: TopicName,
     key_separator: Annotated[
-        str | None, typer.Option("--key-separator", "-K", help="Splits a line into key and value.")
+        str | None, typer.Option("--key-separator", "-K", help="Separates key and value in a line.")
     ] = None,
     key: Annotated[str | None, typer.Option("--key", "-k", help="The key of every record.")] = None,
     header: Annotated[list[str] | None, typer.Option("--header", "-H", help="name=value; may be repeated.")] = None,
     from_json_lines: Annotated[
         bool,
         typer.Option(
-            "--json", help="Each line is an object with key, value, headers, timestamp_ms: what consume --json prints."
+            "--json", help="Each line is an object with key, value, headers, timestamp_ms, as consume --json prints."
         ),
     ] = False,
-    partition: Annotated[int | None, typer.Option("--partition", "-p", help="Partition; else by key.")] = None,
+    partition: Annotated[int | None, typer.Option("--partition", "-p", help="Partition. Default: by key.")] = None,
     compression: Annotated[str, typer.Option("--compression", "-z", help="none, gzip, snappy, lz4 or zstd.")] = "none",
     empty_is_null: Annotated[bool, typer.Option("--null", "-Z", help="An empty value is null: a tombstone.")] = False,
     skip_errors: Annotated[
-        bool, typer.Option("--skip-errors", help="Name lines that are refused and go on; the exit code is 1 then.")
+        bool, typer.Option("--skip-errors", help="Report refused lines and continue; the exit code is 1 then.")
     ] = False,
     timeout: Annotated[
-        float, typer.Option("--timeout", min=1, help="Seconds that a record is tried for (delivery.timeout.ms).")
+        float, typer.Option("--timeout", min=1, help="Seconds to try to deliver a record (delivery.timeout.ms).")
     ] = 60,
     bootstrap_servers: Server = DEFAULT_SERVER,
     data_dir: DataDir = DEFAULT_DATA_DIR,
 ) -> None:
     """Send each line of standard input as a record.
 
-    The first line that is refused ends it, and its number is told; --skip-errors goes on.
+    The first refused line ends the command with an error that names it; with --skip-errors the command continues.
 
     Examples: [bold]echo 'k:v' | odradek produce orders -K :[/bold],
     [bold]odradek consume a --json | odradek produce b --json[/bold]
@@ -61,7 +61,7 @@ def produce(
     from odradek import Producer
 
     if from_json_lines and (key_separator or key is not None):
-        raise KafkaError(ErrorCode.INVALID_CONFIG, "with --json the key is in the line: leave out -K and -k")
+        raise KafkaError(ErrorCode.INVALID_CONFIG, "with --json the key is in the line: remove -K and -k")
     parse = _parser(
         from_json_lines=from_json_lines,
         separator=key_separator.encode() if key_separator else None,
@@ -75,7 +75,7 @@ def produce(
     }
     configs = client_configs(bootstrap_servers, data_dir)
     with Producer(**configs, **patience, compression_type=compression, linger_ms=_LINGER_MS) as producer:
-        producer.partitions_for(topic)  # a topic that is not there is told before anything is typed
+        producer.partitions_for(topic)  # a missing topic is an error before anything is typed
         lines = Lines(producer, topic, partition, skip_errors=skip_errors)
         with _progress_of(sys.stdin.buffer) as advance:
             for line in sys.stdin.buffer:
@@ -90,12 +90,12 @@ def produce(
 
 @dataclass(slots=True)
 class Lines:
-    """Lines on their way to a topic; which of them failed.
+    """The lines of standard input on their way to a topic.
 
     Attributes:
-        number: of the line sent last, from 1.
+        number: of the last line sent, from 1.
         written: records that were acknowledged.
-        refused: lines that were no record, or that the service refused.
+        refused: lines that were not valid records, or that the service refused.
     """
 
     producer: Any
@@ -113,7 +113,7 @@ class Lines:
         self._futures = []
 
     def send(self, line: bytes, parse: Callable[[bytes], JsonRecord]) -> None:
-        """Send a line. Raises KafkaError for the first one that failed, once those before it are settled."""
+        """Send a line. Raises KafkaError for the first failed line, after the lines before it have an outcome."""
         self.number += 1
         try:
             record = parse(line)
@@ -133,7 +133,7 @@ class Lines:
             self.settle()
 
     def settle(self) -> None:
-        """Wait for all that was sent. Raises KafkaError for the first line that failed."""
+        """Wait for the outcome of all lines sent. Raises KafkaError for the first failed line."""
         self._settle([])
 
     def _failed(self, number: int, error: KafkaError) -> None:
@@ -143,7 +143,7 @@ class Lines:
             self._settle([(number, error)])
 
     def _settle(self, failed: list[tuple[int, KafkaError]]) -> None:
-        """Wait for all that was sent; `failed` are lines behind it."""
+        """Wait for the outcome of all lines sent; `failed` are later lines."""
         sent, self._futures = self._futures, []
         failed = [(number, error) for number, error in self._outcomes(sent) if error is not None] + failed
         self.written += len(sent) - sum(number <= sent[-1][0] for number, _ in failed) if sent else 0
@@ -152,7 +152,7 @@ class Lines:
                 raise KafkaError(
                     error.code,
                     f"line {number}: {error.message}; {self.written} records were written, {len(failed)} refused, "
-                    f"and nothing behind line {self.number} was read: --skip-errors goes on",
+                    f"and nothing after line {self.number} was read: add --skip-errors to continue after errors",
                 )
             self._tell(number, error)
 
@@ -164,7 +164,7 @@ class Lines:
         try:
             self.producer.flush()
         except KafkaError:
-            pass  # each record's own error is told below
+            pass  # the error of each record is reported below
         for number, future in sent:
             yield number, future.exception()
 
@@ -177,7 +177,7 @@ def _parser(
     headers: list[tuple[str, bytes | None]],
     empty_is_null: bool,
 ) -> Callable[[bytes], JsonRecord]:
-    """How a line becomes a record. What it returns raises KafkaError(INVALID_RECORD)."""
+    """Return a function from line to record, which raises KafkaError(INVALID_RECORD)."""
 
     def parse(line: bytes) -> JsonRecord:
         if from_json_lines:
@@ -194,14 +194,12 @@ def _split(line: bytes, separator: bytes | None, fixed_key: bytes | None) -> tup
         return fixed_key, line
     key, found, value = line.partition(separator)
     if not found:
-        raise KafkaError(
-            ErrorCode.INVALID_RECORD, f"a line without the separator {separator.decode()!r}: {line[:60]!r}"
-        )
+        raise KafkaError(ErrorCode.INVALID_RECORD, f"the line has no separator {separator.decode()!r}: {line[:60]!r}")
     return key, value
 
 
 def _progress_of(stream: BinaryIO) -> Any:
-    """Progress through a file that is standard input; nothing of a pipe, whose end nobody knows."""
+    """Show progress through a file that is standard input; nothing for a pipe, whose length is unknown."""
     try:
         status = os.fstat(stream.fileno())
     except (OSError, AttributeError, ValueError):

@@ -1,4 +1,4 @@
-"""`odradek consume --share-group`: records taken off a topic as off a queue."""
+"""`odradek consume --share-group`: consume a topic as a queue."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import sys
 from collections.abc import Callable, Mapping
 from typing import Any
 
-_QUIET_POLLS = 3  # without --follow: after so many polls without a record nothing is there for us
+_QUIET_POLLS = 3  # without --follow: stop after so many polls without a record
 _POLL_MS = 1_000
 _RECORDS_A_POLL = 500
 
@@ -19,7 +19,7 @@ def take_off(
     follow: bool,
     show: Callable[[Any], bytes],
 ) -> int:
-    """Print records and accept them once they are printed; returns how many. What is not printed is given back."""
+    """Print records, accept them, and return their number. Records that were not printed are released."""
     from odradek import ShareConsumer
 
     written = quiet = 0

@@ -1,7 +1,7 @@
-"""`odradek audit`: whether a store is whole. It opens the store itself; the functions are not asked.
+"""`odradek audit`: check the integrity of a store. It opens the store directly, without the functions.
 
-Exit codes: 0 clean, 1 findings, 2 it could not run. An embedded store is opened read-only beside the service that
-writes it; a repair needs it alone. On AWS it may be repaired while it is at work.
+Exit codes: 0 clean, 1 findings, 2 it could not run. An embedded store is opened read-only, also while its service
+runs; a repair needs exclusive access. A store on AWS may be repaired while it is in use.
 """
 
 from __future__ import annotations
@@ -28,7 +28,8 @@ if TYPE_CHECKING:
 def audit(
     data_dir: DataDir = DEFAULT_DATA_DIR,
     bucket: Annotated[
-        str, typer.Option(envvar="ODRADEK_BUCKET", help="Audit a store on AWS: its bucket; needs the tables too.")
+        str,
+        typer.Option(envvar="ODRADEK_BUCKET", help="Audit a store on AWS: its bucket. The tables are required too."),
     ] = "",
     log_table: Annotated[str, typer.Option(envvar="ODRADEK_LOG_TABLE", help="AWS: name of the log table.")] = "",
     groups_table: Annotated[
@@ -39,20 +40,20 @@ def audit(
     ] = "",
     region: Annotated[str, typer.Option(envvar="AWS_REGION", help="AWS: region.")] = "",
     endpoint_url: Annotated[
-        str, typer.Option(envvar="ODRADEK_ENDPOINT_URL", help="Where S3 and DynamoDB are, instead of AWS.")
+        str, typer.Option(envvar="ODRADEK_ENDPOINT_URL", help="Endpoint of S3 and DynamoDB, if not AWS.")
     ] = "",
     fast: Annotated[bool, typer.Option("--fast", help="Existence and lengths only, not every byte.")] = False,
     strict: Annotated[
-        bool, typer.Option("--strict", help="What the next maintenance would remove is a finding too.")
+        bool, typer.Option("--strict", help="Also report what the next maintenance would remove.")
     ] = False,
     repair: Annotated[
-        bool, typer.Option("--repair", help="Remove what is provably not needed, then audit again.")
+        bool, typer.Option("--repair", help="Remove what is certainly not needed, then audit again.")
     ] = False,
     output: OutputOption = Output.TABLE,
 ) -> int:
-    """Check that everything in the log can be read, and that nothing is stored that nobody needs.
+    """Check that everything in the log can be read, and that nothing is stored without need.
 
-    Exit code 0: clean, 1: findings, 2: it could not run.
+    Exit codes: 0 clean, 1 findings, 2 it could not run.
 
     Example: [bold]odradek audit --data-dir ./data[/bold]
     """
@@ -61,7 +62,9 @@ def audit(
             tables = {"log": log_table, "groups": groups_table, "catalog": catalog_table}
             missing = [f"--{name}-table" for name, value in tables.items() if not value]
             if missing:
-                raise KafkaError(ErrorCode.INVALID_CONFIG, f"a store on AWS has three tables: {', '.join(missing)}?")
+                raise KafkaError(
+                    ErrorCode.INVALID_CONFIG, f"a store on AWS has three tables: also give {', '.join(missing)}"
+                )
         with progress("auditing", None, unit="bytes") as advance:
             meter = ReadBytes(advance)
             if bucket:
@@ -78,7 +81,7 @@ def audit(
 
 
 class ReadBytes:
-    """A meter that tells how many bytes of objects were read: what an audit's progress shows."""
+    """A meter that counts the bytes read from objects, for the progress of an audit."""
 
     def __init__(self, advance: Advance) -> None:
         self._advance = advance
@@ -107,8 +110,8 @@ def _open_embedded(data_dir: str, meter: Meter, *, writes: bool) -> EmbeddedStor
 
     if not os.path.exists(os.path.join(data_dir, DATABASE_NAME)):
         raise StoreUnavailable(
-            f"{data_dir} is not the folder of an embedded service: name it with --data-dir, "
-            "or name a store on AWS with --bucket"
+            f"{data_dir} is not the folder of an embedded service: give it with --data-dir, "
+            "or a store on AWS with --bucket"
         )
     return open_embedded(data_dir, meter=meter, read_only=not writes, check="full")
 
@@ -131,7 +134,7 @@ async def _audit(store: EmbeddedStore | AwsStore, *, fast: bool, strict: bool, r
 
 
 def as_json(report: AuditReport) -> dict[str, Any]:
-    """The report as plain data."""
+    """Return the report as plain data."""
     return {
         "clean": report.is_clean,
         "findings": [

@@ -1,7 +1,7 @@
-"""`odradek backup` and `odradek restore`: an embedded service's data, copied while it runs.
+"""`odradek backup` and `odradek restore`: copy the data of an embedded service while it runs.
 
-A backup is checked before it is called one: the audit looks for every object that its tables refer to. Against the
-loss of the disk make it on another one (--copy), or copy the folder away.
+A backup is checked before it counts as one: the audit looks for every object that its tables refer to. To survive the
+loss of the disk, back up to another disk (--copy), or copy the folder elsewhere.
 """
 
 from __future__ import annotations
@@ -27,16 +27,18 @@ _ATTEMPTS = 3
 
 
 def backup(
-    target: Annotated[Path, typer.Argument(help="Folder to make: it must not exist, or be empty.")],
+    target: Annotated[Path, typer.Argument(help="Folder to create: it must not exist, or be empty.")],
     copy: Annotated[
-        bool, typer.Option("--copy", help="Copy objects even where hard links would do: for another life of the disk.")
+        bool,
+        typer.Option("--copy", help="Copy objects even if hard links are possible, to survive damage of the disk."),
     ] = False,
     data_dir: DataDir = DEFAULT_DATA_DIR,
     output: OutputOption = Output.TABLE,
 ) -> None:
-    """Back up an embedded service, which may be running: all that was acknowledged when this began is in it.
+    """Back up an embedded service, which may be running. Everything acknowledged before the start is included.
 
-    Objects are linked where both folders are on one file system, else copied. The folder holds the clients' keys too.
+    Objects are hard-linked if both folders are on one file system, otherwise copied. The folder also holds the keys of
+    clients.
 
     Example: [bold]odradek backup /backups/$(date +%F) --data-dir ./data[/bold]
     """
@@ -50,7 +52,7 @@ def backup(
 
 
 def _make(making: Backup, target: Path) -> Manifest:
-    """The steps of a backup, again where maintenance was faster. Raises StoreUnavailable."""
+    """Make a backup, and repeat it if maintenance removed objects meanwhile. Raises StoreUnavailable."""
     from odradek import __version__
 
     for _ in range(_ATTEMPTS):
@@ -62,13 +64,13 @@ def _make(making: Backup, target: Path) -> Manifest:
             return making.finish(created_ms=time.time_ns() // 1_000_000, release=__version__)
     first = report.findings[0]
     raise StoreUnavailable(
-        f"{target} is no backup: {len(report.findings)} findings, the first: {first.kind.value} {first.place} "
-        f"{first.detail}. Look at the store itself: odradek audit"
+        f"{target} is not a valid backup: {len(report.findings)} findings, the first: {first.kind.value} {first.place} "
+        f"{first.detail}. Check the store itself with `odradek audit`"
     )
 
 
 async def _audited(folder: Path) -> AuditReport:
-    """Whether all that the tables refer to is in the folder."""
+    """Audit whether everything that the tables refer to is in the folder."""
     from odradek.adapters.embedded import open_embedded
     from odradek.engine.audit.store import audit_store
     from odradek.engine.engine import Engine
@@ -81,14 +83,14 @@ async def _audited(folder: Path) -> AuditReport:
 
 
 def restore(
-    backup: Annotated[Path, typer.Argument(help="Folder that `odradek backup` made.")],
+    backup: Annotated[Path, typer.Argument(help="Folder created by `odradek backup`.")],
     data_dir: DataDir = DEFAULT_DATA_DIR,
     output: OutputOption = Output.TABLE,
 ) -> None:
-    """Make a data directory of a backup. It must not exist yet: a store is never overwritten.
+    """Create a data directory from a backup. It must not exist yet: a store is never overwritten.
 
-    What was written after the backup is not there: producers that are still running have to be started again, and
-    consumers may find that the log ends before the offset where they are (OFFSET_OUT_OF_RANGE, auto.offset.reset).
+    Records written after the backup are missing: restart producers that are still running. Consumers may find that the
+    log ends before their offset (OFFSET_OUT_OF_RANGE, auto.offset.reset).
 
     Example: [bold]odradek restore /backups/2026-11-22 --data-dir ./data[/bold]
     """
@@ -100,7 +102,9 @@ def restore(
         manifest = copy_back(backup, data_dir, advance=advance)
     report = asyncio.run(_audited(data_dir))
     if not report.is_clean:
-        raise OdradekError(f"{data_dir} was restored with {len(report.findings)} findings: odradek audit shows them")
+        raise OdradekError(
+            f"{data_dir} was restored with {len(report.findings)} findings: run `odradek audit` to see them"
+        )
     _show(manifest, output, f"restored {data_dir} from {backup}")
 
 

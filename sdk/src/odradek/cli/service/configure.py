@@ -1,4 +1,4 @@
-"""`odradek configure`: what a deployment's stacks say about themselves, kept as a profile."""
+"""`odradek configure`: save the outputs of a deployment's stacks as a profile."""
 
 from __future__ import annotations
 
@@ -15,11 +15,13 @@ COORDINATOR_URL = "CoordinatorUrl"
 
 
 def configure(
-    stack: Annotated[str, typer.Option("--stack", help="Name of the deployment: odradek-prod, or one of its stacks.")],
-    profile: Annotated[str | None, typer.Option("--profile", help="Name to keep it by; that of the stack.")] = None,
-    region: Annotated[str | None, typer.Option("--region", envvar="AWS_REGION", help="Where it is.")] = None,
+    stack: Annotated[
+        str, typer.Option("--stack", help="Name of the deployment, odradek-prod, or of one of its stacks.")
+    ],
+    profile: Annotated[str | None, typer.Option("--profile", help="Name of the profile. Default: the stack's.")] = None,
+    region: Annotated[str | None, typer.Option("--region", envvar="AWS_REGION", help="AWS region.")] = None,
 ) -> None:
-    """Read the outputs of a deployment's stacks into a profile, which is the default from then on.
+    """Save the outputs of a deployment's stacks as a profile, which becomes the default.
 
     Example: [bold]odradek configure --stack odradek-prod[/bold]
     """
@@ -34,14 +36,14 @@ def configure(
         client = boto3.client("cloudformation", region_name=region)
         found = read_outputs(client, base)
     except BotoCoreError as error:
-        raise KafkaError(ErrorCode.INVALID_CONFIG, f"AWS cannot be asked: {error}") from None
+        raise KafkaError(ErrorCode.INVALID_CONFIG, f"the request to CloudFormation failed: {error}") from None
     name = profile or base
     save_profile(Profile(name, found[COORDINATOR_URL], client.meta.region_name, found), FILE.expanduser())
     typer.echo(f"profile {name}: {found[COORDINATOR_URL]} ({FILE})")
 
 
 def read_outputs(cloudformation: Any, base: str) -> dict[str, str]:
-    """The outputs of all stacks of a deployment. Raises KafkaError(INVALID_CONFIG) where it is not one of ours."""
+    """Return the outputs of all stacks of a deployment. Raises KafkaError(INVALID_CONFIG) if it is not Odradek's."""
     from botocore.exceptions import ClientError
 
     outputs: dict[str, str] = {}
@@ -52,11 +54,11 @@ def read_outputs(cloudformation: Any, base: str) -> dict[str, str]:
             if "does not exist" in str(error):
                 continue
             reason = error.response.get("Error", {}).get("Message", str(error))
-            raise KafkaError(ErrorCode.INVALID_CONFIG, f"CloudFormation refuses: {reason}") from None
+            raise KafkaError(ErrorCode.INVALID_CONFIG, f"CloudFormation refused the request: {reason}") from None
         outputs |= {each["OutputKey"]: each["OutputValue"] for each in described.get("Outputs", ())}
     if COORDINATOR_URL not in outputs:
         raise KafkaError(
             ErrorCode.INVALID_CONFIG,
-            f"no stack {base}-api with an output {COORDINATOR_URL} in this region and account: deployed elsewhere?",
+            f"there is no stack {base}-api with an output {COORDINATOR_URL} in this account and region: check --region",
         )
     return outputs

@@ -1,4 +1,4 @@
-"""`odradek cost estimate`: what a workload would cost a month, here and elsewhere."""
+"""`odradek cost estimate`: the monthly cost of a workload, here and elsewhere."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from odradek.extras import extra
 if TYPE_CHECKING:
     from odradek.cost.model import Workload
 
-cost = typer.Typer(cls=CommandGroup, help="What a workload would cost.", no_args_is_help=True)
+cost = typer.Typer(cls=CommandGroup, help="Estimate the cost of a workload.", no_args_is_help=True)
 
 _SIZES = {"": 1, "b": 1, "kb": 10**3, "mb": 10**6, "gb": 10**9, "kib": 2**10, "mib": 2**20, "gib": 2**30}
 _TIMES = {"ms": 0.001, "s": 1, "m": 60, "h": 3600, "d": 86_400, "w": 7 * 86_400}
@@ -27,42 +27,44 @@ _CHART_RATES = [2.0**power for power in range(10, 31, 2)]  # bytes/s: 1 KiB to 1
 
 
 def parse_rate(text: str) -> float:
-    """Bytes a second: "5MiB/s". Raises KafkaError(INVALID_CONFIG)."""
+    """Parse bytes per second: "5MiB/s". Raises KafkaError(INVALID_CONFIG)."""
     found = re.fullmatch(r"\s*([\d.]+)\s*([a-z]*)\s*/\s*s\s*", text.lower())
     try:
         if found is not None and float(found[1]) > 0:
             return float(found[1]) * _SIZES[found[2]]
     except (ValueError, KeyError):
         pass
-    raise KafkaError(ErrorCode.INVALID_CONFIG, f"a rate is like 5MiB/s, 200kB/s or 1GiB/s, not {text!r}")
+    raise KafkaError(ErrorCode.INVALID_CONFIG, f"invalid rate {text!r}: use 5MiB/s, 200kB/s or 1GiB/s")
 
 
 def parse_time(text: str) -> float:
-    """Seconds: "7d". Raises KafkaError(INVALID_CONFIG)."""
+    """Parse seconds: "7d". Raises KafkaError(INVALID_CONFIG)."""
     found = re.fullmatch(r"\s*([\d.]+)\s*([a-z]+)\s*", text.lower())
     try:
         if found is not None:
             return float(found[1]) * _TIMES[found[2]]
     except (ValueError, KeyError):
         pass
-    raise KafkaError(ErrorCode.INVALID_CONFIG, f"a time is like 7d, 12h or 30m, not {text!r}")
+    raise KafkaError(ErrorCode.INVALID_CONFIG, f"invalid time {text!r}: use 7d, 12h or 30m")
 
 
 @cost.command()
 def estimate(
-    rate: Annotated[str, typer.Option("--rate", help="What is written, like 5MiB/s.")],
+    rate: Annotated[str, typer.Option("--rate", help="Data written, such as 5MiB/s.")],
     record_bytes: Annotated[int, typer.Option("--record-bytes", min=1, help="Bytes of a record.")] = 1024,
-    producers: Annotated[int, typer.Option("--producers", min=1, help="Processes that write.")] = 1,
-    consumers: Annotated[int, typer.Option("--consumers", min=0, help="Readers of everything, each once.")] = 1,
-    retention: Annotated[str, typer.Option("--retention", help="How long it is kept, like 7d.")] = "7d",
+    producers: Annotated[int, typer.Option("--producers", min=1, help="Number of producers.")] = 1,
+    consumers: Annotated[
+        int, typer.Option("--consumers", min=0, help="Number of consumers; each reads everything.")
+    ] = 1,
+    retention: Annotated[str, typer.Option("--retention", help="Retention time, such as 7d.")] = "7d",
     linger_ms: Annotated[
-        float | None, typer.Option("--linger-ms", min=0, help="How long producers gather; several if left out.")
+        float | None, typer.Option("--linger-ms", min=0, help="linger.ms of producers; several if left out.")
     ] = None,
-    partitions: Annotated[int, typer.Option("--partitions", min=1, help="Where they are billed: MSK Serverless.")] = 16,
+    partitions: Annotated[int, typer.Option("--partitions", min=1, help="Partitions, billed by MSK Serverless.")] = 16,
     chart: Annotated[Path | None, typer.Option("--chart", help="Draw cost against rate into this file.")] = None,
     output: OutputOption = Output.TABLE,
 ) -> None:
-    """Estimate a month's cost from requests counted by a short run of the engine, and dated prices.
+    """Estimate the monthly cost from requests counted in a short run of the engine, and dated prices.
 
     Example: [bold]odradek cost estimate --rate 5MiB/s --record-bytes 1024 --producers 20 --consumers 3[/bold]
     """
@@ -94,7 +96,7 @@ def estimate(
         _print_table(load, lingers, loads, costs)
         typer.echo(
             f"Prices of {' and '.join(dates)}, {US_EAST_1.region}; requests counted by the engine; "
-            "function times from published latencies. Without clients, storage is all but the whole of it."
+            "function times from published latencies. Without clients, storage is almost all of the cost."
         )
     if chart is not None:
         _draw(load, lingers, chart)
@@ -104,11 +106,11 @@ def estimate(
 def _print_table(
     load: Workload, lingers: Sequence[float], loads: Sequence[Workload], costs: Sequence[Mapping[str, float]]
 ) -> None:
-    """US dollars a month by component and linger, and what others would cost."""
+    """Print US dollars per month by component and linger, and the cost of alternatives."""
     from odradek.cost.model import peer_costs
 
     names = [f"linger {each:g} ms" for each in lingers]
-    typer.echo(f"{load.gb_month:,.0f} GiB written a month, {load.kept_gb:,.0f} GiB kept")
+    typer.echo(f"{load.gb_month:,.0f} GiB written per month, {load.kept_gb:,.0f} GiB kept")
     for name, each in zip(names, loads, strict=True):
         typer.echo(f"{name}: {each.requests_per_s:,.1f} requests/s of {each.request_bytes:,} bytes")
 
@@ -122,14 +124,14 @@ def _print_table(
 
 
 class Money(float):
-    """Dollars with cents, as a table shows them."""
+    """Dollars with cents, for a table."""
 
     def __str__(self) -> str:
         return f"{float(self):,.2f}"
 
 
 def _pyplot() -> Any:
-    """Matplotlib without a screen. Raises MissingExtra."""
+    """Import Matplotlib without a screen. Raises MissingExtra."""
     with extra("charts"):
         import matplotlib as mpl
 
@@ -139,16 +141,18 @@ def _pyplot() -> Any:
 
 
 def _refuse_format(path: Path) -> None:
-    """Before anything is measured. Raises KafkaError(INVALID_CONFIG) for a file that no chart can be drawn into."""
+    """Check the file name before the measurement. Raises KafkaError(INVALID_CONFIG) for an unusable one."""
     known = sorted(_pyplot().figure().canvas.get_supported_filetypes())
     if path.suffix[1:].lower() not in known:
-        raise KafkaError(ErrorCode.INVALID_CONFIG, f"--chart ends in one of {', '.join(known)}, not in {path.suffix!r}")
+        raise KafkaError(
+            ErrorCode.INVALID_CONFIG, f"--chart must end in one of {', '.join(known)}, not {path.suffix!r}"
+        )
     if not path.absolute().parent.is_dir():
-        raise KafkaError(ErrorCode.INVALID_CONFIG, f"--chart: there is no folder {path.parent}")
+        raise KafkaError(ErrorCode.INVALID_CONFIG, f"--chart: the folder {path.parent} does not exist")
 
 
 def _draw(load: object, lingers: tuple[float, ...], path: Path) -> None:
-    """Cost against rate, both logarithmic."""
+    """Draw cost against rate, both logarithmic."""
     from dataclasses import replace
 
     from odradek.cost.measure import measure

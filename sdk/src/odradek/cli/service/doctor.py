@@ -1,13 +1,13 @@
-"""`odradek doctor`: is this deployment well, and what to do where it is not.
+"""`odradek doctor`: check a deployment, and advise on each problem.
 
-    reach        the address answers and tells its functions      clock     ours and theirs, by the answer's Date
-    versions     both sides speak the APIs that the SDK needs     topics    the admin function works
-    round trip   a record is produced and fetched, in a topic of its own that is deleted again
+    reach        the address answers and lists its functions      clock     the clocks, compared by the Date header
+    versions     both sides support the APIs that the SDK needs    topics    the admin function works
+    round trip   a record is produced and fetched, in a new topic that is deleted again
     tables       billing mode, point-in-time recovery, protection of the tables; public access of the bucket
-    maintenance  its queue: tasks that failed for good, and where they go
-                 (both only with a profile, which knows their names, and only if the caller may look)
+    maintenance  the maintenance queue: tasks that failed permanently, and the dead-letter queue
+                 (both only with a profile, which knows their names, and only with the permissions)
 
-Each line says ok, warn or FAIL and what to do. The exit code is 1 where something fails.
+Each line says ok, warn or FAIL, and what to do. The exit code is 1 if a check fails.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _COLOURS = {"ok": "green", "warn": "yellow", "FAIL": "red"}
 
 
 class Finding(NamedTuple):
-    """One line."""
+    """The result of one check."""
 
     outcome: Literal["ok", "warn", "FAIL"]
     check: str
@@ -48,14 +48,14 @@ def doctor(
     data_dir: DataDir = DEFAULT_DATA_DIR,
     output: OutputOption = Output.TABLE,
 ) -> None:
-    """Check a deployment, or the embedded service, from here; say what to do about what is wrong.
+    """Check a deployment, or the embedded service, from this machine, and advise on each problem.
 
     Example: [bold]odradek doctor[/bold]
     """
     found = []
     for finding in examine(client_configs(bootstrap_servers, data_dir)):
         found.append(finding)
-        if output is Output.TABLE:  # as it is found: a check may take half a minute
+        if output is Output.TABLE:  # print each finding at once: a check may take half a minute
             outcome = typer.style(f"{finding.outcome:4}", fg=_COLOURS[finding.outcome])
             typer.echo(f"{outcome} {finding.check:11} {finding.text}")
     show_data([finding._asdict() for finding in found], output)
@@ -64,10 +64,10 @@ def doctor(
 
 
 def examine(configs: dict[str, Any]) -> Iterator[Finding]:
-    """All checks, one after the other; later ones are left out where the service cannot be reached."""
+    """Run all checks in order; without a reachable service only the first."""
     server = str(configs["bootstrap_servers"])
     if not server.startswith(("http://", "https://")):
-        raise KafkaError(ErrorCode.INVALID_CONFIG, f"the doctor asks over HTTP: give a URL, not {server!r}")
+        raise KafkaError(ErrorCode.INVALID_CONFIG, f"odradek doctor needs a URL, not {server!r}: it asks over HTTP")
     reach = check_reach(server)
     yield from reach
     if reach[0].outcome == "FAIL":
@@ -84,16 +84,16 @@ def examine(configs: dict[str, Any]) -> Iterator[Finding]:
 
 
 def check_reach(server: str) -> list[Finding]:
-    """Whether something answers at the address, and how far its clock is from ours."""
+    """Check that the address answers, and compare its clock with ours."""
     asked_s = time.time()
     try:
         with urlopen(Request(server, method="GET"), timeout=10) as answer:  # nosec B310: http(s), checked
             headers = answer.headers
     except HTTPError as error:
-        headers = error.headers  # unsigned, so it refuses: it is there
+        headers = error.headers  # the request was not signed, so it is refused: the service is there
     except (URLError, OSError, ValueError) as error:
         reason = getattr(error, "reason", error)
-        return [Finding("FAIL", "reach", f"{server} does not answer ({reason}): wrong address, or no way there")]
+        return [Finding("FAIL", "reach", f"{server} does not answer ({reason}): check the address and the network")]
     found = [Finding("ok", "reach", f"{server} answers")]
     with suppress(TypeError, ValueError):
         skew_s = abs(parsedate_to_datetime(headers["Date"]).timestamp() - (asked_s + time.time()) / 2)
@@ -102,7 +102,7 @@ def check_reach(server: str) -> list[Finding]:
 
 
 def clock_finding(skew_s: float) -> Finding:
-    """What a difference of the clocks means: signatures are valid for five minutes."""
+    """Judge a difference of the clocks: signatures are valid for five minutes."""
     if skew_s >= CLOCK_FAIL_S:
         return Finding(
             "FAIL", "clock", f"off by {skew_s:.0f} s: requests are refused from 300 s on. Set this clock (NTP)"
@@ -131,7 +131,7 @@ def _round_trip(admin: Any, configs: dict[str, Any]) -> Finding:
                     if any(record.value == b"well?" for records in consumer.poll(1000).values() for record in records):
                         fetched = time.perf_counter()
                         return f"produce {produced - started:.2f} s, fetch {fetched - produced:.2f} s"
-            raise KafkaError(ErrorCode.REQUEST_TIMED_OUT, "the record was acknowledged and did not come back in 30 s")
+            raise KafkaError(ErrorCode.REQUEST_TIMED_OUT, "the record was acknowledged but not returned within 30 s")
         finally:
             with suppress(KafkaError):
                 admin.delete_topics([name])
@@ -147,22 +147,22 @@ def _checked(check: str, work: Callable[[], str]) -> Finding:
 
 
 def _advice(error: KafkaError) -> str:
-    """What went wrong, and the next thing to try."""
+    """Return the error with advice on the next step."""
     text = str(error).rstrip(".")
     if "HTTP 403" in text or error.code is ErrorCode.SASL_AUTHENTICATION_FAILED:
         return (
             f"{text}. Attach the client policy (ClientPolicyArn) to your role, or use the profile's account; "
-            "a service of `odradek local` wants the key that it printed"
+            "the embedded service accepts only the key that `odradek local` printed"
         )
     if error.code in _CODES:
         return f"{text}. You lack an ACL for this check; the service itself answers"
     if error.is_retryable:
-        return f"{text}. Look at the dashboard and the functions' logs, then try again"
+        return f"{text}. Check the dashboard and the functions' logs, then try again"
     return text
 
 
 def check_store() -> Iterator[Finding]:
-    """How tables and bucket are set, where a profile names them."""
+    """Check the settings of tables and queues that a profile names."""
     known = profile()
     if known is None or "LogTableName" not in known.outputs:
         return
@@ -176,26 +176,26 @@ def check_store() -> Iterator[Finding]:
         for key in ("LogTableName", "GroupsTableName", "CatalogTableName"):
             yield from table_findings(client, known.outputs[key])
     except (BotoCoreError, ClientError, KeyError) as error:
-        yield Finding("warn", "tables", f"cannot be looked at ({error}): you may not describe them")
+        yield Finding("warn", "tables", f"the tables cannot be checked ({error}): you may lack the permission")
     if "MaintenanceQueueUrl" not in known.outputs:
-        return  # of an earlier release
+        return  # a deployment of an earlier release
     try:
         client = boto3.client("sqs", region_name=known.region)
         urls = known.outputs["MaintenanceQueueUrl"], known.outputs["MaintenanceDeadLettersUrl"]
         yield queue_finding(*(_attributes(client, url) for url in urls))
     except (BotoCoreError, ClientError, KeyError) as error:
-        yield Finding("warn", "maintenance", f"its queue cannot be looked at ({error}): you may not ask for attributes")
+        yield Finding("warn", "maintenance", f"the queue cannot be checked ({error}): you may lack the permission")
 
 
 def queue_finding(queue: dict[str, str], dead_letters: dict[str, str]) -> Finding:
-    """What the attributes of the queue of maintenance tasks, and of its dead letters, say."""
+    """Judge the attributes of the maintenance queue and of its dead-letter queue."""
     if "RedrivePolicy" not in queue:
-        text = "the queue has no dead letters: a task that fails comes again for ever. Deploy again"
+        text = "the queue has no dead-letter queue, so a failing task is retried forever: deploy again"
         return Finding("warn", "maintenance", text)
     if dead := int(dead_letters["ApproximateNumberOfMessages"]):
-        text = f"{dead} tasks failed for good: docs/OPERATIONS.md, maintenance-dead-letters"
+        text = f"{dead} tasks failed permanently: see maintenance-dead-letters in docs/OPERATIONS.md"
         return Finding("warn", "maintenance", text)
-    return Finding("ok", "maintenance", f"{queue['ApproximateNumberOfMessages']} tasks wait, none failed for good")
+    return Finding("ok", "maintenance", f"{queue['ApproximateNumberOfMessages']} tasks wait, none failed permanently")
 
 
 def _attributes(sqs: Any, queue_url: str) -> dict[str, str]:
@@ -204,14 +204,14 @@ def _attributes(sqs: Any, queue_url: str) -> dict[str, str]:
 
 
 def table_findings(dynamodb: Any, name: str) -> Iterator[Finding]:
-    """What is not as the templates make it."""
+    """Report settings of a table that differ from those of the stacks."""
     table = dynamodb.describe_table(TableName=name)["Table"]
     wrong = []
     if table.get("BillingModeSummary", {}).get("BillingMode") != "PAY_PER_REQUEST":
         wrong.append("is not on demand: a busy log will be throttled")
     keys = [(each["AttributeName"], each["KeyType"]) for each in table["KeySchema"]]
     if keys != [("pk", "HASH"), ("sk", "RANGE")]:
-        wrong.append("has other keys than pk and sk: it is not a table of ours")
+        wrong.append("has other keys than pk and sk: it is not an Odradek table")
     backups = dynamodb.describe_continuous_backups(TableName=name)["ContinuousBackupsDescription"]
     recovery = backups.get("PointInTimeRecoveryDescription", {}).get("PointInTimeRecoveryStatus")
     if recovery != "ENABLED":

@@ -1,6 +1,6 @@
-"""`odradek gateway`: the Kafka port alone, over a store of one's own or a deployment's. No functions, no maintenance.
+"""`odradek gateway`: the Kafka port over an embedded store or a deployment's. It runs no functions and no maintenance.
 
-The container runs the same over the environment of a deployment (`python -m odradek.gateway`).
+The container runs the same with the environment of a deployment (`python -m odradek.gateway`).
 """
 
 from __future__ import annotations
@@ -24,24 +24,29 @@ _EMBEDDED = "embedded:"
 def gateway(
     store: Annotated[
         str,
-        typer.Option("--store", help="embedded:DIR, or aws: what ODRADEK_LOG_TABLE, ODRADEK_BUCKET ... name."),
+        typer.Option(
+            "--store", help="embedded:DIR, or aws for the store named by ODRADEK_LOG_TABLE, ODRADEK_BUCKET ..."
+        ),
     ] = "embedded:.odradek",
     listen: Annotated[
         str, typer.Option(help="host:port for Kafka clients; port 0 takes a free one.")
     ] = "127.0.0.1:9092",
-    advertised: Annotated[str | None, typer.Option(help="host:port that clients are told, where it differs.")] = None,
+    advertised: Annotated[str | None, typer.Option(help="host:port for clients to connect to, if different.")] = None,
     registry_listen: Annotated[
-        str | None, typer.Option(help="host:port of the schema registry over HTTP; without it there is none.")
+        str | None, typer.Option(help="host:port of the schema registry over HTTP. Default: no registry.")
     ] = None,
-    tls_cert: Annotated[Path | None, typer.Option(help="PEM certificate: the ports speak TLS.")] = None,
-    tls_key: Annotated[Path | None, typer.Option(help="PEM key of that certificate.")] = None,
+    tls_cert: Annotated[Path | None, typer.Option(help="PEM certificate: enables TLS on the ports.")] = None,
+    tls_key: Annotated[Path | None, typer.Option(help="PEM key of the certificate.")] = None,
     sasl: Annotated[bool, typer.Option("--sasl", help="Clients must log in; see [bold]odradek users[/bold].")] = False,
     broker_id: Annotated[
-        int, typer.Option(help="A number of its own, from 1: the gateway leads what is written through it.", min=0)
+        int,
+        typer.Option(help="A unique broker id, from 1: the gateway leads the partitions written through it.", min=0),
     ] = 0,
-    health_port: Annotated[int, typer.Option(help="Answers GET while it serves; 0: none.", min=0, max=65_535)] = 0,
+    health_port: Annotated[
+        int, typer.Option(help="Port that answers GET while the gateway serves; 0: none.", min=0, max=65_535)
+    ] = 0,
 ) -> None:
-    """Serve Kafka clients, and nothing else, until Ctrl-C. An embedded store must not be in use by another process.
+    """Serve Kafka clients until Ctrl-C. An embedded store must not be in use by another process.
 
     Example: [bold]odradek gateway --store embedded:./data --listen 127.0.0.1:9092[/bold]
     """
@@ -66,17 +71,17 @@ async def _serve(store_name: str, ports: Ports) -> None:
     from odradek.settings import Settings
     from odradek.system import SystemRng
 
-    settings, opened = Settings.from_env(os.environ), None
+    settings, opened, meter = Settings.from_env(os.environ), None, InvocationMeter()
     if store_name.startswith(_EMBEDDED):
         try:
-            opened = open_embedded(Path(store_name.removeprefix(_EMBEDDED)), meter=InvocationMeter(), check="quick")
+            opened = open_embedded(Path(store_name.removeprefix(_EMBEDDED)), meter=meter, check="quick")
         except StoreUnavailable as error:
             raise KafkaError(ErrorCode.INVALID_CONFIG, str(error)) from None
         store: EmbeddedStore | AwsStore = opened
     elif store_name == "aws":
-        store = Environment.from_env(os.environ).open_store(InvocationMeter())
+        store = Environment.from_env(os.environ).open_store(meter)
     else:
-        raise KafkaError(ErrorCode.INVALID_CONFIG, f"--store is embedded:DIR or aws, not {store_name!r}")
+        raise KafkaError(ErrorCode.INVALID_CONFIG, f"--store must be embedded:DIR or aws, not {store_name!r}")
     stopping = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(number, stopping.set)
@@ -90,6 +95,7 @@ async def _serve(store_name: str, ports: Ports) -> None:
             rng=SystemRng(),
             stopping=stopping,
             ready=_show,
+            billed=lambda: meter.total.usage,
         )
     finally:
         if opened is not None:

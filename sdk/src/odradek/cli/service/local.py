@@ -22,15 +22,15 @@ def local(
     port: Annotated[int, typer.Option("--port", help="Port to listen on; 0 takes a free one.")] = DEFAULT_PORT,
     host: Annotated[str, typer.Option("--host", help="Address to listen on.")] = "127.0.0.1",
     kafka_port: Annotated[
-        int | None, typer.Option("--kafka-port", help="Serve Kafka clients on this port as well; 0 takes a free one.")
+        int | None, typer.Option("--kafka-port", help="Also serve Kafka clients on this port; 0 takes a free one.")
     ] = None,
     kafka_advertised: Annotated[
-        str | None, typer.Option(help="host:port that Kafka clients are told, where it is not the one above.")
+        str | None, typer.Option(help="host:port for Kafka clients to connect to, if different.")
     ] = None,
     kafka_tls_cert: Annotated[
-        Path | None, typer.Option(help="PEM certificate: the Kafka port and the registry's speak TLS.")
+        Path | None, typer.Option(help="PEM certificate: enables TLS on the Kafka port and the registry's.")
     ] = None,
-    kafka_tls_key: Annotated[Path | None, typer.Option(help="PEM key of that certificate.")] = None,
+    kafka_tls_key: Annotated[Path | None, typer.Option(help="PEM key of the certificate.")] = None,
     kafka_sasl: Annotated[
         bool,
         typer.Option(
@@ -40,10 +40,10 @@ def local(
     ] = False,
     registry_port: Annotated[
         int | None,
-        typer.Option("--registry-port", help="Serve the schema registry over plain HTTP too; 0 takes a free port."),
+        typer.Option("--registry-port", help="Also serve the schema registry over plain HTTP; 0 takes a free port."),
     ] = None,
 ) -> None:
-    """Run Odradek on this machine, durably, until Ctrl-C: functions, log and groups in one process.
+    """Run Odradek durably on this machine until Ctrl-C: functions, log and groups in one process.
 
     Example: [bold]odradek local --data-dir ./data[/bold]
     """
@@ -53,9 +53,9 @@ def local(
     if kafka_port is not None:
         kafka = Listener(host, kafka_port, kafka_advertised, kafka_tls_cert, kafka_tls_key, kafka_sasl)
     elif kafka_advertised or ((kafka_tls_cert or kafka_tls_key or kafka_sasl) and registry_port is None):
-        raise KafkaError(ErrorCode.INVALID_CONFIG, "there is no Kafka port to configure: give --kafka-port")
+        raise KafkaError(ErrorCode.INVALID_CONFIG, "the options of the Kafka port need --kafka-port")
     registry = None
-    if registry_port is not None:  # with the Kafka port's certificate and logins: the same users
+    if registry_port is not None:  # with the certificate and the users of the Kafka port
         registry = Listener(host, registry_port, None, kafka_tls_cert, kafka_tls_key, kafka_sasl)
     asyncio.run(_serve(str(data_dir), host, port, kafka, registry))
 
@@ -86,7 +86,7 @@ async def _serve(data_dir: str, host: str, port: int, kafka: Listener | None, re
             lines = {"ODRADEK_BOOTSTRAP_SERVERS": service.bootstrap_servers, **service.credentials.as_environment()}
             for name, value in lines.items():
                 console.print(f"  export {name}={value}")
-        else:  # a journal or a log keeps no keys
-            console.print(f"keys of clients in {service.data_dir.resolve() / CREDENTIALS_NAME}")
+        else:  # keys must not get into a journal or a log
+            console.print(f"the clients' keys are in {service.data_dir.resolve() / CREDENTIALS_NAME}")
         await stopping.wait()
         console.print("stopping")

@@ -44,6 +44,7 @@ E = TypeVar("E", bound=IntEnum)
 VERSION = 1
 _TEXT_BYTES_MAX = 2_048  # of a principal, a host or a name
 _ATTEMPTS = 6
+_READ_ATTEMPTS = 3
 _UNAVAILABLE = KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE, "the ACLs cannot be read or written: try again")
 
 # What each type of resource can be asked for (Kafka's AclEntry.supportedOperations).
@@ -128,10 +129,14 @@ class Acls:
         self._copy_until = float("-inf")
 
     async def _all(self) -> Sequence[AclBinding]:
-        try:
-            return [_decode(row.item) for row in await self._catalog.query(ACLS_PK)]
-        except (StoreUnavailable, FormatError) as error:
-            raise _UNAVAILABLE from error
+        for attempt in range(_READ_ATTEMPTS):
+            try:
+                return [_decode(row.item) for row in await self._catalog.query(ACLS_PK)]
+            except FormatError as error:
+                raise _UNAVAILABLE from error
+            except StoreUnavailable:
+                await self._backoff.pause(attempt)
+        raise _UNAVAILABLE
 
     async def _repeat(self, write: Callable[[], Awaitable[object]]) -> None:
         try:

@@ -80,7 +80,7 @@ MAYBE_APPENDED = Reject(
     "the store did not say in time whether the batch was appended: an idempotent producer may send it again",
 )
 REJECTED = Reject(
-    ErrorCode.UNKNOWN_SERVER_ERROR,
+    ErrorCode.INVALID_RECORD,
     "the store never takes a write like this one; nothing was appended, and sending it again is in vain: "
     "the service's log says what was refused",
 )
@@ -89,7 +89,7 @@ _GONE = Reject(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "the partition does not exi
 
 def not_uploaded(error: StoreError) -> Reject:
     """The answer where the upload failed: nothing refers to what it may have left."""
-    if isinstance(error, StoreRejected):
+    if isinstance(error, (ItemTooLarge, StoreRejected)):
         return REJECTED
     return NO_ROOM if isinstance(error, StoreFull) else NOT_APPENDED
 

@@ -44,6 +44,7 @@ from odradek.errors import (
     KafkaError,
     OutcomeUnknown,
     StoreError,
+    StoreRejected,
     StoreUnavailable,
     TransactionCanceled,
 )
@@ -314,7 +315,7 @@ class ClassicGroups:
             else:
                 item = encode_classic(group, view.group.version + 1)
                 await self._table.put(Put(key, item, Compare(("n",), "=", view.group.version)))
-        except ItemTooLarge:
+        except (ItemTooLarge, StoreRejected):
             raise KafkaError(
                 ErrorCode.GROUP_MAX_SIZE_REACHED,
                 f"group {view.group_id} with the subscriptions of {len(group.members)} members does not fit an item: "

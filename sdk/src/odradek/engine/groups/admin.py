@@ -15,7 +15,7 @@ from dataclasses import replace
 from odradek.engine.groups.classic_items import classic_session_key
 from odradek.engine.groups.decisions import LEASES_PER_STEP, Circumstances, by_topic, decide_expiry, decide_share_expiry
 from odradek.engine.groups.items import LEASE_PREFIX, LEASES_END, LISTING_PK, group_key, listing_key
-from odradek.engine.groups.requests import check_group_id
+from odradek.engine.groups.requests import check_group_id, may_be
 from odradek.engine.groups.sessions import alive, classic_alive
 from odradek.engine.groups.state import NO_PARTITIONS, GroupState, GroupView
 from odradek.engine.groups.store import GroupStore
@@ -23,8 +23,10 @@ from odradek.engine.tools import Tools
 from odradek.errors import (
     ConditionFailed,
     ErrorCode,
+    ItemTooLarge,
     KafkaError,
     OutcomeUnknown,
+    StoreRejected,
     StoreUnavailable,
     TransactionCanceled,
 )
@@ -71,7 +73,8 @@ def _listing(view: GroupView, group: GroupState, now_ms: int) -> GroupListing:
 
 async def describe_groups(store: GroupStore, now_ms: int, group_ids: Sequence[str]) -> list[GroupDescription]:
     """The groups in the order asked for. Raises KafkaError(COORDINATOR_NOT_AVAILABLE)."""
-    return [_described(view, now_ms) for view in await _read_all(store, group_ids)]
+    views = {view.group_id: view for view in await _read_all(store, [each for each in group_ids if may_be(each)])}
+    return [_described(views.get(group_id) or GroupView(group_id), now_ms) for group_id in group_ids]
 
 
 DeleteItems = Callable[[str], Awaitable[None]]
@@ -119,6 +122,8 @@ async def delete_group(tools: Tools, group_id: str, delete_share_items: DeleteIt
             )
         except (ConditionFailed, TransactionCanceled, OutcomeUnknown, StoreUnavailable):
             await backoff.pause(attempt)
+        except (ItemTooLarge, StoreRejected):
+            return ErrorCode.INVALID_REQUEST
         else:
             return ErrorCode.NONE
     return ErrorCode.COORDINATOR_NOT_AVAILABLE

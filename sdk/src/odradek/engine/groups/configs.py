@@ -246,14 +246,14 @@ class GroupConfigs:
                     ErrorCode.INVALID_CONFIG, f"{name} cannot be {value!r}. {DEFINITIONS[name].documentation}"
                 )
         for attempt in range(_ATTEMPTS):
-            version, overrides = await self._read(group_id)
-            if validate_only:
-                return
-            kept = {} if replaces else {name: value for name, value in overrides.items() if name not in gone}
-            values: dict[str, Value] = {**kept, **set}
-            item: Item = {"v": VERSION, "n": version + 1, "c": values}
-            condition = Absent(("v",)) if version == 0 else Compare(("n",), "=", version)
             try:
+                version, overrides = await self._stored(group_id)
+                if validate_only:
+                    return
+                kept = {} if replaces else {name: value for name, value in overrides.items() if name not in gone}
+                values: dict[str, Value] = {**kept, **set}
+                item: Item = {"v": VERSION, "n": version + 1, "c": values}
+                condition = Absent(("v",)) if version == 0 else Compare(("n",), "=", version)
                 await self._catalog.put(Put(_key(group_id), item, condition))
             except (ConditionFailed, StoreUnavailable, OutcomeUnknown):
                 await self._backoff.pause(attempt)
@@ -263,11 +263,15 @@ class GroupConfigs:
         raise _UNAVAILABLE
 
     async def _read(self, group_id: str) -> tuple[int, dict[str, str]]:
-        """Version and overrides; 0 and nothing where there are none."""
+        """As `_stored`. Raises KafkaError(COORDINATOR_NOT_AVAILABLE), FormatError."""
         try:
-            item = await self._catalog.get(_key(group_id))
+            return await self._stored(group_id)
         except StoreUnavailable as error:
             raise _UNAVAILABLE from error
+
+    async def _stored(self, group_id: str) -> tuple[int, dict[str, str]]:
+        """Version and overrides; 0 and nothing where there are none. Raises StoreUnavailable, FormatError."""
+        item = await self._catalog.get(_key(group_id))
         if item is None:
             return 0, {}
         check_version(item, VERSION, f"the configuration of group {group_id}")

@@ -21,8 +21,10 @@ from odradek.engine.groups.store import GroupStore
 from odradek.errors import (
     ConditionFailed,
     ErrorCode,
+    ItemTooLarge,
     KafkaError,
     OutcomeUnknown,
+    StoreRejected,
     StoreUnavailable,
     TransactionCanceled,
 )
@@ -79,6 +81,12 @@ class Heartbeats:
             result = await self._heartbeat(request)
         except KafkaError as error:
             result = GroupHeartbeatResult(error=error.code, message=error.message)
+        except (ItemTooLarge, StoreRejected):
+            result = GroupHeartbeatResult(
+                error=ErrorCode.GROUP_MAX_SIZE_REACHED,
+                message=f"member or target of group {request.group_id} does not fit an item: use fewer members or "
+                "topics, or a pattern instead of many names",
+            )
         if result.error is not ErrorCode.NONE:
             return replace(result, heartbeat_interval_ms=self._settings.group_heartbeat_interval_ms)
         return result

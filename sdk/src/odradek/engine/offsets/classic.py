@@ -20,7 +20,15 @@ from odradek.engine.classic.decisions import decide_commit
 from odradek.engine.groups.classic_items import KIND, decode_classic, is_classic
 from odradek.engine.groups.items import group_key, lease_key
 from odradek.engine.offsets.decisions import Committer, check_offset, commit_operation, decide_refusal
-from odradek.errors import ErrorCode, KafkaError, OutcomeUnknown, StoreUnavailable, TransactionCanceled
+from odradek.errors import (
+    ErrorCode,
+    ItemTooLarge,
+    KafkaError,
+    OutcomeUnknown,
+    StoreRejected,
+    StoreUnavailable,
+    TransactionCanceled,
+)
 from odradek.limits import TABLE_TRANSACTION_ITEMS_MAX
 from odradek.model.classic_group import ClassicGroup, ClassicIdentity, ClassicState
 from odradek.model.group import OffsetCommitResult
@@ -150,6 +158,8 @@ class ClassicOffsets:
                 commits = _after_refusal(commits, error, codes)
                 if not commits:
                     return codes
+            except (ItemTooLarge, StoreRejected):
+                return codes | {each.partition: ErrorCode.OFFSET_METADATA_TOO_LARGE for each in commits}
             except (OutcomeUnknown, StoreUnavailable):
                 for each in commits:
                     each.stamp_ms += 1

@@ -18,7 +18,15 @@ from odradek.engine.catalog.topic_configs import TopicConfig
 from odradek.engine.catalog.topics import Topics
 from odradek.engine.partition.head import PartitionHead
 from odradek.engine.partition.index import PartitionIndex
-from odradek.errors import ErrorCode, FormatError, KafkaError, OutcomeUnknown, StoreUnavailable
+from odradek.errors import (
+    ErrorCode,
+    FormatError,
+    ItemTooLarge,
+    KafkaError,
+    OutcomeUnknown,
+    StoreRejected,
+    StoreUnavailable,
+)
 from odradek.model.log import DeleteRecordsPartition, DeleteRecordsResult
 from odradek.model.topic_partition import PartitionId
 from odradek.ports.clock import Clock
@@ -55,6 +63,8 @@ class RecordDeleter:
                 return _failed(request, refused)
             except FormatError as damaged:
                 return _failed(request, KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, str(damaged)))
+            except (ItemTooLarge, StoreRejected):
+                return _failed(request, KafkaError(ErrorCode.POLICY_VIOLATION, "the store never takes this deletion"))
             except StoreUnavailable:
                 pass
             except OutcomeUnknown:

@@ -22,8 +22,10 @@ from odradek.engine.share.windows import SharePartitions, forget_windows, window
 from odradek.engine.tools import Tools
 from odradek.errors import (
     ErrorCode,
+    ItemTooLarge,
     KafkaError,
     OutcomeUnknown,
+    StoreRejected,
     StoreUnavailable,
     TransactionCanceled,
 )
@@ -34,6 +36,7 @@ from odradek.model.topic_partition import PartitionId, TopicPartition
 from odradek.ports.table import Absent, Add, Compare, Put, Update
 
 _ATTEMPTS = 8
+_REJECTED = KafkaError(ErrorCode.INVALID_REQUEST, "the store never takes this change of the share-partition")
 _UNAVAILABLE = KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE, "the groups table cannot be reached: try again")
 
 
@@ -93,6 +96,8 @@ class ShareOffsets:
                 results.append(ShareOffset(name, topic.topic_id, -1))
             except KafkaError as error:
                 results.append(ShareOffset(name, None, -1, error=error.code, message=error.message))
+            except (ItemTooLarge, StoreRejected):
+                results.append(ShareOffset(name, None, -1, error=_REJECTED.code, message=_REJECTED.message))
             except (StoreUnavailable, OutcomeUnknown, TransactionCanceled):  # deleting twice is deleting
                 results.append(ShareOffset(name, None, -1, error=_UNAVAILABLE.code, message=_UNAVAILABLE.message))
         return results
@@ -159,6 +164,8 @@ class ShareOffsets:
                 )
             except (StoreUnavailable, OutcomeUnknown, TransactionCanceled):
                 await self._backoff.pause(attempt)
+            except (ItemTooLarge, StoreRejected) as error:
+                raise _REJECTED from error
             else:
                 return
         raise _UNAVAILABLE

@@ -5,7 +5,7 @@ functions never both give out a record, and a write whose outcome is not known i
 again; should sixteen others come in between, the outcome stays unknown, and is never taken for "not applied".
 
     make    at a member's first fetch: where the group begins (share.auto.offset.reset), in one transaction that checks
-            that the member has a session and that the topic is not deleted; so nothing is made for what has gone
+            that the member is in the group and that the topic is not deleted; so nothing is made for what has gone
     forget  with the group, the topic, or by an administrator: together with the row that numbers its dead letters. A
             lot is committed on condition that its window is there, so none is written after that, and the row of
             none is made again
@@ -20,7 +20,7 @@ from uuid import UUID
 
 from odradek.backoff import Backoff
 from odradek.engine.groups.configs import BY_DURATION, EARLIEST, ShareConfig, duration_ms
-from odradek.engine.groups.items import LISTING_PK
+from odradek.engine.groups.items import LISTING_PK, member_key
 from odradek.engine.partition.fields import attribute, check_version
 from odradek.engine.read.list_offsets import OffsetLister
 from odradek.engine.share.items import (
@@ -33,15 +33,16 @@ from odradek.engine.share.items import (
     letters_writer,
     share_key,
     share_prefix,
-    share_session_key,
 )
 from odradek.engine.share.window import SharePartition
 from odradek.engine.transactions.items import batch_key
 from odradek.errors import (
     ConditionFailed,
     ErrorCode,
+    ItemTooLarge,
     KafkaError,
     OutcomeUnknown,
+    StoreRejected,
     StoreUnavailable,
     TransactionCanceled,
 )
@@ -63,6 +64,7 @@ Decide = Callable[[SharePartition], tuple[SharePartition, A]]
 _BUSY = KafkaError(
     ErrorCode.COORDINATOR_NOT_AVAILABLE, "the share-partition is contended, or the groups table does not answer"
 )
+_REJECTED = KafkaError(ErrorCode.INVALID_REQUEST, "the store never takes this change of the share-partition")
 _UNKNOWN = KafkaError(ErrorCode.REQUEST_TIMED_OUT, "it is unknown whether the share-partition was changed: fetch again")
 
 
@@ -100,7 +102,7 @@ class SharePartitions:
                 await self._tables.transact(
                     [
                         TableOperation("groups", Put(key, encode_share(item), Absent(("v",)))),
-                        TableOperation("groups", Check(share_session_key(group_id, member_id), Exists(("v",)))),
+                        TableOperation("groups", Check(member_key(group_id, member_id), Exists(("v",)))),
                         TableOperation("catalog", Check(_topic_key(partition.topic_id), Exists(("name",)))),
                     ]
                 )
@@ -110,7 +112,7 @@ class SharePartitions:
                     return made
                 if error.failures[1] is not None:
                     raise KafkaError(
-                        ErrorCode.SHARE_SESSION_NOT_FOUND, f"the share session of member {member_id} has ended"
+                        ErrorCode.SHARE_SESSION_NOT_FOUND, f"member {member_id} has left group {group_id}"
                     ) from None
                 if error.failures[2] is not None:
                     raise KafkaError(ErrorCode.UNKNOWN_TOPIC_ID, f"topic {topic.name} has been deleted") from None
@@ -118,6 +120,8 @@ class SharePartitions:
                 made = await self._read_again(key)
                 if made is not None:
                     return made
+            except (ItemTooLarge, StoreRejected) as error:
+                raise _REJECTED from error
             else:
                 return item
             await self._backoff.pause(attempt)
@@ -153,6 +157,9 @@ class SharePartitions:
                 current = await self._read_patiently(key)
             except OutcomeUnknown:
                 current = await self._read_patiently(key)
+            except (ItemTooLarge, StoreRejected) as error:
+                del tried[nonce]
+                raise (_UNKNOWN if tried else _REJECTED) from error
             else:
                 return after, answer
             found = _own_write(current, tried)

@@ -27,7 +27,16 @@ from odradek.engine.transactions.items import (
     pending_range,
     row_key,
 )
-from odradek.errors import ConditionFailed, ErrorCode, KafkaError, OutcomeUnknown, StoreError, StoreUnavailable
+from odradek.errors import (
+    ConditionFailed,
+    ErrorCode,
+    ItemTooLarge,
+    KafkaError,
+    OutcomeUnknown,
+    StoreError,
+    StoreRejected,
+    StoreUnavailable,
+)
 from odradek.format.item_keys import TRANSACTIONAL_IDS_PK
 from odradek.format.tail_entry import decode_tail_entries
 from odradek.ports.clock import Clock
@@ -144,6 +153,8 @@ class TransactionStore:
                 return
             except (OutcomeUnknown, StoreUnavailable):
                 await self.backoff.pause(attempt)
+            except (ItemTooLarge, StoreRejected) as error:
+                raise KafkaError(ErrorCode.INVALID_RECORD, "the store never takes so many batches at once") from error
             else:
                 return
         raise UNAVAILABLE
@@ -166,6 +177,8 @@ class TransactionStore:
                 pending = replace(pending, stamp_ms=max(pending.stamp_ms, newest) + 1)
             except (OutcomeUnknown, StoreUnavailable):
                 await self.backoff.pause(attempt)
+            except (ItemTooLarge, StoreRejected) as error:
+                raise KafkaError(ErrorCode.OFFSET_METADATA_TOO_LARGE, "commit with shorter metadata") from error
             else:
                 return
         raise UNAVAILABLE

@@ -399,6 +399,8 @@ class Transactions:
 
     async def describe(self, transactional_id: str) -> TransactionRow | None:
         """One transactional id, None where it is not known. Raises KafkaError(COORDINATOR_NOT_AVAILABLE)."""
+        if len(transactional_id.encode()) > TRANSACTIONAL_ID_BYTES_MAX:
+            return None
         try:
             return await self.store.read(transactional_id)
         except StoreUnavailable:
