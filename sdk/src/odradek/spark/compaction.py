@@ -29,6 +29,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from odradek.backoff import Backoff
+from odradek.engine.catalog.partitions import partition_of
 from odradek.engine.compaction.batch import compact_batch, read_keys
 from odradek.engine.compaction.compactor import CompactionPass, Compactor
 from odradek.engine.compaction.decisions import Bounds, CompactionPolicy, joins
@@ -376,12 +377,8 @@ async def compact(
     try:
         engine = Engine(tables=store, objects=store.objects, clock=store.clock, rng=SystemRng())
         topic: Topic = await engine.topics.resolve(topic_name)
-        beyond = [number for number in partitions if not 0 <= number < topic.partition_count]
-        if beyond:
-            raise KafkaError(
-                ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
-                f"{topic_name} has partitions 0 to {topic.partition_count - 1}, not {beyond[0]}",
-            )
+        for number in partitions:
+            partition_of(topic, number)
         compactor = SparkCompactor(spark, engine, options, groups_at_once=groups_at_once)
         maintenance = Maintenance(engine.tools, engine.index, engine.topics, engine.leases, [engine.orphans, compactor])
         report = MaintenanceReport()

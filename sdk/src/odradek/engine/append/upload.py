@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 
 from odradek.engine.append.conditional_append import not_uploaded
 from odradek.engine.append.wal import Wal
+from odradek.engine.catalog.partitions import resolve_partition
 from odradek.engine.catalog.topic_configs import TopicConfig
 from odradek.engine.catalog.topics import Topics
 from odradek.errors import ErrorCode, FormatError, KafkaError, ObjectMissing, StoreError
@@ -95,12 +96,7 @@ class Uploads:
 
         Raises KafkaError, FormatError, StoreError.
         """
-        topic = await self._topics.resolve(request.topic, request.topic_id)
-        if not 0 <= request.partition < topic.partition_count:
-            raise KafkaError(
-                ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
-                f"topic {topic.name} has partitions 0 to {topic.partition_count - 1}, not {request.partition}",
-            )
+        topic, partition = await resolve_partition(self._topics, request.topic, request.partition, request.topic_id)
         config = TopicConfig.of(topic, self._settings)
         data = memoryview(request.records)
         entries = []
@@ -129,7 +125,6 @@ class Uploads:
                     flags=FLAG_LOG_APPEND_TIME if config.is_log_append_time else 0,
                 )
             )
-        partition = PartitionId(topic.topic_id, request.partition)
         return Upload(index, topic, partition, request, tuple(entries), data)
 
     async def store(self, uploads: Sequence[Upload]) -> list[Upload]:

@@ -11,6 +11,7 @@ import struct
 from collections.abc import Sequence
 
 from odradek.backoff import Backoff
+from odradek.engine.catalog.partitions import find_partition
 from odradek.engine.catalog.topics import Topics
 from odradek.engine.groups.items import lease_key
 from odradek.engine.groups.sessions import alive, classic_alive
@@ -19,7 +20,7 @@ from odradek.engine.groups.store import GroupStore
 from odradek.errors import ConditionFailed, ErrorCode, KafkaError, OutcomeUnknown, StoreUnavailable
 from odradek.model.classic_group import ClassicGroup
 from odradek.model.group import OffsetCommitResult
-from odradek.model.topic_partition import PartitionId, TopicPartition
+from odradek.model.topic_partition import TopicPartition
 from odradek.ports.clock import Clock
 from odradek.ports.rng import Rng
 from odradek.ports.table import Absent, Delete
@@ -53,12 +54,13 @@ async def _delete_one(
     store: GroupStore, topics: Topics, clock: Clock, rng: Rng, group_id: str, partition: TopicPartition
 ) -> ErrorCode:
     try:
-        topic = await topics.get(partition.topic)
+        there = await find_partition(topics, partition)
     except KafkaError as error:
         return error.code
-    if topic is None or not 0 <= partition.partition < topic.partition_count:
+    if there is None:
         return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-    key = lease_key(group_id, PartitionId(topic.topic_id, partition.partition))
+    _, place = there
+    key = lease_key(group_id, place)
     backoff = Backoff(clock, rng, first_s=0.02, max_s=1.0)
     for attempt in range(_ATTEMPTS):
         try:

@@ -22,6 +22,7 @@ from collections.abc import Mapping, Sequence
 from odradek.engine.append.conditional_append import not_uploaded
 from odradek.engine.append.decisions import KnownRows, Reject, decide_sequences
 from odradek.engine.append.upload import Upload, Uploads, refusal
+from odradek.engine.catalog.partitions import resolve_partition
 from odradek.engine.catalog.producer_ids import ProducerIdAndEpoch, ProducerIds
 from odradek.engine.catalog.topics import Topics
 from odradek.engine.groups.requests import check_group_id
@@ -262,13 +263,8 @@ class Transactions:
         return [OffsetCommitResult(partition, codes[partition]) for partition in offsets]
 
     async def _resolve(self, partition: TopicPartition) -> PartitionId:
-        topic = await self._topics.resolve(partition.topic)
-        if not 0 <= partition.partition < topic.partition_count:
-            raise KafkaError(
-                ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
-                f"topic {topic.name} has partitions 0 to {topic.partition_count - 1}, not {partition.partition}",
-            )
-        return PartitionId(topic.topic_id, partition.partition)
+        _, place = await resolve_partition(self._topics, partition.topic, partition.partition)
+        return place
 
     async def _open(self, transactional_id: str, producer_id: int, producer_epoch: int) -> TransactionRow:
         """The row as its current producer may use it. Raises KafkaError: PRODUCER_FENCED also where it is too old."""
