@@ -8,6 +8,7 @@ _CLAIMS = "engine/partition/claims.py"
 _EPOCHS = "engine/partition/leader_epochs.py"
 _READER = "engine/read/log_reader.py"
 _FETCH = "engine/read/fetch.py"
+_LOOKUP = "engine/read/timestamp_lookup.py"
 _COMMIT = "engine/transactions/commit.py"
 _TRANSACTION = "engine/transactions/decisions.py"
 _STORE = "engine/transactions/store.py"
@@ -140,6 +141,22 @@ MUTANTS = [
         "                at = head.next_offset if offset == HIGH_WATERMARK else offset\n"
         "                return await self._delete(request, partition, head, at)",
         killed_by="tests/unit/engine/read/test_delete_records.py::test_a_repetition_deletes_nothing_that_came_meanwhile",
+    ),
+    Mutant(
+        "lookup by time passes over a row before the one that it finds",
+        _LOOKUP,
+        "        _check_seen(below, high)\n        return found\n",
+        "        return found\n",
+        killed_by="tests/unit/engine/read/test_list_offsets.py"
+        "::test_a_lookup_does_not_pass_over_records_whose_row_is_not_visible_yet",
+    ),
+    Mutant(
+        "lookup by time ends where the rows that it sees end",
+        _LOOKUP,
+        "            if not rows:\n                _check_seen(last.end_offset, head.tail_base_offset)\n",
+        "",
+        killed_by="tests/unit/engine/read/test_list_offsets.py"
+        "::test_a_lookup_does_not_pass_over_records_whose_row_is_not_visible_yet",
     ),
     # --- transactions
     Mutant(
