@@ -164,12 +164,16 @@ MUTANTS = [
         _COMMIT,
         "if head.sweep_floor > oldest:",
         "if False:",
+        killed_by="tests/unit/engine/transactions/test_transactions.py"
+        "::test_objects_below_the_sweep_floor_fail_the_whole_transaction",
     ),
     Mutant(
         "commit goes by its own time alone",
         _COMMIT,
         "commit_ms = max(now_ms, head.spill_floor_ms + 1)",
         "commit_ms = now_ms",
+        killed_by="tests/unit/engine/transactions/test_transactions.py"
+        "::test_a_commit_above_a_raised_spill_floor_takes_a_new_time",
     ),
     Mutant(
         "commit under another leader is taken",
@@ -184,12 +188,16 @@ MUTANTS = [
         _COMMIT,
         '            fences.append(TableOperation("groups", fence(group_id, member_id, generation)))\n',
         "            pass\n",
+        killed_by="tests/unit/engine/transactions/test_faults.py"
+        "::test_a_classic_member_that_is_removed_during_its_commit_commits_nothing_at_all",
     ),
     Mutant(
         "refused offset does not fail the commit",
         _COMMIT,
         "            if isinstance(refusal, ErrorCode):\n                return Failed(",
         "            if isinstance(refusal, ErrorCode) and False:\n                return Failed(",
+        killed_by="tests/unit/engine/transactions/test_faults.py"
+        "::test_a_member_that_lost_its_partition_commits_nothing_at_all",
     ),
     Mutant(
         "commit under an older producer epoch follows",
@@ -211,36 +219,46 @@ MUTANTS = [
         _TRANSACTION,
         "new = [entry for entry in entries if not _lies_behind(entry.base_sequence, next_expected)]",
         "new = list(entries)",
+        killed_by="tests/unit/engine/transactions/test_transactions.py"
+        "::test_a_late_duplicate_of_an_aborted_batch_never_enters_a_log",
     ),
     Mutant(
         "open transaction goes on under the old number",
         _TRANSACTION,
         "number=row.number + 1, start_ms=now_ms)",
         "number=row.number, start_ms=now_ms)",
+        killed_by="tests/unit/engine/transactions/test_faults.py::test_of_two_that_end_a_transaction_one_way_is_taken",
     ),
     Mutant(
         "aborted sequences are not kept",
         _TRANSACTION,
         "            kept[partition] = _after(entries[-1])\n",
         "            pass\n",
+        killed_by="tests/unit/engine/transactions/test_transactions.py"
+        "::test_an_abort_leaves_no_trace_and_the_next_transaction_goes_on",
     ),
     Mutant(
         "transaction that timed out may end",
         _TRANSACTION,
         "return TimedOut() if row.has_timed_out(now_ms) else End()",
         "return End()",
+        killed_by="tests/unit/engine/transactions/test_transactions.py"
+        "::test_a_transaction_that_is_too_old_is_refused_and_its_producer_may_come_back",
     ),
     Mutant(
         "transactional id's row is written whatever its version",
         _STORE,
         'condition: Condition = Absent(("v",)) if before is None else Compare(("n",), "=", before.version)',
         'condition: Condition = Absent(("v",)) if before is None else Compare(("n",), ">=", 0)',
+        killed_by="tests/unit/engine/transactions/test_faults.py::test_a_late_commit_of_a_fenced_producer_does_nothing",
     ),
     Mutant(
         "pending batches overwrite others",
         _STORE,
         'encode_batches(pending), Absent(("v",)))',
         "encode_batches(pending))",
+        killed_by="tests/unit/engine/transactions/test_transactions.py"
+        "::test_other_batches_under_a_used_sequence_are_refused",
     ),
     Mutant(
         "pending offset overwrites a later one",
