@@ -36,6 +36,8 @@ MUTANTS = [
         _LEASE,
         'put = Put(key, _encode(lease, item.get("s")), Compare(("e",), "=", seen))',
         'put = Put(key, _encode(lease, item.get("s")), Exists(("e",)))',
+        killed_by="tests/unit/engine/maintenance/test_maintenance.py"
+        "::test_a_taking_that_arrives_late_takes_nothing_from_the_holder",
     ),
     Mutant(
         "held lease says that it was left clean",
@@ -215,6 +217,8 @@ MUTANTS = [
         _MERGE,
         "if row.end_offset <= head.tail_base_offset and not is_ghost(row, head.merged_offset)]",
         "if row.end_offset <= head.tail_base_offset]",
+        equivalent="whoever calls it has passed over ghosts by the same head; rows that are read from the merged "
+        "offset on begin above it, so none of them is one",
     ),
     Mutant(
         "merge does not raise the merged offset",
@@ -228,6 +232,8 @@ MUTANTS = [
         _MERGE,
         "                    held.left_clean = False  # it may appear again after it was deleted\n",
         "                    pass\n",
+        killed_by="tests/unit/engine/maintenance/test_merge.py"
+        "::test_a_late_upload_of_a_segment_that_is_gone_is_removed_by_the_next_pass",
     ),
     Mutant(
         "merge leaves the segments that it replaced",
@@ -241,6 +247,8 @@ MUTANTS = [
         _MERGE,
         "epoch = await self._epochs.at(held.partition, head, piece.base_offset)",
         "epoch = head.leader_epoch",
+        killed_by="tests/unit/engine/leaders/test_leaders.py"
+        "::test_a_merge_keeps_the_epoch_under_which_a_batch_was_written",
     ),
     Mutant(
         "merged row has the spill floor of its first row",
@@ -355,6 +363,8 @@ MUTANTS = [
         _COMPACTOR,
         "operations: list[Operation] = [held.lease.held, Put(state_key(held.partition), encode_state(state))]",
         "operations: list[Operation] = [Put(state_key(held.partition), encode_state(state))]",
+        killed_by="tests/unit/engine/compaction/test_compaction_faults.py"
+        "::test_stalled_at_any_call_it_is_fenced_and_changes_nothing",
     ),
     Mutant(
         "unfinished pass begins anew at its end",

@@ -194,10 +194,11 @@ async def test_stalled_at_any_call_it_is_fenced_and_changes_nothing(when: str) -
         log.runs = 1
         assert (await log.compact(**SETTINGS)).failures == []
         await check_done(log, before)
-        rows = await log.rows()
+        rows, state = await log.rows(), await log.state()
         wake.set()
         await slow
         assert await log.rows() == rows, at
+        assert await log.state() == state, at
         await check_done(log, before)
         await log.audit()
 
