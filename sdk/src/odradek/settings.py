@@ -13,13 +13,19 @@ from typing import Any
 from odradek.errors import ErrorCode, KafkaError
 from odradek.limits import (
     MESSAGE_BYTES_MAX,
+    OFFSET_METADATA_BYTES_MAX,
     PRODUCERS_IN_HEAD_MAX,
     SHARE_RECORD_LOCKS_MAX,
     SPILL_ENTRIES_MAX,
     TABLE_WRITE_UNIT_BYTES,
+    WAL_ITEM_BYTES_MAX,
 )
 
 ENV_PREFIX = "ODRADEK_"
+_BYTES_MAX = {
+    "item_bytes_max": WAL_ITEM_BYTES_MAX,
+    "offset_metadata_bytes_max": OFFSET_METADATA_BYTES_MAX,
+}
 
 
 def _knob(default: Any, *, hostile: Any = None) -> Any:
@@ -102,6 +108,12 @@ class Settings:
     message_bytes_max: int = _knob(1_048_588)  # default of the topic configuration max.message.bytes
 
     def __post_init__(self) -> None:
+        for name, limit in _BYTES_MAX.items():
+            if not 0 <= getattr(self, name) <= limit:
+                raise KafkaError(
+                    ErrorCode.INVALID_CONFIG,
+                    f"{name} must be between 0 and {limit}, not {getattr(self, name)}: a table's item holds no more",
+                )
         if not 0 < self.message_bytes_max <= MESSAGE_BYTES_MAX:
             raise KafkaError(
                 ErrorCode.INVALID_CONFIG,

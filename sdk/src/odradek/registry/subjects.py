@@ -469,7 +469,8 @@ class Subjects:
         return asked or bool((await self.effective(name)).normalize)
 
     async def _parse(self, schema: Schema, *, normalize: bool) -> Parsed:
-        size = len(schema.text.encode("utf-8", "surrogatepass"))
+        stored = (schema.text, *(text for each in schema.references for text in (each.name, each.subject)))
+        size = sum(len(text.encode("utf-8", "surrogatepass")) for text in stored)
         if size > SCHEMA_BYTES_MAX:
             raise errors.schema_too_large(size, SCHEMA_BYTES_MAX)
         if len(schema.references) > SCHEMA_REFERENCES_MAX:

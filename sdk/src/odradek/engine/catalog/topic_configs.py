@@ -16,6 +16,7 @@ from odradek.model.topic import ConfigEntry, Topic
 from odradek.settings import Settings
 
 _LONG_MAX = 2**63 - 1
+VALUE_CHARACTERS_MAX = 300  # a number takes any blanks and zeros before it
 
 
 class ConfigType(IntEnum):
@@ -183,8 +184,8 @@ def check_configs(configs: Mapping[str, str | None]) -> dict[str, str]:
         if definition is None:
             known = ", ".join(sorted(DEFINITIONS))
             raise KafkaError(ErrorCode.INVALID_CONFIG, f"unknown topic configuration {name!r}; known are: {known}")
-        if value is None or not definition.check(value):
-            raise KafkaError(ErrorCode.INVALID_CONFIG, f"{name} cannot be {value!r}. {definition.documentation}")
+        if value is None or len(value) > VALUE_CHARACTERS_MAX or not definition.check(value):
+            raise KafkaError(ErrorCode.INVALID_CONFIG, f"{name} cannot be {value!r:.99}. {definition.documentation}")
     return {name: value for name, value in configs.items() if value is not None}
 
 

@@ -46,7 +46,6 @@ from odradek.engine.transactions.decisions import (
     fenced,
 )
 from odradek.engine.transactions.items import (
-    TRANSACTIONAL_ID_BYTES_MAX,
     PendingBatches,
     PendingOffset,
     TransactionRow,
@@ -60,6 +59,7 @@ from odradek.errors import (
     StoreError,
     StoreUnavailable,
 )
+from odradek.limits import ID_BYTES_MAX
 from odradek.model.group import OffsetCommitResult
 from odradek.model.log import ProducePartition, ProduceResult
 from odradek.model.topic_partition import OffsetAndMetadata, PartitionId, TopicPartition
@@ -395,7 +395,7 @@ class Transactions:
 
     async def describe(self, transactional_id: str) -> TransactionRow | None:
         """One transactional id, None where it is not known. Raises KafkaError(COORDINATOR_NOT_AVAILABLE)."""
-        if len(transactional_id.encode()) > TRANSACTIONAL_ID_BYTES_MAX:
+        if len(transactional_id.encode()) > ID_BYTES_MAX:
             return None
         try:
             return await self.store.read(transactional_id)
@@ -434,10 +434,8 @@ def check_transactional_id(transactional_id: str) -> None:
     """Raises KafkaError(INVALID_REQUEST)."""
     if not transactional_id:
         raise KafkaError(ErrorCode.INVALID_REQUEST, "a transactional id cannot be empty: leave it out or name it")
-    if len(transactional_id.encode()) > TRANSACTIONAL_ID_BYTES_MAX:
-        raise KafkaError(
-            ErrorCode.INVALID_REQUEST, f"a transactional id may have at most {TRANSACTIONAL_ID_BYTES_MAX} bytes"
-        )
+    if len(transactional_id.encode()) > ID_BYTES_MAX:
+        raise KafkaError(ErrorCode.INVALID_REQUEST, f"a transactional id may have at most {ID_BYTES_MAX} bytes")
 
 
 def _check_sequences(upload: Upload) -> None:
