@@ -74,6 +74,8 @@ class Settings:
     gateway_idle_timeout_ms: int = _knob(600_000)  # a connection without traffic is closed
     gateway_buffered_bytes_max: int = _knob(512 * 1024 * 1024)  # requests that are not answered yet, all connections
     gateway_linger_ms: int = _knob(2)  # how long produce requests that meet others wait to share an upload
+    http_connections_max: int = _knob(1_000)  # of each HTTP port: function URLs, the schema registry
+    http_read_timeout_ms: int = _knob(30_000)  # a request must be sent, and an answer be read, in this time
     super_users: str = _knob("")  # "User:a;User:b": whom no ACL binds, and who administers over the Kafka port
     allow_everyone_if_no_acl_found: bool = _knob(True)  # until the first ACL; false: closed from the beginning
     acl_cache_ms: int = _knob(5_000, hostile=0)  # how long a process trusts its copy of the ACLs
