@@ -85,7 +85,7 @@ def test_half_requests_that_go_on_are_all_answered() -> None:
             peer.send_bytes(len(frame).to_bytes(4, "big") + frame[:400_000])
         for peer in peers:
             peer.socket.setblocking(False)
-        left = {peer: frame[400_000:] for peer in peers}
+        left = dict.fromkeys(peers, frame[400000:])
         deadline_s = time.monotonic() + 60
         while left and time.monotonic() < deadline_s:
             for peer, data in list(left.items()):
