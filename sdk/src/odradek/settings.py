@@ -77,9 +77,15 @@ class Settings:
     group_session_timeout_ms_max: int = _knob(1_800_000)  # what a member of a classic group may ask for, at most
     group_initial_rebalance_delay_ms: int = _knob(500, hostile=0)  # a classic group's first round waits for more
     gateway_connections_max: int = _knob(2_000)  # connections of clients that a gateway holds
+    gateway_connections_per_address_max: int = _knob(1_000)  # of them, from one address
+    gateway_connections_per_principal_max: int = _knob(1_000)  # of them, logged in as one user
+    gateway_peer_timeout_ms: int = _knob(30_000)  # a login, sending a request and reading an answer, at most; or
+    gateway_peer_bytes_per_s_min: int = _knob(16_384)  # from then on so many bytes a second of a request or an answer
     gateway_idle_timeout_ms: int = _knob(600_000)  # a connection without traffic is closed
     gateway_buffered_bytes_max: int = _knob(512 * 1024 * 1024)  # requests that are not answered yet, all connections
     gateway_linger_ms: int = _knob(2)  # how long produce requests that meet others wait to share an upload
+    http_connections_max: int = _knob(1_000)  # of each HTTP port: function URLs, the schema registry
+    http_read_timeout_ms: int = _knob(30_000)  # a request must be sent, and an answer be read, in this time
     super_users: str = _knob("")  # "User:a;User:b": whom no ACL binds, and who administers over the Kafka port
     allow_everyone_if_no_acl_found: bool = _knob(True)  # until the first ACL; false: closed from the beginning
     acl_cache_ms: int = _knob(5_000, hostile=0)  # how long a process trusts its copy of the ACLs

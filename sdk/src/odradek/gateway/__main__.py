@@ -9,6 +9,7 @@
     ODRADEK_GATEWAY_BROKER_ID             a number of its own: it leads what is written through it; 0: nothing
     ODRADEK_GATEWAY_REGISTRY_LISTEN       host:port for the schema registry, with the same TLS and logins; none: nowhere
     ODRADEK_GATEWAY_METRICS               emf: a line a minute that CloudWatch makes metrics of; none: nothing
+    ODRADEK_GATEWAY_REGISTRY_ADVERTISED   host:port by which its clients reach it, where that is a name with a dot
     ODRADEK_GATEWAY_HEALTH_PORT           answers GET with 200 while it serves, 503 while it stops; 8080, 0: none
 
 Prints one JSON line when it is ready. SIGTERM and SIGINT stop it in order: what has been asked is answered first.
@@ -72,7 +73,8 @@ def registry_listener_from_env(environ: Mapping[str, str]) -> Listener | None:
     if not text:
         return None
     host, port = host_and_port(_PREFIX + "REGISTRY_LISTEN", text)
-    return replace(listener_from_env(environ), host=host, port=port, advertised=None)
+    advertised = environ.get(_PREFIX + "REGISTRY_ADVERTISED") or None
+    return replace(listener_from_env(environ), host=host, port=port, advertised=advertised)
 
 
 def _number(environ: Mapping[str, str], name: str, default: int) -> int:

@@ -15,7 +15,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import hmac
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -52,6 +52,7 @@ class OpenSession:
     """A connection that need not log in."""
 
     frame_bytes_max = TCP_FRAME_BYTES_MAX
+    is_open = True
 
     def __init__(self, dispatcher: Dispatcher, context: RequestContext) -> None:
         self._dispatcher = dispatcher
@@ -68,10 +69,18 @@ class SaslSession:
     Args:
         users: who may.
         secret: of this gateway; salts of users who do not exist are made from it.
+        admit: whether a principal may have one connection more.
     """
 
     def __init__(
-        self, dispatcher: Dispatcher, context: RequestContext, users: Users, clock: Clock, rng: Rng, secret: bytes
+        self,
+        dispatcher: Dispatcher,
+        context: RequestContext,
+        users: Users,
+        clock: Clock,
+        rng: Rng,
+        secret: bytes,
+        admit: Callable[[str], bool] = lambda principal: True,
     ) -> None:
         self.frame_bytes_max = LOGIN_FRAME_BYTES_MAX
         self._dispatcher = dispatcher
@@ -80,7 +89,8 @@ class SaslSession:
         self._clock = clock
         self._rng = rng
         self._secret = secret
-        self._is_open = False
+        self.is_open = False
+        self._admit = admit
         self._mechanism: SaslMechanism | None = None
         self._challenge: Challenge | None = None
         self._has_failed = False
@@ -91,7 +101,7 @@ class SaslSession:
         if self._has_failed:
             raise KafkaError(ErrorCode.SASL_AUTHENTICATION_FAILED, "the login failed")
         if key not in (ApiKey.SASL_HANDSHAKE, ApiKey.SASL_AUTHENTICATE):
-            if self._is_open or key == ApiKey.API_VERSIONS:
+            if self.is_open or key == ApiKey.API_VERSIONS:
                 return await self._dispatcher.dispatch(frame, self._context, arrival)
             raise KafkaError(ErrorCode.ILLEGAL_SASL_STATE, "a request before the login: use security.protocol SASL_*")
         try:
@@ -132,9 +142,11 @@ class SaslSession:
 
     def _log_in(self, name: str) -> None:
         principal = f"User:{name}"
-        if self._is_open and principal != self._context.principal:
+        if self.is_open and principal != self._context.principal:
             raise KafkaError(ErrorCode.SASL_AUTHENTICATION_FAILED, "a connection stays with its user")
-        self._is_open = True
+        if not self._admit(principal):
+            raise KafkaError(ErrorCode.SASL_AUTHENTICATION_FAILED, f"{principal} has too many connections")
+        self.is_open = True
         self._mechanism = None
         self._challenge = None
         self.frame_bytes_max = TCP_FRAME_BYTES_MAX

@@ -1,9 +1,16 @@
 """The gateway's server: listeners, limits, and the end.
 
-    connections beyond gateway_connections_max      closed as they come
-    silent for gateway_idle_timeout_ms              closed; one that waits for an answer of ours is not silent
-    gateway_buffered_bytes_max                      no large frame is begun beyond it; what has begun is finished
-    stop                                            no new connections, no new requests; answers first, then the rest
+    connections beyond gateway_connections_max        closed as they come
+    beyond gateway_connections_per_address_max        the same
+    beyond gateway_connections_per_principal_max      the login is refused
+    silent for gateway_idle_timeout_ms                closed; one that waits for an answer of ours is not silent
+    behind gateway_peer_timeout_ms, .._bytes_per_s    closed: a login, a request or the reading of answers is too slow
+    gateway_buffered_bytes_max                        requests wait; small ones have an eighth more
+    stop                                              no new connections or requests; answers first, then the rest
+
+Memory is reserved as bytes arrive, so all of it may be held by requests of which none is whole. Therefore one
+connection at a time, the first that had to wait, goes on beyond the limit until its request is whole. Where that does
+not help for the peers' timeout, the connection that holds the most ends.
 
 Metadata names the listener's advertised address, so a client that finds the gateway stays with it.
 """
@@ -14,7 +21,7 @@ import asyncio
 import logging
 import socket
 import ssl
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -24,7 +31,7 @@ from odradek.dispatcher import Dispatcher, RequestContext
 from odradek.engine.engine import Engine
 from odradek.engine.leaders.brokers import RegistrationLost
 from odradek.errors import ErrorCode, KafkaError
-from odradek.gateway.connection import Connection, Session
+from odradek.gateway.connection import Connection, Pace, Session
 from odradek.gateway.group_commit import GroupCommit
 from odradek.gateway.sasl import OpenSession, SaslSession
 from odradek.model.cluster import FLEET_BROKER_ID, Broker, Cluster
@@ -38,7 +45,8 @@ logger = logging.getLogger(__name__)
 ANONYMOUS = "User:ANONYMOUS"
 RESPONSE_BYTES_MAX = 55 * 1024 * 1024  # of a fetch; Kafka's fetch.max.bytes
 DRAIN_S = 5.0
-_SWEEP_S = 5.0
+_SWEEP_S = 1.0
+_SMALL_SHARE = 8  # small requests have so much more of the memory: one part in eight
 _BACKLOG = 1024
 
 
@@ -90,6 +98,11 @@ class Gateway:
         self._numbers = 0
         self._buffered = 0
         self._blocked: deque[Connection] = deque()
+        self._favoured: Connection | None = None  # who goes on beyond the limit
+        self._addresses: Counter[str] = Counter()
+        self._principals: Counter[str] = Counter()
+        self._refused_s = -1.0
+        self._pace = Pace(self._settings.gateway_peer_timeout_ms / 1000, self._settings.gateway_peer_bytes_per_s_min)
         self._server: asyncio.Server | None = None
         self._sweeping: asyncio.Task[None] | None = None
         self._dispatcher: Dispatcher | None = None
@@ -123,7 +136,10 @@ class Gateway:
                 raise
         self._dispatcher = Dispatcher(self._engine, cluster, append=self._commits.produce)
         loop = asyncio.get_running_loop()
-        self._server = await loop.create_server(self._connection, sock=listening, ssl=context)
+        handshake_s = None if context is None else self._pace.grace_s
+        self._server = await loop.create_server(
+            self._connection, sock=listening, ssl=context, ssl_handshake_timeout=handshake_s
+        )
         self._sweeping = loop.create_task(self._sweep())
         if self._leads:
             self._renewing = loop.create_task(self._renew())
@@ -180,9 +196,13 @@ class Gateway:
         if self._is_stopping or self._dispatcher is None or self.lost.is_set():
             return None
         if len(self._connections) >= self._settings.gateway_connections_max:
-            logger.warning("connection from %s refused: there are %d already", connection.peer, len(self._connections))
+            self._refuse(connection, f"there are {len(self._connections)} already")
+            return None
+        if self._addresses[connection.address] >= self._settings.gateway_connections_per_address_max:
+            self._refuse(connection, f"there are {self._addresses[connection.address]} from its address")
             return None
         self._connections.add(connection)
+        self._addresses[connection.address] += 1
         context = RequestContext(
             principal=ANONYMOUS,
             client_host="/" + connection.peer.rpartition(":")[0],
@@ -192,31 +212,70 @@ class Gateway:
             connection=connection.number,
         )
         if self._listener.sasl:
-            return SaslSession(self._dispatcher, context, self._engine.users, self._clock, self._rng, self._secret)
+            return SaslSession(
+                self._dispatcher,
+                context,
+                self._engine.users,
+                self._clock,
+                self._rng,
+                self._secret,
+                lambda principal: self._admit(connection, principal),
+            )
         return OpenSession(self._dispatcher, context)
+
+    def _refuse(self, connection: Connection, reason: str) -> None:
+        now_s = self._clock.monotonic()
+        if now_s - self._refused_s >= 1:  # a flood of connections is none of lines
+            self._refused_s = now_s
+            logger.warning("connection from %s refused: %s", connection.peer, reason)
+
+    def _admit(self, connection: Connection, principal: str) -> bool:
+        """Whether a principal may have one connection more; it is counted until the connection is closed."""
+        if connection.principal == principal:
+            return True
+        if self._principals[principal] >= self._settings.gateway_connections_per_principal_max:
+            self._refuse(connection, f"there are {self._principals[principal]} of {principal}")
+            return False
+        connection.principal = principal
+        self._principals[principal] += 1
+        return True
 
     def closed(self, connection: Connection) -> None:
         """See connection.Host."""
-        self._connections.discard(connection)
+        if connection not in self._connections:
+            return
+        self._connections.remove(connection)
+        _count_down(self._addresses, connection.address)
+        if connection.principal is not None:
+            _count_down(self._principals, connection.principal)
         if connection in self._blocked:
             self._blocked.remove(connection)
+        self.completed(connection)
 
-    def reserve(self, connection: Connection, size: int) -> bool:
+    def reserve(self, connection: Connection, size: int, *, is_small: bool) -> bool:
         """See connection.Host."""
-        if self._buffered and self._buffered + size > self._settings.gateway_buffered_bytes_max:
-            self._blocked.append(connection)
-            return False
+        limit = self._settings.gateway_buffered_bytes_max
+        if is_small:
+            limit += limit // _SMALL_SHARE
+        if self._buffered + size > limit and self._favoured is not connection:
+            if self._favoured is not None:
+                self._blocked.append(connection)
+                return False
+            self._favoured = connection
         self._buffered += size
         return True
 
-    def hold(self, size: int) -> None:
+    def completed(self, connection: Connection) -> None:
         """See connection.Host."""
-        self._buffered += size
+        if self._favoured is connection:
+            self._favoured = None
+            if self._blocked:
+                asyncio.get_running_loop().call_soon(self._unblock)
 
     def release(self, size: int) -> None:
         """See connection.Host."""
         self._buffered -= size
-        if self._blocked and self._buffered < self._settings.gateway_buffered_bytes_max:
+        if self._blocked and (self._favoured is None or self._buffered < self._settings.gateway_buffered_bytes_max):
             asyncio.get_running_loop().call_soon(self._unblock)
 
     def _unblock(self) -> None:
@@ -235,14 +294,38 @@ class Gateway:
             self._observe(int.from_bytes(frame[:2], "big"), duration_ms, len(frame), answer_bytes)
 
     async def _sweep(self) -> None:
-        """Close who has been silent for too long."""
+        """Close who has been silent for too long, or is too slow."""
         idle_s = self._settings.gateway_idle_timeout_ms / 1000
         while True:
-            await self._clock.sleep(min(_SWEEP_S, idle_s / 2))
+            await self._clock.sleep(min(_SWEEP_S, idle_s / 2, self._pace.grace_s / 2))
             now_s = self._clock.monotonic()
             for connection in list(self._connections):
                 if not connection.is_busy() and now_s - connection.active_s > idle_s:
                     connection.abort("silent for too long")
+                elif (reason := connection.check(now_s, self._pace)) is not None:
+                    connection.abort(reason)
+            self._relieve(now_s)
+
+    def _relieve(self, now_s: float) -> None:
+        """Take memory back from those who hold it and do nothing with it."""
+        longest_s = max((now_s - each.blocked_s for each in self._blocked if each.blocked_s is not None), default=0.0)
+        if longest_s > self._pace.grace_s:
+            most = max(self._connections, key=lambda each: each.held_bytes)
+            if most.held_bytes:
+                most.abort("requests that come slowly hold all memory, and this one holds the most")
+        excess = sum(each.unsent_bytes for each in self._connections) - self._settings.gateway_buffered_bytes_max
+        for each in sorted(self._connections, key=lambda each: each.unsent_bytes, reverse=True):
+            if excess <= 0:
+                break
+            if each.is_unread:
+                excess -= each.unsent_bytes
+                each.abort("answers that nobody reads fill the memory")
+
+
+def _count_down(counts: Counter[str], key: str) -> None:
+    counts[key] -= 1
+    if not counts[key]:
+        del counts[key]
 
 
 def listening_socket(host: str, port: int) -> socket.socket:
