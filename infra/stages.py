@@ -5,6 +5,7 @@ dev can be thrown away; prod keeps its data when a stack is deleted or a resourc
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
@@ -12,6 +13,8 @@ from odradek.functions.environment import MAINTAINER, MAINTENANCE, REGISTRY
 from odradek.limits import FUNCTION_TIMEOUT_S_MAX
 from odradek.protocol.api import FunctionName
 from odradek.settings import Settings
+
+CANARY_MINUTES = (0, 5, 10, 15, 30)  # that CodeDeploy has
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +64,12 @@ class Stage:
     dead_letters: bool = False  # keep events of maintenance runs that failed three times
     own_key: bool = False  # a KMS key of the deployment's own for bucket and tables: $1 a month and requests
     reserved_concurrency: Mapping[str, int] = field(default_factory=dict)  # by function; others share the account's
+    canary_minutes: int = (
+        0  # a tenth of the requests goes to a new version for so long first: 5, 10, 15, 30; 0: at once
+    )
+    tags: Mapping[str, str] = field(default_factory=dict)  # the owner's, on every resource that has tags
+    client_principals: tuple[str, ...] = ()  # ARNs of roles or accounts elsewhere that may call the functions' URLs
+    client_org_id: str = ""  # every principal of this AWS organization may: "o-a1b2c3d4e5"
     wal_zone_id: str = ""  # e.g. "use1-az4": the WAL on S3 Express One Zone there; it then lives in that zone alone
     endpoint_vpc_id: str = ""  # a VPC whose clients (gateways, Glue) reach S3 and DynamoDB without the internet
     endpoint_route_table_ids: tuple[str, ...] = ()
@@ -69,6 +78,13 @@ class Stage:
     def __post_init__(self) -> None:
         if self.settings.auto_create_topics:
             raise ValueError("auto_create_topics: the coordinator's role may not create topics (permissions.py)")
+        if self.canary_minutes not in CANARY_MINUTES:
+            raise ValueError(f"canary_minutes: one of {', '.join(map(str, CANARY_MINUTES))}, not {self.canary_minutes}")
+        for principal in self.client_principals:
+            if not re.fullmatch(r"arn:aws[a-z-]*:(iam|sts)::\d{12}:.+|\d{12}", principal):
+                raise ValueError(f"client_principals: an ARN of IAM or the number of an account, not {principal!r}")
+        if self.client_org_id and not re.fullmatch(r"o-[a-z0-9]{10,32}", self.client_org_id):
+            raise ValueError(f"client_org_id: an id like o-a1b2c3d4e5, not {self.client_org_id!r}")
         if not 2 <= self.maintenance_workers <= self.reserved_concurrency.get(MAINTAINER, 1000) <= 1000:
             raise ValueError(
                 "maintenance_workers: from 2 to 1,000, and within the reserved_concurrency of the maintainer: messages "
@@ -100,6 +116,9 @@ STAGES: dict[str, Stage] = {
             maintenance_workers=60,  # some 1 GiB/s written: docs/OPERATIONS.md
             glue_workers=2,
             dead_letters=True,
+            canary_minutes=10,
+            # Long polls of consumers may take the rest of the account's quota, and no more.
+            reserved_concurrency={FunctionName.PRODUCE.value: 200, FunctionName.COORDINATOR.value: 100},
             settings=Settings(cluster_id="odradek-prod"),
         ),
     )

@@ -36,6 +36,8 @@ def seconds_between_data(namespace: str, name: str, dimensions: Mapping[str, Any
     planned = STAGES[stage].maintenance_every_minutes * MINUTE
     function = str(dimensions.get("FunctionName", dimensions.get("function", ""))).rpartition("-")[2]
     by_plans = function in ("maintenance", "maintainer")  # called by the schedule; by its tasks
+    if "ExecutedVersion" in dimensions:
+        assert set(dimensions) == {"FunctionName", "Resource", "ExecutedVersion"}
     if namespace == "AWS/Lambda" and name in ("Errors", "Invocations", "Throttles"):
         return planned if by_plans else REQUESTS_S
     if namespace == "Odradek":
