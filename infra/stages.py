@@ -14,6 +14,7 @@ from odradek.limits import FUNCTION_TIMEOUT_S_MAX
 from odradek.protocol.api import FunctionName
 from odradek.settings import Settings
 
+JOB_TIMEOUT_MINUTES_MAX = 7 * 24 * 60  # that Glue takes
 CANARY_MINUTES = (0, 5, 10, 15, 30)  # that CodeDeploy has
 
 
@@ -58,6 +59,8 @@ class Stage:
     log_retention_days: int
     maintenance_every_minutes: int
     glue_workers: int  # of the smallest streaming size; at least 2, one of them is the driver
+    job_timeout_minutes: int = JOB_TIMEOUT_MINUTES_MAX  # of a run; Glue restarts only what may run for seven days
+    job_maintenance_window: str = "Sun:02"  # UTC; Glue restarts a job of seven days within three hours of it
     maintenance_workers: int = 2  # maintainers at once, 2 to 1,000: what Lambda takes for a queue
     alarm_email: str = ""  # who is told by mail; others subscribe to the topic AlarmTopicArn
     alarms: AlarmLimits = field(default_factory=AlarmLimits)
@@ -80,6 +83,14 @@ class Stage:
             raise ValueError("auto_create_topics: the coordinator's role may not create topics (permissions.py)")
         if self.canary_minutes not in CANARY_MINUTES:
             raise ValueError(f"canary_minutes: one of {', '.join(map(str, CANARY_MINUTES))}, not {self.canary_minutes}")
+        if not 1 <= self.job_timeout_minutes <= JOB_TIMEOUT_MINUTES_MAX:
+            raise ValueError(
+                f"job_timeout_minutes: from 1 to {JOB_TIMEOUT_MINUTES_MAX}, not {self.job_timeout_minutes}"
+            )
+        if not re.fullmatch(r"(Sun|Mon|Tue|Wed|Thu|Fri|Sat):([01]?\d|2[0-3])", self.job_maintenance_window):
+            raise ValueError(
+                f"job_maintenance_window: a day and an hour like Sun:02, not {self.job_maintenance_window!r}"
+            )
         for principal in self.client_principals:
             if not re.fullmatch(r"arn:aws[a-z-]*:(iam|sts)::\d{12}:.+|\d{12}", principal):
                 raise ValueError(f"client_principals: an ARN of IAM or the number of an account, not {principal!r}")
