@@ -15,6 +15,7 @@ from odradek.protocol.api import FunctionName
 from odradek.settings import Settings
 
 JOB_TIMEOUT_MINUTES_MAX = 7 * 24 * 60  # that Glue takes
+RESTORABLE_DAYS_MAX = 35  # point-in-time recovery of DynamoDB
 CANARY_MINUTES = (0, 5, 10, 15, 30)  # that CodeDeploy has
 
 
@@ -59,6 +60,7 @@ class Stage:
     log_retention_days: int
     maintenance_every_minutes: int
     glue_workers: int  # of the smallest streaming size; at least 2, one of them is the driver
+    keep_deleted_days: int = 0  # how long deleted objects can be brought back: 35, as long as tables; 0: not at all
     job_timeout_minutes: int = JOB_TIMEOUT_MINUTES_MAX  # of a run; Glue restarts only what may run for seven days
     job_maintenance_window: str = "Sun:02"  # UTC; Glue restarts a job of seven days within three hours of it
     maintenance_workers: int = 2  # maintainers at once, 2 to 1,000: what Lambda takes for a queue
@@ -90,6 +92,11 @@ class Stage:
         if not re.fullmatch(r"(Sun|Mon|Tue|Wed|Thu|Fri|Sat):([01]?\d|2[0-3])", self.job_maintenance_window):
             raise ValueError(
                 f"job_maintenance_window: a day and an hour like Sun:02, not {self.job_maintenance_window!r}"
+            )
+        if not 0 <= self.keep_deleted_days <= RESTORABLE_DAYS_MAX:
+            raise ValueError(
+                f"keep_deleted_days: 0 to {RESTORABLE_DAYS_MAX}, as tables are restorable no further back, "
+                f"not {self.keep_deleted_days}"
             )
         for principal in self.client_principals:
             if not re.fullmatch(r"arn:aws[a-z-]*:(iam|sts)::\d{12}:.+|\d{12}", principal):
