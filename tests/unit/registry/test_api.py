@@ -26,7 +26,7 @@ STRING = {"schema": '"string"'}
 class World:
     def __init__(self) -> None:
         catalog, self.clock = MemoryStore().catalog, ManualClock(auto_advance=True)
-        self.acls = Acls(catalog, self.clock, Settings(acl_cache_ms=0))
+        self.acls = Acls(catalog, self.clock, SeededRng(0), Settings(acl_cache_ms=0))
         self.api = RegistryApi(Subjects(catalog, self.clock, SeededRng(0)), self.acls, "cluster-1")
 
     async def ask(self, method: str, target: str, body: Any = None, *, who: str = "User:ann") -> tuple[int, Any]:

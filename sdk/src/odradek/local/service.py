@@ -257,7 +257,7 @@ class LocalService:
     def _maintain(self, engine: Engine) -> None:
         """Call the maintenance function every `maintenance_interval_ms`."""
         self._maintenance = MaintenanceLoop(
-            MaintenanceHandler(engine.maintenance, self._instruments),
+            MaintenanceHandler(engine.maintenance, self._instruments, rng=engine.rng),
             interval_ms=self.settings.maintenance_interval_ms,
             clock=self._clock,
             memory_limit_in_mb=self._limits.memory_mb,
