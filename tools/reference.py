@@ -21,7 +21,7 @@ from odradek.settings import ENV_PREFIX, Settings
 from odradek.spark.jobs.arguments import StoreArguments, StreamArguments
 from odradek.spark.jobs.field_comments import field_comments
 from odradek.spark.options import SOURCE_OPTIONS, Option
-from odradek.spark.sink_options import SINK_OPTIONS
+from odradek.spark.sink.options import SINK_OPTIONS
 
 ROOT = Path(__file__).parent.parent
 PAGE = ROOT / "docs" / "reference.md"

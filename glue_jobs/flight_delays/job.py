@@ -26,7 +26,7 @@ from odradek.spark.available_now import process_available
 from odradek.spark.exactly_once import write_once
 from odradek.spark.jobs.arguments import StoreArguments
 from odradek.spark.jobs.run import Stop, run_job
-from odradek.spark.sink_options import parse_sink_options
+from odradek.spark.sink.options import parse_sink_options
 from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F

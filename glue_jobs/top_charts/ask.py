@@ -13,9 +13,9 @@ from dataclasses import dataclass
 from odradek.errors import OdradekError
 from odradek.spark.jobs.arguments import StoreArguments, parse_arguments
 from odradek.spark.options import parse_options
-from odradek.spark.plan import ReadRange
-from odradek.spark.read import read
-from odradek.spark.store import LogView
+from odradek.spark.source.log_view import LogView
+from odradek.spark.source.plan import ReadRange
+from odradek.spark.source.read import read
 
 from glue_jobs.top_charts.transform import Ranked, latest_charts
 

@@ -17,7 +17,7 @@ import sys
 
 import boto3
 from botocore.exceptions import BotoCoreError
-from odradek.cli.configure import COORDINATOR_URL, read_outputs
+from odradek.cli.service.configure import COORDINATOR_URL, read_outputs
 from odradek.errors import KafkaError
 
 from tests.deployed.conftest import Stack

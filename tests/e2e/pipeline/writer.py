@@ -10,9 +10,9 @@ import sys
 from pathlib import Path
 
 import pyarrow as pa
-from odradek.spark.sink_commit import SinkStore
-from odradek.spark.sink_options import SinkOptions, parse_sink_options
-from odradek.spark.sink_write import upload_rows
+from odradek.spark.sink.commit import SinkStore
+from odradek.spark.sink.options import SinkOptions, parse_sink_options
+from odradek.spark.sink.upload import upload_rows
 
 TASKS = 2
 ROWS = 60

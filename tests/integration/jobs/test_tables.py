@@ -14,8 +14,8 @@ import pandas as pd
 import pytest
 from odradek.client.serializers import AvroSerializer, HttpRegistry, Schema
 from odradek.model.topic_partition import OffsetAndMetadata, TopicPartition
+from odradek.spark.admin import open_admin
 from odradek.spark.jobs.slices import load_slices, save_slices
-from odradek.spark.writer import open_admin
 
 import glue_jobs.export_table.job
 import glue_jobs.import_table.job

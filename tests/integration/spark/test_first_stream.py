@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from odradek.columnar.schema import COLUMNS
 from odradek.spark.options import parse_options
-from odradek.spark.source import StreamReader
+from odradek.spark.source.data_source import StreamReader
 
 from tests.support.spark import LiveLog
 

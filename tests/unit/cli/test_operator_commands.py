@@ -6,9 +6,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from odradek.cli.configure import read_outputs
-from odradek.cli.cost import parse_rate, parse_time
-from odradek.cli.doctor import _advice, check_reach, clock_finding, queue_finding, table_findings
+from odradek.cli.service.configure import read_outputs
+from odradek.cli.service.cost import parse_rate, parse_time
+from odradek.cli.service.doctor import _advice, check_reach, clock_finding, queue_finding, table_findings
 from odradek.client.profiles import Profile, load_profile, save_profile
 from odradek.cost.measure import measure
 from odradek.cost.model import Workload, own_cost, peer_costs, with_linger

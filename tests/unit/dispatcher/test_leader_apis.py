@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from kio.index import load_response_schema
 from odradek.dispatcher.answer import build
-from odradek.dispatcher.produce import STORE_BUSY_PAUSE_MS
+from odradek.dispatcher.records.produce import STORE_BUSY_PAUSE_MS
 from odradek.engine.leaders.view import LeaderView
 from odradek.errors import ErrorCode
 from odradek.model.cluster import Broker

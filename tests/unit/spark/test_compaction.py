@@ -89,7 +89,7 @@ def test_what_is_left_is_what_the_engine_leaves(spark: Any, tmp_path: Path) -> N
         compare(folder, other)
         for store in (folder, other):
             using(store, lambda opened, seed=seed: add(opened, seed))  # type: ignore[misc]
-    found = using(folder, lambda opened: audit_store(opened.engine, opened.store))
+    found = using(folder, lambda opened: audit_store(opened.engine))
     assert not found.findings, found
 
 

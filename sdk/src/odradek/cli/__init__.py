@@ -1,7 +1,13 @@
 """The command line: `odradek --help`.
 
-Every error is one line with Kafka's error name; no stack trace reaches a user, unless ODRADEK_TRACEBACK asks for that
-of a bug.
+Every error is one line with Kafka's error name. No stack trace reaches a user; for a bug, ODRADEK_TRACEBACK=1 shows it.
+
+    app.py         the tree of commands
+    admin/         topics, groups, offsets, users, acls
+    records/       produce, consume, perf
+    service/       local, gateway, configure, doctor, audit, backup, restore, cost
+    pipeline/      jobs, sql, demo; demo/ holds the demo's job and checks
+    connection.py  options that every command shares; output.py prints results, screen.py progress and questions
 
 Exit codes: 0 done, 1 refused or failed, 2 wrong usage or configuration, 130 interrupted.
 """
@@ -23,7 +29,7 @@ def main() -> None:
 
 
 def _interrupt(*_: object) -> None:
-    """The first Ctrl-C lets a command close its clients; the second ends it at once, before they complain."""
+    """Let a command close its clients at the first Ctrl-C; end it at once at the second, before they complain."""
     signal.signal(signal.SIGINT, lambda *_: os._exit(130))
     raise KeyboardInterrupt
 
@@ -68,18 +74,18 @@ def run(arguments: list[str]) -> int:
 
 
 def _unexpected(error: Exception) -> int:
-    """A bug: one line, or the trace where it was asked for."""
+    """Report a bug in one line, or raise it if ODRADEK_TRACEBACK is set."""
     if os.environ.get("ODRADEK_TRACEBACK"):
         raise error
     return _failed(
-        f"unexpected {type(error).__name__}: {error}. This is a bug of Odradek: report it, please, "
-        "with what ODRADEK_TRACEBACK=1 shows",
+        f"unexpected {type(error).__name__}: {error}. This is a bug in Odradek: please report it with the output of "
+        "ODRADEK_TRACEBACK=1",
         1,
     )
 
 
 def _usage_error() -> type[Exception]:
-    """The base of what Typer raises for wrong arguments; recent Typers carry a Click of their own."""
+    """Return the base class of Typer's errors about arguments; recent versions of Typer bundle Click."""
     import typer
 
     return next(base for base in typer.BadParameter.__mro__ if base.__name__ == "ClickException")

@@ -1,5 +1,5 @@
-"""The tree of commands. A command's module is imported when it is asked for: `--version` and a shell that completes
-a word import neither the gateway nor the libraries of a client (tests/unit/cli/test_light_commands.py)."""
+"""The tree of commands. A command's module is imported only to run it: `--version` and shell completion import neither
+the gateway nor the libraries of a client (tests/unit/cli/test_light_commands.py)."""
 
 from __future__ import annotations
 
@@ -13,44 +13,44 @@ from odradek.cli.command_group import CommandGroup
 
 
 class _Home(NamedTuple):
-    """Where a command is: a function, or a group of commands (typer.Typer)."""
+    """The home of a command: a module below odradek.cli, and its function or its group of commands (typer.Typer)."""
 
     module: str
     name: str
 
 
 COMMANDS: Mapping[str, _Home] = {
-    "local": _Home("local_command", "local"),
-    "gateway": _Home("gateway_command", "gateway"),
-    "topics": _Home("topics", "topics"),
-    "produce": _Home("produce", "produce"),
-    "consume": _Home("consume", "consume"),
-    "offsets": _Home("offsets", "offsets"),
-    "groups": _Home("groups", "groups"),
-    "users": _Home("users", "users"),
-    "acls": _Home("acls", "acls"),
-    "jobs": _Home("jobs", "jobs"),
-    "sql": _Home("sql", "sql"),
-    "perf": _Home("perf", "perf"),
-    "audit": _Home("audit", "audit"),
-    "backup": _Home("backup", "backup"),
-    "restore": _Home("backup", "restore"),
-    "cost": _Home("cost", "cost"),
-    "configure": _Home("configure", "configure"),
-    "doctor": _Home("doctor", "doctor"),
-    "demo": _Home("demo_command", "demo"),
+    "local": _Home("service.local", "local"),
+    "gateway": _Home("service.gateway", "gateway"),
+    "topics": _Home("admin.topics", "topics"),
+    "produce": _Home("records.produce", "produce"),
+    "consume": _Home("records.consume", "consume"),
+    "offsets": _Home("admin.offsets", "offsets"),
+    "groups": _Home("admin.groups", "groups"),
+    "users": _Home("admin.users", "users"),
+    "acls": _Home("admin.acls", "acls"),
+    "jobs": _Home("pipeline.jobs", "jobs"),
+    "sql": _Home("pipeline.sql", "sql"),
+    "perf": _Home("records.perf", "perf"),
+    "audit": _Home("service.audit", "audit"),
+    "backup": _Home("service.backup", "backup"),
+    "restore": _Home("service.backup", "restore"),
+    "cost": _Home("service.cost", "cost"),
+    "configure": _Home("service.configure", "configure"),
+    "doctor": _Home("service.doctor", "doctor"),
+    "demo": _Home("pipeline.demo", "demo"),
     "completion": _Home("completion", "completion"),
 }
 
 
 class _Commands(CommandGroup):
-    """The commands by name, each made when it is asked for."""
+    """The commands by name; each is created when it is first used."""
 
     def list_commands(self, ctx: Any) -> list[str]:
         return list(COMMANDS)
 
     def shell_complete(self, ctx: Any, incomplete: str) -> list[Any]:
-        """The names of commands, without importing any of them."""
+        """Complete names of commands without importing any of them."""
         if incomplete.startswith("-"):
             return super().shell_complete(ctx, incomplete)
         return [_word(name) for name in COMMANDS if name.startswith(incomplete)]
@@ -64,7 +64,7 @@ class _Commands(CommandGroup):
 
 
 def _word(name: str) -> Any:
-    """What a shell is offered; recent Typers carry a Click of their own."""
+    """Return a completion item for a shell; recent versions of Typer bundle Click."""
     click = next(base for base in CommandGroup.__mro__ if base.__name__ == "Command").__module__.removesuffix(".core")
     return import_module(f"{click}.shell_completion").CompletionItem(name)
 
@@ -97,7 +97,7 @@ app = typer.Typer(
 @app.callback()
 def _root(
     version: Annotated[
-        bool, typer.Option("--version", help="Print the version and stop.", is_eager=True)
+        bool, typer.Option("--version", help="Print the version and exit.", is_eager=True)
     ] = False,  # answered in odradek.cli.run, which needs no Typer for it
 ) -> None:
     """Options before the command."""

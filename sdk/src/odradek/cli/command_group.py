@@ -10,8 +10,8 @@ from typer.core import TyperGroup
 class CommandGroup(TyperGroup):
     """A group of commands, for `typer.Typer(cls=CommandGroup)`.
 
-    Typer converts the values of options by Pydantic, a quarter of a second to import. While a shell completes a word,
-    the options of a group (--help, --version) have no values: they are offered, and not parsed.
+    Typer converts the values of options with Pydantic, which takes a quarter of a second to import. A group's options
+    (--help, --version) have no values to complete, so during completion they are offered and not parsed.
     """
 
     _is_completing = False

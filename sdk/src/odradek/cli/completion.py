@@ -1,8 +1,8 @@
 """`odradek completion SHELL`, and the names that a shell completes: commands, options, topics and groups.
 
-Nothing is installed: the script is printed. Commands and options are completed without a service and without the
-libraries of a client. Names of topics and groups are asked of the service that the words before the cursor name, and
-for a moment only: where it does not answer nothing is offered.
+The command prints a script and installs nothing. Commands and options are completed without a service and without the
+libraries of a client. Names of topics and groups are requested from the service that the options on the line name. If
+it does not answer within a moment, none are offered.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _PATIENCE_MS = 2_000
 
 
 class Shell(StrEnum):
-    """Shells that a script can be had for."""
+    """Shells with a completion script."""
 
     BASH = "bash"
     ZSH = "zsh"
@@ -38,17 +38,17 @@ def completion(shell: Annotated[Shell, typer.Argument(help="Which shell.")]) -> 
 
 
 def topic_names(ctx: typer.Context, incomplete: str) -> list[str]:
-    """The topics whose names begin so."""
+    """Return the topics whose names begin with `incomplete`."""
     return _names(ctx, incomplete, lambda client: client.list_topics())
 
 
 def group_names(ctx: typer.Context, incomplete: str) -> list[str]:
-    """The groups of all kinds whose ids begin so."""
+    """Return the groups of all kinds whose ids begin with `incomplete`."""
     return _names(ctx, incomplete, lambda client: [each.group_id for each in client.list_consumer_groups()])
 
 
 def _names(ctx: typer.Context, incomplete: str, ask: Callable[[Any], list[str]]) -> list[str]:
-    """What the service that the options name answers. A shell that waits for a word has no use for an error."""
+    """Return the names from the service that the options name; none after an error, for which a shell has no use."""
     from odradek.cli.connection import DEFAULT_DATA_DIR, DEFAULT_SERVER, client_configs
     from odradek.errors import OdradekError
 

@@ -1,6 +1,6 @@
-"""Where the service is and who asks: the options that every command shares.
+"""The options that every command shares: the address of the service, and the credentials.
 
-Without options a command speaks to the embedded service that `odradek local` started in this folder.
+Without options, a command uses the embedded service that `odradek local` started in the current folder.
 """
 
 from __future__ import annotations
@@ -52,9 +52,9 @@ def profile() -> Profile | None:
 
 
 def client_configs(bootstrap_servers: str, data_dir: Path) -> dict[str, Any]:
-    """Configuration of a client: for an embedded service its folder's credentials, else AWS's of the environment.
+    """Return the configuration of a client, with the folder's credentials for an embedded service, else AWS's.
 
-    Where no address is given and no embedded service is in the folder, the profile of `odradek configure` says where.
+    Without an address, and without an embedded service in the folder, the profile of `odradek configure` is used.
     """
     from odradek.local.credentials import FILE_NAME as LOCAL_CREDENTIALS
     from odradek.local.credentials import KEY_ID_PREFIX, load_credentials
@@ -69,14 +69,14 @@ def client_configs(bootstrap_servers: str, data_dir: Path) -> dict[str, Any]:
             }
     configs: dict[str, Any] = {"bootstrap_servers": bootstrap_servers, "client_id": "odradek-cli"}
     is_local = urlsplit(bootstrap_servers).hostname in ("127.0.0.1", "localhost", "::1")
-    # An embedded service knows no key of AWS: one in the environment is for something else.
+    # AWS credentials in the environment are not those of an embedded service.
     key_id = os.environ.get("AWS_ACCESS_KEY_ID", "")
     if is_local and not key_id.startswith(KEY_ID_PREFIX) and (not key_id or (data_dir / LOCAL_CREDENTIALS).exists()):
         if not (data_dir / LOCAL_CREDENTIALS).exists():
             raise KafkaError(
                 ErrorCode.INVALID_CONFIG,
-                f"no credentials: {data_dir} is not the folder of an embedded service. Start one with `odradek local`, "
-                "or name its folder with --data-dir",
+                f"no credentials found: {data_dir} is not the folder of an embedded service. Start one with "
+                "`odradek local`, or set --data-dir to its folder",
             )
         credentials = load_credentials(data_dir)
         configs |= {
@@ -89,7 +89,7 @@ def client_configs(bootstrap_servers: str, data_dir: Path) -> dict[str, Any]:
 
 @contextmanager
 def admin(bootstrap_servers: str, data_dir: Path) -> Iterator[Any]:
-    """An admin client that is closed afterwards."""
+    """Open an admin client, and close it afterwards."""
     from odradek import Admin
 
     with Admin(**client_configs(bootstrap_servers, data_dir)) as client:

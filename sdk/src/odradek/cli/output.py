@@ -1,9 +1,9 @@
-"""How commands print results: `--output table|json|yaml`, one spelling for all of them.
+"""Output of results: `--output table|json|yaml`, with the same names in all commands.
 
 A result is rows (mappings of column to value) or plain data of mappings, lists and scalars. Tables are for people:
-numbers to the right, a header, and on a terminal no wider than it is. JSON and YAML are for programs: the same names in
-snake_case, numbers as numbers, nothing left out. YAML is written here, in a few lines, so that the base wheel needs no
-library for it.
+numbers are right-aligned, there is a header, and on a terminal a table fits its width. JSON and YAML are for programs:
+the same names in snake_case, numbers as numbers, nothing left out. The YAML writer is a few lines here, so that the
+base wheel needs no library for it.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ if TYPE_CHECKING:
 
 Row = Mapping[str, Any]
 _NAME = 32  # characters of a cell that is not broken, where there is another one to break
-_WIDE = 1_000_000  # no table is so wide
+_WIDE = 1_000_000  # wider than any table
 _PLAIN_YAML = re.compile(r"[A-Za-z_/][\w./ -]*[\w/]|[A-Za-z]")
 _YAML_WORDS = frozenset({"true", "false", "yes", "no", "on", "off", "null", "y", "n"})
 
 
 class Output(StrEnum):
-    """How a result is printed."""
+    """The format of a result."""
 
     TABLE = "table"
     JSON = "json"
@@ -48,7 +48,7 @@ def show_rows(
     """Print rows.
 
     Args:
-        rows: each with the columns; a table leaves out what else they hold.
+        rows: each with the columns; a table omits other keys.
         columns: of a table.
         headers: of the columns; without them, the columns with spaces in place of underscores.
         title: above a table.
@@ -58,7 +58,7 @@ def show_rows(
 
 
 def show_data(data: Any, output: Output) -> bool:
-    """Print plain data as JSON or YAML; False, and nothing printed, where a table is asked for."""
+    """Print plain data as JSON or YAML and return True; for a table, print nothing and return False."""
     if output is Output.JSON:
         typer.echo(json.dumps(data, indent=2, ensure_ascii=False))
     elif output is Output.YAML:
@@ -67,7 +67,7 @@ def show_data(data: Any, output: Output) -> bool:
 
 
 def table_of(rows: Sequence[Row], columns: Sequence[str], *, headers: Sequence[str] = (), title: str = "") -> Table:
-    """A table of rows; a column that holds nothing but numbers is aligned to the right."""
+    """Return a table of rows; a column that holds only numbers is right-aligned."""
     from rich.table import Table
     from rich.text import Text
 
@@ -104,7 +104,7 @@ def show(table: Table) -> None:
 
 
 def cell(value: Any) -> str:
-    """A value as a table shows it."""
+    """Return the text of a value in a table."""
     if value is None:
         return "-"
     if isinstance(value, bool):
@@ -119,12 +119,12 @@ def _is_number(value: Any) -> bool:
 
 
 def as_yaml(data: Any) -> str:
-    """Mappings, lists and scalars as YAML 1.2, block style, a line break at the end."""
+    """Write mappings, lists and scalars as YAML 1.2 in block style, with a line break at the end."""
     return "\n".join(_block(data)) + "\n"
 
 
 def _block(data: Any) -> Iterator[str]:
-    """Lines of a value, without indentation of its own."""
+    """Yield the lines of a value without indentation."""
     if isinstance(data, Mapping) and data:
         for name, value in data.items():
             yield from _under(f"{_scalar(name)}:", value)
@@ -146,7 +146,7 @@ def _under(head: str, value: Any) -> Iterator[str]:
 
 
 def _scalar(value: Any) -> str:
-    """A scalar, or an empty collection; text in quotes where it could be read as something else."""
+    """Write a scalar or an empty collection; quote text that could be read as another type."""
     if isinstance(value, str):
         is_plain = _PLAIN_YAML.fullmatch(value) is not None and value.lower() not in _YAML_WORDS
         return value if is_plain else json.dumps(value, ensure_ascii=False)

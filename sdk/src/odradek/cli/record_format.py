@@ -1,12 +1,12 @@
-"""How records look on the command line, and how places in a topic are named: pure.
+"""Formats of records on the command line, and names of offsets: pure.
 
 Formats are kcat's:
 
     %s value   %k key   %h headers (name=value,...)   %t topic   %p partition   %o offset   %T timestamp in ms
     %S length of the value, %K of the key: -1 for null      %% a percent sign      \\n \\r \\t \\\\ \\xHH
 
-Places: `earliest`, `latest`, an offset, -N (N before the end), @TIME (ms since the epoch, or ISO 8601, UTC unless it
-says).
+Offsets: `earliest`, `latest`, a number, -N (N before the end), @TIME (ms since the epoch, or ISO 8601, in UTC unless
+the time has a zone).
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ _PARTS: dict[bytes, Callable[[Any], bytes]] = {
 
 
 def formatter(text: str) -> Callable[[Any], bytes]:
-    """A function that writes a record by this format. Raises KafkaError(INVALID_CONFIG) for an unknown token."""
+    """Return a function that formats a record. Raises KafkaError(INVALID_CONFIG) for an unknown token."""
     parts: list[Callable[[Any], bytes]] = []
     for match in _TOKEN.finditer(text.encode()):
         token, escape = match.groups()
@@ -55,7 +55,7 @@ def formatter(text: str) -> Callable[[Any], bytes]:
             parts.append(_constant(match[0]))
         else:
             known = " ".join(f"%{name.decode()}" for name in _PARTS)
-            raise KafkaError(ErrorCode.INVALID_CONFIG, f"unknown {match[0].decode()!r} in a format; there are {known}")
+            raise KafkaError(ErrorCode.INVALID_CONFIG, f"unknown token {match[0].decode()!r} in --format; use {known}")
     return lambda record: b"".join([part(record) for part in parts])
 
 
@@ -64,7 +64,7 @@ def _constant(data: bytes) -> Callable[[Any], bytes]:
 
 
 def as_json(record: Any) -> bytes:
-    """A line that `produce --json` reads back, byte for byte."""
+    """Return a record as a line that `produce --json` reads back, byte for byte."""
     shown = {
         "topic": record.topic,
         "partition": record.partition,
@@ -94,7 +94,7 @@ def _shown_header(name: str, data: bytes | None) -> list[str | None]:
 
 @dataclass(frozen=True, slots=True)
 class JsonRecord:
-    """A record as a line of JSON gives it."""
+    """A record read from a line of JSON."""
 
     key: bytes | None
     value: bytes | None
@@ -103,19 +103,19 @@ class JsonRecord:
 
 
 def from_json(line: bytes) -> JsonRecord:
-    """Read `{"key": ..., "value": ..., "headers": [[name, value], ...], "timestamp_ms": ...}`; all may be missing.
+    """Read `{"key": ..., "value": ..., "headers": [[name, value], ...], "timestamp_ms": ...}`; all fields are optional.
 
-    A value that is no text is written as JSON. Bytes that are no UTF-8 stand in `key_base64`, `value_base64`, and in
-    headers `[name, value, "base64"]`. Where the record was read (`topic`, `partition`, `offset`) is passed over.
+    A value that is not a string is written as JSON. Bytes that are not UTF-8 are in `key_base64`, `value_base64`, and
+    in headers `[name, value, "base64"]`. The fields `topic`, `partition` and `offset` are ignored.
 
-    Raises KafkaError(INVALID_RECORD), for an unknown field too: a value under a wrong name would be a tombstone.
+    Raises KafkaError(INVALID_RECORD), also for an unknown field: a value under a wrong name would become a tombstone.
     """
     try:
         given = json.loads(line)
         if not isinstance(given, dict):
-            raise ValueError("it is no object")
+            raise ValueError("it is not an object")
         if unknown := sorted(given.keys() - _FIELDS):
-            raise ValueError(f"there is no field {unknown[0]!r}; there are {', '.join(sorted(_FIELDS))}")
+            raise ValueError(f"unknown field {unknown[0]!r}: use {', '.join(sorted(_FIELDS))}")
         pairs = given.get("headers") or []
         pairs = pairs.items() if isinstance(pairs, dict) else pairs
         timestamp_ms = given.get("timestamp_ms")
@@ -126,7 +126,7 @@ def from_json(line: bytes) -> JsonRecord:
             None if timestamp_ms is None else int(timestamp_ms),
         )
     except (ValueError, TypeError) as error:
-        raise KafkaError(ErrorCode.INVALID_RECORD, f"a line is no record in JSON ({error}): {line[:60]!r}") from error
+        raise KafkaError(ErrorCode.INVALID_RECORD, f"invalid record in JSON ({error}): {line[:60]!r}") from error
 
 
 def _field(given: dict[str, Any], name: str) -> bytes | None:
@@ -142,7 +142,7 @@ def _header(name: Any, value: Any = None, encoding: str | None = None) -> tuple[
     if encoding is None:
         return str(name), _bytes(value)
     if encoding != "base64":
-        raise ValueError(f"a header is in base64 or in none, not in {encoding!r}")
+        raise ValueError(f"a header may have the encoding base64 or none, not {encoding!r}")
     return str(name), b64decode(value, validate=True)
 
 
@@ -153,23 +153,23 @@ def _bytes(value: Any) -> bytes | None:
 
 
 def parse_header(text: str) -> tuple[str, bytes | None]:
-    """`name=value`; `name` alone is null. Raises KafkaError(INVALID_CONFIG)."""
+    """Parse `name=value`; `name` alone is null. Raises KafkaError(INVALID_CONFIG)."""
     name, found, value = text.partition("=")
     if not name:
-        raise KafkaError(ErrorCode.INVALID_CONFIG, f"a header is name=value, not {text!r}")
+        raise KafkaError(ErrorCode.INVALID_CONFIG, f"invalid header {text!r}: use name=value")
     return name, value.encode() if found else None
 
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """A place in each partition of a topic."""
+    """An offset in each partition of a topic, by name."""
 
     kind: str  # earliest | latest | offset | from_end | time
     number: int = 0  # the offset, the records before the end, or ms since the epoch
 
 
 def parse_place(text: str, option: str) -> Place:
-    """Read a place. Raises KafkaError(INVALID_CONFIG) that names the option."""
+    """Parse the name of an offset. Raises KafkaError(INVALID_CONFIG) that names the option."""
     if text in ("earliest", "beginning"):
         return Place("earliest")
     if text in ("latest", "end"):
@@ -179,18 +179,20 @@ def parse_place(text: str, option: str) -> Place:
         return Place("from_end", -number) if number < 0 else Place("offset", number)
     if text.startswith("@"):
         return Place("time", parse_time(text[1:], option))
-    raise KafkaError(ErrorCode.INVALID_CONFIG, f"{option} is earliest, latest, an offset, -N or @TIME, not {text!r}")
+    raise KafkaError(
+        ErrorCode.INVALID_CONFIG, f"{option} must be earliest, latest, an offset, -N or @TIME, not {text!r}"
+    )
 
 
 def parse_time(text: str, option: str) -> int:
-    """Milliseconds since the epoch, of a number or of ISO 8601. Raises KafkaError(INVALID_CONFIG)."""
+    """Return milliseconds since the epoch, given as a number or in ISO 8601. Raises KafkaError(INVALID_CONFIG)."""
     if text.isdigit():
         return int(text)
     try:
         moment = datetime.fromisoformat(text)
     except ValueError as error:
         raise KafkaError(
-            ErrorCode.INVALID_CONFIG, f"{option}: {text!r} is no time: ms since the epoch, or 2026-11-21T09:30:00"
+            ErrorCode.INVALID_CONFIG, f"{option}: invalid time {text!r}: use ms since the epoch, or 2026-11-21T09:30:00"
         ) from error
     if moment.tzinfo is None:
         moment = moment.replace(tzinfo=UTC)
@@ -200,10 +202,10 @@ def parse_time(text: str, option: str) -> int:
 def resolve(
     place: Place, begins: dict[Any, int], ends: dict[Any, int], at_time: dict[Any, int | None]
 ) -> dict[Any, int]:
-    """The offset of a place in each partition, kept within the log.
+    """Return the offset of a place in each partition, within the bounds of the log.
 
     Args:
-        at_time: of a place by time: the first offset at or after it, None where there is none.
+        at_time: for a place by time: the first offset at or after it, None if there is none.
     """
     found = {}
     for partition, end in ends.items():

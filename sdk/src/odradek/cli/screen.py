@@ -1,4 +1,4 @@
-"""What commands say beside their results: questions before something is deleted, and how far long work has come."""
+"""Questions before something is deleted, and progress of long work."""
 
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ import typer
 from odradek.errors import OdradekError
 
 Advance = Callable[[int], None]
-_STEP_S = 0.1  # between two drawings
+_STEP_S = 0.1  # between two updates
 
 
 def confirm(question: str, *, yes: bool) -> None:
-    """Ask, unless `yes`. Raises OdradekError where the answer is no, or nobody answers."""
+    """Ask for confirmation unless `yes`. Raises OdradekError if the answer is no, or if nobody can answer."""
     if yes:
         return
     try:
         agreed = typer.confirm(question, err=True)
     except typer.Abort as abort:
         if isinstance(abort.__context__, EOFError):
-            raise OdradekError("nobody answers: say --yes where nobody can be asked; nothing was done") from None
+            raise OdradekError("there is no terminal to confirm on: add --yes; nothing was done") from None
         raise
     if not agreed:
         raise OdradekError("nothing was done")
@@ -30,15 +30,15 @@ def confirm(question: str, *, yes: bool) -> None:
 
 @contextmanager
 def progress(what: str, total: int | None, *, shown: bool = True, unit: str = "records") -> Iterator[Advance]:
-    """Show on standard error how far long work has come; on a terminal alone, and gone when it ends.
+    """Show the progress of long work on standard error, only on a terminal and only while it lasts.
 
     Args:
-        what: is done, as a word before the bar.
-        total: of units; None: not known, so that a count is shown in place of a bar.
-        shown: False shows nothing: standard output is the same terminal.
+        what: a word before the bar.
+        total: the number of units; None if it is unknown: a count is shown instead of a bar.
+        shown: False shows nothing, for output to the same terminal.
         unit: bytes are shown in their multiples.
 
-    Yields what to call with the units done since the last call.
+    Yields a function to call with the number of units done since the last call.
     """
     if not (shown and sys.stderr.isatty()):
         yield lambda _: None

@@ -2,8 +2,8 @@
 
     call    run a coroutine there and wait for it here
 
-While a caller waits, the loop may hand work back to the caller's own thread (`on_caller`): that is how a user's
-rebalance listener runs in the thread that polls, where it may call the client again.
+While a caller waits, the loop can run a function in the caller's own thread (`on_caller`). A user's rebalance listener
+runs this way in the thread that polls, where it may call the client again.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class BackgroundLoop:
             self._loop.close()
 
     def call(self, work: Coroutine[Any, Any, T]) -> T:
-        """Run a coroutine on the loop and return its result. Cancels it where the wait is interrupted."""
+        """Run a coroutine on the loop and return its result. An interrupted wait cancels the coroutine."""
         if self._closed:
             work.close()
             raise KafkaError(ErrorCode.INVALID_REQUEST, "the client is closed: create a new one")
@@ -66,7 +66,7 @@ class BackgroundLoop:
         return future.result()
 
     def start(self, make: Callable[[], asyncio.Task[T]]) -> Future[T]:
-        """Start a task on the loop; its outcome comes with the future."""
+        """Start a task on the loop and return a future with its outcome."""
 
         async def run() -> T:
             return await make()
@@ -74,7 +74,7 @@ class BackgroundLoop:
         return asyncio.run_coroutine_threadsafe(run(), self._loop)
 
     async def on_caller(self, function: Callable[[], T]) -> T:
-        """Run a function on the thread that waits in `call`, the innermost. Called on the loop."""
+        """Run a function on the thread that waits in the innermost `call`. Called on the loop."""
         if not self._callers:
             return await asyncio.to_thread(function)
         outcome: Future[T] = Future()

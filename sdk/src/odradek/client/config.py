@@ -25,20 +25,20 @@ from odradek.ports.rng import Rng
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """What a value may be: a rule, and the same in words for docs/reference.md."""
+    """A rule for the values of a configuration, and the same rule in words for docs/reference.md."""
 
     refuse: Callable[[str, Any], str | None]
     allowed: str = ""
 
     def __call__(self, name: str, value: Any) -> str | None:
-        """What is wrong with a value, or None."""
+        """Return a message that says why the value is refused, or None if it is allowed."""
         return self.refuse(name, value)
 
 
 Serializer = Callable[[Any], bytes | None]
 Deserializer = Callable[[bytes | None], Any]
 ErrorHandler = Callable[[Any, Exception], Any]
-"""(ConsumerRecord with bytes, the error) -> anything; what can be awaited is awaited before poll returns."""
+"""(ConsumerRecord with bytes, the error) -> anything; poll awaits the result if it is awaitable."""
 Partitioner = Callable[[str, bytes | None, bytes | None, int], int]
 """topic, key, value, partition count -> partition."""
 
@@ -86,7 +86,7 @@ def _one_of(*choices: object) -> Check:
 
 
 def _is_acks(name: str, value: Any) -> str | None:
-    """Numbers may be text, as in Kafka's properties files."""
+    """Refuse everything but Kafka's values; numbers may be text, as in Kafka's properties files."""
     if not isinstance(value, bool) and str(value) in {"all", "-1", "0", "1"}:
         return None
     return f"{name} must be one of all, -1, 0, 1, not {value!r}"
@@ -101,8 +101,8 @@ def _is_url(name: str, value: Any) -> str | None:
         return None
     if re.fullmatch(r"[\w.-]+:\d+", value):
         return (
-            f"{wanted}; {value!r} looks like a Kafka broker, which a Kafka client speaks to; "
-            f"a service of `odradek local` is http://{value}"
+            f"{wanted}; {value!r} looks like a Kafka broker: give that address to a Kafka client, or "
+            f"http://{value} here if `odradek local` listens there"
         )
     return f"{wanted}, not {value!r}"
 
@@ -122,13 +122,13 @@ _partitioner = Check(_is_partitioner, "default, round_robin, a function")
 
 
 def _setting(default: Any, check: Check, *, secret: bool = False) -> Any:
-    """A field; a None default means "not given" and is not checked. A secret is not shown."""
+    """Define a field. A default of None means "not given" and is not checked. The value of a secret is not shown."""
     return field(default=default, metadata={"check": check}, repr=not secret)
 
 
 @dataclass(frozen=True, kw_only=True)
 class ClientConfig:
-    """What every client takes."""
+    """Configuration that all clients share."""
 
     bootstrap_servers: str | None = _setting(None, _url)  # URL of the coordinator function or the local service
     client_id: str = _setting("odradek", _text)  # what the service knows the client by, in logs and quotas
@@ -179,7 +179,7 @@ class ClientConfig:
 
     @classmethod
     def given(cls, config: object, configs: Mapping[str, Any]) -> Self:
-        """What a client was made with: a configuration as it is, or names. Raises KafkaError(INVALID_CONFIG)."""
+        """Return the configuration of a client, given as one object or as names. Raises KafkaError(INVALID_CONFIG)."""
         if config is None:
             return cls.of(configs)
         if not isinstance(config, cls):
@@ -194,7 +194,7 @@ class ClientConfig:
         return config
 
 
-_ELSEWHERE = {  # Kafka's configurations that are nobody's here, and what is in their place
+_ELSEWHERE = {  # Kafka's configurations that do not exist here, with the reason
     "session_timeout_ms": "the server's, as in KIP-848",
     "heartbeat_interval_ms": "the server's, as in KIP-848",
     "group_protocol": "always consumer (KIP-848)",
@@ -258,7 +258,7 @@ class ProducerConfig(ClientConfig):
 
     @property
     def awaits_acks(self) -> bool:
-        """Whether the producer waits for an answer: `acks` is 1 or all, which are the same here."""
+        """Return True unless `acks` is 0. The values 1 and all mean the same here."""
         return str(self.acks) != "0"
 
     def _relations(self) -> list[str]:
@@ -279,7 +279,7 @@ class ProducerConfig(ClientConfig):
 
 
 def idle_pause_max_s(chosen_ms: int | None, bootstrap_servers: str | None) -> float:
-    """What was chosen, else a second where waiting in a function is billed."""
+    """Return the longest pause in seconds: as configured, else 1 over HTTPS (waiting is billed) and 0 elsewhere."""
     if chosen_ms is not None:
         return chosen_ms / 1000
     return 1.0 if (bootstrap_servers or "").startswith("https:") else 0.0
@@ -314,7 +314,7 @@ class ConsumerConfig(ClientConfig):
 
     @property
     def idle_pause_max_s(self) -> float:
-        """How long a quiet consumer may rest between its calls."""
+        """The longest pause of an idle consumer between two fetches, in seconds."""
         return idle_pause_max_s(self.fetch_idle_pause_max_ms, self.bootstrap_servers)
 
     def _relations(self) -> list[str]:
@@ -328,7 +328,7 @@ class ConsumerConfig(ClientConfig):
 
 @dataclass(frozen=True, kw_only=True)
 class ShareConsumerConfig(ClientConfig):
-    """Configuration of a share consumer. Where a group begins, locks and dead letters are the group's configuration."""
+    """Configuration of a share consumer. Start offset, lock duration and dead letters are configured for the group."""
 
     group_id: str | None = _setting(None, _text)  # the share group
     share_acknowledgement_mode: str = _setting(
@@ -348,12 +348,12 @@ class ShareConsumerConfig(ClientConfig):
 
     @property
     def is_implicit(self) -> bool:
-        """Whether the next poll accepts what the last one returned (KIP-932)."""
+        """Return True if the next poll accepts the records that the last one returned (KIP-932)."""
         return self.share_acknowledgement_mode == "implicit"
 
     @property
     def idle_pause_max_s(self) -> float:
-        """How long a quiet consumer may rest between its calls."""
+        """The longest pause of an idle consumer between two fetches, in seconds."""
         return idle_pause_max_s(self.fetch_idle_pause_max_ms, self.bootstrap_servers)
 
     def _relations(self) -> list[str]:

@@ -1,7 +1,7 @@
-"""What every client has: a transport, deadlines, retries, and the metadata of topics.
+"""The connection that every client has: a transport, deadlines, retries, and the metadata of topics.
 
-The metadata is a copy with an age: a topic's id and its partition count. A topic that is not there yet is asked for
-again for a short while only, so that a misspelt name is an error within seconds and not a hang.
+Metadata is cached and expires. A request for a topic that does not exist is retried for a short while only, so a
+misspelt name fails within seconds.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ R = TypeVar("R")
 
 
 def error_code(value: int) -> ErrorCode:
-    """Kafka's number as our code; one that we do not know is UNKNOWN_SERVER_ERROR."""
+    """Return the ErrorCode of Kafka's number, UNKNOWN_SERVER_ERROR for an unknown number."""
     try:
         return ErrorCode(int(value))
     except ValueError:
@@ -38,13 +38,13 @@ def error_code(value: int) -> ErrorCode:
 
 
 def throttle_s(response: Any) -> float:
-    """How long the server asks this client to pause (KIP-219: it answers at once, the pause is the client's)."""
+    """Return the pause in seconds that the server asks of this client (KIP-219: the server answers at once)."""
     return max(0.0, float(response.throttle_time.total_seconds()))
 
 
 @dataclass(frozen=True, slots=True)
 class TopicMetadata:
-    """A topic as the metadata shows it."""
+    """The metadata of a topic."""
 
     name: str
     topic_id: UUID | None
@@ -118,7 +118,7 @@ class Connection:
             raise
 
     async def attempt(self, message: Any, response_type: type[R], timeout_s: float) -> R:
-        """One attempt of one call. Raises KafkaError, whatever the transport met."""
+        """Make one attempt of one call. Raises only KafkaError."""
         try:
             return await self.transport.call(message, response_type, timeout_s, client_id=self.config.client_id)
         except KafkaError:
@@ -139,10 +139,10 @@ class Connection:
         check: Callable[[R], None] | None = None,
         timeout_ms: float | None = None,
     ) -> R:
-        """A call with retries until `timeout_ms` (default_api_timeout_ms).
+        """Call with retries until `timeout_ms` has passed (default: default_api_timeout_ms).
 
         Args:
-            what: the call as the user knows it.
+            what: the name of the call in error messages.
             check: raises KafkaError for an answer that carries an error; a retryable one is tried again.
         """
 
@@ -182,7 +182,7 @@ class MetadataCache:
         self._topics: dict[str, TopicMetadata] = {}
         self._counts: dict[str, int] = {}
         self.partition_count: Callable[[str], int | None] = self._counts.get
-        """What is known of a topic's partitions without a call, however old."""
+        """Return the cached metadata of a topic however old it is, or None."""
         self._names: dict[UUID, str] = {}
         self._read_at: dict[str, float] = {}
 
@@ -195,7 +195,7 @@ class MetadataCache:
         return self._names.get(topic_id)
 
     def forget(self, topic: str) -> None:
-        """Ask again at the next need."""
+        """Drop the cached metadata of a topic: the next use fetches it."""
         self._read_at.pop(topic, None)
 
     async def topic(self, topic: str, *, timeout_ms: float) -> TopicMetadata:
@@ -212,7 +212,7 @@ class MetadataCache:
         return await self._connection.retrying(attempt, f"metadata of topic {topic}", timeout_ms=timeout_ms)
 
     async def refresh(self, topics: Iterable[str] | None) -> dict[str, TopicMetadata | KafkaError]:
-        """Read the topics anew (None: all that there are); what failed for one topic stands in its place."""
+        """Fetch the metadata of topics (None: all). A topic that failed is mapped to its error."""
 
         async def attempt(timeout_s: float) -> dict[str, TopicMetadata | KafkaError]:
             return await self._read(topics, timeout_s)

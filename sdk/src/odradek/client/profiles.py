@@ -2,7 +2,7 @@
 
     {"default": "prod", "profiles": {"prod": {"bootstrap_servers": "https://...", "region": "...", "outputs": {...}}}}
 
-A profile holds addresses and names, never a credential: those come from the AWS environment as always.
+A profile holds addresses and names, never credentials: those come from the AWS environment.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ FILE = Path("~/.odradek/config.json")
 
 @dataclass(frozen=True, slots=True)
 class Profile:
-    """Where a deployment is."""
+    """The addresses and names of one deployment."""
 
     name: str
     bootstrap_servers: str
@@ -29,7 +29,7 @@ class Profile:
 
 
 def save_profile(profile: Profile, path: Path) -> None:
-    """Add or replace a profile and make it the default one. Raises KafkaError(INVALID_CONFIG)."""
+    """Add or replace a profile and make it the default. Raises KafkaError(INVALID_CONFIG)."""
     document = _read(path)
     document.setdefault("profiles", {})[profile.name] = {
         "bootstrap_servers": profile.bootstrap_servers,
@@ -47,7 +47,7 @@ def save_profile(profile: Profile, path: Path) -> None:
 
 
 def load_profile(path: Path, name: str | None = None) -> Profile | None:
-    """The profile of that name, or the default one; None where there is none. Raises KafkaError(INVALID_CONFIG)."""
+    """Return the named or the default profile, None if there is none. Raises KafkaError(INVALID_CONFIG)."""
     document = _read(path)
     wanted = name or document.get("default")
     if wanted is None:

@@ -1,12 +1,12 @@
-"""The one place that decides what is tried again, when, and when to stop.
+"""The retry policy of all clients: which errors are retried, after which pause, and until when.
 
-    decide       pure: an error, the attempts so far, the time left -> wait that long, or give up
-    retrying     the procedure around one call
-    telling      pure: which of the errors so far says why nothing succeeds
+    decide       pure: an error, the attempts so far, the time left -> a pause, or give up
+    retrying     the loop around one call
+    telling      pure: the error that explains best why no attempt succeeded
 
-Back-off is exponential with full jitter: a pause is uniform between 0 and the smaller of the maximum and
-base x 2^attempt, so that many clients that failed together do not come back together. Source: KIP-580, AWS
-Architecture Blog "Exponential Backoff And Jitter".
+The back-off is exponential with full jitter: a pause is uniform between 0 and the smaller of the maximum and
+base x 2^attempt, so that clients that failed together do not retry together. Sources: KIP-580, AWS Architecture Blog
+"Exponential Backoff And Jitter".
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import TypeVar
 
+from odradek.backoff import bound_s
 from odradek.client.transport.base import RequestFailed
 from odradek.errors import ErrorCode, KafkaError
 from odradek.ports.clock import Clock
@@ -24,12 +25,10 @@ T = TypeVar("T")
 
 UNKNOWN_TOPIC_PATIENCE_MS = 3_000  # a topic just made may not be seen everywhere; a misspelt one never will be
 
-_EXPONENT_MAX = 30
-
 
 @dataclass(frozen=True, slots=True)
 class RetryPolicy:
-    """How patiently a call is tried again."""
+    """Back-off and number of retries of a call."""
 
     backoff_ms: int = 100
     backoff_max_ms: int = 1_000
@@ -46,7 +45,7 @@ class RetryAfter:
 
 @dataclass(frozen=True, slots=True)
 class GiveUp:
-    """Tell the caller."""
+    """Report the error to the caller."""
 
     timed_out: bool  # because time ran out, not because of the error
 
@@ -54,7 +53,7 @@ class GiveUp:
 def decide(
     error: KafkaError, *, attempts: int, left_s: float, policy: RetryPolicy, jitter: float
 ) -> RetryAfter | GiveUp:
-    """What to do after a failed attempt.
+    """Decide whether a failed attempt is repeated.
 
     Args:
         attempts: made so far, at least 1.
@@ -65,15 +64,15 @@ def decide(
         return GiveUp(timed_out=False)
     if attempts > policy.retries:
         return GiveUp(timed_out=False)
-    ceiling_ms = min(policy.backoff_max_ms, policy.backoff_ms * 2 ** min(attempts - 1, _EXPONENT_MAX))
-    pause_s = jitter * ceiling_ms / 1000
+    ceiling_s = bound_s(attempts - 1, first_s=policy.backoff_ms / 1000, max_s=policy.backoff_max_ms / 1000)
+    pause_s = jitter * ceiling_s
     if pause_s >= left_s:
         return GiveUp(timed_out=True)
-    return RetryAfter(pause_s, ceiling_ms / 1000 if ceiling_ms / 1000 < left_s else pause_s)
+    return RetryAfter(pause_s, ceiling_s if ceiling_s < left_s else pause_s)
 
 
 def may_have_applied(error: KafkaError) -> bool:
-    """Whether the failed attempt could have taken effect all the same."""
+    """Return True if the failed attempt may have taken effect in spite of the error."""
     if isinstance(error, RequestFailed):
         return error.may_have_applied
     return not error.code.has_no_side_effects
@@ -84,14 +83,14 @@ SILENT = frozenset({ErrorCode.REQUEST_TIMED_OUT, ErrorCode.NETWORK_EXCEPTION})
 
 
 def telling(before: KafkaError | None, error: KafkaError) -> KafkaError:
-    """The error that says why a call does not succeed: the newest that the service answered.
+    """Return the error that explains why a call does not succeed: the latest that came from the service.
 
-    The attempt that the deadline cuts short ends in a timeout or a broken connection, which says nothing of the full
-    disk or the missing right that all attempts before it met.
+    The attempt that the deadline cuts short ends in a timeout or a broken connection, which says nothing about the
+    full disk or the missing permission that all earlier attempts met.
 
     Args:
-        before: that of the attempts before; None: there were none.
-        error: of the newest attempt.
+        before: the error that explains the earlier attempts; None if there were none.
+        error: the error of the latest attempt.
     """
     return before if before is not None and error.code in SILENT else error
 
@@ -106,11 +105,11 @@ async def retrying(
     clock: Clock,
     rng: Rng,
 ) -> T:
-    """Call until it succeeds, fails for good, or `timeout_ms` is over.
+    """Call until the call succeeds, fails with an error that is not retryable, or `timeout_ms` has passed.
 
     Args:
         call: takes the timeout of the attempt in seconds.
-        what: the call as the user knows it, for the message.
+        what: the name of the call in error messages.
 
     Raises:
         KafkaError: the last error; REQUEST_TIMED_OUT that names the cause (`telling`) where time ran out.
@@ -139,6 +138,6 @@ async def retrying(
 
 
 def timed_out(what: str, timeout_ms: float, cause: KafkaError | None) -> KafkaError:
-    """The error of a deadline that passed, with what the attempts before it met."""
+    """Return the error of a deadline that passed; its message names the cause."""
     because = f"; last: {cause}" if cause is not None else ""
     return KafkaError(ErrorCode.REQUEST_TIMED_OUT, f"{what} did not succeed within {timeout_ms:.0f} ms{because}")

@@ -1,8 +1,8 @@
-"""The synchronous face of a client: the asynchronous one on a background loop, with its documentation.
+"""The synchronous face of a client: it runs the asynchronous client on a background loop and shares its documentation.
 
-A face is made of `def name(...)` that run the method of that name and wait. `class Admin(SyncFace[aio.Admin], of=...)`
-gives every public method without a docstring that of the method which it runs, so `help(odradek.Admin.create_topics)`
-says what aio's says and neither text can drift.
+A face consists of methods that run the asynchronous method of the same name and wait. `class Admin(SyncFace[aio.Admin],
+of=...)` gives every public method without a docstring the docstring of the asynchronous method, so that
+`help(odradek.Admin.create_topics)` is complete and the two texts cannot differ.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ class SyncFace(Generic[C]):
     """Base of the synchronous clients.
 
     Class arguments:
-        of: the asynchronous class, whose documentation the methods carry.
+        of: the asynchronous class, whose docstrings the methods take over.
     """
 
     _thread_name: ClassVar[str]
@@ -47,7 +47,7 @@ class SyncFace(Generic[C]):
             raise
 
     def _run(self, function: Callable[..., Any], *arguments: Any, **named: Any) -> Any:
-        """A method of the client that does not wait, on the loop that owns its state."""
+        """Run a method of the client that does not wait, on the loop that owns the client's state."""
 
         async def run() -> Any:
             return function(*arguments, **named)

@@ -1,4 +1,4 @@
-"""What an admin client is asked with and answers."""
+"""Arguments and results of the admin client."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ class NewTopic:
 
     name: str
     num_partitions: int = -1  # -1: the server's default
-    replication_factor: int = -1  # Kafka's; here the store replicates and the number has no effect
+    replication_factor: int = -1  # accepted for Kafka's sake and ignored: the store replicates
     configs: Mapping[str, str | None] = field(default_factory=dict)  # Kafka's dotted names
 
 
@@ -36,7 +36,7 @@ class TopicDescription:
 
 @dataclass(frozen=True, slots=True)
 class OffsetAndTimestamp:
-    """An answer of list_offsets; -1 where nothing matches."""
+    """A result of list_offsets; -1 if no record matches."""
 
     offset: int
     timestamp_ms: int

@@ -8,7 +8,7 @@ from odradek.ports.clock import Clock
 
 
 async def wait_for(event: asyncio.Event, seconds: float | None, clock: Clock) -> None:
-    """Return when the event is set, or after that time by the clock (None: no limit)."""
+    """Return when the event is set, or after `seconds` by the clock (None: no limit)."""
     if event.is_set():
         return
     if seconds is None:

@@ -1,4 +1,10 @@
-"""Request frame -> engine call -> response frame, the same for function URLs and TCP. See dispatcher.py."""
+"""Request frame -> engine call -> response frame, the same for function URLs and TCP.
+
+dispatcher.py     parses a frame, authorizes it, calls the handler, encodes the response
+handlers.py       the handler of each API
+authorization.py  the rights that each API requires; access.py has those of one caller
+cluster/  topics/  records/  groups/  share/  transactions/  security/     the handlers by family of APIs
+"""
 
 from odradek.dispatcher.arrival import Arrival
 from odradek.dispatcher.context import BadFrame, RequestContext

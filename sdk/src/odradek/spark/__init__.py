@@ -1,24 +1,20 @@
 """The Spark source and sink: `format("odradek")` reads and writes topics straight at the store, exactly once.
 
-    options.py        what a user may ask for, checked before Spark plans anything
-    local.py          a Spark on this machine
-    store.py          where the store is, and a synchronous view of it
+    options.py        the options of source and store, checked before Spark plans anything
+    opened_store.py   a store that options name, opened for synchronous use
     offsets.py        positions as JSON, admission control, data loss: pure
-    plan.py           offsets -> ranges, plain data that is shipped to executors: pure
-    pushdown.py       filters -> offsets: pure
-    read.py           a range -> Arrow record batches
-    table.py          a topic as a table: the latest value of each key, and its changes
-    source.py         the thin adapter of reading for PySpark 4.1's Python Data Source API
-    workers_python.py whether the workers' Python has odradek
-    available_now.py  Trigger.AvailableNow in several bounded micro-batches
-    sink_options.py   what a user may ask for who writes
-    partitioning.py   rows -> topics and partitions: pure
-    sink_write.py     Arrow record batches -> uploads, in a task
-    sink_commit.py    the store to write to: uploads, and the commit
-    sink.py           the thin adapter of writing
+    source/           reading: plan, pushdown, ranges to Arrow, the adapter of PySpark 4.1's Python Data Source API
+    sink/             writing: partitioning, uploads in tasks, the commit, the adapter
     exactly_once.py   the sink from foreachBatch
+    table.py          a topic as a table: the latest value of each key, and its changes
+    available_now.py  Trigger.AvailableNow in several bounded micro-batches
+    compaction.py     the log cleaner for huge partitions
+    admin.py          an admin client for a job's driver
+    local.py          a Spark on this machine
+    workers/          the Python of Spark's workers
+    jobs/             what the jobs of glue_jobs/ share
 
-Only source.py and sink.py need pyspark: the same core serves other engines.
+Only source/data_source.py and sink/writers.py need pyspark: the same core serves other engines.
 """
 
 from __future__ import annotations
@@ -43,8 +39,8 @@ def register(spark: SparkSession) -> None:
     Raises KafkaError: INVALID_CONFIG where the workers of a Spark on this machine run a Python that has no odradek.
     """
     with extra("spark"):
-        from odradek.spark.source import NarrowingDataSource
-        from odradek.spark.workers_python import check_workers
+        from odradek.spark.source.data_source import NarrowingDataSource
+        from odradek.spark.workers.python import check_workers
 
     check_workers(spark)
     spark.conf.set(_PUSHDOWN, "true")

@@ -27,7 +27,7 @@ from odradek.errors import ErrorCode, KafkaError
 from odradek.model.topic_partition import TopicPartition
 from odradek.spark.offsets import Offsets, decode_position, offsets_document
 from odradek.spark.options import parse_options
-from odradek.spark.store import LogView
+from odradek.spark.source.log_view import LogView
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -35,8 +35,8 @@ _IMPORTED = (
     "pyspark.sql.worker.write_into_data_source",
     "pyspark.sql.worker.commit_data_source_write",
     "pyspark.sql.worker.python_streaming_sink_runner",
-    "odradek.spark.source",
-    "odradek.spark.sink",
+    "odradek.spark.source.data_source",
+    "odradek.spark.sink.writers",
 )
 _LEFT_OUT = "python"  # holds lib/pyspark.zip
 

@@ -7,7 +7,7 @@ from types import TracebackType
 from typing import Self
 
 from odradek.client.types import NewTopic
-from odradek.spark.writer import open_admin
+from odradek.spark.admin import open_admin
 
 
 class OpenTopics:

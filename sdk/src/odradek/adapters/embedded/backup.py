@@ -13,7 +13,7 @@ of a snapshot was there at the snapshot's moment, and three steps suffice:
     3. link what came meanwhile   what was written between 1 and 2
 
 What was written after 1 and deleted again before 3 is missing: rare, since maintenance waits before it deletes. Whoever
-makes a backup has the audit look for every object (odradek.cli.backup) and starts again where one is missing.
+makes a backup has the audit look for every object (odradek.cli.service.backup) and starts again where one is missing.
 
 A hard link shares the disk: copy the folder elsewhere, or make it there, against the loss of the disk.
 """

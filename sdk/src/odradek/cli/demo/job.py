@@ -28,31 +28,31 @@ _TOO_BUSY = "Python worker failed to connect back"
 
 @dataclass(frozen=True, slots=True)
 class JobRun:
-    """What the job said of itself."""
+    """The job's summary and duration."""
 
     summary: dict[str, Any]
     seconds: float
 
 
 def find_checkout() -> Path:
-    """The checkout's root, where glue_jobs/ is. Raises DemoFailed."""
+    """Return the root of the checkout, which has glue_jobs/. Raises DemoFailed."""
     package = Path(odradek.__file__)
     for folder in (Path.cwd(), *Path.cwd().parents, *package.parents):
         if (folder / JOB).is_file():
             return folder
-    raise DemoFailed(f"{JOB} is not here: the demo runs in a checkout of Odradek, by `make demo`")
+    raise DemoFailed(f"{JOB} was not found: run the demo in a checkout of Odradek, with `make demo`")
 
 
 def require_java() -> None:
-    """Raises DemoFailed where Spark would not start."""
+    """Raise DemoFailed if Java is missing, without which Spark does not start."""
     home = os.environ.get("JAVA_HOME")
     java = Path(home, "bin", "java") if home else shutil.which("java")
     if java is None or not Path(java).exists():
-        raise DemoFailed("Spark needs Java 17: install it, or point JAVA_HOME at it")
+        raise DemoFailed("Spark needs Java 17: install it, or set JAVA_HOME")
 
 
 def run_job(checkout: Path, service: ServiceProcess, workspace: Workspace) -> JobRun:
-    """Run the job to its end. Raises DemoFailed with the job's own reason."""
+    """Run the job to its end. Raises DemoFailed with the job's error."""
     command = [
         sys.executable, str(checkout / JOB),
         "--JOB_NAME", "flight_delays",
@@ -69,21 +69,21 @@ def run_job(checkout: Path, service: ServiceProcess, workspace: Workspace) -> Jo
     log_file = workspace.log("job")
     for _ in range(_STARTS):
         output, code = _run(command, checkout, environment, log_file)
-        # The checkpoint makes a second start safe: it goes on where the first one stopped.
+        # The checkpoint makes a second start safe: the job continues where it stopped.
         if code == 0 or _TOO_BUSY not in _reason(log_file):
             break
     if code != 0:
-        raise DemoFailed(f"the job flight_delays failed: {_reason(log_file)}; its log is {log_file}")
+        raise DemoFailed(f"the job flight_delays failed: {_reason(log_file)}; see its log {log_file}")
     try:
         summary = json.loads(output.decode().strip().splitlines()[-1])
     except (ValueError, IndexError):
-        raise DemoFailed(f"the job flight_delays said nothing of its work; its log is {log_file}") from None
+        raise DemoFailed(f"the job flight_delays printed no summary; see its log {log_file}") from None
     return JobRun(summary, time.monotonic() - started)
 
 
 def _run(command: Sequence[str], checkout: Path, environment: dict[str, str], log_file: Path) -> tuple[bytes, int]:
     with log_file.open("wb") as log:
-        # In a session of its own, so that Spark's JVM and workers can be stopped with it.
+        # In a separate session, so that Spark's JVM and workers can be stopped with it.
         process = subprocess.Popen(
             command, cwd=checkout, env=environment, stdout=subprocess.PIPE, stderr=log, start_new_session=True
         )
@@ -96,7 +96,7 @@ def _run(command: Sequence[str], checkout: Path, environment: dict[str, str], lo
 
 
 def stop_group(process: subprocess.Popen[bytes]) -> None:
-    """End a process with all that it started."""
+    """End a process and all processes that it started."""
     for number in (signal.SIGTERM, signal.SIGKILL):
         try:
             os.killpg(process.pid, number)
@@ -112,4 +112,4 @@ def stop_group(process: subprocess.Popen[bytes]) -> None:
 def _reason(log_file: Path) -> str:
     lines = log_file.read_text(errors="replace").splitlines()
     own = [line for line in lines if line.startswith("flight_delays: ")]
-    return (own or lines or ["it said nothing"])[-1].removeprefix("flight_delays: ")
+    return (own or lines or ["it printed nothing"])[-1].removeprefix("flight_delays: ")

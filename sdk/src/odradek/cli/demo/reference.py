@@ -1,4 +1,4 @@
-"""The answer that the job must give, straight from the CSV: pandas alone, no Odradek and no Spark."""
+"""The result that the job must give, computed from the CSV files with pandas, without Odradek and Spark."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ _WEATHER = {
 
 
 def expected_windows(data: Dataset) -> pd.DataFrame:
-    """One row a (origin, hour) that has flights, in the order of KEYS."""
+    """Return one row per (origin, hour) with flights, in the order of KEYS."""
     flights = data.flights.assign(window_start=data.flights["event_time"].dt.floor("h"))
     groups = flights.groupby(KEYS, sort=True)
     scheduled = groups.size().rename("scheduled")
@@ -71,7 +71,7 @@ def expected_windows(data: Dataset) -> pd.DataFrame:
 
 
 def comparable(windows: pd.DataFrame) -> pd.DataFrame:
-    """The columns that must be equal, in one order and with one set of types."""
+    """Return the columns that must be equal, in one order and with one set of types."""
     import pandas as pd
 
     frame = windows[[*KEYS, *EXACT]].sort_values(KEYS, kind="stable").reset_index(drop=True)

@@ -1,4 +1,4 @@
-"""What the demo shows: the ten worst hours, a chart, what it would have cost on AWS."""
+"""The results of the demo: the ten worst hours, a chart, the cost on AWS."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _COLOURS = {"EWR": "#1b6ca8", "JFK": "#d1495b", "LGA": "#3a7d44"}
 
 
 def show_group(console: Console, members: Sequence[Member], records: int) -> None:
-    """Share and lag of each member."""
+    """Print share and lag of each member."""
     table = Table(title="Consumer group over flights", title_justify="left", box=None)
     for name in ("member", "partitions", "records", "share", "lag"):
         table.add_column(name, justify="left" if name in ("member", "partitions") else "right")
@@ -38,7 +38,7 @@ def show_group(console: Console, members: Sequence[Member], records: int) -> Non
 
 
 def show_worst_hours(console: Console, windows: pd.DataFrame) -> None:
-    """The hours with the greatest mean delay, in New York's time."""
+    """Print the hours with the greatest mean delay, in New York's time."""
     busy = windows[windows["departures"] >= _DEPARTURES_MIN]
     worst = busy.sort_values("mean_delay_minutes", ascending=False).head(WORST_HOURS)
     table = Table(
@@ -74,7 +74,7 @@ def _number(value: Any) -> str:
 
 
 def draw_chart(windows: pd.DataFrame, path: Path) -> None:
-    """Mean delay by hour of the day and origin, beside wind and visibility. Raises OSError."""
+    """Draw mean delay by hour of the day and origin, beside wind and visibility. Raises OSError."""
     import matplotlib
 
     matplotlib.use("Agg")
@@ -90,7 +90,7 @@ def draw_chart(windows: pd.DataFrame, path: Path) -> None:
         by_hour.plot(means.index, means, marker="o", markersize=4, color=colour, label=origin)
     by_hour.set(title="Departure delay by scheduled hour", xlabel="hour in New York", ylabel="mean delay, minutes")
     by_hour.set_xticks(range(5, 24, 2))
-    by_hour.set_xlim(4.5, 23.5)  # what little leaves at night says nothing
+    by_hour.set_xlim(4.5, 23.5)  # too few flights leave at night
     by_hour.legend(frameon=False)
     conditions = (
         ("wind_speed_mph", _WIND_MPH, "Wind, mph", ("0-5", "5-10", "10-15", "15-20", "20+")),
@@ -119,13 +119,13 @@ def _draw_condition(
 
 
 def _mean_delay(windows: pd.DataFrame, by: pd.Series[Any]) -> pd.Series[float]:
-    """Mean delay of the departures (not of the windows) in each group."""
+    """Return the mean delay of the departures (not of the windows) in each group."""
     delay = (windows["mean_delay_minutes"] * windows["departures"]).groupby(by, observed=True).sum()
     return delay / windows["departures"].groupby(by, observed=True).sum()
 
 
 def show_cost(console: Console, usage: Usage, streamed: Streamed | None) -> None:
-    """Billable units and dollars of everything that went through the functions."""
+    """Print billable units and cost of everything that went through the functions."""
     bill = cost(usage)
     quantities = {
         "table writes": f"{usage.table_write_units:,.0f} write units",
@@ -143,12 +143,12 @@ def show_cost(console: Console, usage: Usage, streamed: Streamed | None) -> None
     for name, dollars in bill.components.items():
         table.add_row(name, quantities.get(name, ""), f"{dollars:.6f}")
     table.add_section()
-    table.add_row("in all", "", f"[bold]{bill.total:.4f}[/bold]")
+    table.add_row("total", "", f"[bold]{bill.total:.4f}[/bold]")
     console.print(table)
     if streamed is not None and streamed.payload_bytes:
         console.print(
-            f"  That is ${bill.per_million_records(streamed.records):.3f} a million records and "
-            f"${bill.total / streamed.payload_bytes * GIB:.3f} a GiB of records, written and read by the group. "
-            "Storage, and what Spark reads from the store by itself, are not in it.",
+            f"  That is ${bill.per_million_records(streamed.records):.3f} per million records and "
+            f"${bill.total / streamed.payload_bytes * GIB:.3f} per GiB of records, written and read by the group. "
+            "Storage, and what Spark reads directly from the store, are not included.",
             highlight=False,
         )

@@ -1,6 +1,6 @@
-"""The demo's steps in order. Whatever happens, what was started is stopped.
+"""The steps of the demo in order. Everything that was started is stopped, whatever happens.
 
-1 service   2 topics and records   3 group of three   4 Glue job   5 what came out   6 is it true
+1 service   2 topics and records   3 group of three   4 Glue job   5 results   6 checks
 """
 
 from __future__ import annotations
@@ -43,15 +43,15 @@ def run_demo(
 
     Args:
         data_dir: a folder for the store and the results; emptied first unless `keep`.
-        keep: go on with the store that is there; topics that are whole are not streamed again.
+        keep: continue with the existing store; complete topics are not streamed again.
         records: only the first so many flights.
-        crash_at: kill the service with SIGKILL after so many records, and start it again; the stream goes on.
+        crash_at: kill the service with SIGKILL after so many records, and start it again; the stream continues.
         console: where to print.
 
     Raises:
-        DemoFailed, KafkaError: a step failed, or the outcome is not what pandas says; the message says which.
+        DemoFailed, KafkaError: a step failed, or the result differs from that of pandas; the message says which.
     """
-    # A log file has no width: give the tables the room that they want.
+    # A log file has no width: give the tables the room that they need.
     console = console or Console(highlight=False, width=None if sys.stdout.isatty() else _LOG_WIDTH)
     require_java()
     checkout = find_checkout()
@@ -71,11 +71,11 @@ def _stream(
     config = service.client_config
     empty = make_topics(config, data.topics, [DELAYS])
     if empty:
-        # Offsets in the checkpoint are those of topics that are gone.
+        # The checkpoint has offsets of topics that no longer exist.
         workspace.forget_results()
     kept = [topic.name for topic in data.topics if topic not in empty]
     if kept:
-        console.print(f"[bold]2[/bold] Kept from before: {', '.join(kept)}")
+        console.print(f"[bold]2[/bold] Kept: {', '.join(kept)}")
     if not empty:
         return None
     console.print(f"[bold]2[/bold] Streaming {sum(topic.count for topic in empty):,} records through the functions")
@@ -84,10 +84,10 @@ def _stream(
     def tick(sent: int) -> None:
         if crashes and sent >= crashes[0]:
             crashes.pop()
-            console.print(f"  after {sent:,} records the service is killed with SIGKILL")
+            console.print(f"  after {sent:,} records, the service is killed with SIGKILL")
             service.kill()
             service.start()
-            console.print("  it is back, and the stream goes on")
+            console.print("  the service runs again, and the stream continues")
 
     streamed = stream(config, empty, console, tick)
     seconds, megabytes = streamed.seconds, streamed.payload_bytes / 1e6
@@ -110,7 +110,7 @@ def _group(service: ServiceProcess, data: Dataset, console: Console) -> None:
 
 def _job(checkout: Path, service: ServiceProcess, workspace: Workspace, console: Console) -> None:
     console.print("[bold]4[/bold] The Glue job flight_delays, on a local Spark")
-    with console.status("running: some seconds go into starting Spark"):
+    with console.status("running: Spark takes some seconds to start"):
         job = run_job(checkout, service, workspace)
     summary = job.summary
     console.print(
@@ -118,13 +118,13 @@ def _job(checkout: Path, service: ServiceProcess, workspace: Workspace, console:
         f"{summary['window_updates_sent']:,} updates written to the topic delays; {job.seconds:.0f} s"
     )
     if summary["late_groups_dropped"]:
-        console.print(f"  [red]{summary['late_groups_dropped']} groups of flights came too late[/red]")
+        console.print(f"  [red]{summary['late_groups_dropped']} groups of flights were too late[/red]")
 
 
 def _outcome(
     service: ServiceProcess, data: Dataset, workspace: Workspace, console: Console, streamed: Streamed | None
 ) -> int:
-    # The bill first: what the checks read below is not part of the job.
+    # The cost first: the checks below also read, and do not belong to the job.
     usage = service.usage()
     windows = check.read_windows(workspace.output)
     expected = expected_windows(data)
@@ -133,7 +133,7 @@ def _outcome(
     for topic in data.topics:
         check.check_count(config, topic.name, topic.count)
     check.check_topic(check.latest_values(config, DELAYS.name), expected)
-    console.print("[bold]5[/bold] The outcome")
+    console.print("[bold]5[/bold] The results")
     report.show_worst_hours(console, windows)
     report.draw_chart(windows, workspace.chart)
     console.print(f"  Chart: {workspace.chart}", soft_wrap=True)
@@ -149,7 +149,7 @@ def _outcome(
 
 @contextmanager
 def _terminable() -> Iterator[None]:
-    """Let SIGTERM end the demo as Ctrl-C does, so that it stops what it started."""
+    """Let SIGTERM end the demo as Ctrl-C does, so that it stops everything it started."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return

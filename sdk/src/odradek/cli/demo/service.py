@@ -1,4 +1,4 @@
-"""The embedded service as a process of its own, which may be killed and started again on the same data and port."""
+"""The embedded service as a separate process, which may be killed and restarted with the same data and port."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from odradek.ports.meter import Usage
 
 _READY_S = 120.0
 _STOP_S = 20.0
-# A group of three forms within a second or two rather than some heartbeats of five.
+# With these settings a group of three forms within two seconds instead of several heartbeats of 5 s.
 _ENVIRONMENT = {"ODRADEK_GROUP_HEARTBEAT_INTERVAL_MS": "500"}
 
 
@@ -49,11 +49,11 @@ class ServiceProcess:
 
     @property
     def environment(self) -> dict[str, str]:
-        """What a client in another process needs to sign with."""
+        """Return the variables with which a client in another process signs requests."""
         return load_credentials(self._data_dir).as_environment()
 
     def usage(self) -> Usage:
-        """What all functions would have been billed so far, at most a second old."""
+        """Return the billable usage of all functions so far, at most a second old."""
         return self._earlier + _read_usage(self._usage_file)
 
     def start(self) -> None:
@@ -62,7 +62,7 @@ class ServiceProcess:
         command = [sys.executable, "-m", "odradek.local", "--data-dir", str(self._data_dir)]
         command += ["--port", str(self._port), "--usage-file", str(self._usage_file)]
         with self._log_file.open("ab") as log:
-            # In a session of its own: Ctrl-C comes to the demo, which then stops it in order.
+            # In a separate session: Ctrl-C reaches the demo, which then stops the service in order.
             self._process = subprocess.Popen(
                 command, stdout=subprocess.PIPE, stderr=log, start_new_session=True, env=os.environ | _ENVIRONMENT
             )
@@ -89,10 +89,10 @@ class ServiceProcess:
 
     def _last_words(self) -> str:
         lines = self._log_file.read_text(errors="replace").splitlines()
-        return lines[-1].removeprefix("odradek: ") if lines else "it said nothing"
+        return lines[-1].removeprefix("odradek: ") if lines else "it printed nothing"
 
     def kill(self) -> None:
-        """SIGKILL: the process ends between any two instructions."""
+        """Send SIGKILL: the process ends between any two instructions."""
         self._end(signal.SIGKILL)
 
     def stop(self) -> None:

@@ -18,7 +18,7 @@ _SETTINGS: dict[str, Any] = {
     "compression_type": "zstd",
     "linger_ms": 50,
     "batch_size": 500_000,
-    # The service may be killed and come back: an idempotent producer goes on where it was, however long that takes.
+    # The service may be killed and restarted: an idempotent producer continues, however long that takes.
     "delivery_timeout_ms": 600_000,
     "max_block_ms": 600_000,
 }
@@ -29,7 +29,7 @@ Tick = Callable[[int], None]
 
 @dataclass(frozen=True, slots=True)
 class Streamed:
-    """What was sent."""
+    """The amount of data sent."""
 
     records: int
     payload_bytes: int  # keys and values before compression
@@ -37,10 +37,10 @@ class Streamed:
 
 
 def make_topics(config: Mapping[str, Any], topics: Sequence[TopicData], derived: Sequence[NewTopic]) -> list[TopicData]:
-    """Create what is not there; a topic that holds another number of records is deleted and made anew.
+    """Create missing topics; delete and recreate a topic that holds another number of records.
 
     Args:
-        derived: topics that are made from `topics`, and so made anew when any of those is.
+        derived: topics computed from `topics`, recreated when any of those is.
 
     Returns:
         The topics that are empty now. Raises KafkaError.

@@ -1,4 +1,4 @@
-"""The demo's folder. A fresh run empties it, so it must be the demo's own: a marker file says so, and is its lock.
+"""The folder of the demo. A fresh run empties it, so a marker file, which is also the lock, must show that it is ours.
 
 <data dir>/.odradek-demo   marker and lock
 <data dir>/store/          the embedded service's data directory
@@ -26,7 +26,7 @@ SPARK = "spark"
 
 @dataclass(frozen=True, slots=True)
 class Workspace:
-    """Where things are."""
+    """The paths of the demo."""
 
     root: Path
 
@@ -54,23 +54,23 @@ class Workspace:
         return self.root / f"{name}.log"
 
     def forget_results(self) -> None:
-        """Drop what the job made of topics that are gone."""
+        """Delete the job's results from topics that no longer exist."""
         for folder in (self.checkpoint, self.output):
             shutil.rmtree(folder, ignore_errors=True)
 
 
 @contextmanager
 def open_workspace(data_dir: Path, *, keep: bool) -> Iterator[Workspace]:
-    """Take the folder, emptied unless `keep`, for as long as the context lasts.
+    """Lock the folder while the context lasts, and empty it first unless `keep`.
 
-    Raises DemoFailed: it holds something else, or another demo uses it.
+    Raises DemoFailed: the folder holds something else, or another demo uses it.
     """
     root = data_dir.absolute()
     marker = root / MARKER
     try:
         root.mkdir(parents=True, exist_ok=True)
         if not marker.exists() and any(root.iterdir()):
-            raise DemoFailed(f"{data_dir} holds something that is not the demo's: choose another --data-dir")
+            raise DemoFailed(f"{data_dir} holds files that are not the demo's: choose another --data-dir")
         descriptor = os.open(marker, os.O_RDWR | os.O_CREAT, 0o644)
     except OSError as error:
         raise DemoFailed(f"cannot use {data_dir}: {error.strerror}") from None

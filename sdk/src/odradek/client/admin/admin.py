@@ -1,7 +1,7 @@
-"""The admin client, async: what odradek.aio.Admin is, and what the synchronous face runs.
+"""The asynchronous admin client: public as odradek.aio.Admin, run by the synchronous face.
 
-A call over several topics or groups does all that it can; then the first that failed is raised, by its name. After an
-attempt without an answer, a topic that "already exists" or is "already gone" counts as done: the goal is reached.
+A call over several topics or groups does everything that it can, and then raises the first error, by name. If an
+attempt got no answer, a later "already exists" or "does not exist" counts as success: the goal is reached.
 """
 
 from __future__ import annotations
@@ -516,11 +516,11 @@ class Admin:
         *,
         reached: ErrorCode | None,
     ) -> None:
-        """A call that changes something.
+        """Send a request that changes something, and raise the first error of its results.
 
         Args:
-            results: what was changed, its error code and message.
-            reached: the code which, after an attempt without an answer, says that the goal is reached.
+            results: (name, error code, message) of each changed resource.
+            reached: the code that means success after an attempt without an answer; None if there is none.
         """
         in_doubt = False
 
@@ -543,7 +543,7 @@ class Admin:
 
 
 class NotThere(KafkaError):
-    """UNKNOWN_TOPIC_OR_PARTITION as an answer, not as a delay."""
+    """UNKNOWN_TOPIC_OR_PARTITION as a final answer, which is not retried."""
 
     @property
     def is_retryable(self) -> bool:
@@ -556,7 +556,7 @@ def _raise_for(name: str, code: int, message: str | None) -> None:
         raise KafkaError(known, _sentence(name, known, message))
 
 
-_UNSAID = {  # what answers without room for a message mean
+_UNSAID = {  # texts for responses that have no field for a message
     ErrorCode.GROUP_ID_NOT_FOUND: "does not exist",
     ErrorCode.NON_EMPTY_GROUP: "has members: stop them first",
     ErrorCode.GROUP_AUTHORIZATION_FAILED: "is not allowed by any ACL",
@@ -565,14 +565,14 @@ _UNSAID = {  # what answers without room for a message mean
 
 
 def _sentence(name: str, code: ErrorCode, message: str | None) -> str:
-    """What is wrong with what has this name, which is said once."""
+    """Return a message about the named resource, in which the name appears once."""
     if not message:
         return f"{name} {_UNSAID[code]}" if code in _UNSAID else f"{name}: {code.name}"
     return message if message.startswith(name) else f"{name}: {message}"
 
 
 def _raise_for_groups(response: Any) -> None:
-    """Of an answer with `groups`: raise for the first that it refuses."""
+    """Raise the first error in the `groups` of a response."""
     for group in response.groups:
         _raise_for(f"group {group.group_id!r}", group.error_code, group.error_message)
 

@@ -1,4 +1,4 @@
-"""The admin client's synchronous face. Each method is that of aio.Admin, run on one background loop."""
+"""The synchronous admin client. Each method runs that of aio.Admin on one background loop."""
 
 from __future__ import annotations
 

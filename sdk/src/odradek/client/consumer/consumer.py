@@ -1,11 +1,12 @@
-"""The consumer, async: what odradek.aio.Consumer is, and what the synchronous face runs.
+"""The asynchronous consumer: public as odradek.aio.Consumer, run by the synchronous face.
 
-    poll        rebalance what has to be, commit what is due, hand out what is buffered, else wait
+    poll        rebalance if necessary, commit if it is time, return buffered records, else wait
     fetcher     a background task that keeps the buffer filled        (fetcher.py, fetch_buffer.py)
     member      a background task that keeps us in the group          (membership.py)
 
-At least once by default: what is committed is what an earlier poll handed out, and only when the application comes
-back (poll, commit, close) - so a record whose processing failed is read again. Used by one task at a time.
+Delivery is at least once by default: records count as processed when the application calls the consumer again (poll,
+commit, close), and only then are their offsets committed. A record whose processing failed is read again. A consumer
+serves one task at a time.
 """
 
 from __future__ import annotations
@@ -102,7 +103,7 @@ class Consumer:
         Args:
             topics: names of topics.
             pattern: instead of names, a regular expression (RE2) that matches a topic's whole name.
-            listener: told when partitions come and go.
+            listener: called when partitions are assigned, revoked or lost.
 
         Raises:
             KafkaError: INVALID_GROUP_ID without a group_id, INVALID_REQUEST for other misuse.
@@ -176,14 +177,14 @@ class Consumer:
             return await self._fetcher.take(limit)
 
     async def fill(self, timeout_ms: float) -> None:
-        """Like `poll`, but the records are held for `next_held`."""
+        """Like `poll`, but keep the records for `next_held`."""
         if not self._held:
             async with Polling(self._member):
                 await self._wait_for_records(timeout_ms)
                 self._held.add(await self._fetcher.hold(self.config.max_poll_records))
 
     def next_held(self) -> ConsumerRecord | None:
-        """The next held record, which counts as processed when the application comes back."""
+        """Return the next held record or None. It counts as processed when the application calls again."""
         return self._held.next()
 
     def __aiter__(self) -> AsyncIterator[ConsumerRecord]:
@@ -239,15 +240,15 @@ class Consumer:
         return await read_record(self._connection, self.config, place, offset)
 
     def _drop_held(self) -> None:
-        """What iteration holds is read again: it is decoded to records already."""
+        """Give held records back to the fetcher: they are decoded to Python objects and cannot be used for a table."""
         if self._held.give_back():
             self._fetcher.changed()
 
     async def _wait_for_records(self, timeout_ms: float) -> None:
-        """Return when something is buffered, or after the time; rebalance and commit on the way."""
+        """Return when records are buffered, or after `timeout_ms`; rebalance and commit on the way."""
         self._check_open()
         if not self._positions and self._topics is None and self._pattern is None:
-            raise KafkaError(ErrorCode.INVALID_REQUEST, "nothing to read: subscribe or assign first")
+            raise KafkaError(ErrorCode.INVALID_REQUEST, "there is nothing to read: call subscribe or assign first")
         self._run_background()
         deadline_s = self._clock.monotonic() + timeout_ms / 1000
         while True:
@@ -275,7 +276,7 @@ class Consumer:
     # --- rebalance ------------------------------------------------------------------------------------------------
 
     async def _rebalance(self) -> None:
-        """Follow the coordinator: revoke, then take over. Runs inside poll."""
+        """Apply the coordinator's assignment: revoke partitions first, then take over new ones. Called inside poll."""
         member = self._member
         if member is None or self._assigned_by_hand:
             return
@@ -356,7 +357,7 @@ class Consumer:
     def _to_commit(self, offsets: Offsets | None) -> dict[TopicPartition, OffsetAndMetadata]:
         self._check_open()
         if self.config.group_id is None:
-            raise KafkaError(ErrorCode.INVALID_GROUP_ID, "a commit needs a group_id")
+            raise KafkaError(ErrorCode.INVALID_GROUP_ID, "commit needs a group_id: set one")
         if offsets is None:
             return self._positions.consumed()
         return {
@@ -380,7 +381,7 @@ class Consumer:
                     return
 
     async def _epoch_has_moved(self, error: KafkaError, epoch: int, deadline_s: float) -> bool:
-        """Whether a commit or a read was refused only because this member's epoch has risen meanwhile."""
+        """Return True if a commit or read was refused only because this member's epoch has risen in the meantime."""
         member = self._member
         if member is None or not member.is_in:
             return False
@@ -398,7 +399,7 @@ class Consumer:
         return self.config.enable_auto_commit and self.config.group_id is not None
 
     def _uncommitted(self) -> dict[TopicPartition, OffsetAndMetadata]:
-        """What a commit would change: a call costs money."""
+        """Return the consumed offsets that differ from the committed ones: an unchanged offset is not worth a call."""
         return {p: o for p, o in self._positions.consumed().items() if self._committed.get(p) != o}
 
     def _commit_if_due(self) -> None:
@@ -413,7 +414,7 @@ class Consumer:
             task.add_done_callback(self._commit_done)
 
     async def _commit_quietly(self) -> None:
-        """The commit before partitions are given up; where it fails, their records are read again."""
+        """Commit before partitions are released. If that fails, their records are read again."""
         if self._auto_commits and not (self._member is not None and self._member.is_lost):
             offsets = self._uncommitted()
             if offsets:
@@ -423,7 +424,7 @@ class Consumer:
                     return
 
     async def _read_committed(self, partitions: list[TopicPartition]) -> dict[TopicPartition, OffsetAndMetadata]:
-        """Committed offsets as the fetcher wants them: with this member's epoch."""
+        """Return committed offsets, read with this member's epoch; empty if the member has left the group."""
         assert self.config.group_id is not None
         deadline_s = self._clock.monotonic() + self.config.default_api_timeout_ms / 1000
         while True:
@@ -448,7 +449,7 @@ class Consumer:
     async def committed(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, OffsetAndMetadata | None]:
         """Return the group's committed offsets of any partitions, None for those without a commit. One call."""
         if self.config.group_id is None:
-            raise KafkaError(ErrorCode.INVALID_GROUP_ID, "committed offsets need a group_id")
+            raise KafkaError(ErrorCode.INVALID_GROUP_ID, "committed offsets need a group_id: set one")
         wanted = [TopicPartition(*partition) for partition in partitions]
         found = await offset_calls.fetch_committed(self._connection, self.config.group_id, wanted)
         return {partition: found.get(partition) for partition in wanted}
@@ -520,7 +521,7 @@ class Consumer:
             KafkaError: INVALID_GROUP_ID without a group_id.
         """
         if self.config.group_id is None:
-            raise KafkaError(ErrorCode.INVALID_GROUP_ID, "group_metadata needs a group_id")
+            raise KafkaError(ErrorCode.INVALID_GROUP_ID, "group_metadata needs a group_id: set one")
         member = self._member.membership if self._member and self._member.is_in else SIMPLE
         return ConsumerGroupMetadata(self.config.group_id, member.member_id, member.member_epoch, member.instance_id)
 
@@ -559,7 +560,7 @@ class Consumer:
     # --- the end --------------------------------------------------------------------------------------------------
 
     async def close(self, *, commit: bool = True) -> None:
-        """Commit what is due (with enable_auto_commit), leave the group and release everything. May be called twice.
+        """Commit consumed offsets (with enable_auto_commit), leave the group, release everything. May be called twice.
 
         Args:
             commit: False commits nothing, so that the records of the last poll are read again.

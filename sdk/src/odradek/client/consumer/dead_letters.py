@@ -1,8 +1,8 @@
-"""Poison records to a topic of their own: a handler for `deserialization_error_handler`.
+"""Dead letters: a handler for `deserialization_error_handler` that sends unreadable records to another topic.
 
-The record goes on as it was read - key, value, headers, timestamp - with headers that say where it stood and why:
+The record is sent as it was read, with key, value, headers and timestamp. Headers say where it was and what failed:
 
-    odradek.errors.topic, odradek.errors.partition, odradek.errors.offset     its place, as text
+    odradek.errors.topic, odradek.errors.partition, odradek.errors.offset     its location, as text
     odradek.errors.exception, odradek.errors.message                          class and text of the error
 
 A batch that cannot be decoded becomes one dead letter without key and value: its message names the batch's offsets.
@@ -19,10 +19,10 @@ PREFIX = "odradek.errors."
 
 
 def dead_letters(producer: Any, topic: str) -> Callable[[ConsumerRecord, Exception], Any]:
-    """A handler that sends the record to `topic`. `poll` waits for the acknowledgement before it goes on.
+    """Return a handler that sends the record to `topic`. `poll` waits for the acknowledgement.
 
     Args:
-        producer: an `odradek.Producer`, or one of `odradek.aio` on the consumer's loop; without serializers.
+        producer: an `odradek.Producer`, or one of `odradek.aio` on the consumer's loop. It must have no serializers.
     """
 
     def send(record: ConsumerRecord, error: Exception) -> Any:

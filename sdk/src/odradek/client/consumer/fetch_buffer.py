@@ -1,7 +1,7 @@
-"""Fetched bytes that wait for the application, decoded batch by batch as they are asked for.
+"""Fetched bytes that wait for the application; each batch is decoded when its records are needed.
 
-An answer is a deque of chunks, a chunk the batches of one partition. A chunk whose partition has moved on (seek,
-revocation, pause) is dropped when it is met. Nothing is decoded that is not handed out, but for the rest of a batch.
+A response becomes a deque of chunks; a chunk holds the batches of one partition. A chunk whose partition has changed
+(seek, revocation, pause) is dropped when it is reached. At most the rest of one batch is decoded ahead.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from odradek.model.record import BatchHeader, TimestampType
 
 
 class Chunk:
-    """Batches of one partition, some of them handed out already."""
+    """Batches of one partition, some of them already returned."""
 
     def __init__(
         self,
@@ -47,9 +47,9 @@ class Chunk:
         return self._version == self.state.version
 
     def take(self, limit: int) -> tuple[Fields, int] | None:
-        """Up to `limit` records, and the offset after them; None at the end of the chunk.
+        """Return up to `limit` records and the offset after them; None at the end of the chunk.
 
-        Raises CorruptRecordBatchError for a batch that cannot be decoded; the next call goes on behind it.
+        Raises CorruptRecordBatchError for a batch that cannot be decoded; the next call continues after it.
         """
         while self._at >= self._count:
             if self._batch_end > self._after:
@@ -71,10 +71,10 @@ class Chunk:
         return fields, self._after
 
     def take_bytes(self, limit: int) -> tuple[memoryview, int, int] | None:
-        """Whole batches that hold up to `limit` rows, from the next row on; None at the end of the chunk.
+        """Return whole batches with up to `limit` rows, from the next row on; None at the end of the chunk.
 
-        Returns the bytes, the offset of the first row, and the offset after the last: other rows in these batches are
-        not to be handed out. All this is by headers alone.
+        The result is the bytes, the offset of the first row, and the offset after the last. Rows of these batches
+        outside that range must not be returned to the application. Only batch headers are read.
         """
         number = self._next - (self._at < self._count)
         if number == len(self._batches):
@@ -113,14 +113,14 @@ class Chunk:
 
 
 class FetchBuffer:
-    """Answers in the order in which they came."""
+    """Responses in the order in which they arrived."""
 
     def __init__(self) -> None:
         self._answers: deque[deque[Chunk]] = deque()
 
     @property
     def answers(self) -> int:
-        """How many answers hold something that may still be handed out."""
+        """Return the number of responses with data that may still be returned."""
         self._drop_stale()
         return len(self._answers)
 
@@ -129,12 +129,12 @@ class FetchBuffer:
             self._answers.append(deque(chunks))
 
     def first(self) -> Chunk | None:
-        """The chunk to hand out next."""
+        """Return the chunk to read from next, or None."""
         self._drop_stale()
         return self._answers[0][0] if self._answers else None
 
     def finish_first(self) -> None:
-        """The first chunk has nothing more."""
+        """Drop the first chunk, which is exhausted."""
         self._answers[0].popleft()
         self._drop_stale()
 

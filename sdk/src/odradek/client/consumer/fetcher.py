@@ -1,15 +1,15 @@
-"""Fetches ahead of the application: one call in flight for all partitions, one answer ahead of the one in use.
+"""Fetches ahead of the application: one call in flight for all partitions, one response ahead of the one in use.
 
-    loop: find positions that are missing -> fetch all partitions -> buffer the answer -> rest while the buffer is full
+    loop: find missing positions -> fetch all partitions -> buffer the response -> rest while the buffer is full
 
-A consumer that has seen nothing for some seconds rests between calls that do not wait: a function that
-waits is billed, a client is not.
+A consumer that has received nothing for some seconds pauses between calls that do not wait, because a function is
+billed while it waits and a client is not.
 
-All partitions are in every call, so that none starves behind another and a long poll ends as soon as any has data. The
-order turns with each call: the server fills its answer in the order of the request. A seek or a new partition
+Every call includes all partitions, so none starves and a long poll ends as soon as any has data. The order rotates
+with each call, because the server fills its response in the order of the request. A seek or a new partition
 interrupts a call that waits.
 
-What goes wrong is tried again; it reaches `poll` when it cannot be helped by waiting, or when nothing has succeeded for
+Errors are retried. An error reaches `poll` if it is not retryable, or if nothing has succeeded for
 default_api_timeout_ms.
 """
 
@@ -56,7 +56,7 @@ _REST_SHARE = 0.1  # of the quiet time
 
 
 def idle_pause_s(quiet_s: float, pause_max_s: float) -> float:
-    """How long to rest before the next call: a tenth of the time in which nothing came, up to the maximum."""
+    """Return the pause before the next call: a tenth of the time without data, up to the maximum."""
     return 0.0 if quiet_s < _QUIET_S else min(quiet_s * _REST_SHARE, pause_max_s)
 
 
@@ -64,8 +64,8 @@ class Fetcher:
     """Keeps a buffer filled for the partitions in `positions`.
 
     Args:
-        committed: reads committed offsets; None where there is no group.
-        activity: set when `poll` should look again.
+        committed: reads committed offsets; None for a consumer without a group.
+        activity: set when `poll` has to check for records, errors or rebalances.
     """
 
     def __init__(
@@ -100,24 +100,24 @@ class Fetcher:
     # --- the application's side -----------------------------------------------------------------------------------
 
     def changed(self) -> None:
-        """Partitions, positions or pauses are not what they were."""
+        """Report that partitions, positions or pauses have changed."""
         self._quiet_since_s = self._clock.monotonic()
         self._changed.set()
         self._room.set()
 
     @property
     def has_records(self) -> bool:
-        """Whether something is buffered; it may turn out to be nothing but compacted batches."""
+        """Return True if data is buffered. It may turn out to hold no records after compaction."""
         return self._poison is not None or self._buffer.answers > 0
 
     def raise_error(self) -> None:
-        """Raise what went wrong since the last look, once."""
+        """Raise the latest error, once."""
         error, self._error = self._error, None
         if error is not None:
             raise error
 
     async def take(self, limit: int) -> dict[TopicPartition, list[ConsumerRecord]]:
-        """Up to `limit` buffered records; the positions move past them. Raises KafkaError."""
+        """Return up to `limit` buffered records and move the positions past them. Raises KafkaError."""
         records: dict[TopicPartition, list[ConsumerRecord]] = {}
         for run in await self.hold(limit):
             found = records.get(run.state.partition)
@@ -129,9 +129,9 @@ class Fetcher:
         return records
 
     async def hold(self, limit: int) -> list[Run]:
-        """Up to `limit` buffered records whose positions the caller moves. Raises KafkaError.
+        """Return up to `limit` buffered records whose positions the caller moves. Raises KafkaError.
 
-        Waits for what the handlers of poison records gave back. After a failure all is read again.
+        Waits for the results of handlers of unreadable records. After a failure all these records are read again.
         """
         before = {state: (state.version, state.position) for state in self._positions}
         try:
@@ -153,7 +153,7 @@ class Fetcher:
         return drained
 
     async def take_table(self, limit: int, columns: Sequence[str] | None, engine: EngineName) -> pa.Table:
-        """Up to `limit` buffered rows as a table; the positions move past them. Raises KafkaError."""
+        """Return up to `limit` buffered rows as a table and move the positions past them. Raises KafkaError."""
         from odradek.client.consumer.table_records import Piece, decode_pieces, to_table
 
         self._raise_poison()
@@ -188,7 +188,7 @@ class Fetcher:
                     state.position = part.error.next_offset
                     self._fetch_again(taken[number:])
                     break
-                # What came before is handed out first; whoever comes back for more is told.
+                # Records before the error are returned first; the next poll raises it.
                 self._fetch_again(taken[number:])
                 self._poison = (state, state.version, part.error)
                 if not any(each.rows.num_rows for each in kept):
@@ -224,7 +224,7 @@ class Fetcher:
                     self._pending.append(self._handler(error.as_record(), error))
                     self._pass_over(chunk.state, error.next_offset, out)
                     continue
-                # What came before is handed out first; whoever comes back for more is told.
+                # Rows before the error are returned first; the next poll raises it.
                 self._buffer.finish_first()
                 self._poison = (chunk.state, chunk.state.version, error)
                 if not out:
@@ -236,7 +236,7 @@ class Fetcher:
         return out
 
     def _raise_poison(self) -> None:
-        """Raise what stands at the position, unless that has been sought past; it is fetched again."""
+        """Raise the error at the position, unless a seek has moved past it. The batch is fetched again."""
         poison, self._poison = self._poison, None
         if poison is not None:
             state, version, error = poison
@@ -254,7 +254,7 @@ class Fetcher:
             self._deserialize(chunk, fields, after, out)
 
     def _deserialize(self, chunk: Chunk, fields: Fields, after: int, out: list[Run]) -> None:
-        """Records whose keys and values are what the deserializers make of them, in runs between poison ones."""
+        """Append runs of deserialized records to `out`, split where a handler takes an unreadable record."""
         state = chunk.state
         (topic, partition), version, stamp = state.partition, state.version, chunk.timestamp_type
         key_of, value_of = self._key, self._value
@@ -280,7 +280,7 @@ class Fetcher:
             self._pass_over(state, after, out)
 
     def _pass_over(self, state: PartitionState, after: int, out: list[Run]) -> None:
-        """A record that is not handed out counts as processed with the one before it."""
+        """Count a record that is not returned as processed together with the one before it."""
         last = next((run for run in reversed(out) if run.state is state), None)
         if last is not None:
             last.after = after
@@ -332,7 +332,7 @@ class Fetcher:
         self._failing_since_s = None
 
     async def _find_positions(self) -> None:
-        """Positions for partitions that have none: committed offsets, else by auto_offset_reset."""
+        """Give each partition without a position the committed offset, or one by auto_offset_reset."""
         now_s = self._clock.monotonic()
         missing = [(state, state.version) for state in self._positions if state.needs_position(now_s)]
         fresh = [(state, version) for state, version in missing if state.reset_to is None]
@@ -416,7 +416,7 @@ class Fetcher:
         return min(waits, default=None)
 
     async def _call(self, offsets: list[tuple[TopicPartition, int]], *, waits: bool) -> list[FetchedPartition] | None:
-        """One fetch; None where it was interrupted."""
+        """Make one fetch; return None if it was interrupted."""
         call = asyncio.ensure_future(
             self._connection.attempt(
                 fetch_request(offsets, self._config, waits=waits), FetchResponse, self._config.request_timeout_ms / 1000

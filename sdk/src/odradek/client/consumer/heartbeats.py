@@ -1,4 +1,4 @@
-"""What members of consumer groups and of share groups share: how ids are made, what follows a failed heartbeat."""
+"""Heartbeats of consumer groups and share groups: member ids, and the reaction to a failed heartbeat."""
 
 from __future__ import annotations
 
@@ -10,18 +10,18 @@ from odradek.errors import ErrorCode, KafkaError
 from odradek.ports.rng import Rng
 
 LOST = frozenset({ErrorCode.FENCED_MEMBER_EPOCH, ErrorCode.UNKNOWN_MEMBER_ID})
-"""The coordinator knows this member no more: it joins anew."""
+"""The coordinator does not know this member any more: it joins again."""
 _MEMBER_ID_BYTES = 16
 _SHORTEST_PAUSE_S = 0.001
 
 
 def new_member_id(rng: Rng) -> str:
-    """An id that the client makes itself (KIP-1082): base64 for URLs, as Kafka's Uuid."""
+    """Return a member id made by the client (KIP-1082): URL-safe base64, like Kafka's Uuid."""
     return base64.urlsafe_b64encode(rng.random_bytes(_MEMBER_ID_BYTES)).decode().rstrip("=")
 
 
 def pause_between_beats(error: KafkaError, failures: int, connection: Connection) -> float | None:
-    """Seconds until the next try after so many failures in a row; None where trying again does not help."""
+    """Return the seconds until the next attempt after `failures` in a row; None if the error is not retryable."""
     verdict = decide(
         error,
         attempts=failures,

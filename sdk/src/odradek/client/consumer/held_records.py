@@ -1,6 +1,6 @@
-"""Records that are taken out of the buffer, before the application has them.
+"""Records that have been taken out of the buffer but not yet returned to the application.
 
-A run is what one batch gave of one partition; `HeldRecords` hands runs out record by record, for iteration.
+A run holds the records of one partition from one batch. `HeldRecords` returns them one by one, for iteration.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ from odradek.client.consumer.record import ConsumerRecord
 
 @dataclass(slots=True)
 class Run:
-    """Records of one partition that follow each other.
+    """Consecutive records of one partition.
 
     Attributes:
-        version: of the state when they were fetched.
-        after: the position when all have been handed out.
+        version: of the partition's state when the records were fetched.
+        after: the position after the last of the records.
     """
 
     state: PartitionState
@@ -29,7 +29,7 @@ class Run:
 
 
 class HeldRecords:
-    """Runs of which one record after the other is handed out; those whose partition has moved on are dropped."""
+    """Runs whose records are returned one by one. A run whose partition has changed since the fetch is dropped."""
 
     def __init__(self) -> None:
         self._runs: deque[Run] = deque()
@@ -42,7 +42,7 @@ class HeldRecords:
         self._runs.extend(runs)
 
     def next(self) -> ConsumerRecord | None:
-        """The next record; the position moves past it."""
+        """Return the next record and move the position past it."""
         while self._runs:
             run, at = self._runs[0], self._at
             if run.state.version == run.version:
@@ -62,7 +62,7 @@ class HeldRecords:
         self._at = 0
 
     def give_back(self) -> bool:
-        """Have what is held fetched again from the position on; whether there was anything."""
+        """Drop the held records, so that they are fetched again. Return True if there were any."""
         for run in self._runs:
             if run.state.version == run.version:
                 run.state.drop_buffered()

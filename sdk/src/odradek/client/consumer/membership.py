@@ -6,9 +6,9 @@
 
     OUT --join--> JOINING --answer--> IN --fenced, unknown, expelled--> OUT (lost) --poll told the listener--> JOINING
 
-The server says which partitions to own. What is to be given up is revoked by `poll` in the application's thread
-(commit, listener), then the next heartbeat says so and the server may give it to another. A member that does not poll
-for max_poll_interval_ms leaves by itself. After an answer that got lost, everything is said again.
+The server decides which partitions a member owns. `poll` revokes partitions in the application's thread (commit,
+listener); the next heartbeat reports it, and then the server may assign them to another member. A member that does not
+poll for max_poll_interval_ms leaves the group. After a lost answer the next heartbeat contains the full state.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class GroupMember:
     """Keeps this consumer in its group.
 
     Args:
-        activity: set when `poll` should look again.
+        activity: set when `poll` has to check for records, errors or rebalances.
     """
 
     def __init__(self, connection: Connection, config: ConsumerConfig, activity: asyncio.Event) -> None:
@@ -67,7 +67,7 @@ class GroupMember:
 
     @property
     def membership(self) -> Membership:
-        """Who commits."""
+        """The member id and epoch with which offsets are committed."""
         return Membership(self._member_id, self._epoch, self._config.group_instance_id)
 
     @property
@@ -75,7 +75,7 @@ class GroupMember:
         return self._is_in
 
     def subscribe(self, topics: tuple[str, ...] | None, pattern: str | None) -> None:
-        """What to be assigned of; joins where the consumer is not in the group."""
+        """Set the topics or pattern to subscribe to, and join the group if the consumer is not a member."""
         self._topics = topics
         self._pattern = pattern
         self._wants_in = True
@@ -91,14 +91,14 @@ class GroupMember:
         self._polled_at_s = self._clock.monotonic()
 
     def raise_error(self) -> None:
-        """Raise what ended the membership, once."""
+        """Raise the error that ended the membership, once."""
         error, self._error = self._error, None
         if error is not None:
             raise error
 
     @property
     def is_lost(self) -> bool:
-        """The partitions belong to others; `rejoin` once the application knows."""
+        """True if the partitions belong to other members. Call `rejoin` after the application knows."""
         return self._lost
 
     def rejoin(self) -> None:
@@ -110,7 +110,7 @@ class GroupMember:
         self._kick.set()
 
     def lose(self) -> None:
-        """The server does not know this member (any more)."""
+        """Leave the state IN, because the server does not know this member any more."""
         if self._is_in or not self._lost:
             self._is_in = False
             self._lost = True
@@ -121,7 +121,7 @@ class GroupMember:
         return self._target is not None
 
     async def take_target(self) -> dict[TopicPartition, UUID]:
-        """The partitions to own from now on, with their topics' ids. Raises KafkaError where names cannot be read."""
+        """Return the partitions to own now, with their topics' ids. Raises KafkaError if names cannot be read."""
         target = self._target or {}
         metadata = self._connection.metadata
         if any(metadata.name_of(topic_id) is None for topic_id in target):
@@ -136,7 +136,7 @@ class GroupMember:
         }
 
     def acknowledge(self, owned: dict[TopicPartition, UUID]) -> None:
-        """Say at once what is owned now."""
+        """Report the owned partitions with a heartbeat that is sent at once."""
         self._owned = {}
         for partition, topic_id in owned.items():
             self._owned.setdefault(topic_id, []).append(partition.partition)
@@ -144,7 +144,7 @@ class GroupMember:
         self._kick.set()
 
     async def wait_answer(self, seconds: float) -> None:
-        """Ask the server now, and wait for its answer so long at most."""
+        """Send a heartbeat now, and wait up to `seconds` for its answer."""
         self._answered.clear()
         self._kick.set()
         await wait_for(self._answered, seconds, self._clock)
@@ -168,12 +168,12 @@ class GroupMember:
         return self._is_in and not self._polling and idle_ms > self._config.max_poll_interval_ms
 
     async def _expel(self) -> None:
-        """The application does not come back: let others have the partitions."""
+        """Leave the group because the application has stopped polling, so that others get the partitions."""
         await self._say_leave(static=False)
         self.lose()
 
     async def _beat(self) -> float | None:
-        """One heartbeat; the seconds until the next."""
+        """Send one heartbeat; return the seconds until the next."""
         beat = self._next_heartbeat()
         said_owned = self._say_owned
         self._say_owned = False
@@ -240,7 +240,7 @@ class GroupMember:
         return None
 
     async def leave(self) -> None:
-        """Leave the group, a static member for a while only; what goes wrong ends with the session."""
+        """Leave the group, as a static member only temporarily. Errors are ignored: the session expires."""
         if self._is_in:
             await self._say_leave(static=self._config.group_instance_id is not None)
         self._is_in = False
@@ -270,7 +270,7 @@ class GroupMember:
 
 
 class Polling:
-    """The time inside poll, which counts as being alive; for a consumer without a group it is nothing."""
+    """Counts the time inside poll as being alive. Without a group it does nothing."""
 
     def __init__(self, member: GroupMember | None) -> None:
         self._member = member

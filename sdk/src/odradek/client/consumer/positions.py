@@ -1,8 +1,8 @@
-"""Where a consumer stands in each of its partitions: state only, no calls.
+"""The positions of a consumer in its partitions: state only, no calls.
 
-position       the next offset to hand to the application: what is committed
-fetch_offset   the next offset to fetch: ahead of the position by what is buffered
-version        raised by seek, pause and the like: answers to fetches of before are dropped
+position       the next offset to return to the application: the offset that is committed
+fetch_offset   the next offset to fetch: ahead of the position by the buffered records
+version        increased by seek, pause and the like: responses to earlier fetches are dropped
 
 no position --resolve (committed offset, or reset)--> positioned --seek--> positioned
      ^------------------- reset (out of range, seek_to_*) ---------|
@@ -49,13 +49,13 @@ class PartitionState:
         self.version = 0
 
     def seek(self, offset: int) -> None:
-        """Go on at this offset."""
+        """Continue at this offset."""
         self.version += 1
         self.position = self.fetch_offset = offset
         self.reset_to = None
 
     def reset(self, timestamp_ms: int) -> None:
-        """Forget the position; the next is that of the timestamp (earliest, latest)."""
+        """Forget the position; ListOffsets resolves the next one from the timestamp (or earliest, latest)."""
         self.version += 1
         self.position = self.fetch_offset = None
         self.reset_to = timestamp_ms
@@ -115,7 +115,7 @@ class Positions:
                 state.version += 1
 
     def consumed(self, partitions: Iterable[TopicPartition] | None = None) -> dict[TopicPartition, OffsetAndMetadata]:
-        """What a commit of everything handed out says."""
+        """Return the offsets that commit all records returned so far."""
         return {
             partition: OffsetAndMetadata(state.position)
             for partition, state in self._states.items()
@@ -124,9 +124,9 @@ class Positions:
 
 
 def partitions_of(given: Iterable[Any]) -> list[TopicPartition]:
-    """The partitions that a caller named one by one, in a list, or both: clients of Kafka differ in it.
+    """Return the partitions that a caller passed one by one, in a list, or both, as Kafka's clients do.
 
-    Raises KafkaError(INVALID_REQUEST) for what names no partition.
+    Raises KafkaError(INVALID_REQUEST) for an argument that is not a partition.
     """
     found: list[TopicPartition] = []
     for each in given:

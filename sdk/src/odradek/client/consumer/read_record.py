@@ -1,4 +1,4 @@
-"""One record by its offset: a fetch of its batch, without an assignment."""
+"""Read one record by its offset: a fetch of its batch, without an assignment."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from odradek.model.topic_partition import TopicPartition
 async def read_record(
     connection: Connection, config: ConsumerConfig, place: TopicPartition, offset: int
 ) -> ConsumerRecord | None:
-    """See Consumer.read_at."""
+    """Implement Consumer.read_at."""
 
     def check(response: FetchResponse) -> None:
         for part in fetched(response):
@@ -22,7 +22,8 @@ async def read_record(
                 raise KafkaError(part.error, f"reading {place} at offset {offset}: {part.error.name}")
             if offset >= part.high_watermark:
                 raise KafkaError(
-                    ErrorCode.OFFSET_OUT_OF_RANGE, f"{place} ends at offset {part.high_watermark}: no {offset} yet"
+                    ErrorCode.OFFSET_OUT_OF_RANGE,
+                    f"{place} ends at offset {part.high_watermark}: offset {offset} is not written yet",
                 )
 
     response = await connection.call(

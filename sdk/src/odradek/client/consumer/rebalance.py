@@ -1,4 +1,4 @@
-"""What a consumer of a group is told when its partitions change."""
+"""Callbacks of a consumer for changes of its assignment."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class RebalanceListener:
 
 
 class Caller(Protocol):
-    """Runs a listener's method where the user expects it."""
+    """Runs a listener's method in the thread or task where the user expects it."""
 
     async def __call__(
         self, method: Callable[[list[TopicPartition]], Awaitable[None] | None], partitions: list[TopicPartition]
@@ -39,7 +39,7 @@ class Caller(Protocol):
 async def call_here(
     method: Callable[[list[TopicPartition]], Awaitable[None] | None], partitions: list[TopicPartition]
 ) -> None:
-    """Call a listener's method on this loop, and wait where it is a coroutine."""
+    """Call a listener's method on this loop, and await it if it is a coroutine."""
     outcome = method(partitions)
     if inspect.isawaitable(outcome):
         await outcome

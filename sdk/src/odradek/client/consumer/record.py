@@ -1,4 +1,4 @@
-"""A record as a consumer gets it."""
+"""The record that a consumer returns."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class ConsumerRecord(NamedTuple):
 
 
 def make_records(topic: str, partition: int, timestamp_type: TimestampType, fields: Fields) -> list[ConsumerRecord]:
-    """The records of fields that no deserializer touches."""
+    """Return the records of decoded fields, without deserializers."""
     offsets, timestamps, keys, values, headers = fields
     rows = zip(repeat(topic), repeat(partition), offsets, timestamps, repeat(timestamp_type), keys, values, headers)
     # The class's own constructor checks and names its arguments, which takes longer than all the rest of a poll.

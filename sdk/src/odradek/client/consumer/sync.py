@@ -1,7 +1,7 @@
-"""The consumer's synchronous face: each method is that of aio.Consumer, run on one background loop.
+"""The synchronous consumer: each method runs that of aio.Consumer on one background loop.
 
-Heartbeats and fetches go on in the background while the application processes. A rebalance listener runs in the thread
-that polls, and may call the consumer.
+Heartbeats and fetches continue in the background while the application processes records. A rebalance listener runs in
+the thread that polls, and may call the consumer.
 """
 
 from __future__ import annotations

@@ -1,14 +1,14 @@
-"""Fetched batches to one Arrow table: what `poll_table` hands out.
+"""Decodes fetched batches to one Arrow table: the result of `poll_table`.
 
     topic       dictionary<int32, string>
     partition   int32
     offset      int64
     timestamp   timestamp(us, UTC)
     key, value  binary
-    timestampType (int32), headers (list of (key string, value binary)): where asked for
+    timestampType (int32), headers (list of (key string, value binary)): only if requested
 
-A piece is a run of one partition's batches. It is decoded on a worker thread, column by column, and without a copy of
-the fetched bytes before that. A piece with a broken batch gives the rows before it; the next poll tells the error.
+A piece is a run of batches of one partition. A worker thread decodes it column by column, without first copying the
+fetched bytes. A piece with a damaged batch yields the rows before it; the next poll raises the error.
 """
 
 from __future__ import annotations
@@ -48,11 +48,11 @@ class Decoded:
     piece: Piece
     rows: pa.RecordBatch
     end_offset: int
-    error: CorruptRecordBatchError | None  # what stands at end_offset
+    error: CorruptRecordBatchError | None  # the error at end_offset
 
 
 def table_schema(columns: Sequence[str] | None) -> pa.Schema:
-    """The schema of the answer. Raises KafkaError(INVALID_REQUEST) that names a column which does not exist."""
+    """Return the schema of the table. Raises KafkaError(INVALID_REQUEST) that names an unknown column."""
     names = DEFAULT_COLUMNS if columns is None else tuple(columns)
     try:
         fields = column_schema(columns=names)
@@ -64,14 +64,14 @@ def table_schema(columns: Sequence[str] | None) -> pa.Schema:
 def decode_pieces(
     pieces: Sequence[Piece], columns: Sequence[str] | None, *, check_crcs: bool, engine: EngineName
 ) -> list[Decoded]:
-    """Decode what can be decoded. Raises as `uses_numba`."""
+    """Decode each piece up to its first damaged batch. Raises as `uses_numba`."""
     wanted = table_schema(columns)
     topics = sorted({piece.state.partition.topic for piece in pieces})
     return [_decode(piece, wanted, topics, check_crcs, engine) for piece in pieces]
 
 
 def to_table(decoded: Sequence[Decoded], columns: Sequence[str] | None) -> pa.Table:
-    """One table of all rows, a chunk for each piece."""
+    """Return one table of all rows, with a chunk for each piece."""
     return pa.Table.from_batches([each.rows for each in decoded], table_schema(columns))
 
 
@@ -86,7 +86,7 @@ def _decode(piece: Piece, wanted: pa.Schema, topics: list[str], check_crcs: bool
 def _decode_before_error(
     piece: Piece, wanted: pa.Schema, topics: list[str], check_crcs: bool, engine: EngineName
 ) -> Decoded:
-    """Batch by batch up to the one that is broken."""
+    """Decode batch by batch up to the damaged one."""
     batches = [_rows(piece, piece.data[:0], piece.end_offset, wanted, topics, check_crcs, engine)]
     end = piece.start_offset
     failure: CorruptRecordBatchError | None = None

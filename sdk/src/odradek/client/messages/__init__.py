@@ -1,1 +1,1 @@
-"""Request and response messages of the client, one module an API family: plain values in, plain values out."""
+"""Request and response messages of the client, one module per API family: plain values in, plain values out."""

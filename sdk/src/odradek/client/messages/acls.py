@@ -1,4 +1,4 @@
-"""Access rules as kio messages: CreateAcls 3, DescribeAcls 3, DeleteAcls 3."""
+"""ACLs as kio messages: CreateAcls 3, DescribeAcls 3, DeleteAcls 3."""
 
 from __future__ import annotations
 
@@ -73,17 +73,17 @@ def delete_acls_request(wanted: AclFilter) -> DeleteAclsRequest:
 
 
 def bindings(response: DescribeAclsResponse) -> list[AclBinding]:
-    """The rules of an answer."""
+    """Return the ACLs of a response."""
     return [_binding(resource, acl) for resource in response.resources for acl in resource.acls]
 
 
 def deleted(response: DeleteAclsResponse) -> list[AclBinding]:
-    """The rules that are gone."""
+    """Return the deleted ACLs."""
     return [_binding(acl, acl) for result in response.filter_results for acl in result.matching_acls]
 
 
 def _binding(resource: Any, acl: Any) -> AclBinding:
-    """Of what a rule is for, and what it says: one element or two, by the kind of answer."""
+    """Return the ACL of a resource pattern and an entry, which are one or two elements, depending on the response."""
     return AclBinding(
         ResourceType(resource.resource_type),
         resource.resource_name,

@@ -129,7 +129,7 @@ def describe_configs_request(topics: Iterable[str]) -> DescribeConfigsRequest:
 def alter_configs_request(
     resource_type: int, name: str, values: Mapping[str, str], delete: Iterable[str]
 ) -> alter_configs.IncrementalAlterConfigsRequest:
-    """Set some configurations of a resource, and take others back to their defaults."""
+    """Set configurations of a resource, and reset those in `delete` to their defaults."""
     changes = [
         *(
             alter_configs.AlterableConfig(name=key, config_operation=i8(_SET), value=value)
@@ -162,7 +162,7 @@ def delete_groups_request(group_ids: Sequence[str]) -> DeleteGroupsRequest:
 
 
 def group_description(group: describe_groups_response.DescribedGroup) -> ConsumerGroupDescription:
-    """A described group."""
+    """Convert a described group."""
     return ConsumerGroupDescription(
         group_id=str(group.group_id),
         state=group.group_state,

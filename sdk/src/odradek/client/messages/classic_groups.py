@@ -1,8 +1,9 @@
-"""DescribeGroups 6 as kio messages: groups of the classic protocol, which ConsumerGroupDescribe does not know.
+"""DescribeGroups 6 as kio messages: groups of the classic protocol, which ConsumerGroupDescribe does not return.
 
 A member's subscription and assignment are bytes that clients agree upon (ConsumerProtocolSubscription,
-ConsumerProtocolAssignment): version i16, then [topic string] or [topic string, [partition i32]], big-endian, then what
-later versions add. Members of other kinds of groups (Kafka Connect's workers) have other bytes: they show as none.
+ConsumerProtocolAssignment): version i16, then [topic string] or [topic string, [partition i32]], big-endian, then the
+fields of later versions. Members of other kinds of groups (Kafka Connect's workers) use other bytes, which decode to
+nothing.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ def describe_classic_groups_request(group_ids: Iterable[str]) -> DescribeGroupsR
 
 
 def classic_group_description(group: DescribedGroup) -> ConsumerGroupDescription:
-    """A described group; there are no epochs in this protocol (-1), and no target beside the assignment."""
+    """Convert a described group. The protocol has no epochs (-1) and no target other than the assignment."""
     is_of_consumers = group.protocol_type == CONSUMER
     members = []
     for member in group.members:
@@ -51,7 +52,7 @@ def classic_group_description(group: DescribedGroup) -> ConsumerGroupDescription
 
 
 def decode_topics(data: bytes) -> list[str]:
-    """Topics of a subscription; none in bytes of another kind."""
+    """Return the topics of a subscription; nothing for bytes of another protocol."""
     try:
         _, count = struct.unpack_from(">hi", data)
         at, topics = 6, []
@@ -64,7 +65,7 @@ def decode_topics(data: bytes) -> list[str]:
 
 
 def decode_assignment(data: bytes) -> list[TopicPartition]:
-    """Partitions of an assignment; none in bytes of another kind."""
+    """Return the partitions of an assignment; nothing for bytes of another protocol."""
     try:
         _, count = struct.unpack_from(">hi", data)
         at, partitions = 6, []

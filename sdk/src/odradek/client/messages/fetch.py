@@ -23,7 +23,7 @@ _CONSUMER = -1
 
 @dataclass(frozen=True, slots=True)
 class FetchedPartition:
-    """The answer for one partition."""
+    """The result of a fetch for one partition."""
 
     partition: TopicPartition
     error: ErrorCode
@@ -34,10 +34,10 @@ class FetchedPartition:
 def fetch_request(
     offsets: Sequence[tuple[TopicPartition, int]], config: ConsumerConfig, *, waits: bool = True
 ) -> FetchRequest:
-    """Ask for partitions in this order, which the server keeps when it runs out of room.
+    """Request partitions in this order, in which the server fills its response.
 
     Args:
-        waits: False is answered at once, whatever there is.
+        waits: False asks for a response at once, even an empty one.
     """
     topics: dict[str, list[FetchPartition]] = {}
     for (topic, partition), offset in offsets:
@@ -60,7 +60,7 @@ def fetch_request(
 
 
 def fetched(response: FetchResponse) -> list[FetchedPartition]:
-    """The answer by partition. Raises KafkaError where the request as a whole was refused."""
+    """Return the results by partition. Raises KafkaError if the request as a whole was refused."""
     code = error_code(response.error_code)
     if code is not ErrorCode.NONE:
         raise KafkaError(code, f"the fetch was refused: {code.name}")

@@ -18,7 +18,7 @@ UNCHANGED_MS = -1
 
 @dataclass(frozen=True, slots=True)
 class Heartbeat:
-    """What a member says; None is "unchanged since the last heartbeat"."""
+    """The fields that a member sends; None means unchanged since the last heartbeat."""
 
     group_id: str
     member_id: str
@@ -52,7 +52,7 @@ def heartbeat_request(beat: Heartbeat) -> ConsumerGroupHeartbeatRequest:
 
 
 def assignment(response: ConsumerGroupHeartbeatResponse) -> dict[UUID, list[int]] | None:
-    """The partitions to own, by topic id; None where they are unchanged."""
+    """Return the partitions to own, by topic id; None if they are unchanged."""
     if response.assignment is None:
         return None
     return {

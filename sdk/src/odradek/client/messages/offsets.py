@@ -1,4 +1,4 @@
-"""Offsets over the wire: ListOffsets 7, OffsetCommit 9, OffsetFetch 9. Many partitions a call, one call a question."""
+"""Offset requests: ListOffsets 7, OffsetCommit 9, OffsetFetch 9. Each function makes one call for many partitions."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _CONSUMER = -1
 
 
 class Membership(NamedTuple):
-    """Who commits: a member of a group at an epoch, or nobody in particular."""
+    """The committer of offsets: a group member at an epoch, or, by default, a client that is not a member."""
 
     member_id: str = ""
     member_epoch: int = -1
@@ -40,7 +40,7 @@ SIMPLE = Membership()
 
 @dataclass(frozen=True, slots=True)
 class ConsumerGroupMetadata:
-    """As whom a consumer reads: what a transaction needs to commit offsets in its name. See Consumer.group_metadata."""
+    """A consumer's membership, with which a transaction commits offsets. See Consumer.group_metadata."""
 
     group_id: str
     member_id: str = ""
@@ -49,7 +49,7 @@ class ConsumerGroupMetadata:
 
 
 def by_topic(partitions: Iterable[TopicPartition]) -> dict[str, list[int]]:
-    """Partition numbers by topic, in order."""
+    """Return partition numbers by topic, in order."""
     topics: dict[str, list[int]] = {}
     for topic, partition in partitions:
         topics.setdefault(topic, []).append(partition)
@@ -63,7 +63,7 @@ async def list_offsets(
     read_committed: bool = False,
     timeout_ms: float | None = None,
 ) -> dict[TopicPartition, OffsetAndTimestamp]:
-    """The first offset at or after each timestamp (ms, or a constant of model.log). Raises KafkaError."""
+    """Return the first offset at or after each timestamp (ms, or a constant of model.log). Raises KafkaError."""
     if not timestamps:
         return {}
     request = ListOffsetsRequest(
@@ -106,9 +106,9 @@ async def fetch_committed(
     *,
     timeout_ms: float | None = None,
 ) -> dict[TopicPartition, OffsetAndMetadata]:
-    """Committed offsets of a group (None: of all its partitions); what was never committed is left out.
+    """Return committed offsets of a group (None: of all its partitions), without partitions that have none.
 
-    Raises KafkaError: STALE_MEMBER_EPOCH and UNKNOWN_MEMBER_ID of a member that has to look at its epoch again.
+    Raises KafkaError: STALE_MEMBER_EPOCH and UNKNOWN_MEMBER_ID if the member has to check its epoch.
     """
     request = OffsetFetchRequest(
         groups=(
@@ -157,7 +157,7 @@ async def commit(
     *,
     timeout_ms: float | None = None,
 ) -> None:
-    """Commit offsets. Raises KafkaError: the first partition's that was refused; others may have been committed."""
+    """Commit offsets. Raises KafkaError for the first refused partition; others may have been committed."""
     if not offsets:
         return
     check_positions(offsets)
@@ -205,13 +205,13 @@ def _commit_partition(partition: int, given: OffsetAndMetadata) -> OffsetCommitR
 
 
 def raise_for(what: str, partition: TopicPartition, code: int) -> None:
-    """Raise the KafkaError of a partition's error code, if it is one."""
+    """Raise a KafkaError if the error code of a partition is not NONE."""
     known = error_code(code)
     if known is not ErrorCode.NONE:
         raise KafkaError(known, f"{what} of {partition}: {_UNSAID.get(known, known.name)}")
 
 
-_UNSAID = {  # what answers without room for a message mean
+_UNSAID = {  # texts for responses that have no field for a message
     ErrorCode.UNKNOWN_TOPIC_OR_PARTITION: "the topic or partition does not exist",
     ErrorCode.TOPIC_AUTHORIZATION_FAILED: "an ACL is missing",
     ErrorCode.GROUP_AUTHORIZATION_FAILED: "an ACL is missing",

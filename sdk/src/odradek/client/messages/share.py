@@ -37,14 +37,14 @@ __all__ = [
 ]
 
 Acknowledgements = Mapping[PartitionId, Mapping[int, int]]
-"""Types by offset, by partition."""
+"""Acknowledgement types by offset, by partition."""
 
 _STRICT, _BATCHES = 1, 0
 
 
 @dataclass(frozen=True, slots=True)
 class DeliveredPartition:
-    """What a ShareFetch answered for one partition."""
+    """The result of a ShareFetch for one partition."""
 
     partition: PartitionId
     error: ErrorCode
@@ -68,7 +68,7 @@ def share_heartbeat_request(
 
 
 def assignment(response: ShareGroupHeartbeatResponse) -> frozenset[PartitionId] | None:
-    """The partitions to read; None where they are unchanged."""
+    """Return the partitions to read; None if they are unchanged."""
     if response.assignment is None:
         return None
     return frozenset(
@@ -161,7 +161,7 @@ def share_acknowledge_request(
 
 
 def delivered(response: ShareFetchResponse) -> list[DeliveredPartition]:
-    """The answer by partition."""
+    """Return the results by partition."""
     return [
         DeliveredPartition(
             PartitionId(topic.topic_id, int(each.partition_index)),
@@ -183,7 +183,7 @@ def delivered(response: ShareFetchResponse) -> list[DeliveredPartition]:
 
 
 def acknowledged(response: ShareAcknowledgeResponse) -> dict[PartitionId, tuple[ErrorCode, str]]:
-    """Code and message by partition."""
+    """Return error code and message by partition."""
     return {
         PartitionId(topic.topic_id, int(each.partition_index)): (
             error_code(each.error_code),
@@ -200,7 +200,7 @@ def _by_topic(partitions: Iterable[PartitionId]) -> list[tuple[UUID, list[Partit
 
 
 def _runs(types: Mapping[int, int]) -> list[tuple[int, int, int]]:
-    """(first, last, type) of neighbours that are acknowledged alike."""
+    """Return (first, last, type) of neighbouring offsets with the same acknowledgement."""
     runs: list[tuple[int, int, int]] = []
     for offset, kind in sorted(types.items()):
         if runs and runs[-1][1] + 1 == offset and runs[-1][2] == kind:

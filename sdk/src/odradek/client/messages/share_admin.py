@@ -1,4 +1,4 @@
-"""What an Admin asks of share groups, as kio messages: ShareGroupDescribe, their offsets, configurations of groups."""
+"""Administration of share groups as kio messages: ShareGroupDescribe, offsets, configurations of groups."""
 
 from __future__ import annotations
 
@@ -35,10 +35,10 @@ GROUP_RESOURCE = 32
 
 @dataclass(frozen=True, slots=True)
 class ShareGroupOffset:
-    """Where a share group is in a partition."""
+    """The position of a share group in a partition."""
 
     start_offset: int  # everything below is done
-    lag: int  # records from there on that are not done; -1 unknown
+    lag: int  # records from there on that are not done; -1 if unknown
 
 
 def describe_share_groups_request(group_ids: Iterable[str]) -> ShareGroupDescribeRequest:
@@ -48,7 +48,7 @@ def describe_share_groups_request(group_ids: Iterable[str]) -> ShareGroupDescrib
 
 
 def share_group_description(group: DescribedGroup) -> ConsumerGroupDescription:
-    """A described group: each member may read every partition, so assignment and target are the same."""
+    """Convert a described group. Each member may read every partition, so assignment and target are the same."""
     members = []
     for member in group.members:
         assigned = tuple(

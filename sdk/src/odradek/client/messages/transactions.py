@@ -1,6 +1,6 @@
 """The transaction APIs as kio messages: InitProducerId 4, Produce 12, TxnOffsetCommit 5, EndTxn 5 (KIP-890).
 
-From these versions on what is written need not be announced, and each end of a transaction bumps the producer's epoch.
+With these versions written partitions need not be announced, and each end of a transaction bumps the producer epoch.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ _ALL = -1
 def init_request(
     transactional_id: str, timeout_ms: int, producer_id: int, producer_epoch: int
 ) -> InitProducerIdRequest:
-    """Take the transactional id over, or (id and epoch given) go on after an error."""
+    """Take over the transactional id or, given producer id and epoch, continue after an error."""
     return InitProducerIdRequest(
         transactional_id=TransactionalId(transactional_id),
         transaction_timeout=i32Timedelta.parse(timedelta(milliseconds=timeout_ms)),
@@ -55,7 +55,7 @@ def init_request(
 def transactional_produce_request(
     transactional_id: str, batches: Sequence[tuple[TopicPartition, bytes]], *, timeout_ms: int
 ) -> ProduceRequest:
-    """One batch each for some partitions, in the open transaction."""
+    """Build a request with one batch for each of some partitions, in the open transaction."""
     topics: dict[str, list[PartitionProduceData]] = {}
     for (topic, partition), data in batches:
         topics.setdefault(topic, []).append(PartitionProduceData(index=i32(partition), records=Records(data)))
@@ -76,7 +76,7 @@ def offsets_request(
     group: ConsumerGroupMetadata,
     offsets: Mapping[TopicPartition, OffsetAndMetadata],
 ) -> TxnOffsetCommitRequest:
-    """Offsets that the transaction commits in the name of a group's member."""
+    """Request that the transaction commits offsets for a member of a group."""
     return TxnOffsetCommitRequest(
         transactional_id=TransactionalId(transactional_id),
         group_id=GroupId(group.group_id),
@@ -107,7 +107,7 @@ def _partition(partition: int, given: OffsetAndMetadata) -> TxnOffsetCommitReque
 
 
 def end_request(transactional_id: str, producer: tuple[int, int], *, commit: bool) -> EndTxnRequest:
-    """Commit or abort."""
+    """Request the commit or abort of the transaction."""
     return EndTxnRequest(
         transactional_id=TransactionalId(transactional_id),
         producer_id=ProducerId(producer[0]),

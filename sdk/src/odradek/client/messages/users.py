@@ -31,7 +31,7 @@ _NUMBERS = {SaslMechanism.SCRAM_SHA_256: 1, SaslMechanism.SCRAM_SHA_512: 2}
 
 
 def create_user_request(name: str, password: str) -> AlterUserScramCredentialsRequest:
-    """Both credentials of a user, made from fresh salts. Raises KafkaError(UNACCEPTABLE_CREDENTIAL)."""
+    """Create both credentials of a user, with fresh salts. Raises KafkaError(UNACCEPTABLE_CREDENTIAL)."""
     if not name or not password:
         raise KafkaError(ErrorCode.UNACCEPTABLE_CREDENTIAL, "a user needs a name and a password")
     upsertions = []
@@ -50,11 +50,11 @@ def create_user_request(name: str, password: str) -> AlterUserScramCredentialsRe
 
 
 def delete_user_request(name: str, mechanisms: Iterable[int]) -> AlterUserScramCredentialsRequest:
-    """All credentials of a user."""
+    """Delete all credentials of a user."""
     deletions = tuple(ScramCredentialDeletion(name=name, mechanism=i8(number)) for number in mechanisms)
     return AlterUserScramCredentialsRequest(deletions=deletions, upsertions=())
 
 
 def describe_users_request(names: Iterable[str]) -> DescribeUserScramCredentialsRequest:
-    """These users, or all where none is named."""
+    """Describe these users, or all if no name is given."""
     return DescribeUserScramCredentialsRequest(users=tuple(UserName(name=name) for name in names))

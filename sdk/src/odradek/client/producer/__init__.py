@@ -1,5 +1,5 @@
 """The producer: producer.py (asynchronous) and sync.py (blocking) over accumulator, lanes and sender.
 
-The accumulator gathers batches, a lane keeps one partition's order and sequences, and the sender decides what to send
-again.
+The accumulator builds batches, a lane keeps the order and the sequences of one partition, and the sender decides what
+is sent again.
 """

@@ -1,11 +1,11 @@
-"""Where records wait to become batches. Any thread appends; the event loop drains.
+"""The accumulator gathers records into batches. Any thread appends; the event loop drains.
 
 One lock guards lanes, open batches and the memory count; it is held for microseconds. An append wakes the loop only
-when the loop has to look again: a new batch (its linger begins) or a sealed one (it may go).
+for a new batch (its linger begins) or a sealed one (it may be sent).
 
-A drain takes what is ready: sealed by size, lingered, or flushed. When one partition is ready, the others' open
-batches ride along, since a call and its upload cost more than a smaller batch. Several batches, at most one a
-partition, share a request up to max_request_size.
+A drain takes the batches that are ready: sealed by size, lingered, or flushed. When one partition is ready, open
+batches of other partitions are sent with it, since a call and its upload cost more than a smaller batch. Several
+batches, at most one per partition, share a request up to max_request_size.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _HEADER_OVERHEAD_BYTES = 10
 
 
 def header_bytes(headers: Sequence[Header]) -> int:
-    """An upper bound of what headers take in a batch without compression."""
+    """Return an upper bound of the size of headers in an uncompressed batch."""
     return sum(
         _HEADER_OVERHEAD_BYTES + 4 * len(name) + (0 if content is None else len(content)) for name, content in headers
     )
@@ -46,7 +46,7 @@ class Accumulator:
     def __init__(self, config: ProducerConfig, chooser: PartitionChooser, clock: Clock) -> None:
         self.lock = threading.Lock()
         self.lanes: dict[TopicPartition, Lane] = {}
-        self.incomplete: set[ProducerBatch] = set()  # all without an outcome
+        self.incomplete: set[ProducerBatch] = set()  # batches without an outcome
         self.bytes_held = 0
         self._config = config
         self.chooser = chooser
@@ -65,7 +65,7 @@ class Accumulator:
         self._woken = False
 
     def bind(self, loop: asyncio.AbstractEventLoop) -> None:
-        """Called on the loop that drains."""
+        """Remember the loop that drains. Called on that loop."""
         self._loop = loop
         self._loop_thread = threading.get_ident()
 
@@ -82,15 +82,15 @@ class Accumulator:
         headers: Sequence[Header],
         expected_offset: int | None = None,
     ) -> RecordFuture | None:
-        """Add a record; None where buffer_memory has no room for it now.
+        """Add a record; return None if buffer_memory has no room for it now.
 
-        A record that expects an offset is a batch of its own, which goes without lingering.
+        A record with an expected offset becomes a batch by itself, which is sent without lingering.
 
         Raises:
-            KafkaError: MESSAGE_TOO_LARGE; INVALID_RECORD for a record that cannot be written; what the partitioner
-                raised.
+            KafkaError: MESSAGE_TOO_LARGE; INVALID_RECORD for a record that cannot be encoded; any error of the
+                partitioner.
         """
-        # The one path that every record takes: flat, since a call costs as much as the rest of a line.
+        # Every record takes this path, and a call costs as much as the rest of a line, so it is flat.
         key_size = -1 if key is None else len(key)
         value_size = -1 if value is None else len(value)
         size = _RECORD_OVERHEAD_BYTES + key_size + value_size
@@ -132,7 +132,7 @@ class Accumulator:
         return future
 
     def append_body(self, topic: str, partition: int, body: EncodedBody) -> ProducerBatch | None:
-        """Add a finished batch, behind what waits for its partition; None where buffer_memory has no room for it now.
+        """Add a finished batch after those that wait for its partition; return None if buffer_memory has no room now.
 
         Raises KafkaError(MESSAGE_TOO_LARGE).
         """
@@ -158,7 +158,7 @@ class Accumulator:
         return KafkaError(
             ErrorCode.MESSAGE_TOO_LARGE,
             f"the record has {size} bytes, more than max_request_size={self._config.max_request_size} "
-            f"and buffer_memory={self._config.buffer_memory} let through",
+            f"or buffer_memory={self._config.buffer_memory} allows",
         )
 
     def _new_lane(self, partition: TopicPartition) -> Lane:
@@ -188,7 +188,7 @@ class Accumulator:
     # --- waking the loop ------------------------------------------------------------------------------------------
 
     def wake(self) -> None:
-        """Let the loop look again; cheap where it was told already."""
+        """Wake the loop; cheap if it has been woken already."""
         if self._woken or self._loop is None:
             return
         self._woken = True
@@ -202,18 +202,18 @@ class Accumulator:
 
     @property
     def work(self) -> asyncio.Event:
-        """Set when there is something to look at."""
+        """The event that is set when the loop has something to check."""
         return self._work
 
     def rest(self) -> None:
-        """The loop has looked; the next append wakes it again. Called on the loop, before it looks."""
+        """Reset the event, so that the next append wakes the loop again. The loop calls it before it checks."""
         self._work.clear()
         self._woken = False
 
     # --- drain: the loop, under the lock --------------------------------------------------------------------------
 
     def seal_for_flush(self) -> int:
-        """Let everything that waits go at once; the serial up to which a flush has to wait."""
+        """Make everything that waits ready, and return the serial up to which a flush has to wait."""
         with self.lock:
             for lane in self.lanes.values():
                 if lane.open is not None:
@@ -221,12 +221,12 @@ class Accumulator:
             return self._serial
 
     def is_complete_up_to(self, serial: int) -> bool:
-        """Whether all batches up to this one have an outcome."""
+        """Return True if all batches up to this serial have an outcome."""
         with self.lock:
             return all(batch.serial > serial for batch in self.incomplete)
 
     def take_requests(self, now_s: float, requests_max: int) -> tuple[list[list[ProducerBatch]], float | None]:
-        """Batches to send now, grouped into requests, and the seconds until something else may become ready.
+        """Return batches to send now, grouped into requests, and the seconds until others may become ready.
 
         The batches are marked as in flight and encoded.
         """
@@ -247,7 +247,7 @@ class Accumulator:
         return requests, wait_s
 
     def _pack(self, picked: list[tuple[Lane, ProducerBatch]], requests_max: int) -> list[list[ProducerBatch]]:
-        """Encode, outside the lock since compression takes its time, and fill requests; put back what finds no room."""
+        """Encode outside the lock, since compression takes time; fill requests; put back batches without room."""
         requests: list[list[ProducerBatch]] = [[]]
         size = 0
         for at, (lane, batch) in enumerate(picked):
@@ -264,7 +264,7 @@ class Accumulator:
         return requests
 
     def _ready(self, now_s: float) -> tuple[list[Lane], float | None]:
-        """Lanes with something to send, oldest first, and the time until the next may have."""
+        """Return lanes with a batch to send, oldest first, and the seconds until the next may have one."""
         wait_s: float | None = None
         ready: list[Lane] = []
         lingering: list[Lane] = []
@@ -290,10 +290,10 @@ class Accumulator:
         return ready, wait_s
 
     def retries_due(self, now_s: float) -> list[float]:
-        """When lanes that wait for a retry may send again, in order.
+        """Return the times at which lanes may retry, in order.
 
-        A lane whose retry joins one of them makes no request of its own: while nothing works, a producer of many
-        partitions asks about as often as one of a single partition.
+        Lanes whose retry is due at the same time share a request: during an outage, a producer of many partitions
+        sends about as many requests as a producer of one.
         """
         with self.lock:
             return sorted(
@@ -305,7 +305,7 @@ class Accumulator:
         return self.bytes_held * 2 > self._config.buffer_memory
 
     def expired(self, now_s: float, delivery_timeout_s: float) -> list[ProducerBatch]:
-        """Batches that waited too long. One in flight is left to its answer."""
+        """Return the batches that have waited too long, without those in flight: their answer decides."""
         with self.lock:
             return [
                 batch
@@ -314,7 +314,7 @@ class Accumulator:
             ]
 
     def remove(self, batches: Iterable[ProducerBatch]) -> None:
-        """The batches have an outcome: their memory is free. The caller holds the lock."""
+        """Free the memory of batches that have an outcome. The caller holds the lock."""
         for batch in batches:
             if batch in self.incomplete:
                 self.incomplete.discard(batch)
@@ -323,4 +323,4 @@ class Accumulator:
 
 def _invalid(error: Exception) -> KafkaError:
     code = error.code if isinstance(error, FormatError) else ErrorCode.INVALID_RECORD
-    return KafkaError(code, f"the record cannot be written: {error}")
+    return KafkaError(code, f"the record cannot be encoded: {error}")

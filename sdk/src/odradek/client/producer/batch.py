@@ -1,10 +1,10 @@
-"""A batch under way: records of one partition, and what has happened to them.
+"""A producer batch: the records of one partition, and the state of their delivery.
 
 OPEN        takes records                       (any thread, under the accumulator's lock)
 QUEUED      sealed; waits for its turn or for another attempt
 IN_FLIGHT   in a request that has not been answered
 DONE        acknowledged or failed: its futures have an outcome
-SPLIT       too large for the server: its records went on in two batches
+SPLIT       too large for the server: two new batches carry its records
 """
 
 from __future__ import annotations
@@ -43,10 +43,10 @@ class ProducerBatch:
         bytes_held: what counts against buffer_memory.
         attempts: requests that carried it.
         base_sequence: -1 until its first attempt, and always without idempotence.
-        sent_behind: others without an outcome were before it when its last attempt was sent.
+        sent_behind: earlier batches had no outcome yet when the last attempt was sent.
         maybe_applied: an attempt ended without an answer, and no later answer said that it had not been applied.
-        cause: why the attempts so far failed (retry.telling); None: none has failed.
-        expected_offset: of a conditional send: the batch is written only if the log ends there; else None.
+        cause: the error that explains why the attempts so far failed (retry.telling); None if none has failed.
+        expected_offset: of a conditional send: the batch is written only if the log ends there; otherwise None.
     """
 
     __slots__ = (
@@ -110,13 +110,13 @@ class ProducerBatch:
         self._loop_thread = loop_thread
         self._lock = threading.Lock()
         self._callbacks: list[tuple[int, Callable[[], object]]] = []
-        self._seen: set[int] = set()  # records whose outcome somebody has asked for
+        self._seen: set[int] = set()  # indexes of records whose outcome has been read
         self._saw_all = False
         self._halves: tuple[ProducerBatch, ProducerBatch] | None = None
 
     @property
     def size_bytes(self) -> int:
-        """Of the encoded batch; before that without compression."""
+        """The size of the encoded batch; before encoding, the size without compression."""
         return len(self.encoded) if self.encoded is not None else self._builder.estimated_size
 
     @property
@@ -132,7 +132,7 @@ class ProducerBatch:
         return self.state is BatchState.DONE
 
     def encode(self, producer_id: int, producer_epoch: int, *, is_transactional: bool = False) -> bytes:
-        """The bytes of the batch, made once for a sequence."""
+        """Return the bytes of the batch, encoded once for each sequence."""
         if self.encoded is None:
             self.encoded = self._builder.build(
                 producer_id=producer_id,
@@ -143,7 +143,7 @@ class ProducerBatch:
         return self.encoded
 
     def forget_sequence(self) -> None:
-        """Under a new producer epoch the batch gets a new sequence."""
+        """Drop the sequence: under a new producer epoch the batch gets another."""
         self.base_sequence = -1
         self.encoded = None
         self.maybe_applied = False
@@ -151,13 +151,13 @@ class ProducerBatch:
     # --- the outcome ----------------------------------------------------------------------------------------------
 
     def acknowledge(self, base_offset: int, log_append_time_ms: int = -1) -> None:
-        """The batch is in the log."""
+        """Record that the batch is in the log."""
         self.base_offset = base_offset
         self.log_append_time_ms = log_append_time_ms
         self._finish()
 
     def fail(self, error: KafkaError) -> None:
-        """The batch is given up."""
+        """Record that the batch is given up."""
         self.error = error
         self._finish()
 
@@ -170,14 +170,14 @@ class ProducerBatch:
             callback()
 
     def _release(self) -> None:
-        """A future that is kept keeps its batch, but need not keep the records."""
+        """Drop the records: a future that is kept also keeps its batch, but does not need them."""
         self._final_count = self._builder.record_count
         self.encoded = None
         self._builder = RecordBatchBuilder()
         self.append = self._builder.append
 
     def when_done(self, index: int, callback: Callable[[], object]) -> None:
-        """Call back for a record on the producer's thread, or at once where its outcome is known."""
+        """Call back for a record on the producer's thread, or at once if its outcome is known."""
         with self._lock:
             if self._halves is None and self.state is not BatchState.DONE:
                 self._callbacks.append((index, callback))
@@ -191,7 +191,7 @@ class ProducerBatch:
         callback()
 
     def part_with(self, index: int) -> tuple[ProducerBatch, int]:
-        """The batch that a record ended up in, and its place there."""
+        """Return the batch that carries a record now, after any splits, and the record's index in it."""
         batch = self
         while batch._halves is not None:
             first, second = batch._halves
@@ -203,7 +203,7 @@ class ProducerBatch:
         return batch, index
 
     def leaves(self) -> Iterator[ProducerBatch]:
-        """The batches that the records ended up in, in order."""
+        """Iterate over the batches that carry the records now, in order."""
         if self._halves is None:
             yield self
         else:
@@ -211,20 +211,20 @@ class ProducerBatch:
                 yield from half.leaves()
 
     def note_all_seen(self) -> None:
-        """Somebody knows the outcome of all records."""
+        """Record that the outcome of all records has been read."""
         self._saw_all = True
 
     def note_seen(self, index: int) -> None:
-        """Somebody knows the outcome of this record."""
+        """Record that the outcome of this record has been read."""
         self._seen.add(index)
 
     @property
     def unseen(self) -> int:
-        """How many records' outcomes nobody has asked for."""
+        """Return the number of records whose outcome has not been read."""
         return 0 if self._saw_all else self.record_count - len(self._seen)
 
     def refuse_to_block(self) -> None:
-        """Raises asyncio.InvalidStateError on the thread that has to bring the outcome."""
+        """Raise asyncio.InvalidStateError on the thread that delivers the outcome."""
         if threading.get_ident() == self._loop_thread:
             raise asyncio.InvalidStateError(
                 "the outcome is not known yet, and waiting here would block the event loop that delivers it: await it"
@@ -233,7 +233,7 @@ class ProducerBatch:
     # --- split ----------------------------------------------------------------------------------------------------
 
     def split(self, compression_type: CompressionType, compression_level: int | None) -> list[ProducerBatch]:
-        """Two batches with the records of this one, in order; together they keep its range of sequences."""
+        """Return two batches with the records of this one, in order. Together they keep its range of sequences."""
         rows = self._rows()
         middle = len(rows) // 2
         halves: list[ProducerBatch] = []

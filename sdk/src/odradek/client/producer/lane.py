@@ -2,20 +2,20 @@
 
 A lane holds the sealed batches that have no outcome yet, oldest first.
 
-    next_to_send    which batch may go now
-    after_failure   what a failed attempt means: Retry, Fail, Split, or Acknowledge (a duplicate)
+    next_to_send    the batch that may be sent now
+    after_failure   the consequence of a failed attempt: Retry, Fail, Split, or Acknowledge (a duplicate)
     fail            gives a batch up
 
 Invariants with idempotence:
     * A batch keeps its sequence and its bytes over all attempts; up to five are in flight.
-    * A batch that was sent before goes again only when it is the oldest; nothing new overtakes one that waits.
-    * Until the first acknowledgement under an epoch one batch is in flight: the others cannot overtake it on the way.
+    * A batch that was sent before is sent again only when it is the oldest; new batches do not overtake it.
+    * Until the first acknowledgement under an epoch, only one batch is in flight, so that no other can overtake it.
     * A batch that is given up leaves a gap in the sequences. Nothing new is sent until all attempts are answered. Then
-      the rest goes on under the next epoch from sequence 0, which also fences any late attempt of before. If the next
-      batch may have been applied already, it is asked about first, by sending it once more as it was.
+      the remaining batches continue under the next epoch from sequence 0, which also fences any late attempt of the
+      former epoch. If the next batch may have been applied already, it is first sent once more, unchanged.
 
-The epoch is the lane's own: a log keeps producers by partition, so another partition's trouble does not disturb it.
-Without idempotence one batch is in flight: requests overtake each other on the way to functions.
+Each lane has its own epoch: a log keeps producers by partition, so trouble in one partition does not disturb another.
+Without idempotence one batch is in flight, because requests overtake each other on the way to functions.
 """
 
 from __future__ import annotations
@@ -36,27 +36,27 @@ _TOO_LARGE = frozenset({ErrorCode.MESSAGE_TOO_LARGE, ErrorCode.RECORD_LIST_TOO_L
 
 @dataclass(frozen=True, slots=True)
 class Retry:
-    """Send it again, with the same sequence, after the pause."""
+    """Send the batch again, with the same sequence, after the pause."""
 
     pause_s: float
-    pause_s_max: float  # where another retry is due until then, they may share its request
+    pause_s_max: float  # retries that are due until then may share the request
 
 
 @dataclass(frozen=True, slots=True)
 class Fail:
-    """Tell the caller."""
+    """Report the error to the caller."""
 
     error: KafkaError
 
 
 @dataclass(frozen=True, slots=True)
 class Split:
-    """Send it in two batches."""
+    """Send the records in two batches."""
 
 
 @dataclass(frozen=True, slots=True)
 class Acknowledge:
-    """It is in the log already, at an offset that the server no longer knows."""
+    """The batch is in the log already, at an offset that the server no longer knows."""
 
 
 Verdict = Retry | Fail | Split | Acknowledge
@@ -70,16 +70,16 @@ class Lane:
         self.open: ProducerBatch | None = None
         self.batches: deque[ProducerBatch] = deque()
         self.not_before_s = 0.0
-        self.producer_id = -1  # -1: take one
+        self.producer_id = -1  # -1: not acquired yet
         self.producer_epoch = -1
         self.next_sequence = 0
         self.has_gap = False
-        self._acknowledged = False  # a batch, under this epoch
+        self._acknowledged = False  # True after the first acknowledgement under this epoch
         self._idempotent = idempotent
         self._in_flight_max = in_flight_max if idempotent else 1
 
     def seal(self) -> None:
-        """Move the open batch to those that wait."""
+        """Move the open batch to the sealed ones."""
         if self.open is not None:
             self.open.state = BatchState.QUEUED
             self.batches.append(self.open)
@@ -91,7 +91,7 @@ class Lane:
 
     @property
     def needs_producer_id(self) -> bool:
-        """Whether the lane waits for an id; not while an attempt under the former one is still to be settled."""
+        """Return True if the lane waits for a producer id. It does not while an attempt under the former id is open."""
         return self._idempotent and self.producer_id < 0 and not self.in_flight and not self._must_ask
 
     @property
@@ -99,12 +99,12 @@ class Lane:
         return self.has_gap and bool(self.batches) and self.batches[0].maybe_applied
 
     def take_producer_id(self, producer_id: int, producer_epoch: int) -> None:
-        """Begin anew under this id: sequences start at 0."""
+        """Start with a new producer id: sequences begin at 0."""
         self.producer_id, self.producer_epoch = producer_id, producer_epoch
         self._begin_epoch()
 
     def may_start(self, now_s: float) -> bool:
-        """Whether a batch that is sealed now could go at once. Closes a gap that has no batch behind it."""
+        """Return True if a batch sealed now could be sent at once. Closes a gap if no batch waits behind it."""
         if self.has_gap and not self.batches:
             self._close_gap()
         return (
@@ -120,7 +120,7 @@ class Lane:
         return self._in_flight_max if self._acknowledged or not self._idempotent else 1
 
     def next_to_send(self, now_s: float) -> ProducerBatch | None:
-        """The batch that may go now, None where none may. Changes the epoch where a gap has to be closed."""
+        """Return the batch that may be sent now, or None. Starts a new epoch if a gap has to be closed."""
         if not self.batches or now_s < self.not_before_s:
             return None
         in_flight = self.in_flight
@@ -137,7 +137,7 @@ class Lane:
         return candidate
 
     def send(self, batch: ProducerBatch, now_s: float) -> None:
-        """Mark the batch as in flight and give it its sequence."""
+        """Mark the batch as in flight and assign its sequence."""
         if self._idempotent and batch.base_sequence < 0:
             batch.base_sequence = self.next_sequence
             self.next_sequence = (self.next_sequence + batch.record_count) % (SEQUENCE_MAX + 1)
@@ -148,22 +148,22 @@ class Lane:
             batch.first_sent_s = now_s
 
     def put_back(self, batch: ProducerBatch) -> None:
-        """The batch was not sent after all."""
+        """Take back a batch that was not sent after all."""
         batch.state = BatchState.QUEUED
         batch.attempts -= 1
 
     def acknowledge(self, batch: ProducerBatch) -> None:
-        """The batch is in the log: it leaves the lane."""
+        """Remove a batch that is in the log."""
         self._acknowledged = True
         self.batches.remove(batch)
 
     def requeue(self, batch: ProducerBatch, not_before_s: float) -> None:
-        """The batch waits for another attempt."""
+        """Keep the batch for another attempt."""
         batch.state = BatchState.QUEUED
         self.not_before_s = max(self.not_before_s, not_before_s)
 
     def fail(self, batch: ProducerBatch, code: ErrorCode) -> None:
-        """The batch is given up: it leaves the lane, and a gap if it had a sequence."""
+        """Remove a batch that is given up. It leaves a gap if it had a sequence."""
         self.batches.remove(batch)
         if batch.base_sequence >= 0:
             self.has_gap = True
@@ -171,7 +171,7 @@ class Lane:
             self.producer_id = -1
 
     def replace(self, batch: ProducerBatch, halves: list[ProducerBatch]) -> None:
-        """The halves take the place of the batch."""
+        """Replace the batch by its halves."""
         at = self.batches.index(batch)
         self.batches.remove(batch)
         for half in reversed(halves):
@@ -189,11 +189,11 @@ class Lane:
         policy: RetryPolicy,
         jitter: float,
     ) -> Verdict:
-        """What the failure of an attempt means for the batch.
+        """Decide what a failed attempt means for its batch.
 
         Args:
-            may_have_applied: the attempt may have been applied all the same.
-            deadline_s: when the batch is given up (delivery_timeout_ms).
+            may_have_applied: True if the attempt may have taken effect in spite of the error.
+            deadline_s: the time at which the batch is given up (delivery_timeout_ms).
         """
         code = error.code
         batch.cause = telling(batch.cause, error)
@@ -209,7 +209,7 @@ class Lane:
         if code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION and batch.first_sent_s is not None:
             patience_s = min(deadline_s, batch.first_sent_s + unknown_topic_patience_s)
         if not self._idempotent and may_have_applied and batch.expected_offset is not None:
-            # Sent again it would lose against itself, and the caller would take its own record for somebody else's.
+            # Sent again, the record could conflict with itself, and the caller would take it for another's record.
             return Fail(KafkaError(code, f"{error.message}; the record may have been written"))
         again = decide(error, attempts=batch.attempts, left_s=patience_s - now_s, policy=policy, jitter=jitter)
         if isinstance(again, GiveUp):
@@ -221,14 +221,14 @@ class Lane:
         return Retry(again.seconds, again.seconds_max)
 
     def _misplaced(self, batch: ProducerBatch, error: KafkaError) -> Verdict | None:
-        """The server waits for an earlier sequence, or has forgotten the producer; None: this is final."""
+        """Handle a sequence that the server does not expect, or a producer that it has forgotten; None means final."""
         forgotten = error.code is ErrorCode.UNKNOWN_PRODUCER_ID
-        # Those before it may have been acknowledged since the server looked: it is tried again as the first.
+        # The batches before it may have been acknowledged since the server looked, so it is retried as the first.
         if batch is not self.batches[0] or batch.sent_behind or self.has_gap:
             batch.maybe_applied = False
             return Retry(0.0, 0.0)
         if forgotten and not batch.maybe_applied:
-            self.has_gap = True  # nothing of this producer is in the log any more: begin a new epoch
+            self.has_gap = True  # the log has nothing of this producer any more: start a new epoch
             return Retry(0.0, 0.0)
         return None
 
@@ -248,9 +248,9 @@ class Lane:
 
 
 def gave_up(batch: ProducerBatch, why: str) -> KafkaError:
-    """The error of a batch whose time ran out: what the service answered before that, where it is known.
+    """Return the error of a batch whose time ran out: the last answer of the service, if it is known.
 
-    REQUEST_TIMED_OUT where the service never answered, or where the batch may have been written all the same.
+    REQUEST_TIMED_OUT if the service never answered, or if the batch may have been written in spite of the error.
     """
     cause = batch.cause
     text = why + (" and may have been written" if batch.maybe_applied else "")

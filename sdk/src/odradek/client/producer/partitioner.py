@@ -1,10 +1,10 @@
-"""Which partition a record goes to.
+"""Chooses the partition of a record.
 
-    key given     toPositive(murmur2(key)) % partitions: the same partition as Kafka's Java client chooses
-    no key        sticky (KIP-480): all records to one partition until its batch is sealed, then another at random,
+    with a key    toPositive(murmur2(key)) % partitions: the same partition as Kafka's Java client chooses
+    without       sticky (KIP-480): all records to one partition until its batch is sealed, then another at random,
                   so that a request carries few large batches rather than many small ones
 
-A table's rows are placed by the same rules, column-wise (table_batches.py).
+Rows of a table are partitioned by the same rules, by column (table_batches.py).
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _KEY_BYTES_REMEMBERED_MAX = 64
 
 
 def partition_for_key(key: bytes, partition_count: int) -> int:
-    """The partition of a key, as the Java client's default partitioner chooses it."""
+    """Return the partition of a key, as the Java client's default partitioner chooses it."""
     if len(key) <= _KEY_BYTES_REMEMBERED_MAX:
         return _positive_hash(key) % partition_count
     return positive_hash(key) % partition_count
@@ -47,11 +47,11 @@ class PartitionChooser:
 
     @property
     def is_custom(self) -> bool:
-        """Whether a function of the user chooses."""
+        """Return True if a function of the user chooses partitions."""
         return self._custom is not None
 
     def choose(self, topic: str, key: bytes | None, value: bytes | None, partition_count: int) -> int:
-        """The partition, 0 <= p < partition_count. Raises KafkaError(INVALID_PARTITIONS) for a custom choice beyond."""
+        """Return a partition p, 0 <= p < partition_count. Raises KafkaError(INVALID_PARTITIONS) for another one."""
         if self._is_default:
             if key is not None:
                 if len(key) <= _KEY_BYTES_REMEMBERED_MAX:
@@ -74,6 +74,6 @@ class PartitionChooser:
         return chosen
 
     def batch_sealed(self, topic: str, partition: int) -> None:
-        """Records without a key go to another partition from now on."""
+        """Choose another partition for records without a key from now on."""
         if self._sticky.get(topic) == partition:
             del self._sticky[topic]

@@ -1,10 +1,10 @@
-"""The producer, async: what odradek.aio.Producer is, and what the synchronous face runs.
+"""The asynchronous producer: public as odradek.aio.Producer, run by the synchronous face.
 
     send     serialize, choose the partition, append to its batch            (accumulator.py; any thread)
-    sender   a background task: batches to requests, answers to outcomes     (sender.py, lane.py)
+    sender   a background task: batches to requests, responses to outcomes   (sender.py, lane.py)
 
-An error reaches the future of its record. Where nobody looked at the future, `flush` and `close` raise one KafkaError
-that counts the records and names the first failure: nothing is lost silently.
+An error is delivered with the future of its record. If futures were not read, `flush` and `close` raise one KafkaError
+with the number of failed records and the first failure, so no failure is silent.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ class Producer:
         self._sender = Sender(self._accumulator, self._connection, config)
         self._transactions: ProducerTransactions | None = None
         if config.transactional_id is not None:
-            # Four more APIs' schemas: only who needs them pays for their import.
+            # Transactions need the schemas of four more APIs, which are slow to import.
             from odradek.client.producer.transactions import ProducerTransactions
 
             self._transactions = ProducerTransactions(
@@ -66,7 +66,7 @@ class Producer:
             )
         self._serialize_key = config.key_serializer
         self._serialize_value = config.value_serializer
-        # Serializers over a registry are told the topic: their schema's subject is named after it.
+        # Serializers over a registry need the topic, after which the subject of their schema is named.
         self._key_of_topic = getattr(config.key_serializer, "for_topic", None)
         self._value_of_topic = getattr(config.value_serializer, "for_topic", None)
         self._trace_headers: Callable[[Sequence[Header]], Sequence[Header]] | None = None
@@ -137,7 +137,7 @@ class Producer:
     def prepare(
         self, value: Any, key: Any, headers: Headers, timestamp_ms: int | None, topic: str
     ) -> tuple[int, bytes | None, bytes | None, Sequence[Header]]:
-        """Timestamp, key, value, headers as they are written. Raises KafkaError(INVALID_RECORD)."""
+        """Return timestamp, key, value and headers as they are written. Raises KafkaError(INVALID_RECORD)."""
         if self._key_of_topic is not None:
             key = self._key_of_topic(topic, True)(key)
         elif self._serialize_key is not None:
@@ -164,7 +164,7 @@ class Producer:
         partition: int | None,
         expected_offset: int | None = None,
     ) -> RecordFuture | None:
-        """Append without waiting, from any thread; None where metadata or memory are missing. Raises as `send`."""
+        """Append without waiting, from any thread; return None if metadata or memory is missing. Raises as `send`."""
         self._check_open()
         count = self._partition_count(topic)
         if count is None or self._running is None or (partition is not None and not 0 <= partition < count):
@@ -198,7 +198,7 @@ class Producer:
             self._transactions.check_open()
 
     async def _partitions_with(self, topic: str, partition: int | None) -> int:
-        """How many partitions the topic has. Raises KafkaError where the one asked for is not among them."""
+        """Return the partition count of the topic. Raises KafkaError if `partition` is not one of them."""
         block_ms = self.config.max_block_ms
         metadata = await self._connection.metadata.topic(topic, timeout_ms=block_ms)
         if partition is not None and not 0 <= partition < metadata.partition_count:
@@ -385,7 +385,7 @@ class Producer:
             raise
 
     async def _abort_quietly(self) -> None:
-        """Abort on the way out of a failure, which is the one to tell."""
+        """Abort after a failure, without raising: the failure is what the caller sees."""
         if self._transactional.is_open:
             try:
                 await self.abort_transaction()
@@ -453,7 +453,7 @@ class Producer:
 
 
 def _take(bodies: Iterator[tuple[int, EncodedBody]], size_bytes: int) -> list[tuple[int, EncodedBody]]:
-    """Bodies for about a request; none at the end. Runs on a worker thread."""
+    """Take bodies for about one request; empty at the end. Runs on a worker thread."""
     taken: list[tuple[int, EncodedBody]] = []
     for number, body in bodies:
         taken.append((number, body))

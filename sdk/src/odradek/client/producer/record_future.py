@@ -1,7 +1,7 @@
-"""The promise of one record: light, because a producer makes one for each record.
+"""The future of one record. It is small, because a producer creates one for each record.
 
-A future holds its batch and its place in it; what can be waited for lives in the batch, once. It serves both faces:
-`result(timeout)` blocks a thread, `await` suspends a coroutine of any loop.
+A future holds its batch and its index in the batch; the state that is waited for is in the batch, once. It serves both
+faces: `result(timeout)` blocks a thread, `await` suspends a coroutine of any loop.
 """
 
 from __future__ import annotations
@@ -105,7 +105,7 @@ class RecordFuture:
         batch, index = self._batch.part_with(self._index)
         if batch.error is not None:
             batch.note_seen(index)
-            # An exception of its own for each record: a shared one would collect everybody's traceback.
+            # A new exception for each record: a shared one would collect the tracebacks of all callers.
             if isinstance(batch.error, OffsetConflict):
                 raise OffsetConflict(batch.error.expected_offset, batch.error.actual_offset)
             raise KafkaError(batch.error.code, batch.error.message)

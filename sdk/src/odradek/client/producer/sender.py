@@ -1,9 +1,9 @@
 """The loop that turns batches into requests and answers into outcomes.
 
-    look: give up what is too old -> take what is ready -> one task a request -> rest until woken or until a timer
+loop: give up expired batches -> take ready batches -> one task per request -> rest until woken or a timer ends
 
-At most `max_in_flight_requests_per_connection` requests are out at once. What an answer means for a batch is decided in
-lane.py; here it is carried out.
+At most `max_in_flight_requests_per_connection` requests are in flight. lane.py decides what an answer means for a
+batch; this module applies the decision.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from odradek.errors import ErrorCode, KafkaError, OffsetConflict
 from odradek.model.topic_partition import TopicPartition
 
 TransactionalRequest = Callable[[Sequence[tuple[TopicPartition, bytes]], int], tuple[Any, type[Any]]]
-"""(batches, timeout in ms) -> the request and what its answer is read as."""
+"""(batches, timeout in ms) -> the request and the type of its response."""
 
 _FAILURES_KEPT = 1_000
 _WIRE_ACKS = -1  # 1 and all are the same here; an answer comes in any case
@@ -75,8 +75,8 @@ class Sender:
         self._progress = asyncio.Event()
         self._stopping = False
         self.transactional_request: TransactionalRequest | None = None  # of a producer with transactions
-        self.on_failure: Callable[[KafkaError], None] | None = None  # told of every error that fails a batch
-        self.has_written = False  # whether a request was sent since the transaction began
+        self.on_failure: Callable[[KafkaError], None] | None = None  # called with every error that fails a batch
+        self.has_written = False  # True after a request has been sent in this transaction
         self._throttled_until_s = 0.0
         self.metrics = SenderMetrics()
 
@@ -104,7 +104,7 @@ class Sender:
     # --- transactions: called by producer/transactions.py, on the loop ------------------------------------------------
 
     def take_transactional_producer(self, producer_id: int, producer_epoch: int) -> None:
-        """Every lane begins anew under this id and epoch; nothing is under way."""
+        """Give every lane this producer id and epoch. Nothing may be in flight."""
         with self._accumulator.lock:
             self._producer_id = (producer_id, producer_epoch)
             for lane in self._accumulator.lanes.values():
@@ -114,13 +114,13 @@ class Sender:
         self.has_written = False
 
     def seal(self) -> int:
-        """Let everything that waits go at once; the serial up to which a commit has to wait."""
+        """Make everything that waits ready, and return the serial up to which a commit has to wait."""
         serial = self._accumulator.seal_for_flush()
         self._accumulator.wake()
         return serial
 
     def give_up_all(self, error: KafkaError) -> None:
-        """What has no outcome fails; a request that is under way is not waited for."""
+        """Fail all batches without an outcome, without waiting for requests in flight."""
         with self._accumulator.lock:
             left = list(self._accumulator.incomplete)
         self._give_up([(batch, error) for batch in left])
@@ -128,7 +128,7 @@ class Sender:
     # --- the end --------------------------------------------------------------------------------------------------
 
     async def stop(self) -> None:
-        """End the loop and the requests; what has no outcome fails."""
+        """End the loop and the requests, and fail all batches without an outcome."""
         self._stopping = True
         self._accumulator.wake()
         tasks = [*self._requests, *self._background]
@@ -149,18 +149,18 @@ class Sender:
             await self._progress.wait()
 
     async def wait_progress(self, seconds: float) -> None:
-        """Return when some batch has got its outcome, or after that time."""
+        """Return when a batch gets its outcome, or after `seconds`."""
         self._progress.clear()
         await wait_for(self._progress, seconds, self._clock)
 
     def cause(self) -> KafkaError | None:
-        """Why the oldest batch that has failed so far is not written yet; None: none has failed."""
+        """Return the error that keeps the oldest failed batch from being written; None if none has failed."""
         with self._accumulator.lock:
             held = sorted(self._accumulator.incomplete, key=lambda batch: batch.serial)
         return next((batch.cause for batch in held if batch.cause is not None), None)
 
     def take_unseen_failure(self) -> KafkaError | None:
-        """One error for all failures whose futures nobody has looked at; each is told once."""
+        """Return one error for all failures whose futures nobody has read; each failure is reported once."""
         failures, self._failures = self._failures, []
         unseen = [(error, batch) for error, batch in failures if batch.unseen]
         if not unseen:
@@ -211,13 +211,13 @@ class Sender:
             self._start(self._acquire_producer_id(needy))
 
     async def _acquire_producer_id(self, needy: Sequence[Lane]) -> None:
-        """A producer id for lanes that have none: the producer's, or a new one for lanes that were fenced."""
+        """Get a producer id for lanes without one: the producer's, or a new one for lanes that were fenced."""
 
         def check(response: InitProducerIdResponse) -> None:
             code = error_code(response.error_code)
             if code is not ErrorCode.NONE:
-                why = _NO_PRODUCER_ID.get(code, code.name)  # the answer has no text of its own
-                raise KafkaError(code, f"the service gave no producer id: {why}")
+                why = _NO_PRODUCER_ID.get(code, code.name)  # the response has no message
+                raise KafkaError(code, f"the service returned no producer id: {why}")
 
         try:
             response = await self._connection.call(
@@ -254,7 +254,7 @@ class Sender:
         try:
             await self._connection.metadata.refresh(topics)
         except KafkaError:
-            return  # the produce requests meet the same trouble and tell it
+            return  # the produce requests will fail for the same reason and report it
 
     # --- a request ------------------------------------------------------------------------------------------------
 
@@ -292,7 +292,7 @@ class Sender:
         self._read_answer(batches, outcomes(response))
 
     def _throttle(self, seconds: float) -> None:
-        """Send nothing for a while: a quota is exceeded or the store asks for patience."""
+        """Send nothing for a while: a quota is exceeded or the store is throttled."""
         if seconds > 0:
             self.metrics.throttle_time_ms_total += seconds * 1000
             self._throttled_until_s = max(self._throttled_until_s, self._clock.monotonic() + seconds)
@@ -404,7 +404,7 @@ class Sender:
         self._accumulator.wake()
 
     def totals(self) -> dict[str, float]:
-        """The metrics by name."""
+        """Return the metrics by name."""
         return {spec.name: getattr(self.metrics, spec.name) for spec in fields(self.metrics)}
 
 

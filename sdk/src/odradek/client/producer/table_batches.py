@@ -1,10 +1,10 @@
-"""A table to the producer's batches: partitions chosen column-wise, bodies written by the columnar codec, compressed.
+"""Converts a table to the producer's batches: partitions are chosen by column, the columnar codec writes the bodies.
 
     table -> pieces (bounded memory) -> rows by partition -> bodies of at most batch_size -> EncodedBody
 
-It runs on a worker thread while the event loop sends: the kernels and the compressors hold no interpreter lock. The
-bodies of a piece alternate between its partitions, so that a request can carry one of each. Rows of one partition keep
-their order. No sequence is given here: that is the lane's when a batch goes.
+It runs on a worker thread while the event loop sends: the kernels and the compressors release the interpreter lock.
+The bodies of a piece alternate between its partitions, so that a request can carry one of each. Rows of one partition
+keep their order. The lane assigns the sequence when a batch is sent.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _FILL = 0.97  # of batch_size: records vary, and a batch that is split in two is
 
 
 class EncodedBody:
-    """The records of a batch, compressed; what a batch of a table holds in place of a builder."""
+    """The compressed records of a batch: a batch of a table holds it instead of a builder."""
 
     __slots__ = (
         "_attributes",
@@ -57,7 +57,7 @@ class EncodedBody:
         self.size_bytes = BATCH_HEADER_BYTES + len(payload)
 
     def append(self, *_: Any) -> int:
-        """A finished batch takes no more."""
+        """Refuse the record: a finished batch takes no more."""
         return -1
 
     def build(
@@ -69,7 +69,7 @@ class EncodedBody:
         base_sequence: int = -1,
         is_transactional: bool = False,
     ) -> bytes:
-        """See RecordBatchBuilder.build."""
+        """Build the batch. See RecordBatchBuilder.build."""
         return pack_batch(
             self._payload,
             base_offset=base_offset,
@@ -84,15 +84,15 @@ class EncodedBody:
 
 
 class TableBatches:
-    """Iterates over (partition, EncodedBody) of a table's rows.
+    """Iterates over (partition, EncodedBody) of the rows of a table.
 
     Args:
-        table: an Arrow table, record batch or reader, or what hands out an Arrow stream (pandas, Polars, DuckDB).
+        table: an Arrow table, record batch or reader, or any exporter of an Arrow stream (pandas, Polars, DuckDB).
         names: of the columns key, value, timestamp, headers; `value` and those in `required` must be there.
         partition: a partition, the name of an integer column, or None for the producer's partitioner.
-        random: a number in [0, 1) that says where rows without a key begin.
+        random: a number in [0, 1) that chooses the first partition for rows without a key.
 
-    Raises KafkaError(INVALID_RECORD), here and while it is iterated over, for a table that cannot be sent.
+    Raises KafkaError(INVALID_RECORD), here and during iteration, for a table that cannot be sent.
     """
 
     def __init__(
@@ -177,7 +177,7 @@ class TableBatches:
 
 
 def _even_parts(rows: Any, rows_max: int) -> Iterator[Any]:
-    """Runs of nearly the same length, at most `rows_max`: rather two halves than a full batch and a crumb."""
+    """Return runs of nearly the same length, at most `rows_max`: two halves rather than a full batch and a tiny one."""
     parts = -(-len(rows) // rows_max)
     for number in range(parts):
         part = rows[len(rows) * number // parts : len(rows) * (number + 1) // parts]
@@ -195,7 +195,7 @@ def _row_numbers(rows: range) -> Any:
 
 
 def as_reader(table: Any) -> pa.RecordBatchReader:
-    """A reader over whatever holds columns. Raises KafkaError(INVALID_RECORD) for anything else."""
+    """Return a reader over any object with columns. Raises KafkaError(INVALID_RECORD) for anything else."""
     if isinstance(table, pa.RecordBatchReader):
         return table
     if isinstance(table, pa.Table):
@@ -214,7 +214,7 @@ def as_reader(table: Any) -> pa.RecordBatchReader:
 
 
 def pieces(batches: Iterable[pa.RecordBatch], size_bytes: int) -> Iterator[pa.RecordBatch]:
-    """The same rows in pieces of about that size: large batches are sliced, small ones joined."""
+    """Return the same rows in pieces of about that size: large batches are sliced, small ones joined."""
     held: list[pa.RecordBatch] = []
     held_bytes = 0
     for batch in batches:

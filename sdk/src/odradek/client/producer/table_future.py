@@ -1,4 +1,4 @@
-"""The promise of a table: the outcome of all its batches, as one."""
+"""The future of a table: one outcome for all its batches."""
 
 from __future__ import annotations
 

@@ -1,15 +1,15 @@
 """The transactions of a producer: Kafka's state machine, over calls of the second protocol (KIP-890).
 
     UNINITIALIZED ──init──> READY ──begin──> OPEN ──commit, abort──> READY
-                                              │ an error that an abort can mend
+                                              │ an error that an abort can resolve
                                               ▼
                                           ABORTABLE ──abort──> READY         any ──the producer was fenced──> FATAL
 
-* A record that fails, or offsets that do, make the transaction ABORTABLE: every later send and the commit raise the
-  error; abort, then begin anew.
-* FATAL: another instance took the transactional id over. Close the producer; every call raises the error.
-* A commit whose outcome is not known (no answer in time) leaves the transaction OPEN: commit again, the server answers
-  the same. An abort then would be refused where the commit was applied.
+* If a record or offsets fail, the transaction becomes ABORTABLE: every later send and the commit raise the error; abort
+  the transaction, then begin another.
+* FATAL: another instance took over the transactional id. Close the producer; every call raises the error.
+* A commit with an unknown outcome (no answer in time) leaves the transaction OPEN: commit again, and the server gives
+  the same answer. An abort would be refused if the commit had been applied.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ class State(Enum):
 
 
 class ProducerTransactions:
-    """One transactional id, as one producer uses it. Lives on the producer's event loop."""
+    """The transactional id of one producer. Lives on the producer's event loop."""
 
     def __init__(self, transactional_id: str, timeout_ms: int, connection: Connection, sender: Sender) -> None:
         self._id = transactional_id
@@ -73,7 +73,7 @@ class ProducerTransactions:
     # --- the calls of the application -----------------------------------------------------------------------------
 
     async def init(self) -> None:
-        """Take the transactional id over. Raises KafkaError."""
+        """Take over the transactional id. Raises KafkaError."""
         async with self._lock:
             self._raise_fatal()
             if self._state is not State.UNINITIALIZED:
@@ -81,7 +81,7 @@ class ProducerTransactions:
             await self._initialize((-1, -1))
 
     def begin(self) -> None:
-        """Open a transaction. Raises KafkaError(INVALID_TXN_STATE), or what made the producer unusable."""
+        """Open a transaction. Raises KafkaError(INVALID_TXN_STATE), or the error that made the producer unusable."""
         self._raise_fatal()
         if self._state is State.UNINITIALIZED:
             raise _misused("call init_transactions first")
@@ -92,7 +92,7 @@ class ProducerTransactions:
         self._sender.begin_transaction()
 
     def check_open(self) -> None:
-        """Raises KafkaError unless records may be sent now. May be called from any thread."""
+        """Raise KafkaError unless records may be sent now. May be called from any thread."""
         if self._state is State.OPEN:
             return
         if self._error is not None:
@@ -124,18 +124,18 @@ class ProducerTransactions:
     async def commit(self) -> None:
         """Flush, then make everything visible at once.
 
-        Raises KafkaError: why it could not be committed (abort it); REQUEST_TIMED_OUT: not known, commit again; what
-        made the producer unusable.
+        Raises KafkaError: the reason why the transaction cannot be committed (abort it); REQUEST_TIMED_OUT if the
+        outcome is unknown (commit again); the error that made the producer unusable.
         """
         async with self._lock:
             self.check_open()
             await self._sender.wait_complete(self._sender.seal())
-            self._sender.take_unseen_failure()  # told by the error below
+            self._sender.take_unseen_failure()  # the error below reports it
             self.check_open()
             await self._end(commit=True)
 
     async def abort(self) -> None:
-        """Drop the transaction: nothing of it will ever be visible. Raises KafkaError."""
+        """Discard the transaction: none of it will ever be visible. Raises KafkaError."""
         async with self._lock:
             self._raise_fatal()
             if self._state not in (State.OPEN, State.ABORTABLE):
@@ -147,17 +147,17 @@ class ProducerTransactions:
             self._sender.give_up_all(cause)
             self._sender.take_unseen_failure()
             if was_fenced:
-                await self._initialize(self._producer)  # where only time ran out, the id is still ours
+                await self._initialize(self._producer)  # after a mere timeout the id is still ours
             else:
                 await self._end(commit=False)
 
     @property
     def is_open(self) -> bool:
-        """Whether there is something to abort."""
+        """Return True if there is a transaction to abort."""
         return self._state in (State.OPEN, State.ABORTABLE)
 
     def note_failure(self, error: KafkaError) -> None:
-        """Records or offsets of the transaction were not taken: it can only be aborted."""
+        """Record that records or offsets of the transaction failed: it can only be aborted."""
         if error.code in _FATAL:
             self._fail(error)
         elif self._state is State.OPEN:
@@ -165,7 +165,7 @@ class ProducerTransactions:
             self._error = KafkaError(error.code, f"{error.message}; abort the transaction")
         else:
             return
-        # What waits behind it must not be sent: the server would take it into a transaction that only can be aborted.
+        # Waiting batches must not be sent: the server would add them to a transaction that can only be aborted.
         self._sender.give_up_all(error)
 
     def _produce_request(
@@ -191,7 +191,7 @@ class ProducerTransactions:
 
     async def _end(self, *, commit: bool) -> None:
         if not (self._sender.has_written or self._has_offsets):
-            self._become_ready(self._producer)  # the server knows of nothing
+            self._become_ready(self._producer)  # nothing of the transaction has reached the server
             return
 
         def check(response: EndTxnResponse) -> None:
@@ -205,7 +205,7 @@ class ProducerTransactions:
                 await self._initialize(self._producer)
                 return
             if error.code in _FENCED or error.code in _FATAL:
-                # A transaction that timed out looks the same: the abort will find out whose the id is.
+                # A transaction that timed out looks the same: the abort will find out who owns the id.
                 if commit and error.code in _FENCED:
                     self._state, self._error = State.ABORTABLE, error
                 else:

@@ -1,4 +1,4 @@
-"""Avro over a registry, by fastavro."""
+"""Avro serializers over a schema registry, with fastavro."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def _fastavro() -> Any:
 
 
 def _parse(fastavro: Any, registry: Registry, schema: Schema, names: dict[str, Any]) -> Any:
-    """fastavro's form of a schema, those that it refers to before it. Raises what fastavro raises, or KafkaError."""
+    """Parse a schema after the schemas that it refers to. Raises fastavro's errors or KafkaError."""
     for each in schema.references:
         _, referenced = registry.at(each.subject, each.version)
         _parse(fastavro, registry, referenced, names)
@@ -28,16 +28,16 @@ def _parse(fastavro: Any, registry: Registry, schema: Schema, names: dict[str, A
 
 
 class AvroSerializer(OfTopic):
-    """Values, as fastavro takes them, to Avro with the id of their schema before it.
+    """Serializes values, as fastavro accepts them, to Avro, prefixed with the id of their schema.
 
     Args:
         schema: in JSON; None with `use_latest_version`.
         subject: such as `orders-value`, or a strategy (subject_names.py).
-        auto_register: False looks the schema up in place of registering it.
-        use_latest_version: write with the subject's latest schema, whatever it is.
+        auto_register: False looks the schema up instead of registering it.
+        use_latest_version: write with the subject's latest schema, whichever it is.
         references: schemas that this one refers to by name.
 
-    Raises KafkaError: INVALID_CONFIG for a schema that is none, or without fastavro; INVALID_RECORD, when called, for a
+    Raises KafkaError: INVALID_CONFIG for an invalid schema, or without fastavro; INVALID_RECORD, when called, for a
     value that does not fit.
     """
 
@@ -95,12 +95,12 @@ class AvroSerializer(OfTopic):
 
 
 class AvroDeserializer:
-    """Avro to values, by the schema that each was written with.
+    """Deserializes Avro by the schema with which each value was written.
 
     Args:
-        schema: in JSON; what the values are resolved to (Avro's schema resolution). None: as they were written.
+        schema: in JSON; the schema to which values are resolved (Avro's schema resolution). None: as written.
 
-    Raises KafkaError(INVALID_RECORD), when called, for bytes that are not of their schema.
+    Raises KafkaError(INVALID_RECORD), when called, for bytes that do not match their schema.
     """
 
     def __init__(self, registry: Registry, schema: str | None = None) -> None:

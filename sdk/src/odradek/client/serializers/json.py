@@ -1,4 +1,4 @@
-"""JSON, as it is or with a JSON Schema's id before it."""
+"""JSON serializers, plain or prefixed with the id of a JSON Schema."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from odradek.errors import ErrorCode, KafkaError
 
 
 class JsonSerializer(OfTopic):
-    """Values to JSON.
+    """Serializes values to JSON.
 
     Args:
-        registry, schema: both or none: with them each value is preceded by the id of its JSON Schema. Values are not
-            checked against it.
+        registry, schema: both or neither. With them each value is prefixed with the id of its JSON Schema; values are
+            not checked against it.
         subject: such as `orders-value`, or a strategy (subject_names.py); the record's name is the schema's title.
-        auto_register: False looks the schema up in place of registering it.
+        auto_register: False looks the schema up instead of registering it.
         references: schemas that this one refers to.
     """
 
@@ -60,10 +60,10 @@ class JsonSerializer(OfTopic):
 
 
 class JsonDeserializer:
-    """JSON to values.
+    """Deserializes JSON.
 
     Args:
-        has_schema: values are preceded by the id of a schema.
+        has_schema: values are prefixed with the id of a schema.
     """
 
     def __init__(self, *, has_schema: bool = False) -> None:

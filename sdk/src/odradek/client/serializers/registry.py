@@ -1,8 +1,8 @@
-"""Schemas by subject and by id: what serializers need of a schema registry.
+"""A schema registry as serializers see it: schemas by subject and by id.
 
-`HttpRegistry` speaks Confluent's REST API: to Odradek's own registry, signed where that is a function, and to others.
-An id never changes its schema, nor a schema of a subject its id: both are kept once seen, so after the first record of
-a schema no call is made. Calls block; the first send of a schema does.
+`HttpRegistry` speaks Confluent's REST API: to Odradek's own registry, signed if it is a function, and to others. An id
+always has the same schema, and a schema of a subject the same id. Both are cached, so only the first record of a
+schema makes a call. That call blocks.
 """
 
 from __future__ import annotations
@@ -17,19 +17,21 @@ from dataclasses import dataclass
 from typing import Any, Protocol, Self
 from urllib.parse import quote, urlsplit
 
+from odradek.backoff import Backoff
 from odradek.client.transport.signer import Signer, region_of
 from odradek.errors import ErrorCode, KafkaError
+from odradek.system import SystemClock, SystemRng
 
 _CONTENT_TYPE = "application/vnd.schemaregistry.v1+json"
 _DISCOVERY = "/.well-known/odradek"
 _SERIALIZED = "?format=serialized"
 _ATTEMPTS = 4
-_BACKOFF_S = 0.1
+_BACKOFF = Backoff(SystemClock(), SystemRng(), first_s=0.1, max_s=1.0)
 
 
 @dataclass(frozen=True, slots=True)
 class SchemaReference:
-    """A schema that another one needs: `name` is what its text calls it."""
+    """A schema that another one needs; `name` is the name by which it is imported."""
 
     name: str
     subject: str
@@ -38,7 +40,7 @@ class SchemaReference:
 
 @dataclass(frozen=True, slots=True)
 class Schema:
-    """A schema as a registry keeps it."""
+    """A schema with its kind and references."""
 
     text: str
     kind: str = "AVRO"  # AVRO | JSON | PROTOBUF
@@ -46,71 +48,71 @@ class Schema:
 
 
 class Registry(Protocol):
-    """A schema registry, as serializers see it. Raises KafkaError where it cannot answer."""
+    """A schema registry, as serializers see it. Methods raise KafkaError if the registry cannot answer."""
 
     def register(self, subject: str, schema: Schema) -> int:
-        """The id of a schema under a subject; a new one if it is not there yet."""
+        """Return the id of a schema under a subject, and register the schema if it is new."""
         ...
 
     def lookup(self, subject: str, schema: Schema) -> int:
-        """The id of a schema that is registered under a subject. Raises KafkaError(INVALID_RECORD) if it is not."""
+        """Return the id of a schema registered under a subject. Raises KafkaError(INVALID_RECORD) if it is not."""
         ...
 
     def schema(self, schema_id: int, *, serialized: bool = False) -> Schema:
-        """The schema of an id. Raises KafkaError(INVALID_RECORD) where there is none.
+        """Return the schema of an id. Raises KafkaError(INVALID_RECORD) if the id is unknown.
 
         Args:
-            serialized: of Protobuf its descriptor in base64, where the registry can; else what was registered.
+            serialized: for Protobuf the descriptor in base64, if the registry supports it; else the registered text.
         """
         ...
 
     def version_of(self, subject: str, schema: Schema) -> int:
-        """The version that a registered schema has under a subject. Raises as `lookup`."""
+        """Return the version of a registered schema under a subject. Raises as `lookup`."""
         ...
 
     def at(self, subject: str, version: int | None, *, serialized: bool = False) -> tuple[int, Schema]:
-        """Id and schema of a subject's version; None is the latest. Takes and raises what `schema` does."""
+        """Return id and schema of a subject's version; None is the latest. Arguments and errors as of `schema`."""
         ...
 
 
 class MemoryRegistry:
-    """A registry in this process: for tests, and for programs that share no schemas. No compatibility is checked."""
+    """A registry in this process, for tests and for programs that share no schemas. Compatibility is not checked."""
 
     def __init__(self) -> None:
         self._ids: dict[Schema, int] = {}
         self._subjects: dict[str, list[Schema]] = {}
 
     def register(self, subject: str, schema: Schema) -> int:
-        """See Registry.register."""
+        """Implement Registry.register."""
         versions = self._subjects.setdefault(subject, [])
         if schema not in versions:
             versions.append(schema)
         return self._ids.setdefault(schema, len(self._ids) + 1)
 
     def lookup(self, subject: str, schema: Schema) -> int:
-        """See Registry.lookup."""
+        """Implement Registry.lookup."""
         self.version_of(subject, schema)
         return self._ids[schema]
 
     def schema(self, schema_id: int, *, serialized: bool = False) -> Schema:
-        """See Registry.schema; always what was registered."""
+        """Implement Registry.schema; always returns the registered text."""
         for schema, number in self._ids.items():
             if number == schema_id:
                 return schema
         raise KafkaError(ErrorCode.INVALID_RECORD, f"the registry has no schema {schema_id}")
 
     def version_of(self, subject: str, schema: Schema) -> int:
-        """See Registry.version_of."""
+        """Implement Registry.version_of."""
         if schema not in self._subjects.get(subject, ()):
             raise KafkaError(ErrorCode.INVALID_RECORD, f"the schema is not registered under {subject!r}")
         return self._subjects[subject].index(schema) + 1
 
     def at(self, subject: str, version: int | None, *, serialized: bool = False) -> tuple[int, Schema]:
-        """See Registry.at; always what was registered."""
+        """Implement Registry.at; always returns the registered text."""
         versions = self._subjects.get(subject, [])
         number = len(versions) if version is None else version
         if not 0 < number <= len(versions):
-            raise KafkaError(ErrorCode.INVALID_RECORD, f"there is no version {version} of {subject!r}")
+            raise KafkaError(ErrorCode.INVALID_RECORD, f"subject {subject!r} has no version {version}")
         return self._ids[versions[number - 1]], versions[number - 1]
 
 
@@ -120,9 +122,9 @@ class HttpRegistry:
     Args:
         url: such as https://registry.example
         user, password: for basic authentication.
-        timeout_ms: of one call; a call that may be repeated is, a few times.
-        aws_region, aws_access_key_id, aws_secret_access_key, aws_session_token: to sign requests with (SigV4); a
-            function URL is signed without them too, with the credentials that AWS tools would find.
+        timeout_ms: of one attempt; calls are retried a few times.
+        aws_region, aws_access_key_id, aws_secret_access_key, aws_session_token: to sign requests (SigV4). Requests to
+            a function URL are also signed without them, with the credentials of botocore's default chain.
     """
 
     def __init__(
@@ -165,9 +167,9 @@ class HttpRegistry:
         timeout_ms: int = 10_000,
         **keys: Any,
     ) -> Self:
-        """The registry of a deployment, by its coordinator's address; takes what a Producer takes of AWS's keys.
+        """Return the registry of a deployment, given the coordinator's URL. `keys` are AWS keys as of a Producer.
 
-        Raises KafkaError: INVALID_CONFIG where the deployment has none, NETWORK_EXCEPTION.
+        Raises KafkaError: INVALID_CONFIG if the deployment has no registry, NETWORK_EXCEPTION.
         """
         entrance = cls(bootstrap_servers, aws_region=aws_region or "us-east-1", timeout_ms=timeout_ms, **keys)
         if aws_region is None:
@@ -182,15 +184,15 @@ class HttpRegistry:
         return cls(str(document["registry"]), aws_region=region, timeout_ms=timeout_ms, **keys)
 
     def register(self, subject: str, schema: Schema) -> int:
-        """See Registry.register. Raises KafkaError(INVALID_RECORD) where it is not compatible with earlier ones."""
+        """Implement Registry.register. Raises KafkaError(INVALID_RECORD) if it is incompatible with earlier schemas."""
         return self._id(subject, schema, f"/subjects/{quote(subject, safe='')}/versions")
 
     def lookup(self, subject: str, schema: Schema) -> int:
-        """See Registry.lookup."""
+        """Implement Registry.lookup."""
         return self._id(subject, schema, f"/subjects/{quote(subject, safe='')}")
 
     def schema(self, schema_id: int, *, serialized: bool = False) -> Schema:
-        """See Registry.schema."""
+        """Implement Registry.schema."""
         found = self._schemas.get((schema_id, serialized))
         if found is None:
             found = _read(self._call("GET", f"/schemas/ids/{schema_id}{_SERIALIZED if serialized else ''}", None))
@@ -199,11 +201,11 @@ class HttpRegistry:
         return found
 
     def version_of(self, subject: str, schema: Schema) -> int:
-        """See Registry.version_of."""
+        """Implement Registry.version_of."""
         return int(self._call("POST", f"/subjects/{quote(subject, safe='')}", _body(schema))["version"])
 
     def at(self, subject: str, version: int | None, *, serialized: bool = False) -> tuple[int, Schema]:
-        """See Registry.at. The latest is asked for once a process."""
+        """Implement Registry.at. The latest version is requested once per process."""
         found = self._versions.get((subject, version, serialized))
         if found is None:
             number = "latest" if version is None else str(version)
@@ -223,7 +225,7 @@ class HttpRegistry:
         return found
 
     def _call(self, method: str, path: str, body: dict[str, Any] | None) -> dict[str, Any]:
-        """Every call here may be repeated: registering a schema again gives its id."""
+        """Make a call, with retries: every call may be repeated, since registering a schema again returns its id."""
         url = self._url + path
         data = None if body is None else json.dumps(body).encode()
         for attempt in range(_ATTEMPTS):
@@ -242,9 +244,9 @@ class HttpRegistry:
             except (OSError, ValueError) as error:
                 if is_last or isinstance(error, urllib.error.URLError):
                     raise KafkaError(
-                        ErrorCode.NETWORK_EXCEPTION, f"the registry at {self._url} fails: {error}"
+                        ErrorCode.NETWORK_EXCEPTION, f"the registry at {self._url} failed: {error}"
                     ) from error
-            time.sleep(_BACKOFF_S * 2**attempt)
+            time.sleep(_BACKOFF.delay_s(attempt))
         raise AssertionError("the last attempt returns or raises")
 
 

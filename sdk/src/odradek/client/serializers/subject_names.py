@@ -1,11 +1,11 @@
-"""Under which subject a schema is registered: Confluent's three strategies, or one subject whatever the topic.
+"""The subject under which a schema is registered: Confluent's three strategies, or a fixed subject.
 
     topic_name          <topic>-key, <topic>-value     the default
     record_name         <record's full name>           a type may be in many topics, and a topic hold many types
     topic_record_name   <topic>-<record's full name>
 
-A strategy needs the topic, which a producer tells a serializer of this package (`for_topic`). Called by itself, as a
-plain function of a value, a serializer needs a `subject` given as a string.
+A strategy needs the topic, which a producer passes to the serializers of this package (`for_topic`). A serializer that
+is called directly, as a function of a value, needs a `subject` given as a string.
 """
 
 from __future__ import annotations
@@ -34,13 +34,13 @@ def topic_record_name(topic: str, is_key: bool, record: str) -> str:
 def _named(record: str) -> str:
     if not record:
         raise KafkaError(
-            ErrorCode.INVALID_CONFIG, "the schema has no name (of a record, or JSON's title): use the topic's name"
+            ErrorCode.INVALID_CONFIG, "the schema has no name (a record's name, or JSON's title): use topic_name"
         )
     return record
 
 
 class OfTopic:
-    """What serializers with a subject share. Subclasses set `_subject` and `_record`, and have `_serialize`."""
+    """Base of serializers with a subject. Subclasses set `_subject` and `_record`, and implement `_serialize`."""
 
     _subject: str | SubjectName
     _record: str
@@ -49,7 +49,7 @@ class OfTopic:
         raise NotImplementedError
 
     def for_topic(self, topic: str, is_key: bool) -> Callable[[Any], bytes | None]:
-        """The serializer for keys or values of one topic; what a producer calls."""
+        """Return the serializer for keys or values of one topic. Called by a producer."""
         subject = self._subject
         name = subject if isinstance(subject, str) else subject(topic, is_key, self._record)
         return lambda value: self._serialize(value, name)
@@ -57,6 +57,7 @@ class OfTopic:
     def __call__(self, value: Any) -> bytes | None:
         if not isinstance(self._subject, str):
             raise KafkaError(
-                ErrorCode.INVALID_CONFIG, "the subject depends on the topic: give subject='...', or let a producer call"
+                ErrorCode.INVALID_CONFIG,
+                "the subject depends on the topic: give subject='...', or let a producer serialize",
             )
         return self._serialize(value, self._subject)

@@ -1,19 +1,19 @@
-"""The share consumer, async (KIP-932): what odradek.aio.ShareConsumer is, and what the synchronous face runs.
+"""The asynchronous share consumer (KIP-932): public as odradek.aio.ShareConsumer, run by the synchronous face.
 
-    poll           hand out what is held, else send the acknowledgements and fetch
-    acknowledge    say what became of a record of the last poll; it goes with the next poll or commit
+    poll           return held records, else send the acknowledgements and fetch
+    acknowledge    set the acknowledgement of a record of the last poll; the next poll or commit sends it
     member         a background task that keeps us in the group         (share/membership.py)
 
-Each record is one member's for the lock's duration, and comes back to somebody unless it is accepted before. In
-*implicit* mode the next poll, commit or close accepts what was handed out and not acknowledged otherwise; in *explicit*
-mode every record has to be acknowledged before the next poll.
+Each record belongs to one member for the lock's duration, and is delivered again unless it is accepted before. In
+*implicit* mode the next poll, commit or close accepts the returned records that have no other acknowledgement; in
+*explicit* mode every record has to be acknowledged before the next poll.
 
-    handed out ──acknowledge──> pending ──sent──> gone
+    returned ──acknowledge──> pending ──sent──> done
          │  └── implicit: ACCEPT at the next poll ┘
-         └── RENEW: sent by itself; the record stays handed out
+         └── RENEW: sent separately; the record stays with the application
 
-A request whose answer got lost ends the share session; the next one opens another, and sends acknowledgements again:
-those that were taken the first time come back as INVALID_RECORD_STATE, which is told like any other failure.
+A request whose answer is lost ends the share session. The next request opens another and sends the acknowledgements
+again; those that the first request applied fail with INVALID_RECORD_STATE, which is reported like any other failure.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ from odradek.model.share import CLOSE_SESSION_EPOCH, OPEN_SESSION_EPOCH, Acknowl
 from odradek.model.topic_partition import PartitionId, TopicPartition
 
 AcknowledgementCallback = Callable[[dict[TopicPartition, set[int]], KafkaError | None], Any]
-"""(offsets, the error or None): told once for every acknowledgement that was answered."""
+"""(offsets, the error or None): called once for every acknowledgement that was answered."""
 Commits = dict[TopicPartition, KafkaError | None]
 
 _ITERATION_POLL_MS = 1_000
@@ -75,7 +75,7 @@ class ShareRecord(NamedTuple):
 
 
 class _Held(NamedTuple):
-    """A record that is ours and not handed out yet."""
+    """A record that this member holds and has not returned yet."""
 
     place: PartitionId
     record: ShareRecord
@@ -100,7 +100,7 @@ class ShareConsumer:
         self._task: asyncio.Task[None] | None = None
         self._topics: tuple[str, ...] = ()
         self._held: deque[_Held] = deque()
-        self._out: dict[PartitionId, dict[int, TopicPartition]] = {}  # handed out, not acknowledged
+        self._out: dict[PartitionId, dict[int, TopicPartition]] = {}  # returned, not acknowledged
         self._pending: dict[PartitionId, dict[int, int]] = {}  # acknowledged, not sent
         self._names: dict[PartitionId, TopicPartition] = {}
         self._session_epoch = OPEN_SESSION_EPOCH
@@ -160,7 +160,7 @@ class ShareConsumer:
         """
         self._check_open()
         if not self._topics:
-            raise KafkaError(ErrorCode.INVALID_REQUEST, "nothing to read: subscribe first")
+            raise KafkaError(ErrorCode.INVALID_REQUEST, "there is nothing to read: call subscribe first")
         self._settle_last_poll()
         limit = max_records or self.config.max_poll_records
         deadline_s = self._clock.monotonic() + timeout_ms / 1000
@@ -246,7 +246,7 @@ class ShareConsumer:
         return await self._commit(self.config.default_api_timeout_ms)
 
     def commit_async(self) -> asyncio.Task[Commits]:
-        """`commit_sync` without waiting; `close` waits for it."""
+        """Start `commit_sync` without waiting, and return its task. `close` waits for it."""
         self._check_open()
         self._settle_last_poll(strict=False)
         task = asyncio.ensure_future(self._commit(self.config.default_api_timeout_ms))
@@ -277,7 +277,7 @@ class ShareConsumer:
         return outcome
 
     def _take(self, renews: bool) -> dict[PartitionId, dict[int, int]]:
-        """The pending renewals, or all other acknowledgements; they are no longer pending."""
+        """Remove and return the pending renewals, or all other pending acknowledgements."""
         chosen: dict[PartitionId, dict[int, int]] = {}
         for place, types in list(self._pending.items()):
             some = {o: kind for o, kind in types.items() if (kind == AcknowledgeType.RENEW) == renews}
@@ -295,7 +295,7 @@ class ShareConsumer:
     async def _send(
         self, chosen: dict[PartitionId, dict[int, int]], timeout_s: float, *, renews: bool, closes: bool = False
     ) -> Commits:
-        """One ShareAcknowledge. Raises KafkaError: nothing is known of any of them."""
+        """Send one ShareAcknowledge. Raises KafkaError if the outcome of all of them is unknown."""
         if self._session_epoch == OPEN_SESSION_EPOCH:
             if closes and not chosen:
                 return {}
@@ -320,7 +320,7 @@ class ShareConsumer:
         return error
 
     def _settle_last_poll(self, *, strict: bool = True) -> None:
-        """What the last poll handed out is accepted (implicit), or has to be acknowledged by now."""
+        """Accept the records of the last poll (implicit mode), or check that they are acknowledged (explicit mode)."""
         renewed = {
             (place, offset)
             for place, types in self._pending.items()
@@ -349,7 +349,7 @@ class ShareConsumer:
     # --- the session ------------------------------------------------------------------------------------------------
 
     async def _session_call(self, request: Any, response_type: Any, timeout_s: float) -> Any:
-        """One request of the session; whatever fails ends the session."""
+        """Make one request of the share session. Any failure ends the session."""
         epoch = int(request.share_session_epoch)
         self._session_epoch = OPEN_SESSION_EPOCH  # until it is answered
         response = await self._connection.attempt(request, response_type, timeout_s)
@@ -380,7 +380,7 @@ class ShareConsumer:
         )
 
     async def _fetch(self, wait_s: float, limit: int) -> None:
-        """One ShareFetch, with what is pending; held afterwards. Raises KafkaError."""
+        """Make one ShareFetch with the pending acknowledgements, and hold its records. Raises KafkaError."""
         pause_s = self._throttled_until_s - self._clock.monotonic()
         if pause_s > 0:
             await self._clock.sleep(pause_s)
@@ -421,7 +421,7 @@ class ShareConsumer:
             raise failure
 
     def _hold(self, place: PartitionId, part: DeliveredPartition, until_s: float) -> None:
-        """Decode what was acquired. Raises KafkaError for the partition's error, or damaged bytes."""
+        """Decode the acquired records. Raises KafkaError for the partition's error, or for damaged bytes."""
         name = self._name(place)
         if part.error is not ErrorCode.NONE:
             if part.error in (ErrorCode.UNKNOWN_TOPIC_ID, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION):
@@ -435,7 +435,7 @@ class ShareConsumer:
             except FormatError as error:
                 damaged = damaged or CorruptRecordBatchError(name, header.base_offset, header.next_offset, error)
                 for offset in range(header.base_offset, header.next_offset):
-                    if left.pop(offset, 0):  # others may read them; if nobody can, they are given up in the end
+                    if left.pop(offset, 0):  # other members may be able to read it
                         self._pending.setdefault(place, {})[offset] = int(AcknowledgeType.RELEASE)
                 continue
             for offset, timestamp_ms, key, value, headers in rows:
@@ -462,7 +462,7 @@ class ShareConsumer:
         return self._names.get(place) or TopicPartition(str(place.topic_id), place.partition)
 
     def _hand_out(self, limit: int) -> dict[TopicPartition, list[ShareRecord]]:
-        """Deserialize and give what is held; what waited longer than its lock is somebody else's by now."""
+        """Deserialize and return held records, without those whose lock has expired."""
         records: dict[TopicPartition, list[ShareRecord]] = {}
         now_s = self._clock.monotonic()
         while self._held and limit:
@@ -502,7 +502,7 @@ class ShareConsumer:
             self._task.result()  # a bug: tell it rather than hang
 
     async def _give_up(self, *, commit: bool) -> None:
-        """Send what is acknowledged, give back the rest, leave the group; what goes wrong ends with the locks."""
+        """Send acknowledgements, release other records, leave the group. Errors are ignored: the locks expire."""
         await asyncio.gather(*self._commits, return_exceptions=True)
         if commit:
             self._settle_last_poll(strict=False)
@@ -520,10 +520,10 @@ class ShareConsumer:
         await self._member.leave()
 
     async def close(self, *, commit: bool = True) -> None:
-        """Send acknowledgements, give back what was not acknowledged, leave the group. May be called twice.
+        """Send acknowledgements, release records without one, and leave the group. May be called twice.
 
         Args:
-            commit: False gives back, in implicit mode, what the last poll handed out.
+            commit: False releases, in implicit mode, the records of the last poll instead of accepting them.
         """
         if self._closed:
             return

@@ -2,8 +2,8 @@
 
     OUT ──join──> JOINING ──answer──> IN ──fenced, unknown──> JOINING
 
-Nothing is to be revoked or handed over, so there is nothing to wait for: what this member holds is its own until its
-locks end, whatever the assignment says.
+Nothing has to be revoked or handed over: this member keeps the records that it holds until their locks end, whatever
+the assignment is.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ class ShareMember:
     """Keeps this consumer in its share group.
 
     Args:
-        activity: set when `poll` should look again.
+        activity: set when `poll` has to check for records or errors.
     """
 
     def __init__(self, connection: Connection, config: ShareConsumerConfig, activity: asyncio.Event) -> None:
@@ -49,13 +49,13 @@ class ShareMember:
         return self._epoch != JOIN_EPOCH
 
     def subscribe(self, topics: tuple[str, ...]) -> None:
-        """What to read from now on."""
+        """Set the topics to read from now on."""
         self._topics = topics
         self._says_topics = True
         self._kick.set()
 
     def raise_error(self) -> None:
-        """Raise what ended the membership, once."""
+        """Raise the error that ended the membership, once."""
         error, self._error = self._error, None
         if error is not None:
             raise error
@@ -68,7 +68,7 @@ class ShareMember:
             self._kick.clear()
 
     async def leave(self) -> None:
-        """Leave the group; what goes wrong ends with the session."""
+        """Leave the group. Errors are ignored: the session expires."""
         if self.is_in:
             try:
                 await self._connection.call(
@@ -84,7 +84,7 @@ class ShareMember:
         self.partitions = frozenset()
 
     async def _beat(self) -> float | None:
-        """One heartbeat; the seconds until the next."""
+        """Send one heartbeat; return the seconds until the next."""
         topics = self._topics
         says_topics = self._says_topics or not self.is_in
         request = share_heartbeat_request(self._group_id, self.member_id, self._epoch, topics if says_topics else None)

@@ -1,4 +1,4 @@
-"""The share consumer's synchronous face: each method is that of aio.ShareConsumer, run on one background loop."""
+"""The synchronous share consumer: each method runs that of aio.ShareConsumer on one background loop."""
 
 from __future__ import annotations
 

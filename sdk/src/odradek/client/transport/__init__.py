@@ -1,1 +1,1 @@
-"""How a message reaches its function: base.py is the contract, http.py signed calls of function URLs."""
+"""Transports carry a message to its function: base.py is the contract, http.py signs calls of function URLs."""

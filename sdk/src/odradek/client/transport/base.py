@@ -1,7 +1,7 @@
-"""How a request message gets to the function that owns its API, and the answer back.
+"""Transports carry a request message to the function that owns its API, and the response back.
 
 A transport makes one attempt under a deadline; retry.py decides about another. Failures on the way are `RequestFailed`,
-which knows whether the request may have taken effect: a refused connection surely did not, a timeout may have.
+which says whether the request may have taken effect: not after a refused connection, possibly after a timeout.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ class RequestFailed(KafkaError):
     """No answer frame came back.
 
     Attributes:
-        may_have_applied: False where the request surely never reached the engine.
-        retryable: overrides that of the code where the transport knows better.
+        may_have_applied: False if the request certainly did not reach the engine.
+        retryable: overrides the code's value if the transport knows better.
     """
 
     def __init__(self, code: ErrorCode, message: str, *, may_have_applied: bool, retryable: bool | None = None) -> None:
@@ -44,14 +44,14 @@ class Transport(Protocol):
     """One attempt of one call."""
 
     async def connect(self, timeout_s: float) -> None:
-        """Find the functions. Raises KafkaError that names the address where it is wrong."""
+        """Find the functions. Raises KafkaError that names a wrong address."""
         ...
 
     async def call(self, message: Any, response_type: type[R], timeout_s: float, *, client_id: str | None = None) -> R:
         """Send a kio request message to the function that owns it and return its answer.
 
         Raises:
-            RequestFailed: no answer, or an HTTP error before the dispatcher.
+            RequestFailed: no answer, or an HTTP error outside the dispatcher.
         """
         ...
 
@@ -61,17 +61,17 @@ class Transport(Protocol):
 
 
 class FrameTransport:
-    """What transports share: frames and correlation ids. Children carry the bytes."""
+    """Base of transports: frames and correlation ids. Subclasses carry the bytes."""
 
     def __init__(self) -> None:
         self._correlation_id = 0
 
     async def exchange(self, function: FunctionName, frame: bytes, timeout_s: float) -> bytes:
-        """Carry one frame to the function and its answer back. Raises RequestFailed."""
+        """Carry one frame to the function and return its response. Raises RequestFailed."""
         raise NotImplementedError
 
     async def call(self, message: Any, response_type: type[R], timeout_s: float, *, client_id: str | None = None) -> R:
-        """See Transport.call."""
+        """Implement Transport.call."""
         self._correlation_id = correlation_id = self._correlation_id % _CORRELATION_ID_MAX + 1
         try:
             frame = encode_request(message, correlation_id=correlation_id, client_id=client_id)
@@ -81,18 +81,18 @@ class FrameTransport:
         try:
             return decode_response(answer, response_type, correlation_id=correlation_id)
         except FormatError as error:
-            # The function did something, but what it says cannot be read.
+            # The function ran, but its response cannot be read.
             raise RequestFailed(
-                ErrorCode.NETWORK_EXCEPTION, f"the answer is not a Kafka response: {error}", may_have_applied=True
+                ErrorCode.NETWORK_EXCEPTION, f"the response is not a Kafka response: {error}", may_have_applied=True
             ) from error
 
 
 class InProcessTransport(FrameTransport):
-    """Frames straight to a dispatcher in this process.
+    """Passes frames straight to a dispatcher in this process.
 
     Args:
         dispatch: answers a frame for a function.
-        loop: the event loop that owns the dispatcher, where the client runs on another (the synchronous faces do).
+        loop: the event loop that owns the dispatcher, if the client runs on another (as the synchronous faces do).
     """
 
     def __init__(self, dispatch: Dispatch, *, loop: asyncio.AbstractEventLoop | None = None) -> None:
@@ -101,11 +101,11 @@ class InProcessTransport(FrameTransport):
         self._loop = loop
 
     async def connect(self, timeout_s: float) -> None:
-        """Nothing to connect to in this process."""
+        """Do nothing: there is no connection in this process."""
         return
 
     async def exchange(self, function: FunctionName, frame: bytes, timeout_s: float) -> bytes:
-        """One frame to a function and its answer. Raises RequestFailed where none came within the time."""
+        """Pass one frame to a function and return its response. Raises RequestFailed if there is none in time."""
         try:
             async with asyncio.timeout(timeout_s):
                 if self._loop is None or self._loop is asyncio.get_running_loop():
@@ -124,5 +124,5 @@ class InProcessTransport(FrameTransport):
         return await self._dispatch(function, frame)
 
     async def close(self) -> None:
-        """Nothing to release: the dispatcher is not ours."""
+        """Do nothing: the dispatcher belongs to the caller."""
         return

@@ -1,9 +1,9 @@
-"""Frames over HTTPS: one POST a call to the URL of the function that owns the API.
+"""Frames over HTTPS: each call is one POST to the URL of the function that owns the API.
 
     GET  <bootstrap>/.well-known/odradek   once: {"cluster_id", "region", "functions": {"produce": url, ...}}
     POST <function url>                    application/octet-stream, a request frame -> a response frame
 
-What an HTTP failure means:
+The meaning of an HTTP failure:
 
     answer                        code                                            may have been applied
     JSON {"error", "message"}     the named code                                  as the code says
@@ -40,7 +40,7 @@ _MESSAGE_CHARACTERS_MAX = 500
 
 @dataclass(frozen=True, slots=True)
 class Cluster:
-    """What the discovery document says."""
+    """The contents of the discovery document."""
 
     cluster_id: str
     region: str | None
@@ -53,7 +53,7 @@ class HttpTransport(FrameTransport):
     Args:
         url: of the coordinator function, or of the local service.
         aws_access_key_id, aws_secret_access_key, aws_session_token: None takes botocore's default chain.
-        region: to sign for; None takes that of the host name, of the document, or of the AWS configuration.
+        region: to sign for; None takes that of the host name, the document, or the AWS configuration.
     """
 
     def __init__(
@@ -76,7 +76,7 @@ class HttpTransport(FrameTransport):
         self.inject: Callable[[dict[str, str]], None] | None = None  # adds headers of a trace (odradek.tracing)
 
     async def connect(self, timeout_s: float) -> None:
-        """Read the discovery document once. See Transport.connect."""
+        """Read the discovery document once. Implements Transport.connect."""
         async with self._connecting:
             if self._cluster is not None:
                 return
@@ -94,7 +94,7 @@ class HttpTransport(FrameTransport):
             self._cluster = parse_discovery(body, self._url)
 
     async def cluster_id(self, timeout_s: float) -> str:
-        """The cluster's id."""
+        """Return the id of the cluster."""
         await self.connect(timeout_s)
         assert self._cluster is not None
         return self._cluster.cluster_id
@@ -159,7 +159,7 @@ class HttpTransport(FrameTransport):
 
 
 def parse_discovery(body: bytes, url: str) -> Cluster:
-    """Read a discovery document. Raises KafkaError(INVALID_CONFIG) that names the address."""
+    """Parse a discovery document. Raises KafkaError(INVALID_CONFIG) that names the address."""
     try:
         document = json.loads(body)
         functions = {name: _absolute(document["functions"][name.value], url) for name in FunctionName}
@@ -180,7 +180,7 @@ def _absolute(address: Any, url: str) -> str:
 
 
 def http_failure(status: int, body: bytes, url: str, *, signed: bool = True) -> RequestFailed:
-    """What an HTTP status other than 200 means (the table above)."""
+    """Return the error of an HTTP status other than 200, by the table above."""
     name, message = _error_document(body)
     message = f"{url} answered HTTP {status}" + (f": {message}" if message else "")
     if name is not None:
@@ -212,7 +212,7 @@ def http_failure(status: int, body: bytes, url: str, *, signed: bool = True) -> 
 
 
 def _error_document(body: bytes) -> tuple[str | None, str]:
-    """The Kafka error name (None where it is not ours) and the message of an error answer."""
+    """Return the Kafka error name of an error response (None if it is not Odradek's) and its message."""
     try:
         document = json.loads(body)
     except ValueError:

@@ -1,7 +1,7 @@
 """Signature version 4 for function URLs with auth type AWS_IAM, over botocore.
 
-The service is `lambda`. The SHA-256 of the body is signed and sent as X-Amz-Content-Sha256: a function URL takes
-it either way, CloudFront in front of one wants the header.
+The service is `lambda`. The SHA-256 of the body is signed and sent as X-Amz-Content-Sha256: a function URL does not
+need the header, but CloudFront in front of one does.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _FUNCTION_URL_HOST = re.compile(r"^[a-z0-9]+\.lambda-url\.(?P<region>[a-z0-9-]+)
 
 
 def region_of(host: str) -> str | None:
-    """The region in the host name of a function URL; None for any other host."""
+    """Return the region in the host name of a function URL; None for any other host."""
     match = _FUNCTION_URL_HOST.match(host.lower())
     return match["region"] if match else None
 
@@ -55,7 +55,7 @@ class Signer:
         return self._region or DEFAULT_REGION
 
     def headers(self, method: str, url: str, body: bytes, headers: dict[str, str], region: str) -> dict[str, str]:
-        """The given headers and those that sign the request; unchanged where there are no credentials."""
+        """Return the given headers and those that sign the request; unchanged if there are no credentials."""
         if self._credentials is None:
             return headers
         request = AWSRequest(

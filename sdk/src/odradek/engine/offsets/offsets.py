@@ -16,6 +16,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Mapping, Sequence
 
+from odradek.backoff import Backoff
 from odradek.engine.catalog.topics import Topics
 from odradek.engine.classic.groups import MEMBER_ID
 from odradek.engine.groups.admin import evict, has_living_members
@@ -37,8 +38,10 @@ from odradek.engine.partition.applied_reads import chunked
 from odradek.errors import (
     ConditionFailed,
     ErrorCode,
+    ItemTooLarge,
     KafkaError,
     OutcomeUnknown,
+    StoreRejected,
     StoreUnavailable,
     TransactionCanceled,
     TransactionConflict,
@@ -48,23 +51,24 @@ from odradek.model.group import OffsetCommitResult, OffsetFetchResult
 from odradek.model.topic import Topic
 from odradek.model.topic_partition import OffsetAndMetadata, PartitionId, TopicPartition
 from odradek.ports.clock import Clock
+from odradek.ports.rng import Rng
 from odradek.ports.table import Item, Key, Table
 from odradek.settings import Settings
 
 _PARALLEL_COMMITS = 25
 _STABLE_ATTEMPTS = 4
-_BACKOFF_S = 0.01
-_BACKOFF_S_MAX = 0.2
 
 
 class GroupOffsets:
     """Committed offsets of consumer groups."""
 
-    def __init__(self, groups: Table, topics: Topics, clock: Clock, settings: Settings) -> None:
+    def __init__(self, groups: Table, topics: Topics, clock: Clock, rng: Rng, settings: Settings) -> None:
         self._store = GroupStore(groups)
-        self._classic = ClassicOffsets(groups, topics, clock, settings)
+        self._classic = ClassicOffsets(groups, topics, clock, rng, settings)
         self._topics = topics
         self._clock = clock
+        self._rng = rng
+        self._backoff = Backoff(clock, rng, first_s=0.01, max_s=0.2)
         self._settings = settings
 
     async def commit(
@@ -183,7 +187,7 @@ class GroupOffsets:
                 COORDINATOR_NOT_AVAILABLE.
         """
         check_group_id(group_id)
-        return await delete_offsets(self._store, self._topics, self._clock, group_id, partitions)
+        return await delete_offsets(self._store, self._topics, self._clock, self._rng, group_id, partitions)
 
     # --- commit ---------------------------------------------------------------------------------------------------
 
@@ -218,7 +222,9 @@ class GroupOffsets:
                 stamp_ms = max(refusal, stamp_ms) + 1
             except (OutcomeUnknown, StoreUnavailable):
                 stamp_ms += 1
-                await self._back_off(attempt)
+                await self._backoff.pause(attempt)
+            except (ItemTooLarge, StoreRejected):
+                return ErrorCode.OFFSET_METADATA_TOO_LARGE
             else:
                 return ErrorCode.NONE
         return ErrorCode.COORDINATOR_NOT_AVAILABLE
@@ -255,11 +261,8 @@ class GroupOffsets:
                     return  # two that left at once, each leaving the other the group
                 await evict(self._store, self._clock, self._settings, view)
             except (ConditionFailed, TransactionCanceled, OutcomeUnknown, StoreUnavailable):
-                await self._back_off(attempt)
+                await self._backoff.pause(attempt)
         raise _unavailable()
-
-    async def _back_off(self, attempt: int) -> None:
-        await self._clock.sleep(min(_BACKOFF_S * 2**attempt, _BACKOFF_S_MAX))
 
     # --- fetch ----------------------------------------------------------------------------------------------------
 
@@ -316,7 +319,7 @@ class GroupOffsets:
                     break
                 except TransactionConflict as conflict:
                     if attempt < _STABLE_ATTEMPTS - 1:
-                        await self._back_off(attempt)
+                        await self._backoff.pause(attempt)
                     elif len(chunk) == 1:
                         found[chunk[0]] = conflict
                     else:

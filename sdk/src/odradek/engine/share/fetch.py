@@ -43,7 +43,16 @@ from odradek.engine.share.window import (
     settle,
 )
 from odradek.engine.share.windows import Decide, SharePartitions
-from odradek.errors import ErrorCode, FormatError, KafkaError, StoreError, StoreUnavailable
+from odradek.engine.tools import Tools
+from odradek.errors import (
+    ErrorCode,
+    FormatError,
+    ItemTooLarge,
+    KafkaError,
+    StoreError,
+    StoreRejected,
+    StoreUnavailable,
+)
 from odradek.format.batch_header import iter_headers
 from odradek.model.log import Buffer, FetchPartition, FetchResult
 from odradek.model.share import (
@@ -58,10 +67,6 @@ from odradek.model.share import (
 )
 from odradek.model.topic import Topic
 from odradek.model.topic_partition import PartitionId
-from odradek.ports.clock import Clock
-from odradek.ports.rng import Rng
-from odradek.ports.table import Table
-from odradek.settings import Settings
 
 MayRead = Callable[[str], bool]
 """Whether the caller may read a topic of that name."""
@@ -107,28 +112,25 @@ class ShareFetcher:
 
     def __init__(
         self,
+        tools: Tools,
         fetcher: Fetcher,
         windows: SharePartitions,
         sessions: ShareSessions,
         configs: GroupConfigs,
         dead_letters: DeadLetters,
         topics: Topics,
-        groups: Table,
-        clock: Clock,
-        rng: Rng,
-        settings: Settings,
     ) -> None:
         self._fetcher = fetcher
-        self._groups = groups
-        self._rng = rng
+        self._groups = tools.tables.groups
+        self._rng = tools.rng
         self._members: dict[str, tuple[float, int]] = {}  # by group: good until, and how many there are
         self._windows = windows
         self._sessions = sessions
         self._configs = configs
         self._dead_letters = dead_letters
         self._topics = topics
-        self._clock = clock
-        self._settings = settings
+        self._clock = tools.clock
+        self._settings = tools.settings
 
     async def serve(self, request: ShareFetchRequest, may_read: MayRead = lambda _: True) -> ShareFetchAnswer:
         """Answer a request; failures are answers.
@@ -461,6 +463,8 @@ def _holds(stretch: Stretch, acquired: Sequence[AcquiredRecords]) -> bool:
 def _failure(error: StoreError | FormatError) -> tuple[ErrorCode, str]:
     if isinstance(error, StoreUnavailable):
         return ErrorCode.COORDINATOR_NOT_AVAILABLE, "the store did not answer: try again"
+    if isinstance(error, (ItemTooLarge, StoreRejected)):
+        return ErrorCode.INVALID_REQUEST, "the store never takes this request: read fewer partitions in one session"
     if isinstance(error, FormatError):
         return ErrorCode.KAFKA_STORAGE_ERROR, f"the stored data cannot be read: {error}"
     return ErrorCode.REQUEST_TIMED_OUT, "the outcome is unknown"

@@ -15,8 +15,10 @@ from odradek.engine.groups.requests import check_group_id
 from odradek.engine.groups.state import GroupView
 from odradek.engine.groups.store import GroupStore
 from odradek.engine.groups.topics import SubscribedTopics
+from odradek.engine.partition.fields import attribute
 from odradek.engine.share.group_decisions import decide_share_heartbeat
 from odradek.engine.share.windows import forget_windows
+from odradek.engine.tools import Tools
 from odradek.errors import ConditionFailed, ErrorCode, KafkaError, OutcomeUnknown, StoreUnavailable
 from odradek.format.item_keys import (
     SHARE_PARTITION_END,
@@ -28,21 +30,18 @@ from odradek.format.item_keys import (
 from odradek.limits import TOPICS_PER_REQUEST_MAX
 from odradek.model.group import JOIN_EPOCH, LEAVE_EPOCH, GroupHeartbeat, GroupHeartbeatResult
 from odradek.ports.clock import Clock
-from odradek.ports.rng import Rng
 from odradek.ports.table import Compare, Delete
-from odradek.ports.tables import Tables
 from odradek.settings import Settings
 
 
 class ShareGroups:
     """KIP-932's group coordinator over the groups table."""
 
-    def __init__(
-        self, tables: Tables, topics: Topics, configs: GroupConfigs, clock: Clock, rng: Rng, settings: Settings
-    ) -> None:
-        self._tables = tables
+    def __init__(self, tools: Tools, topics: Topics, configs: GroupConfigs) -> None:
+        clock, settings = tools.clock, tools.settings
+        self._tables = tools.tables
         protocol = ShareHeartbeats(SubscribedTopics(topics, clock, settings), configs, clock, settings)
-        self._heartbeats = Heartbeats(GroupStore(tables.groups), protocol, clock, rng, settings)
+        self._heartbeats = Heartbeats(GroupStore(tools.tables.groups), protocol, clock, tools.rng, settings)
 
     async def heartbeat(self, request: GroupHeartbeat) -> GroupHeartbeatResult:
         """Join, live on or leave: what ShareGroupHeartbeat says, as a GroupHeartbeat. Failures are results.
@@ -64,7 +63,7 @@ class ShareGroups:
             kept = {*(await GroupStore(groups).read(group_id)).members, member_id}
             for key, item in sessions:
                 if key.sk.removeprefix(SHARE_SESSION_PREFIX) not in kept:
-                    await groups.delete(Delete(key, Compare(("w",), "=", item["w"])))
+                    await groups.delete(Delete(key, Compare(("w",), "=", attribute(item, "w", bytes))))
         except (ConditionFailed, OutcomeUnknown, StoreUnavailable):
             return
 

@@ -15,6 +15,7 @@ by their locks, for the member may still be at them.
 
 from __future__ import annotations
 
+from odradek.backoff import Backoff
 from odradek.engine.groups.items import SHARE_KIND, group_key, member_key
 from odradek.engine.groups.partition_sets import encode_partitions
 from odradek.engine.partition.fields import attribute
@@ -31,6 +32,7 @@ from odradek.errors import (
     ErrorCode,
     KafkaError,
     OutcomeUnknown,
+    StoreError,
     StoreUnavailable,
     TransactionCanceled,
 )
@@ -55,7 +57,6 @@ from odradek.ports.table import (
 )
 
 _ATTEMPTS = 6
-_BACKOFF_S = 0.01
 _EPOCH_MAX = 2**31 - 1
 PARTITIONS_MAX = 10 * TOPICS_PER_REQUEST_MAX  # of a session: their packed set stays far below an item's size
 _UNAVAILABLE = KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE, "the groups table cannot be reached: try again")
@@ -71,8 +72,8 @@ class ShareSessions:
 
     def __init__(self, table: Table, clock: Clock, rng: Rng) -> None:
         self._table = table
-        self._clock = clock
         self._rng = rng
+        self._backoff = Backoff(clock, rng, first_s=0.01, max_s=0.5)
 
     async def enter(
         self,
@@ -98,14 +99,14 @@ class ShareSessions:
                     return await self._closing(group_id, member_id, is_acknowledging) | added
                 return await self._next(group_id, member_id, epoch, nonce, added, gone)
             except (OutcomeUnknown, StoreUnavailable):
-                await self._clock.sleep(_BACKOFF_S * 2**attempt)
+                await self._backoff.pause(attempt)
         raise _UNAVAILABLE
 
     async def end(self, group_id: str, member_id: str) -> None:
         """Forget a session; where that fails the member's end does it. Never raises for the store."""
         try:
             await self._table.delete(Delete(share_session_key(group_id, member_id)))
-        except (OutcomeUnknown, StoreUnavailable, ConditionFailed):
+        except StoreError:
             return
 
     async def _open(

@@ -15,7 +15,7 @@ from odradek.errors import OdradekError
 from odradek.spark.jobs.progress import embedded_metric, job_metrics, progress_line, reached
 from odradek.spark.offsets import Offsets
 from odradek.spark.options import parse_options
-from odradek.spark.store import LogView
+from odradek.spark.source.log_view import LogView
 
 if TYPE_CHECKING:
     from pyspark.sql.streaming.listener import (

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 from odradek.errors import OdradekError
 from odradek.spark.jobs.arguments import A, StoreArguments, StreamArguments, parse_arguments
-from odradek.spark.workers_python import NO_ODRADEK, workers_lack
+from odradek.spark.workers.python import NO_ODRADEK, workers_lack
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

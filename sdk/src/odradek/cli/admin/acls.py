@@ -1,0 +1,171 @@
+"""`odradek acls`: access control lists."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from odradek.cli.command_group import CommandGroup
+from odradek.cli.connection import DEFAULT_DATA_DIR, DEFAULT_SERVER, DataDir, Server, admin
+from odradek.cli.output import Output, OutputOption, show_rows
+from odradek.cli.screen import confirm
+from odradek.errors import ErrorCode, KafkaError
+from odradek.model.acl import (
+    CLUSTER_NAME,
+    WILDCARD,
+    AclBinding,
+    AclFilter,
+    AclOperation,
+    AclPermission,
+    PatternType,
+    ResourceType,
+)
+
+acls = typer.Typer(cls=CommandGroup, help="Create, list and delete ACLs.", no_args_is_help=True)
+
+Topic = Annotated[str | None, typer.Option("--topic", help="Name of a topic; * is every topic.")]
+Group = Annotated[str | None, typer.Option("--group", help="Name of a consumer group; * is every group.")]
+Transaction = Annotated[str | None, typer.Option("--transactional-id", help="A transactional id; * is every id.")]
+OnCluster = Annotated[bool, typer.Option("--cluster", help="The cluster itself.")]
+Prefix = Annotated[bool, typer.Option("--prefix", help="The name is a prefix of names.")]
+Principal = Annotated[
+    str | None,
+    typer.Option("--principal", help="User:<name>: of the Kafka port, or the ARN of an IAM role; User:* is everyone."),
+]
+Host = Annotated[str | None, typer.Option("--host", help="An IP address; all if left out.")]
+Deny = Annotated[bool, typer.Option("--deny", help="Deny instead of allow; a denial always wins.")]
+
+
+@acls.command()
+def create(
+    principal: Annotated[str, typer.Option("--principal", help="User:<name>, User:<ARN of a role>, or User:*.")],
+    operation: Annotated[list[str], typer.Option("--operation", "-o", help="read, write ..., all; may be repeated.")],
+    topic: Topic = None,
+    group: Group = None,
+    transactional_id: Transaction = None,
+    cluster: OnCluster = False,
+    prefix: Prefix = False,
+    host: Host = None,
+    deny: Deny = False,
+    bootstrap_servers: Server = DEFAULT_SERVER,
+    data_dir: DataDir = DEFAULT_DATA_DIR,
+) -> None:
+    """Allow (or deny) operations. From the first ACL on, everything that no ACL allows is denied, also to you.
+
+    Example: [bold]odradek acls create --principal User:ada -o read --topic flights[/bold]
+    """
+    kind, name = _resource(topic, group, transactional_id, cluster)
+    if kind is ResourceType.ANY or name is None:
+        raise KafkaError(ErrorCode.INVALID_CONFIG, "give --topic, --group, --transactional-id or --cluster")
+    rules = [
+        AclBinding(
+            kind,
+            name,
+            PatternType.PREFIXED if prefix else PatternType.LITERAL,
+            principal,
+            host or WILDCARD,
+            _operation(each),
+            AclPermission.DENY if deny else AclPermission.ALLOW,
+        )
+        for each in operation
+    ]
+    with admin(bootstrap_servers, data_dir) as client:
+        client.create_acls(rules)
+    _show(rules)
+
+
+@acls.command("list")
+def list_acls(
+    topic: Topic = None,
+    group: Group = None,
+    transactional_id: Transaction = None,
+    cluster: OnCluster = False,
+    principal: Principal = None,
+    bootstrap_servers: Server = DEFAULT_SERVER,
+    data_dir: DataDir = DEFAULT_DATA_DIR,
+    output: OutputOption = Output.TABLE,
+) -> None:
+    """List the ACLs; with a name, those that apply to it."""
+    kind, name = _resource(topic, group, transactional_id, cluster)
+    with admin(bootstrap_servers, data_dir) as client:
+        found = client.describe_acls(AclFilter(kind, name, PatternType.MATCH, principal))
+    _show(found, output)
+
+
+@acls.command()
+def delete(
+    topic: Topic = None,
+    group: Group = None,
+    transactional_id: Transaction = None,
+    cluster: OnCluster = False,
+    prefix: Prefix = False,
+    principal: Principal = None,
+    host: Host = None,
+    operation: Annotated[str | None, typer.Option("--operation", "-o", help="Only ACLs of this operation.")] = None,
+    everything: Annotated[bool, typer.Option("--all", help="All ACLs: everyone may do everything again.")] = False,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
+    bootstrap_servers: Server = DEFAULT_SERVER,
+    data_dir: DataDir = DEFAULT_DATA_DIR,
+) -> None:
+    """Delete the ACLs that match."""
+    kind, name = _resource(topic, group, transactional_id, cluster)
+    wanted = AclFilter(
+        kind,
+        name,
+        PatternType.ANY if name is None else PatternType.PREFIXED if prefix else PatternType.LITERAL,
+        principal,
+        host,
+        AclOperation.ANY if operation is None else _operation(operation),
+    )
+    if wanted == AclFilter() and not everything:
+        raise KafkaError(ErrorCode.INVALID_CONFIG, "choose the ACLs to delete with options, or give --all")
+    with admin(bootstrap_servers, data_dir) as client:
+        if not yes:
+            _show(client.describe_acls(wanted))
+            confirm("Delete these?", yes=yes)
+        gone = client.delete_acls(wanted)
+    typer.echo(f"deleted {len(gone)} ACLs")
+
+
+def _resource(
+    topic: str | None, group: str | None, transactional_id: str | None, cluster: bool
+) -> tuple[ResourceType, str | None]:
+    """Return the resource that the options name. Raises KafkaError(INVALID_CONFIG) if they name several."""
+    named = [
+        (kind, name)
+        for kind, name in (
+            (ResourceType.TOPIC, topic),
+            (ResourceType.GROUP, group),
+            (ResourceType.TRANSACTIONAL_ID, transactional_id),
+            (ResourceType.CLUSTER, CLUSTER_NAME if cluster else None),
+        )
+        if name is not None
+    ]
+    if len(named) > 1:
+        raise KafkaError(ErrorCode.INVALID_CONFIG, "an ACL applies to one resource: give one option")
+    return named[0] if named else (ResourceType.ANY, None)
+
+
+def _operation(text: str) -> AclOperation:
+    name = text.upper().replace("-", "_")
+    if name not in AclOperation.__members__ or name == "ANY":
+        known = ", ".join(each.name.lower() for each in AclOperation if each is not AclOperation.ANY)
+        raise KafkaError(ErrorCode.INVALID_CONFIG, f"unknown operation {text!r}: use {known}")
+    return AclOperation[name]
+
+
+def _show(rules: list[AclBinding], output: Output = Output.TABLE) -> None:
+    rows = [
+        {
+            "principal": acl.principal,
+            "host": acl.host,
+            "may": acl.permission.name.lower(),
+            "operation": acl.operation.name.lower(),
+            "resource": acl.resource_type.name.lower(),
+            "name": f"{acl.name}..." if acl.pattern is PatternType.PREFIXED and output is Output.TABLE else acl.name,
+            "pattern": acl.pattern.name.lower(),
+        }
+        for acl in rules
+    ]
+    show_rows(rows, ["principal", "host", "may", "operation", "resource", "name"], output)

@@ -1,0 +1,1 @@
+"""Commands that start Spark on this machine: `jobs`, `sql` and `demo`."""

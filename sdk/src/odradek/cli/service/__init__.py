@@ -1,0 +1,1 @@
+"""Commands that run and check a service: `local`, `gateway`, `configure`, `doctor`, `audit`, `backup`, `cost`."""

@@ -1,0 +1,177 @@
+"""`odradek cost estimate`: the monthly cost of a workload, here and elsewhere."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from odradek.cli.command_group import CommandGroup
+from odradek.cli.output import Output, OutputOption, show_data, show_rows
+from odradek.errors import ErrorCode, KafkaError
+from odradek.extras import extra
+
+if TYPE_CHECKING:
+    from odradek.cost.model import Workload
+
+cost = typer.Typer(cls=CommandGroup, help="Estimate the cost of a workload.", no_args_is_help=True)
+
+_SIZES = {"": 1, "b": 1, "kb": 10**3, "mb": 10**6, "gb": 10**9, "kib": 2**10, "mib": 2**20, "gib": 2**30}
+_TIMES = {"ms": 0.001, "s": 1, "m": 60, "h": 3600, "d": 86_400, "w": 7 * 86_400}
+_LINGERS_MS = (5.0, 100.0, 1000.0)
+_CHART_RATES = [2.0**power for power in range(10, 31, 2)]  # bytes/s: 1 KiB to 1 GiB
+
+
+def parse_rate(text: str) -> float:
+    """Parse bytes per second: "5MiB/s". Raises KafkaError(INVALID_CONFIG)."""
+    found = re.fullmatch(r"\s*([\d.]+)\s*([a-z]*)\s*/\s*s\s*", text.lower())
+    try:
+        if found is not None and float(found[1]) > 0:
+            return float(found[1]) * _SIZES[found[2]]
+    except (ValueError, KeyError):
+        pass
+    raise KafkaError(ErrorCode.INVALID_CONFIG, f"invalid rate {text!r}: use 5MiB/s, 200kB/s or 1GiB/s")
+
+
+def parse_time(text: str) -> float:
+    """Parse seconds: "7d". Raises KafkaError(INVALID_CONFIG)."""
+    found = re.fullmatch(r"\s*([\d.]+)\s*([a-z]+)\s*", text.lower())
+    try:
+        if found is not None:
+            return float(found[1]) * _TIMES[found[2]]
+    except (ValueError, KeyError):
+        pass
+    raise KafkaError(ErrorCode.INVALID_CONFIG, f"invalid time {text!r}: use 7d, 12h or 30m")
+
+
+@cost.command()
+def estimate(
+    rate: Annotated[str, typer.Option("--rate", help="Data written, such as 5MiB/s.")],
+    record_bytes: Annotated[int, typer.Option("--record-bytes", min=1, help="Bytes of a record.")] = 1024,
+    producers: Annotated[int, typer.Option("--producers", min=1, help="Number of producers.")] = 1,
+    consumers: Annotated[
+        int, typer.Option("--consumers", min=0, help="Number of consumers; each reads everything.")
+    ] = 1,
+    retention: Annotated[str, typer.Option("--retention", help="Retention time, such as 7d.")] = "7d",
+    linger_ms: Annotated[
+        float | None, typer.Option("--linger-ms", min=0, help="linger.ms of producers; several if left out.")
+    ] = None,
+    partitions: Annotated[int, typer.Option("--partitions", min=1, help="Partitions, billed by MSK Serverless.")] = 16,
+    chart: Annotated[Path | None, typer.Option("--chart", help="Draw cost against rate into this file.")] = None,
+    output: OutputOption = Output.TABLE,
+) -> None:
+    """Estimate the monthly cost from requests counted in a short run of the engine, and dated prices.
+
+    Example: [bold]odradek cost estimate --rate 5MiB/s --record-bytes 1024 --producers 20 --consumers 3[/bold]
+    """
+    from odradek.cost.measure import measure
+    from odradek.cost.model import Workload, own_cost, peer_costs, with_linger
+    from odradek.cost.prices import PEERS_US_EAST_1, US_EAST_1
+
+    load = Workload(parse_rate(rate), record_bytes, producers, consumers, parse_time(retention), partitions=partitions)
+    lingers = _LINGERS_MS if linger_ms is None else (linger_ms,)
+    if chart is not None:
+        _refuse_format(chart)
+    loads = [with_linger(load, each) for each in lingers]
+    costs = [own_cost(each, asyncio.run(measure(each))) for each in loads]
+    dates = sorted({US_EAST_1.date, PEERS_US_EAST_1.date})
+    if not show_data(
+        {
+            "written_gib_month": load.gb_month,
+            "kept_gib": load.kept_gb,
+            "region": US_EAST_1.region,
+            "prices_of": dates,
+            "odradek": [
+                {"linger_ms": linger, "requests_per_s": x.requests_per_s, "dollars_month": {**each}}
+                for linger, x, each in zip(lingers, loads, costs, strict=True)
+            ],
+            "others": dict(peer_costs(load)),
+        },
+        output,
+    ):
+        _print_table(load, lingers, loads, costs)
+        typer.echo(
+            f"Prices of {' and '.join(dates)}, {US_EAST_1.region}; requests counted by the engine; "
+            "function times from published latencies. Without clients, storage is almost all of the cost."
+        )
+    if chart is not None:
+        _draw(load, lingers, chart)
+        typer.echo(f"chart: {chart}", err=output is not Output.TABLE)
+
+
+def _print_table(
+    load: Workload, lingers: Sequence[float], loads: Sequence[Workload], costs: Sequence[Mapping[str, float]]
+) -> None:
+    """Print US dollars per month by component and linger, and the cost of alternatives."""
+    from odradek.cost.model import peer_costs
+
+    names = [f"linger {each:g} ms" for each in lingers]
+    typer.echo(f"{load.gb_month:,.0f} GiB written per month, {load.kept_gb:,.0f} GiB kept")
+    for name, each in zip(names, loads, strict=True):
+        typer.echo(f"{name}: {each.requests_per_s:,.1f} requests/s of {each.request_bytes:,} bytes")
+
+    def row(title: str, dollars: Sequence[float]) -> dict[str, Any]:
+        return {"US dollars a month": title, **dict(zip(names, map(Money, dollars), strict=False))}
+
+    rows = [row(component, [each[component] for each in costs]) for component in costs[0]]
+    rows.append(row("Odradek", [sum(each.values()) for each in costs]))
+    rows += [row(name, [dollars]) for name, dollars in peer_costs(load).items()]
+    show_rows(rows, ["US dollars a month", *names])
+
+
+class Money(float):
+    """Dollars with cents, for a table."""
+
+    def __str__(self) -> str:
+        return f"{float(self):,.2f}"
+
+
+def _pyplot() -> Any:
+    """Import Matplotlib without a screen. Raises MissingExtra."""
+    with extra("charts"):
+        import matplotlib as mpl
+
+        mpl.use("Agg")
+        from matplotlib import pyplot as plt
+    return plt
+
+
+def _refuse_format(path: Path) -> None:
+    """Check the file name before the measurement. Raises KafkaError(INVALID_CONFIG) for an unusable one."""
+    known = sorted(_pyplot().figure().canvas.get_supported_filetypes())
+    if path.suffix[1:].lower() not in known:
+        raise KafkaError(
+            ErrorCode.INVALID_CONFIG, f"--chart must end in one of {', '.join(known)}, not {path.suffix!r}"
+        )
+    if not path.absolute().parent.is_dir():
+        raise KafkaError(ErrorCode.INVALID_CONFIG, f"--chart: the folder {path.parent} does not exist")
+
+
+def _draw(load: object, lingers: tuple[float, ...], path: Path) -> None:
+    """Draw cost against rate, both logarithmic."""
+    from dataclasses import replace
+
+    from odradek.cost.measure import measure
+    from odradek.cost.model import Workload, own_cost, peer_costs, with_linger
+
+    plt = _pyplot()
+    assert isinstance(load, Workload)
+    figure, axes = plt.subplots(figsize=(9, 6))
+    megabytes = [each / 2**20 for each in _CHART_RATES]
+    loads = [replace(load, bytes_per_s=each) for each in _CHART_RATES]
+    for linger_ms in lingers:
+        points = [with_linger(each, linger_ms) for each in loads]
+        dollars = [sum(own_cost(each, asyncio.run(measure(each))).values()) for each in points]
+        axes.plot(megabytes, dollars, marker="o", label=f"Odradek, linger {linger_ms:g} ms")
+    for name in peer_costs(load):
+        axes.plot(megabytes, [peer_costs(each)[name] for each in loads], linestyle="--", label=name)
+    axes.set(xscale="log", yscale="log", xlabel="MiB/s written", ylabel="US dollars a month")
+    axes.set_title(f"{load.producers} producers, {load.consumers} consumers")
+    axes.grid(visible=True, which="both", alpha=0.3)
+    axes.legend()
+    figure.savefig(path, dpi=120, bbox_inches="tight")
+    plt.close(figure)

@@ -1,0 +1,92 @@
+"""`odradek local`: the embedded service in the foreground."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from odradek.cli.connection import DEFAULT_DATA_DIR, DEFAULT_PORT, DataDir
+from odradek.errors import ErrorCode, KafkaError
+
+if TYPE_CHECKING:
+    from odradek.gateway import Listener
+
+
+def local(
+    data_dir: DataDir = DEFAULT_DATA_DIR,
+    port: Annotated[int, typer.Option("--port", help="Port to listen on; 0 takes a free one.")] = DEFAULT_PORT,
+    host: Annotated[str, typer.Option("--host", help="Address to listen on.")] = "127.0.0.1",
+    kafka_port: Annotated[
+        int | None, typer.Option("--kafka-port", help="Also serve Kafka clients on this port; 0 takes a free one.")
+    ] = None,
+    kafka_advertised: Annotated[
+        str | None, typer.Option(help="host:port for Kafka clients to connect to, if different.")
+    ] = None,
+    kafka_tls_cert: Annotated[
+        Path | None, typer.Option(help="PEM certificate: enables TLS on the Kafka port and the registry's.")
+    ] = None,
+    kafka_tls_key: Annotated[Path | None, typer.Option(help="PEM key of the certificate.")] = None,
+    kafka_sasl: Annotated[
+        bool,
+        typer.Option(
+            "--kafka-sasl",
+            help="Clients of the Kafka port and the registry's must log in; see [bold]odradek users[/bold].",
+        ),
+    ] = False,
+    registry_port: Annotated[
+        int | None,
+        typer.Option("--registry-port", help="Also serve the schema registry over plain HTTP; 0 takes a free port."),
+    ] = None,
+) -> None:
+    """Run Odradek durably on this machine until Ctrl-C: functions, log and groups in one process.
+
+    Example: [bold]odradek local --data-dir ./data[/bold]
+    """
+    from odradek.gateway import Listener
+
+    kafka = None
+    if kafka_port is not None:
+        kafka = Listener(host, kafka_port, kafka_advertised, kafka_tls_cert, kafka_tls_key, kafka_sasl)
+    elif kafka_advertised or ((kafka_tls_cert or kafka_tls_key or kafka_sasl) and registry_port is None):
+        raise KafkaError(ErrorCode.INVALID_CONFIG, "the options of the Kafka port need --kafka-port")
+    registry = None
+    if registry_port is not None:  # with the certificate and the users of the Kafka port
+        registry = Listener(host, registry_port, None, kafka_tls_cert, kafka_tls_key, kafka_sasl)
+    asyncio.run(_serve(str(data_dir), host, port, kafka, registry))
+
+
+async def _serve(data_dir: str, host: str, port: int, kafka: Listener | None, registry: Listener | None) -> None:
+    from rich.console import Console
+
+    from odradek.local import LocalService
+    from odradek.local.credentials import FILE_NAME as CREDENTIALS_NAME
+    from odradek.settings import Settings
+
+    stopping = asyncio.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        asyncio.get_running_loop().add_signal_handler(number, stopping.set)
+    async with LocalService(
+        data_dir, host=host, port=port, settings=Settings.from_env(os.environ), kafka=kafka, registry=registry
+    ) as service:
+        console = Console(highlight=False, soft_wrap=True)
+        console.print(f"[green]ready[/green] on {service.bootstrap_servers}, data in {service.data_dir.resolve()}")
+        if kafka is not None:
+            console.print(f"[green]Kafka clients[/green] on {service.kafka_bootstrap_servers}")
+        where = f"{service.bootstrap_servers}/registry, signed"
+        if registry is not None:
+            where = f"{service.registry_url} and {where}"
+        console.print(f"[green]schema registry[/green] on {where}")
+        if console.is_terminal:
+            console.print("For other shells and clients:")
+            lines = {"ODRADEK_BOOTSTRAP_SERVERS": service.bootstrap_servers, **service.credentials.as_environment()}
+            for name, value in lines.items():
+                console.print(f"  export {name}={value}")
+        else:  # keys must not get into a journal or a log
+            console.print(f"the clients' keys are in {service.data_dir.resolve() / CREDENTIALS_NAME}")
+        await stopping.wait()
+        console.print("stopping")

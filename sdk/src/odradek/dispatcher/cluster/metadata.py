@@ -1,0 +1,137 @@
+"""Metadata and DescribeCluster: who leads what, and where they are.
+
+A partition that is the fleet's is shown as led by whoever answers: a function, or a gateway, which takes it when it is
+written to. One that a living gateway leads is shown as that gateway's (engine/leaders/view.py).
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from odradek.dispatcher.context import Answer, Call
+from odradek.dispatcher.store_errors import translated
+from odradek.engine.leaders.view import LeaderView
+from odradek.errors import ErrorCode, KafkaError
+from odradek.model.acl import AclOperation
+from odradek.model.cluster import FLEET_BROKER_ID, Broker, Cluster
+from odradek.model.topic import Topic
+from odradek.model.topic_partition import PartitionId
+
+_BROKERS_ENDPOINT = 1
+
+
+async def handle_metadata(call: Call) -> Answer:
+    asked = call.message.topics
+    if asked is None or (call.api_version == 0 and not asked):  # version 0 has no null: empty means all
+        found: list[Topic | dict[str, Any]] = [
+            topic for topic in await call.engine.topics.list() if _may_describe(call, topic.name)
+        ]
+    else:
+        found = [await _asked(call, topic) for topic in asked]
+    view = await call.engine.leader_view([each for each in found if isinstance(each, Topic)])
+    topics = [_topic(each, call.cluster, view) if isinstance(each, Topic) else each for each in found]
+    return {**_cluster(call.cluster, view), "topics": topics}
+
+
+def refuse_metadata(call: Call, code: ErrorCode, message: str) -> Answer:
+    return {
+        **_cluster(call.cluster, LeaderView()),
+        "error_code": code,
+        "topics": [
+            {"error_code": code, "name": topic.name, "topic_id": getattr(topic, "topic_id", None)}
+            for topic in call.message.topics or ()
+        ],
+    }
+
+
+async def handle_describe_cluster(call: Call) -> Answer:
+    if getattr(call.message, "endpoint_type", _BROKERS_ENDPOINT) != _BROKERS_ENDPOINT:
+        raise KafkaError(ErrorCode.INVALID_REQUEST, "there are no controllers to describe: request brokers")
+    view = await call.engine.leader_view([])
+    return {
+        "cluster_id": call.cluster.cluster_id,
+        "controller_id": call.cluster.broker.broker_id,
+        "brokers": [
+            {"broker_id": broker.broker_id, "host": broker.host, "port": broker.port, "rack": broker.rack}
+            for broker in _brokers(call.cluster, view)
+        ],
+    }
+
+
+def refuse_describe_cluster(call: Call, code: ErrorCode, message: str) -> Answer:
+    return {"error_code": code, "error_message": message, "cluster_id": call.cluster.cluster_id}
+
+
+async def _asked(call: Call, asked: Any) -> Topic | dict[str, Any]:
+    """One topic by name or id, or its own error; of one that may not be described not even whether it is there."""
+    topic_id = getattr(asked, "topic_id", None)
+    if asked.name is not None and topic_id is None and not _may_describe(call, asked.name):
+        return {"error_code": ErrorCode.TOPIC_AUTHORIZATION_FAILED, "name": asked.name}
+    try:
+        with translated(call):
+            topic = await call.engine.topics.resolve(asked.name or "", topic_id)
+    except KafkaError as error:
+        if error.code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION and _may_create(call):
+            return await _created(call, asked.name)
+        return {"error_code": error.code, "name": asked.name, "topic_id": topic_id}
+    if not _may_describe(call, topic.name):
+        return {"error_code": ErrorCode.UNKNOWN_TOPIC_ID, "name": asked.name, "topic_id": topic_id}
+    return topic
+
+
+def _may_describe(call: Call, name: str) -> bool:
+    return call.access.may_topic(AclOperation.DESCRIBE, name)
+
+
+def _may_create(call: Call) -> bool:
+    return call.engine.settings.auto_create_topics and getattr(call.message, "allow_auto_topic_creation", True)
+
+
+async def _created(call: Call, name: str) -> Topic | dict[str, Any]:
+    create = AclOperation.CREATE
+    if not call.access.may_cluster(create) and not call.access.may_topic(create, name):
+        return {"error_code": ErrorCode.TOPIC_AUTHORIZATION_FAILED, "name": name}
+    try:
+        with translated(call):
+            return await call.engine.topics.create(name)
+    except KafkaError as error:
+        if error.code is ErrorCode.TOPIC_ALREADY_EXISTS and (existing := await call.engine.topics.get(name)):
+            return existing  # somebody else was faster
+        return {"error_code": error.code, "name": name}
+
+
+def _brokers(cluster: Cluster, view: LeaderView) -> list[Broker]:
+    """The place that answers first, then the other gateways."""
+    return [cluster.broker, *(broker for broker in view.brokers if broker.broker_id != cluster.broker.broker_id)]
+
+
+def _cluster(cluster: Cluster, view: LeaderView) -> dict[str, Any]:
+    return {
+        "brokers": [
+            {"node_id": broker.broker_id, "host": broker.host, "port": broker.port, "rack": broker.rack}
+            for broker in _brokers(cluster, view)
+        ],
+        "cluster_id": cluster.cluster_id,
+        "controller_id": cluster.broker.broker_id,
+    }
+
+
+def _topic(topic: Topic, cluster: Cluster, view: LeaderView) -> dict[str, Any]:
+    return {
+        "name": topic.name,
+        "topic_id": topic.topic_id,
+        "partitions": [_partition(topic, partition, cluster, view) for partition in range(topic.partition_count)],
+    }
+
+
+def _partition(topic: Topic, partition: int, cluster: Cluster, view: LeaderView) -> dict[str, Any]:
+    leader, epoch = view.leader_of(PartitionId(topic.topic_id, partition))
+    if leader == FLEET_BROKER_ID:
+        leader = cluster.broker.broker_id
+    return {
+        "partition_index": partition,
+        "leader_id": leader,
+        "leader_epoch": epoch,
+        "replica_nodes": [leader],
+        "isr_nodes": [leader],
+    }

@@ -1,0 +1,105 @@
+"""Fetch: always a full fetch, no session is kept (KIP-227 lets a broker answer session id 0).
+
+The isolation level makes no difference: nothing uncommitted is ever in a log. The answer is capped at what the
+transport carries back, less what surrounds the records; one batch is answered all the same, and batches are never
+larger than a function's answer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+from uuid import UUID
+
+from odradek.dispatcher.answer import to_ms
+from odradek.dispatcher.context import Answer, Call
+from odradek.dispatcher.records.produce import NIL, STORE_BUSY_PAUSE_MS
+from odradek.errors import ErrorCode
+from odradek.model.acl import AclOperation
+from odradek.model.log import FetchPartition, FetchResult
+from odradek.protocol.fetch_response import TOPIC_ID_FROM, encode_fetch_response
+
+_RESPONSE_OVERHEAD_BYTES = 64
+_TOPIC_OVERHEAD_BYTES = 32  # beside the name
+_PARTITION_OVERHEAD_BYTES = 64
+_SESSIONS_FROM = 7
+
+
+async def handle_fetch(call: Call) -> Answer:
+    message = call.message
+    if call.api_version >= _SESSIONS_FROM and message.session_epoch > 0:
+        # The continuation of a session that was never opened here: the client starts over with a full fetch.
+        return encode_fetch_response(
+            [],
+            api_version=call.api_version,
+            correlation_id=call.request.correlation_id,
+            error=ErrorCode.FETCH_SESSION_ID_NOT_FOUND,
+        )
+    partitions = [
+        FetchPartition(
+            name,
+            asked.partition,
+            asked.fetch_offset,
+            max(0, asked.partition_max_bytes),
+            getattr(asked, "current_leader_epoch", -1),
+            getattr(asked, "last_fetched_epoch", -1),
+            topic_id,
+        )
+        for name, topic_id, topic in _topics(call)
+        for asked in topic.partitions
+    ]
+    names = await call.access.names_of(call.engine.topics, (each.topic_id for each in partitions))
+    results = await call.access.ask(
+        AclOperation.READ,
+        partitions,
+        lambda each: each.topic if each.topic_id is None else names.get(each.topic_id),
+        lambda allowed: call.engine.fetch(
+            allowed,
+            max_wait_ms=max(0, min(to_ms(message.max_wait), call.engine.settings.request_timeout_ms)),
+            min_bytes=max(0, message.min_bytes),
+            max_bytes=max(0, min(message.max_bytes, call.context.max_response_bytes - _overhead_bytes(call))),
+        ),
+        lambda each, code: FetchResult(each.topic, each.partition, code, topic_id=each.topic_id),
+    )
+    size_bytes = sum(result.size_bytes for result in results)
+    pause_ms = call.engine.quotas.fetched(call.context.principal, call.request.client_id, size_bytes)
+    if any(result.error is ErrorCode.KAFKA_STORAGE_ERROR for result in results):
+        pause_ms = max(pause_ms, STORE_BUSY_PAUSE_MS)
+    return _answer(call, iter(results), pause_ms)
+
+
+def refuse_fetch(call: Call, code: ErrorCode, message: str) -> Answer:
+    return _answer(
+        call,
+        (
+            FetchResult(name, asked.partition, code, topic_id=topic_id)
+            for name, topic_id, topic in _topics(call)
+            for asked in topic.partitions
+        ),
+    )
+
+
+def _topics(call: Call) -> Iterator[tuple[str, UUID | None, Any]]:
+    """Name, id and partitions of each topic: by id from version 13, else by name. A null id is no topic's."""
+    for topic in call.message.topics:
+        if call.api_version >= TOPIC_ID_FROM:
+            yield "", topic.topic_id or NIL, topic
+        else:
+            yield topic.topic, None, topic
+
+
+def _overhead_bytes(call: Call) -> int:
+    """No less than what surrounds the records in the answer."""
+    return _RESPONSE_OVERHEAD_BYTES + sum(
+        _TOPIC_OVERHEAD_BYTES + 3 * len(name) + _PARTITION_OVERHEAD_BYTES * len(topic.partitions)
+        for name, _, topic in _topics(call)
+    )
+
+
+def _answer(call: Call, results: Iterator[FetchResult], pause_ms: int = 0) -> Answer:
+    return encode_fetch_response(
+        [(name, topic_id, [next(results) for _ in topic.partitions]) for name, topic_id, topic in _topics(call)],
+        api_version=call.api_version,
+        correlation_id=call.request.correlation_id,
+        throttle_time_ms=pause_ms,
+    )

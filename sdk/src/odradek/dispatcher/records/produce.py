@@ -1,0 +1,136 @@
+"""Produce: batches to the engine, results back per partition. Failures are per partition; acks=0 answers nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from dataclasses import replace
+from typing import Any
+from uuid import UUID
+
+from odradek.dispatcher.context import Answer, Call
+from odradek.dispatcher.transactions.transactions import produce_error
+from odradek.errors import ErrorCode
+from odradek.model.acl import AclOperation
+from odradek.model.log import Buffer, ProducePartition, ProduceResult
+from odradek.protocol.conditional_produce import NONE
+from odradek.protocol.encode import NodeEndpoint
+from odradek.protocol.produce_response import encode_produce_response
+
+_ACKS = (-1, 0, 1)
+_ANNOUNCES_FROM = 12  # writing to a partition takes it into the transaction (KIP-890)
+NIL = UUID(int=0)
+STORE_BUSY_PAUSE_MS = 200  # asked of a client whose request met a store that throttles or is away
+
+
+async def handle_produce(call: Call) -> Answer:
+    message = call.message
+    if message.acks not in _ACKS:
+        return refuse_produce(call, ErrorCode.INVALID_REQUIRED_ACKS, f"acks must be -1, 0 or 1, not {message.acks}")
+    partitions = [
+        ProducePartition(
+            name,
+            data.index,
+            b"" if data.records is None else data.records,
+            topic_id,
+            _expected_offset(data),
+            call.context.connection,
+        )
+        for name, topic_id, topic in _topics(call)
+        for data in topic.partition_data
+    ]
+    if message.transactional_id is None:
+        results = await _permitted(call, partitions, call.append)
+    elif any(partition.expected_offset is not None for partition in partitions):
+        return refuse_produce(call, ErrorCode.INVALID_REQUEST, "a transaction cannot have expected offsets")
+    else:
+        taken = await _permitted(
+            call,
+            partitions,
+            lambda allowed: call.engine.produce(
+                allowed,
+                transactional_id=message.transactional_id,
+                announces=call.api_version >= _ANNOUNCES_FROM,
+            ),
+        )
+        results = [replace(result, error=produce_error(result.error)) for result in taken]
+    size_bytes = sum(len(partition.records) for partition in partitions)
+    pause_ms = call.engine.quotas.produced(call.context.principal, call.request.client_id, size_bytes)
+    if any(result.error is ErrorCode.NOT_ENOUGH_REPLICAS for result in results):
+        pause_ms = max(pause_ms, STORE_BUSY_PAUSE_MS)
+    left = iter(results)
+    return _answer(call, lambda name, topic_id, data: next(left), pause_ms, await _leaders(call, results))
+
+
+async def _permitted(
+    call: Call,
+    partitions: Sequence[ProducePartition],
+    produce: Callable[[Sequence[ProducePartition]], Awaitable[Sequence[ProduceResult]]],
+) -> Sequence[ProduceResult]:
+    """Produce to the topics that the caller may write to."""
+    names = await call.access.names_of(call.engine.topics, (each.topic_id for each in partitions))
+
+    async def in_order(allowed: Sequence[ProducePartition]) -> Sequence[ProduceResult]:
+        if call.arrival is not None:
+            await call.arrival.turn()
+            call.arrival.enter()
+        return await produce(allowed)
+
+    return await call.access.ask(
+        AclOperation.WRITE,
+        partitions,
+        lambda each: each.topic if each.topic_id is None else names.get(each.topic_id),
+        in_order,
+        lambda each, code: ProduceResult(each.topic, each.partition, code, topic_id=each.topic_id),
+    )
+
+
+async def _leaders(call: Call, results: Sequence[ProduceResult]) -> list[NodeEndpoint]:
+    """Where the leaders are that an answer names (KIP-951)."""
+    found = []
+    for broker_id in sorted({r.current_leader_id for r in results if r.error is ErrorCode.NOT_LEADER_OR_FOLLOWER}):
+        broker = await call.engine.broker(broker_id)
+        if broker is not None:
+            found.append(NodeEndpoint(broker.broker_id, broker.host, broker.port, broker.rack))
+    return found
+
+
+def refuse_produce(call: Call, code: ErrorCode, message: str) -> Answer:
+    return _answer(
+        call, lambda name, topic_id, data: ProduceResult(name, data.index, code, message=message, topic_id=topic_id)
+    )
+
+
+def _expected_offset(data: Any) -> int | None:
+    """Our own tagged field (protocol/conditional_produce.py), which versions before 9 cannot carry."""
+    expected = getattr(data, "expected_offset", NONE)
+    return None if expected == NONE else int(expected)
+
+
+def _topics(call: Call) -> Iterator[tuple[str, UUID | None, Any]]:
+    """Name, id and data of each topic: by id from version 13, else by name. A null id is no topic's."""
+    for topic in call.message.topic_data:
+        if call.api_version >= 13:
+            yield "", topic.topic_id or NIL, topic
+        else:
+            yield topic.name, None, topic
+
+
+def _answer(
+    call: Call,
+    result_of: Callable[[str, UUID | None, Any], ProduceResult],
+    pause_ms: int = 0,
+    leaders: Sequence[NodeEndpoint] = (),
+) -> list[Buffer] | None:
+    topics: list[tuple[str, UUID | None, Sequence[ProduceResult]]] = [
+        (name, topic_id, [result_of(name, topic_id, data) for data in topic.partition_data])
+        for name, topic_id, topic in _topics(call)
+    ]
+    if call.message.acks == 0:
+        return None
+    return encode_produce_response(
+        topics,
+        api_version=call.api_version,
+        correlation_id=call.request.correlation_id,
+        throttle_time_ms=pause_ms,
+        node_endpoints=leaders,
+    )

@@ -1,0 +1,88 @@
+"""AlterUserScramCredentials, DescribeUserScramCredentials (KIP-554): who may log in over the Kafka port.
+
+Who may do this: dispatcher/authorization.py.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from odradek.dispatcher.context import Answer, Call
+from odradek.dispatcher.store_errors import translated
+from odradek.errors import ErrorCode, KafkaError
+from odradek.format.scram import credential_of
+from odradek.model.user import SaslMechanism, User
+
+# Kafka's ScramMechanism.
+_MECHANISMS = {1: SaslMechanism.SCRAM_SHA_256, 2: SaslMechanism.SCRAM_SHA_512}
+_NUMBERS = {mechanism: number for number, mechanism in _MECHANISMS.items()}
+
+
+async def handle_alter_user_scram_credentials(call: Call) -> Answer:
+    results = []
+    for name in _users(call):
+        try:
+            with translated(call):
+                await _alter(call, name)
+        except KafkaError as error:
+            results.append({"user": name, "error_code": error.code, "error_message": error.message})
+        else:
+            results.append({"user": name})
+    return {"results": results}
+
+
+def refuse_alter_user_scram_credentials(call: Call, code: ErrorCode, message: str) -> Answer:
+    return {"results": [{"user": name, "error_code": code, "error_message": message} for name in _users(call)]}
+
+
+async def _alter(call: Call, name: str) -> None:
+    deletions = [each for each in call.message.deletions if each.name == name]
+    upsertions = [each for each in call.message.upsertions if each.name == name]
+    mechanisms = [_mechanism(each.mechanism) for each in (*deletions, *upsertions)]
+    if len(set(mechanisms)) < len(mechanisms):
+        raise KafkaError(ErrorCode.DUPLICATE_RESOURCE, f"a credential of {name!r} appears twice in one request")
+    if upsertions:
+        credentials = {
+            _mechanism(each.mechanism): credential_of(
+                _mechanism(each.mechanism), bytes(each.salted_password), bytes(each.salt), each.iterations
+            )
+            for each in upsertions
+        }
+        await call.engine.users.put(User(name, credentials))
+    for each in deletions:
+        await call.engine.users.delete(name, _mechanism(each.mechanism))
+
+
+def _mechanism(number: int) -> SaslMechanism:
+    mechanism = _MECHANISMS.get(number)
+    if mechanism is None:
+        raise KafkaError(ErrorCode.UNSUPPORTED_SASL_MECHANISM, f"unknown SCRAM mechanism {number}: use 1 or 2")
+    return mechanism
+
+
+async def handle_describe_user_scram_credentials(call: Call) -> Answer:
+    asked = call.message.users
+    found = {user.name: user for user in await call.engine.users.list()}
+    names = list(found) if not asked else list(dict.fromkeys(user.name for user in asked))
+    return {"results": [_described(name, found.get(name)) for name in names]}
+
+
+def refuse_describe_user_scram_credentials(call: Call, code: ErrorCode, message: str) -> Answer:
+    return {"error_code": code, "error_message": message}
+
+
+def _described(name: str, user: User | None) -> dict[str, Any]:
+    if user is None:
+        return {"user": name, "error_code": ErrorCode.RESOURCE_NOT_FOUND, "error_message": f"there is no user {name!r}"}
+    return {
+        "user": name,
+        "credential_infos": [
+            {"mechanism": _NUMBERS[mechanism], "iterations": credential.iterations}
+            for mechanism, credential in user.credentials.items()
+        ],
+    }
+
+
+def _users(call: Call) -> Sequence[str]:
+    return list(dict.fromkeys(each.name for each in (*call.message.deletions, *call.message.upsertions)))

@@ -1,0 +1,159 @@
+"""CreateTopics, DeleteTopics, CreatePartitions.
+
+Replication is the object store's business: a replication factor of -1 or any positive number is accepted, so that
+scripts written for a cluster of three run as they are, and 1 is what is answered. Placing replicas by hand is refused.
+A topic named twice in one request is refused whole, as Apache Kafka does.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Awaitable, Sequence
+from typing import Any
+
+from odradek.dispatcher.context import Answer, Call
+from odradek.dispatcher.store_errors import translated
+from odradek.dispatcher.topics.configs import describe_entry
+from odradek.errors import ErrorCode, KafkaError
+from odradek.model.acl import AclOperation, ResourceType
+from odradek.model.topic import Topic
+
+_REPLICATION_FACTOR = 1
+
+
+async def handle_create_topics(call: Call) -> Answer:
+    counts = Counter(topic.name for topic in call.message.topics)
+    topics = {topic.name: topic for topic in call.message.topics}
+    results = []
+    for name, topic in topics.items():
+        try:
+            if not call.access.may_cluster(AclOperation.CREATE):
+                call.access.require(AclOperation.CREATE, ResourceType.TOPIC, name)
+            _refuse_repeated(name, counts[name])
+            with translated(call):
+                created = await _create(call, topic)
+        except KafkaError as error:
+            results.append({"name": name, "error_code": error.code, "error_message": error.message})
+        else:
+            results.append(_created(call, created))
+    return {"topics": results}
+
+
+async def _create(call: Call, topic: Any) -> Topic:
+    if topic.assignments:
+        raise KafkaError(
+            ErrorCode.INVALID_REPLICA_ASSIGNMENT, "replica assignments are not supported: leave them empty"
+        )
+    if topic.replication_factor == 0 or topic.replication_factor < -1:
+        raise KafkaError(
+            ErrorCode.INVALID_REPLICATION_FACTOR,
+            f"the replication factor must be -1 or positive, not {topic.replication_factor}",
+        )
+    configs = {}
+    for config in topic.configs:
+        if config.value is None:
+            raise KafkaError(ErrorCode.INVALID_CONFIG, f"{config.name} has no value: give one or leave it out")
+        configs[config.name] = config.value
+    return await call.engine.topics.create(
+        topic.name, topic.num_partitions, configs, validate_only=call.message.validate_only
+    )
+
+
+def _created(call: Call, topic: Topic) -> dict[str, Any]:
+    if not call.access.may_topic(AclOperation.DESCRIBE_CONFIGS, topic.name):
+        return {
+            "name": topic.name,
+            "topic_id": None if call.message.validate_only else topic.topic_id,
+            "topic_config_error_code": ErrorCode.TOPIC_AUTHORIZATION_FAILED,
+            "num_partitions": -1,
+            "replication_factor": -1,
+        }
+    return {
+        "name": topic.name,
+        "topic_id": None if call.message.validate_only else topic.topic_id,
+        "num_partitions": topic.partition_count,
+        "replication_factor": _REPLICATION_FACTOR,
+        "configs": [describe_entry(entry) for entry in call.engine.topics.describe_configs(topic)],
+    }
+
+
+def refuse_create_topics(call: Call, code: ErrorCode, message: str) -> Answer:
+    return {
+        "topics": [{"name": topic.name, "error_code": code, "error_message": message} for topic in call.message.topics]
+    }
+
+
+async def handle_delete_topics(call: Call) -> Answer:
+    asked = _to_delete(call)
+    counts = Counter(asked)
+    results = []
+    for name, topic_id in dict.fromkeys(asked):
+        result = {"name": name, "topic_id": topic_id}
+        try:
+            _refuse_repeated(name or str(topic_id), counts[name, topic_id])
+            if (name is None) == (topic_id is None):
+                raise KafkaError(ErrorCode.INVALID_REQUEST, "name a topic to delete either by name or by id")
+            with translated(call):
+                if name is None:
+                    named = (await call.engine.topics.resolve_patiently("", topic_id)).name
+                    if call.access.may_topic(AclOperation.DESCRIBE, named):
+                        result["name"] = named
+                    name = named
+                call.access.require(AclOperation.DELETE, ResourceType.TOPIC, name)
+                deleted = await call.engine.topics.delete(name)
+            result = {"name": deleted.name, "topic_id": deleted.topic_id}
+        except KafkaError as error:
+            result |= {"error_code": error.code, "error_message": error.message}
+        results.append(result)
+    return {"responses": results}
+
+
+def refuse_delete_topics(call: Call, code: ErrorCode, message: str) -> Answer:
+    return {
+        "responses": [
+            {"name": name, "topic_id": topic_id, "error_code": code, "error_message": message}
+            for name, topic_id in _to_delete(call)
+        ]
+    }
+
+
+def _to_delete(call: Call) -> Sequence[tuple[Any, Any]]:
+    """Name and id of each topic: from version 6 one of them, before that the name."""
+    if call.api_version >= 6:
+        return [(topic.name, topic.topic_id) for topic in call.message.topics]
+    return [(name, None) for name in call.message.topic_names]
+
+
+async def handle_create_partitions(call: Call) -> Answer:
+    counts = Counter(topic.name for topic in call.message.topics)
+    results = []
+    for topic in {topic.name: topic for topic in call.message.topics}.values():
+        result = {"name": topic.name}
+        try:
+            call.access.require(AclOperation.ALTER, ResourceType.TOPIC, topic.name)
+            _refuse_repeated(topic.name, counts[topic.name])
+            with translated(call):
+                await _grow(call, topic)
+        except KafkaError as error:
+            result |= {"error_code": error.code, "error_message": error.message}
+        results.append(result)
+    return {"results": results}
+
+
+def _grow(call: Call, topic: Any) -> Awaitable[Topic]:
+    if topic.assignments:
+        raise KafkaError(
+            ErrorCode.INVALID_REPLICA_ASSIGNMENT, "replica assignments are not supported: leave them empty"
+        )
+    return call.engine.topics.create_partitions(topic.name, topic.count, validate_only=call.message.validate_only)
+
+
+def refuse_create_partitions(call: Call, code: ErrorCode, message: str) -> Answer:
+    return {
+        "results": [{"name": topic.name, "error_code": code, "error_message": message} for topic in call.message.topics]
+    }
+
+
+def _refuse_repeated(name: str, count: int) -> None:
+    if count > 1:
+        raise KafkaError(ErrorCode.INVALID_REQUEST, f"topic {name!r} appears {count} times in one request")

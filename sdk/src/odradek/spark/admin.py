@@ -1,0 +1,86 @@
+"""An admin client for a job's driver: through the functions, or on AWS straight to the store by the same engine.
+
+Records are written by the sink, not by a producer: a producer's retries add nothing, but a job that sends again after
+a crash would.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from odradek.client.admin.sync import Admin
+from odradek.client.transport.base import InProcessTransport
+from odradek.errors import ErrorCode, KafkaError
+from odradek.limits import FUNCTION_BINARY_BYTES_MAX
+from odradek.spark.options import StoreOptions, parse_store
+
+if TYPE_CHECKING:
+    from odradek.client.transport.base import Transport
+
+
+def open_admin(options: Mapping[str, str], bootstrap_servers: str | None) -> Admin:
+    """An admin client for the store that source options name.
+
+    Args:
+        options: those that say where the store is.
+        bootstrap_servers: URL of the coordinator function or of the embedded service. None asks the store itself,
+            which an embedded one does not allow: its service is the one writer.
+
+    Raises:
+        KafkaError: INVALID_CONFIG, BROKER_NOT_AVAILABLE.
+    """
+    store = parse_store(options)
+    if bootstrap_servers is not None:
+        from odradek.spark.sink.commit import service_credentials
+
+        credentials = {} if store.data_dir is None else service_credentials(store.data_dir)
+        return Admin(bootstrap_servers=bootstrap_servers, **credentials)
+    if store.data_dir is not None:
+        raise KafkaError(
+            ErrorCode.INVALID_CONFIG,
+            "bootstrap_servers is required: the service of an embedded store is its only writer",
+        )
+    return Admin(transport=_straight_to(store))
+
+
+def _straight_to(store: StoreOptions) -> Transport:
+    """The dispatcher in this process, over the tables and the bucket."""
+    from odradek.adapters.aws import open_aws
+    from odradek.dispatcher import BadFrame, Dispatcher, RequestContext
+    from odradek.engine.engine import Engine
+    from odradek.model.cluster import FLEET_BROKER_ID, Broker, Cluster
+    from odradek.protocol.api import OWNED, FunctionName
+    from odradek.system import SystemRng
+
+    opened = open_aws(
+        region=store.region or None,
+        log_table=store.log_table,
+        groups_table=store.catalog_table,  # no group is asked for
+        catalog_table=store.catalog_table,
+        bucket=store.bucket,
+        prefix=store.prefix,
+        endpoint_url=store.endpoint_url or None,
+    )
+    engine = Engine(
+        tables=opened,
+        objects=opened.objects,
+        clock=opened.clock,
+        rng=SystemRng(),
+    )
+    dispatcher = Dispatcher(engine, Cluster(engine.settings.cluster_id, Broker(FLEET_BROKER_ID, "in-process", 0)))
+
+    async def dispatch(function: FunctionName, frame: bytes) -> bytes:
+        context = RequestContext(
+            principal="User:job",
+            client_host="in-process",
+            transport="https",
+            allowed=OWNED[function],
+            max_response_bytes=FUNCTION_BINARY_BYTES_MAX,
+        )
+        try:
+            return b"".join(await dispatcher.dispatch(frame, context) or ())
+        except BadFrame as bad:
+            raise KafkaError(bad.code, bad.message) from None
+
+    return InProcessTransport(dispatch)

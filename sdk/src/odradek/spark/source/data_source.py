@@ -1,0 +1,356 @@
+"""PySpark 4.1's Python Data Source API over the core: the source (sink/writers.py has the sink).
+
+How 4.1 drives a streaming reader (measured, and not written anywhere):
+
+    new query     latestOffset()  initialOffset()  partitions(start, end)  latestOffset()  commit(end) ...
+    restart       partitions(X, X)   X: the last end offset in the checkpoint, its micro-batch finished or not
+                  initialOffset()    only where that was the first micro-batch and is run again
+                  partitions(start, X)   only where X is run again
+                  latestOffset() ...
+
+`latestOffset` takes no start and no limit, so the reader remembers where it is: from `partitions`, or on a new query
+from where it resolved startingOffsets. That makes maxOffsetsPerTrigger hold from the first micro-batch on, and after a
+restart.
+
+Trigger.AvailableNow: 4.1 runs ONE micro-batch for a Python source (as Trigger.Once), which is everything where
+maxOffsetsPerTrigger is not set, and none without data after it, so that windows which that one closed stay unwritten in
+append mode. With a limit or windows, or to be sure after a crash, use available_now.py.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+from uuid import UUID
+
+from pyspark.sql.datasource import (
+    DataSource,
+    DataSourceReader,
+    DataSourceStreamReader,
+    DataSourceStreamWriter,
+    DataSourceWriter,
+    Filter,
+    InputPartition,
+)
+from pyspark.sql.types import (
+    ArrayType,
+    BinaryType,
+    DataType,
+    IntegerType,
+    LongType,
+    StringType,
+    StructField,
+    StructType,
+    TimestampType,
+)
+
+from odradek.errors import ErrorCode, KafkaError
+from odradek.model.topic_partition import PartitionId, TopicPartition
+from odradek.spark.offsets import (
+    EARLIEST,
+    LATEST,
+    Bounds,
+    Offsets,
+    check_loss,
+    decode_position,
+    decode_topic_ids,
+    encode_position,
+    limit,
+    made_anew,
+    resolve,
+)
+from odradek.spark.options import SourceOptions, parse_options
+from odradek.spark.sink.options import parse_sink_options
+from odradek.spark.source.log_view import LogView
+from odradek.spark.source.plan import ReadRange, range_bytes_of, split_range
+from odradek.spark.source.pushdown import Narrowing, narrow
+from odradek.spark.source.read import read
+from odradek.spark.workers.settle import settle
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+_TYPES: dict[str, DataType] = {
+    "key": BinaryType(),
+    "value": BinaryType(),
+    "topic": StringType(),
+    "partition": IntegerType(),
+    "offset": LongType(),
+    "timestamp": TimestampType(),
+    "timestampType": IntegerType(),
+    "headers": ArrayType(StructType([StructField("key", StringType()), StructField("value", BinaryType())])),
+}
+_log = logging.getLogger("odradek.spark")  # of the worker that drives the source: Spark's own standard error
+_QUIET_POLL_S = 0.1  # an idle query with no trigger would read the heads a hundred times a second
+
+
+class OdradekDataSource(DataSource):
+    """`format("odradek")`. Options: options.py."""
+
+    def __init__(self, options: dict[str, str]) -> None:
+        super().__init__(options)
+        self.given = dict(options)  # of a reader or of a writer: which, is not known yet
+
+    @classmethod
+    def name(cls) -> str:
+        return "odradek"
+
+    def schema(self) -> StructType:
+        return StructType([StructField(name, _TYPES[name]) for name in parse_options(self.given).columns])
+
+    def reader(self, schema: StructType) -> DataSourceReader:
+        return BatchReader(parse_options(self.given), _columns_of(schema))
+
+    def streamReader(self, schema: StructType) -> StreamReader:
+        return StreamReader(parse_options(self.given), _columns_of(schema))
+
+    def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
+        from odradek.spark.sink.writers import BatchWriter
+
+        return BatchWriter(parse_sink_options(self.given, is_streaming=False), schema, overwrite=overwrite)
+
+    def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:
+        from odradek.spark.sink.writers import StreamWriter
+
+        return StreamWriter(parse_sink_options(self.given, is_streaming=True), schema)
+
+
+class NarrowingDataSource(OdradekDataSource):
+    """The same, with filters taken down to the offsets that are read: for sessions that allow it."""
+
+    def reader(self, schema: StructType) -> DataSourceReader:
+        return NarrowingReader(parse_options(self.given), _columns_of(schema))
+
+
+def _columns_of(schema: StructType) -> tuple[str, ...]:
+    """The columns of a schema; a user may have given one of their own. Raises KafkaError(INVALID_CONFIG)."""
+    for field in schema.fields:
+        if field.name not in _TYPES or field.dataType != _TYPES[field.name]:
+            raise KafkaError(
+                ErrorCode.INVALID_CONFIG,
+                f"the source has no column {field.name} {field.dataType.simpleString()}: omit the schema",
+            )
+    return tuple(schema.fieldNames())
+
+
+class RangePartition(InputPartition):
+    """What one Spark task reads."""
+
+    def __init__(self, wanted: ReadRange) -> None:
+        super().__init__(str(TopicPartition(wanted.topic, wanted.partition)))
+        self.wanted = wanted
+
+
+class _Reader:
+    """What both readers share. Pickled to executors, where it opens a view of its own."""
+
+    def __init__(self, options: SourceOptions, columns: tuple[str, ...]) -> None:
+        self._options = options
+        self._columns = columns
+        self._opened: LogView | None = None
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "_opened": None}
+
+    def _view(self) -> LogView:
+        if self._opened is None:
+            self._opened = LogView(self._options.store)
+        return self._opened
+
+    def _close(self) -> None:
+        if self._opened is not None:
+            self._opened.close()
+            self._opened = None
+
+    def _bounds(self) -> dict[TopicPartition, Bounds]:
+        view = self._view()
+        return view.bounds(view.partitions(self._options.subscription))
+
+    def _ids(self) -> dict[TopicPartition, PartitionId]:
+        return self._view().partitions(self._options.subscription)
+
+    def _start(self, bounds: dict[TopicPartition, Bounds], default: int) -> Offsets:
+        """Where the options say to begin."""
+        if self._options.starting_timestamp_ms is not None:
+            found = self._view().offsets_at(list(bounds), self._options.starting_timestamp_ms)
+            return {place: found.get(place, there.next_offset) for place, there in bounds.items()}
+        asked = self._options.starting_offsets
+        asked = default if asked is None else asked
+        by_place = dict.fromkeys(bounds, asked) if isinstance(asked, int) else asked
+        return resolve("startingOffsets", by_place, bounds)
+
+    def _plan(self, start: Offsets, end: Offsets, topic_ids: Mapping[str, UUID] | None = None) -> list[RangePartition]:
+        """The tasks that read [start, end), of the topics with these ids where they are known."""
+        view = self._view()
+        ids = self._ids()
+        bounds = view.bounds(ids)
+        anew = made_anew(topic_ids or {}, {place.topic: partition.topic_id for place, partition in ids.items()})
+        there = {place: bound for place, bound in bounds.items() if place.topic not in anew}
+        readable = check_loss(start, end, there, fail=self._options.fail_on_data_loss)
+        planned = self._ranges(ids, readable, self._options.range_bytes)
+        smaller = range_bytes_of(
+            (whole.size_bytes for whole in planned), self._options.range_bytes, self._options.min_partitions
+        )
+        if smaller < self._options.range_bytes:
+            planned = self._ranges(ids, readable, smaller)
+        return [RangePartition(part) for whole in planned for part in split_range(whole, smaller)]
+
+    def _ranges(
+        self, ids: Mapping[TopicPartition, PartitionId], readable: Mapping[TopicPartition, tuple[int, int]], size: int
+    ) -> list[ReadRange]:
+        """A range a partition, of pieces of about `size` bytes at most."""
+        planned = []
+        for place, (first, stop) in readable.items():
+            pieces = tuple(self._view().pieces(ids[place], first, stop, size))
+            planned.append(ReadRange(place.topic, ids[place].topic_id, place.partition, first, stop, pieces))
+        return planned
+
+    def _read(self, partition: InputPartition | None) -> Iterator[pa.RecordBatch]:
+        if partition is None:  # what Spark asks for where nothing was planned
+            return
+        assert isinstance(partition, RangePartition)
+        with LogView(self._options.store) as view:
+            yield from read(partition.wanted, self._columns, view)
+        settle()
+
+
+class BatchReader(_Reader, DataSourceReader):
+    """`spark.read`: from startingOffsets to endingOffsets, both fixed when Spark plans."""
+
+    _narrowing = Narrowing()
+
+    def partitions(self) -> Sequence[InputPartition]:
+        try:
+            bounds = self._bounds()
+            start, end = self._start(bounds, EARLIEST), self._end(bounds)
+            readable = check_loss(start, end, bounds, fail=self._options.fail_on_data_loss)
+            narrowed = self._narrowed(readable)
+            return self._plan(
+                {place: first for place, (first, _) in narrowed.items()},
+                {place: stop for place, (_, stop) in narrowed.items()},
+            )
+        finally:
+            self._close()
+
+    def _narrowed(self, readable: Mapping[TopicPartition, tuple[int, int]]) -> dict[TopicPartition, tuple[int, int]]:
+        """What of it the filters may keep."""
+        wanted = self._narrowing
+        narrowed = {place: wanted.bounds(*bounds) for place, bounds in readable.items() if wanted.has(place)}
+        if wanted.timestamp_ms is not None:
+            found = self._view().offsets_at(list(narrowed), wanted.timestamp_ms)
+            narrowed = {place: (max(first, found.get(place, stop)), stop) for place, (first, stop) in narrowed.items()}
+        return {place: (first, stop) for place, (first, stop) in narrowed.items() if first < stop}
+
+    def read(self, partition: InputPartition | None) -> Iterator[pa.RecordBatch]:
+        return self._read(partition)
+
+    def _end(self, bounds: dict[TopicPartition, Bounds]) -> Offsets:
+        asked = self._options.ending_offsets
+        by_place = dict.fromkeys(bounds, asked) if isinstance(asked, int) else asked
+        return resolve("endingOffsets", by_place, bounds)
+
+
+class NarrowingReader(BatchReader):
+    """A batch that takes filters down. PySpark 4.1 refuses such a class where its conf does not say so."""
+
+    def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:
+        self._narrowing = narrow(filters)
+        return filters  # Spark applies all of them again
+
+
+class StreamReader(_Reader, DataSourceStreamReader):
+    """`spark.readStream`: see the module on how Spark drives it."""
+
+    def __init__(self, options: SourceOptions, columns: tuple[str, ...]) -> None:
+        super().__init__(options, columns)
+        self._position: Offsets | None = None  # where the next micro-batch starts; None: not known yet
+        self._document: dict[str, Any] | None = None  # the same as it is in the checkpoint
+        self._initial: Offsets | None = None  # where the stream began, as long as it may be asked for
+        self._topic_ids: dict[str, UUID] = {}  # of the topics that the position is in
+        self._quiet_since: float | None = None  # when the last look found nothing new
+
+    def initialOffset(self) -> dict[str, Any]:
+        return encode_position(self._began(), None)
+
+    def latestOffset(self) -> dict[str, Any]:
+        self._pause_when_quiet()
+        start = self._began() if self._position is None else self._position
+        ids = self._ids()
+        bounds = self._view().bounds(ids)
+        topic_ids = {place.topic: partition.topic_id for place, partition in ids.items()}
+        anew = made_anew(self._topic_ids, topic_ids)
+        if anew and self._options.fail_on_data_loss:
+            raise KafkaError(
+                ErrorCode.OFFSET_OUT_OF_RANGE,
+                f"topic {min(anew)} was deleted and recreated. Set failOnDataLoss to false to "
+                "read the new topic from its beginning",
+            )
+        start = {place: offset for place, offset in start.items() if place.topic not in anew}
+        first = {place: start.get(place, there.log_start_offset) for place, there in bounds.items()}
+        check_loss(start, start, bounds, fail=self._options.fail_on_data_loss)
+        gone = {place: offset for place, offset in start.items() if place not in bounds}
+        reached = gone | limit(first, self._end(bounds, first), self._options.max_offsets_per_trigger)
+        self._quiet_since = time.monotonic() if reached == start else None
+        if self._document is not None and reached == self._position and not anew:
+            return self._document  # Spark compares the text
+        initial = self._began() if self._position is None else None
+        return encode_position(reached, initial, {**self._topic_ids, **topic_ids})
+
+    def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
+        first, _ = decode_position(start)
+        stop, initial = decode_position(end)
+        if initial is not None:
+            self._initial = initial
+        topic_ids = decode_topic_ids(end)
+        anew = made_anew(decode_topic_ids(start), topic_ids)
+        first = {place: offset for place, offset in first.items() if place.topic not in anew}
+        behind = [place for place, offset in first.items() if place in stop and stop[place] < offset]
+        if behind:
+            raise KafkaError(
+                ErrorCode.INVALID_CONFIG,
+                f"the stream would go back on {behind[0]}: spark.sql.streaming.triggerAvailableNowWrapper.enabled "
+                "and maxOffsetsPerTrigger cannot be combined",
+            )
+        self._position, self._document, self._topic_ids = stop, end, topic_ids
+        return [] if first == stop else self._plan(first, stop, topic_ids)
+
+    def read(self, partition: InputPartition | None) -> Iterator[pa.RecordBatch]:
+        return self._read(partition)
+
+    def commit(self, end: dict[str, Any]) -> None:
+        """The checkpoint holds the position; nothing is kept elsewhere."""
+
+    def stop(self) -> None:
+        self._close()
+
+    def _began(self) -> Offsets:
+        if self._initial is None:
+            bounds = self._bounds()
+            self._initial = self._start(bounds, LATEST)
+            if self._options.starting_offsets is None and self._options.starting_timestamp_ms is None:
+                unread = sum(there.next_offset - there.log_start_offset for there in bounds.values())
+                if unread:
+                    _log.warning(
+                        "startingOffsets is not given: a new stream begins at the end, and %d records that are there "
+                        "are not read; set startingOffsets to earliest to read them",
+                        unread,
+                    )
+        return self._initial
+
+    def _end(self, bounds: dict[TopicPartition, Bounds], first: Offsets) -> Offsets:
+        """How far there is anything now, at most to endingOffsets; a partition that those lack stays where it is."""
+        asked = self._options.ending_offsets
+        if isinstance(asked, int):
+            return {place: there.next_offset for place, there in bounds.items()}
+        return {
+            place: there.next_offset
+            if asked.get(place) == LATEST
+            else max(first[place], min(asked.get(place, 0), there.next_offset))
+            for place, there in bounds.items()
+        }
+
+    def _pause_when_quiet(self) -> None:
+        if self._quiet_since is not None:
+            time.sleep(max(0.0, self._quiet_since + _QUIET_POLL_S - time.monotonic()))

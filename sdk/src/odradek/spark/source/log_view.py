@@ -1,0 +1,139 @@
+"""A synchronous view of the log for Spark's driver and executors.
+
+It reads what every reader may: heads and index rows (log table), topics (catalog table) and objects; it writes nothing
+and asks no function. An embedded store is opened read-only beside the service that writes it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+from odradek.engine.append.wal import Wal
+from odradek.engine.catalog.topics import Topics
+from odradek.engine.partition.index import PartitionIndex
+from odradek.engine.read.list_offsets import OffsetLister
+from odradek.engine.read.log_reader import LogReader, Piece, PieceReader
+from odradek.engine.read.segment_reader import UNBOUNDED, SegmentIndexes
+from odradek.engine.read.timestamp_lookup import TimestampLookup
+from odradek.errors import ErrorCode, KafkaError, ObjectMissing
+from odradek.model.log import ListOffsetsPartition
+from odradek.model.topic_partition import PartitionId, TopicPartition
+from odradek.settings import Settings
+from odradek.spark.offsets import Bounds, Offsets
+from odradek.spark.opened_store import OpenedStore
+from odradek.spark.options import StoreOptions, Subscription
+from odradek.system import SystemRng
+
+_PLANS = 5  # of one range, while maintenance replaces what it names
+
+
+class LogView(OpenedStore):
+    """What the source asks of a store."""
+
+    def __init__(self, options: StoreOptions, settings: Settings | None = None) -> None:
+        super().__init__(options, thread_name="odradek-log-view")
+        self._settings = settings or Settings()
+        store, clock = self._store, self._store.clock
+        index = PartitionIndex(store.log, self._settings)
+        self._index = index
+        self._topics = Topics(store.catalog, index, clock, SystemRng(), self._settings)
+        segments = SegmentIndexes(store.objects)
+        self._reader = LogReader(index, segments)
+        self._pieces = PieceReader(Wal(store.log, store.objects, clock, SystemRng(), self._settings), self._settings)
+        self._lister = OffsetLister(index, TimestampLookup(index, segments, self._pieces), self._topics)
+
+    # --- what is there --------------------------------------------------------------------------------------------
+
+    def partitions(self, subscription: Subscription) -> dict[TopicPartition, PartitionId]:
+        """The partitions that a subscription means now.
+
+        Raises KafkaError: UNKNOWN_TOPIC_OR_PARTITION for a topic or partition that is named and not there; none for a
+        pattern that matches nothing (yet).
+        """
+        return self._run(lambda: self._partitions(subscription))
+
+    def bounds(self, partitions: dict[TopicPartition, PartitionId]) -> dict[TopicPartition, Bounds]:
+        """First and next offset of each partition; one that is gone is left out."""
+        return self._run(lambda: self._bounds(partitions))
+
+    def offsets_at(self, partitions: Sequence[TopicPartition], timestamp_ms: int) -> Offsets:
+        """The first offset of each partition whose timestamp is at least that; left out where there is none."""
+        return self._run(lambda: self._offsets_at(partitions, timestamp_ms))
+
+    def pieces(
+        self, partition: PartitionId, start_offset: int, end_offset: int, piece_bytes: int = UNBOUNDED
+    ) -> list[Piece]:
+        """Where the bytes of [start, end) lie; segments are cut into pieces of about `piece_bytes`.
+
+        Raises KafkaError(UNKNOWN_TOPIC_OR_PARTITION, or KAFKA_STORAGE_ERROR where segments go again and again),
+        FormatError.
+        """
+        return self._run(lambda: self._plan(partition, start_offset, end_offset, piece_bytes))
+
+    def read(self, pieces: Sequence[Piece]) -> list[memoryview]:
+        """The bytes of pieces, neighbours by one request. Raises ObjectMissing: plan again (`forget` first)."""
+        return self._run(lambda: self._pieces.read(pieces))
+
+    def forget(self, partition: PartitionId) -> None:
+        """Forget where the bytes of a partition were."""
+        self._reader.forget(partition)
+
+    # --- on the loop ----------------------------------------------------------------------------------------------
+
+    async def _partitions(self, subscription: Subscription) -> dict[TopicPartition, PartitionId]:
+        found: dict[TopicPartition, PartitionId] = {}
+        if subscription.pattern:
+            pattern = re.compile(subscription.pattern)
+            topics = [topic for topic in await self._topics.list() if pattern.fullmatch(topic.name)]
+        else:
+            names = subscription.topics or tuple(dict.fromkeys(place.topic for place in subscription.partitions))
+            topics = [await self._topics.resolve(name) for name in names]
+        for topic in topics:
+            for partition in range(topic.partition_count):
+                found[TopicPartition(topic.name, partition)] = PartitionId(topic.topic_id, partition)
+        if not subscription.partitions:
+            return found
+        missing = [place for place in subscription.partitions if place not in found]
+        if missing:
+            raise KafkaError(
+                ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"option assign names {missing[0]}, which does not exist"
+            )
+        return {place: found[place] for place in subscription.partitions}
+
+    async def _bounds(self, partitions: dict[TopicPartition, PartitionId]) -> dict[TopicPartition, Bounds]:
+        heads = await self._index.read_heads(list(partitions.values())) if partitions else []
+        return {
+            place: Bounds(head.log_start_offset, head.next_offset)
+            for place, head in zip(partitions, heads, strict=True)
+            if head is not None
+        }
+
+    async def _offsets_at(self, partitions: Sequence[TopicPartition], timestamp_ms: int) -> Offsets:
+        questions = [ListOffsetsPartition(place.topic, place.partition, timestamp_ms) for place in partitions]
+        offsets: Offsets = {}
+        for place, answer in zip(partitions, await self._lister.list_offsets(questions), strict=True):
+            if answer.error is not ErrorCode.NONE:
+                raise KafkaError(answer.error, answer.message or f"cannot look up {place} by time")
+            if answer.offset >= 0:
+                offsets[place] = answer.offset
+        return offsets
+
+    async def _plan(self, partition: PartitionId, start_offset: int, end_offset: int, piece_bytes: int) -> list[Piece]:
+        for _ in range(_PLANS):
+            head = await self._index.read_head(partition)
+            if head is None:
+                raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"{partition} has been deleted")
+            try:
+                return await self._reader.pieces(
+                    partition, head, start_offset, end_offset=end_offset, piece_bytes=piece_bytes
+                )
+            except ObjectMissing:  # the index of a segment that was replaced meanwhile, or a row that retention removed
+                self._reader.forget(partition)
+            if start_offset < head.log_start_offset:
+                raise KafkaError(
+                    ErrorCode.OFFSET_OUT_OF_RANGE,
+                    f"retention has removed the offsets {start_offset} to {head.log_start_offset - 1} of {partition} "
+                    "while they were read. To continue without them, set failOnDataLoss to false and restart",
+                )
+        raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"segments of {partition} are missing: run `odradek audit`")

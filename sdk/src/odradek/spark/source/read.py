@@ -1,0 +1,144 @@
+"""A range to Arrow record batches: what an executor does. Knows no Spark.
+
+Bytes are taken in chunks, so that memory stays bounded however large the range is: neighbouring pieces of the WAL
+together, a segment chunk by chunk at batch boundaries. While one chunk is decoded the next one is on its way. When an
+object is gone (a merge was faster than the task), the rest of the range is planned again: offsets say what is read,
+pieces only where it was.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from itertools import groupby
+from typing import TYPE_CHECKING, Protocol, TypeVar
+
+from odradek.columnar.decode import decode_to_arrow
+from odradek.engine.read.log_reader import Piece, patched
+from odradek.errors import ErrorCode, FormatError, KafkaError, ObjectMissing
+from odradek.format.batch_header import iter_headers
+from odradek.model.log import Buffer
+from odradek.model.topic_partition import PartitionId
+from odradek.spark.source.plan import ReadRange, group_pieces
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+T = TypeVar("T")
+
+CHUNK_BYTES = 4 * 1024 * 1024  # stored bytes decoded at once; two such chunks are in memory
+_REPLANS = 3
+
+
+class PieceSource(Protocol):
+    """The part of store.LogView that reading needs."""
+
+    def pieces(self, partition: PartitionId, start_offset: int, end_offset: int) -> list[Piece]: ...
+
+    def read(self, pieces: Sequence[Piece]) -> list[memoryview]: ...
+
+    def forget(self, partition: PartitionId) -> None: ...
+
+
+def read(
+    wanted: ReadRange, columns: Sequence[str], source: PieceSource, *, chunk_bytes: int = CHUNK_BYTES
+) -> Iterator[pa.RecordBatch]:
+    """Yield the records of a range in offset order, as batches of the asked columns; empty batches are left out.
+
+    Raises:
+        KafkaError: OFFSET_OUT_OF_RANGE or KAFKA_STORAGE_ERROR where the range cannot be read (any more).
+        FormatError: stored bytes are damaged.
+    """
+    offset = wanted.start_offset
+    pieces: Sequence[Piece] = wanted.pieces
+    for replanned in range(_REPLANS + 1):
+        try:
+            for data, next_offset in _ahead(_chunks(pieces, offset, wanted.end_offset, source, chunk_bytes)):
+                yield from _decode(data, wanted, offset, min(next_offset, wanted.end_offset), columns)
+                offset = next_offset
+        except ObjectMissing as missing:
+            if replanned == _REPLANS:
+                raise KafkaError(
+                    ErrorCode.KAFKA_STORAGE_ERROR,
+                    f"{wanted.topic}-{wanted.partition} cannot be read at offset {offset}: {missing} no longer exists",
+                ) from missing
+            source.forget(wanted.partition_id)
+            pieces = source.pieces(wanted.partition_id, offset, wanted.end_offset)
+        else:
+            return
+
+
+def _ahead(items: Iterator[T]) -> Iterator[T]:
+    """The same items; each is made while the one before it is used. What making raises comes in its turn."""
+    with ThreadPoolExecutor(1, thread_name_prefix="odradek-read-ahead") as thread:
+        coming = thread.submit(next, items, None)
+        while (item := coming.result()) is not None:
+            coming = thread.submit(next, items, None)
+            yield item
+
+
+def _chunks(
+    pieces: Sequence[Piece], start_offset: int, end_offset: int, source: PieceSource, chunk_bytes: int
+) -> Iterator[tuple[list[Buffer], int]]:
+    """Yield whole batches with absolute offsets, and the offset after them."""
+    for is_segment, alike in groupby(pieces, key=lambda piece: piece.is_segment):
+        if is_segment:
+            for piece in alike:
+                yield from _segment_chunks(piece, start_offset, end_offset, source, chunk_bytes)
+            continue
+        for group in group_pieces(alike, chunk_bytes):
+            batches: list[Buffer] = []
+            for piece, data in zip(group, source.read(group), strict=True):
+                batches += patched(piece, data, 0)
+            yield batches, group[-1].end_offset
+
+
+def _segment_chunks(
+    segment: Piece, start_offset: int, end_offset: int, source: PieceSource, chunk_bytes: int
+) -> Iterator[tuple[list[Buffer], int]]:
+    position, length = segment.position, chunk_bytes
+    end = segment.position + segment.length
+    while position < end:
+        stretch = replace(segment, position=position, length=min(length, end - position))
+        data = source.read([stretch])[0]
+        headers = list(iter_headers(data))
+        if not headers:
+            if stretch.length == end - position:
+                raise FormatError(f"{segment.object_key} ends within a batch")
+            length *= 2  # one batch is longer than a stretch
+            continue
+        length = chunk_bytes
+        last_position, last = headers[-1]
+        size = last_position + last.size_bytes
+        position += size
+        if last.next_offset > start_offset:
+            yield [data[:size]], last.next_offset if position < end else segment.end_offset
+        if last.next_offset >= end_offset:
+            return
+
+
+def _decode(
+    batches: Sequence[Buffer], wanted: ReadRange, start_offset: int, end_offset: int, columns: Sequence[str]
+) -> Iterator[pa.RecordBatch]:
+    data = batches[0] if len(batches) == 1 else b"".join(batches)
+    try:
+        table = decode_to_arrow(
+            data,
+            topic=wanted.topic,
+            partition=wanted.partition,
+            columns=columns,
+            start_offset=start_offset,
+            end_offset=end_offset,
+        )
+    except FormatError as error:
+        # Well compressed batches may hold more than one Arrow batch takes: one by one they do not.
+        headers = list(iter_headers(data)) if error.code is ErrorCode.RECORD_LIST_TOO_LARGE else []
+        if len(headers) < 2:
+            raise
+        for position, header in headers:
+            one = memoryview(data)[position : position + header.size_bytes]
+            yield from _decode([one], wanted, start_offset, end_offset, columns)
+        return
+    if table.num_rows:
+        yield table

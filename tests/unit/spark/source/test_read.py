@@ -1,0 +1,195 @@
+"""Ranges and their reading, against the engine over memory: no Spark, no files."""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Sequence
+from dataclasses import replace
+from uuid import UUID
+
+import pyarrow as pa
+import pytest
+from odradek.engine.read.log_reader import Piece
+from odradek.errors import ErrorCode, FormatError, KafkaError, ObjectMissing
+from odradek.format.record_batch import patch_offsets
+from odradek.model.topic_partition import PartitionId
+from odradek.spark.source.plan import ReadRange, group_pieces, split_range
+from odradek.spark.source.read import read
+
+from tests.support.engine import batch
+
+TOPIC_ID = UUID(int=7)
+COLUMNS = ("offset", "value", "topic", "partition")
+
+
+class Bytes:
+    """A PieceSource over a dictionary of objects."""
+
+    def __init__(self, objects: dict[str, bytes], fresh: Sequence[Piece] = ()) -> None:
+        self.objects = objects
+        self.fresh = fresh  # what planning again gives
+        self.reads: list[list[Piece]] = []
+        self.forgotten = 0
+
+    def pieces(self, partition: PartitionId, start_offset: int, end_offset: int) -> list[Piece]:
+        return [piece for piece in self.fresh if piece.end_offset > start_offset and piece.base_offset < end_offset]
+
+    def read(self, pieces: Sequence[Piece]) -> list[memoryview]:
+        self.reads.append(list(pieces))
+        for piece in pieces:
+            if piece.object_key not in self.objects:
+                raise ObjectMissing(piece.object_key)
+        return [
+            memoryview(self.objects[piece.object_key])[piece.position : piece.position + piece.length]
+            for piece in pieces
+        ]
+
+    def forget(self, partition: PartitionId) -> None:
+        self.forgotten += 1
+
+
+def wal(counts: Sequence[int], key: str = "wal", first: int = 0) -> tuple[bytes, list[Piece]]:
+    """An object of the WAL with a batch a count; values are the absolute offsets as text."""
+    data, pieces, offset = b"", [], first
+    for count in counts:
+        one = batch([str(offset + i).encode() for i in range(count)])
+        pieces.append(Piece(offset, offset + count, key, None, len(data), len(one), 0))
+        data += one
+        offset += count
+    return data, pieces
+
+
+def segment(counts: Sequence[int], key: str = "segment", first: int = 0) -> tuple[bytes, Piece]:
+    data, pieces = wal(counts, key, first)
+    absolute = b"".join(
+        b"".join(map(bytes, patch_offsets(data[p.position : p.position + p.length], p.base_offset, 0))) for p in pieces
+    )
+    return absolute, Piece(first, pieces[-1].end_offset, key, None, 0, len(absolute), 0, is_segment=True)
+
+
+def whole(pieces: Sequence[Piece], start: int = 0, end: int | None = None) -> ReadRange:
+    stop = pieces[-1].end_offset if end is None else end
+    return ReadRange("flights", TOPIC_ID, 3, start, stop, tuple(pieces))
+
+
+def rows(batches: Sequence[pa.RecordBatch]) -> list[tuple[int, bytes]]:
+    return [
+        (offset, value)
+        for each in batches
+        for offset, value in zip(each.column("offset").to_pylist(), each.column("value").to_pylist(), strict=True)
+    ]
+
+
+def expected(start: int, end: int) -> list[tuple[int, bytes]]:
+    return [(offset, str(offset).encode()) for offset in range(start, end)]
+
+
+def test_neighbours_are_read_together_and_offsets_are_absolute() -> None:
+    data, pieces = wal([3, 2, 4], first=100)
+    source = Bytes({"wal": data})
+    batches = list(read(whole(pieces, 100), COLUMNS, source))
+    assert rows(batches) == expected(100, 109)
+    assert batches[0].schema.names == list(COLUMNS)
+    assert set(batches[0].column("topic").to_pylist()) == {"flights"}
+    assert set(batches[0].column("partition").to_pylist()) == {3}
+    assert source.reads == [pieces]
+
+
+def test_a_range_may_start_and_end_inside_a_batch() -> None:
+    data, pieces = wal([5, 5])
+    assert rows(list(read(whole(pieces, 2, 7), COLUMNS, Bytes({"wal": data})))) == expected(2, 7)
+
+
+def test_the_next_chunk_is_read_while_one_is_used_and_no_more() -> None:
+    data, pieces = wal([5] * 20)
+    source = Bytes({"wal": data})
+    batches = read(whole(pieces), COLUMNS, source, chunk_bytes=2 * pieces[0].length)
+    next(batches)
+    next(batches)  # the second chunk has surely been read by now, and the third has been asked for
+    assert len(source.reads) in (2, 3)
+    batches.close()  # type: ignore[attr-defined]
+    assert len(source.reads) == 3
+
+
+def test_memory_is_bounded_by_chunks() -> None:
+    data, pieces = wal([5] * 20)
+    source = Bytes({"wal": data})
+    assert rows(list(read(whole(pieces), COLUMNS, source, chunk_bytes=3 * pieces[0].length))) == expected(0, 100)
+    assert max(map(len, source.reads)) <= 3
+
+
+@pytest.mark.parametrize("chunk_bytes", [70, 150, 400, 10_000])
+def test_a_segment_is_read_stretch_by_stretch(chunk_bytes: int) -> None:
+    data, piece = segment([2, 7, 1, 30, 4], first=50)
+    source = Bytes({"segment": data})
+    assert rows(list(read(whole([piece], 53, 90), COLUMNS, source, chunk_bytes=chunk_bytes))) == expected(53, 90)
+
+
+def test_a_segment_that_ends_within_a_batch_is_damaged() -> None:
+    data, piece = segment([3])
+    with pytest.raises(FormatError):
+        list(read(whole([replace(piece, length=piece.length - 1)]), COLUMNS, Bytes({"segment": data[:-1]})))
+
+
+def test_a_range_may_begin_in_segments_and_end_in_the_wal() -> None:
+    first, one = segment([2, 3], "one")
+    second, other = segment([4], "other", first=5)
+    data, pieces = wal([3, 2], first=9)
+    source = Bytes({"one": first, "other": second, "wal": data})
+    assert rows(list(read(whole([one, other, *pieces], 1, 13), COLUMNS, source))) == expected(1, 13)
+
+
+def test_a_gap_at_the_end_of_a_segment_is_read_over() -> None:
+    first, one = segment([2, 3], "one")
+    second, other = segment([4], "other", first=9)
+    source = Bytes({"one": first, "other": second})
+    spanning = [replace(one, end_offset=9), replace(other, end_offset=20)]
+    assert rows(list(read(whole(spanning, 6, 20), COLUMNS, source))) == expected(9, 13)
+
+
+def test_a_merge_between_plan_and_read_loses_and_repeats_nothing() -> None:
+    first, old = wal([4, 4], "old-1")
+    second, later = wal([4, 4], "old-2", first=8)
+    merged, new = segment([8, 8])
+    # The second object goes while the first is read.
+    source = Bytes({"old-1": first, "new": merged}, fresh=[replace(new, object_key="new")])
+    assert second
+    assert rows(list(read(whole([*old, *later]), COLUMNS, source, chunk_bytes=len(first)))) == expected(0, 16)
+    assert source.forgotten == 1
+
+
+def test_an_object_that_stays_gone_is_an_error_that_says_where() -> None:
+    _, pieces = wal([4])
+    source = Bytes({}, fresh=pieces)
+    with pytest.raises(KafkaError, match="flights-3 cannot be read at offset 0") as failed:
+        list(read(whole(pieces), COLUMNS, source))
+    assert failed.value.code is ErrorCode.KAFKA_STORAGE_ERROR
+
+
+def test_ranges_end_at_piece_boundaries_and_cover_everything_once() -> None:
+    _, pieces = wal([3, 3, 3, 3, 3], first=100)
+    ranges = split_range(whole(pieces, 101, 114), 2 * pieces[0].length)
+    assert [(each.start_offset, each.end_offset) for each in ranges] == [(101, 106), (106, 112), (112, 114)]
+    assert [piece for each in ranges for piece in each.pieces] == pieces
+    assert pickle.loads(pickle.dumps(ranges)) == ranges
+
+
+def test_a_piece_larger_than_a_range_is_a_range() -> None:
+    _, pieces = wal([50, 1, 1])
+    assert [len(group) for group in group_pieces(pieces, 200)] == [1, 2]
+    assert split_range(whole([], 0, 0), 100) == []
+
+
+def test_what_no_arrow_batch_can_hold_is_decoded_batch_by_batch(monkeypatch: pytest.MonkeyPatch) -> None:
+    import odradek.spark.source.read as module
+
+    real = module.decode_to_arrow
+
+    def small(data: bytes, **asked: object) -> pa.RecordBatch:
+        if len(data) > pieces[0].length + 10:
+            raise FormatError("too much", ErrorCode.RECORD_LIST_TOO_LARGE)
+        return real(data, **asked)  # type: ignore[arg-type]
+
+    data, pieces = wal([5, 5, 5])
+    monkeypatch.setattr(module, "decode_to_arrow", small)
+    assert rows(list(read(whole(pieces), COLUMNS, Bytes({"wal": data})))) == expected(0, 15)
