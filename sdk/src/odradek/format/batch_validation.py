@@ -1,7 +1,7 @@
-"""What a produce server checks of the batches that it is given: the headers and the CRC, never the records.
+"""What a produce server always checks of the batches that it is given: the headers and the CRC.
 
-A batch that passes has a known size, a known number of offsets and an unbroken body; whether the records inside are
-well formed is between its producer and its consumers. The codes are those of Apache Kafka's broker.
+A batch that passes has a known size, a known number of offsets that its body may hold, and an unbroken body. What is
+inside, record_validation.py checks. The codes are those of Apache Kafka's broker.
 """
 
 from __future__ import annotations
@@ -14,6 +14,17 @@ from odradek.model.record import BatchHeader, CompressionType, TimestampType
 
 # length, attributes, timestamp delta, offset delta, key length, value length, header count: one byte each
 RECORD_BYTES_MIN = 7
+
+
+# More bytes do not come out of one in these formats: deflate 1,032; a snappy copy makes 64 of 3; an LZ4 length byte is
+# 255; a zstd block of one repeated byte makes 128 KiB of 4.
+_RATIO_MAX = {
+    CompressionType.NONE: 1,
+    CompressionType.GZIP: 1_032,
+    CompressionType.SNAPPY: 22,
+    CompressionType.LZ4: 255,
+    CompressionType.ZSTD: 32 * 1024,
+}
 
 
 def validate_batches(buf: Buffer, *, max_message_bytes: int) -> list[tuple[int, BatchHeader]]:
@@ -64,7 +75,7 @@ def _check_fields(header: BatchHeader) -> None:
     if count < 1 or header.last_offset_delta != count - 1:
         raise _invalid(f"{count} records do not fill the offset deltas 0 to {header.last_offset_delta}")
     body_bytes = header.size_bytes - BATCH_HEADER_BYTES
-    content_bytes_max = body_bytes if compression == CompressionType.NONE else DECOMPRESSED_BATCH_BYTES_MAX
+    content_bytes_max = min(body_bytes * _RATIO_MAX[compression], DECOMPRESSED_BATCH_BYTES_MAX)
     if not body_bytes or count * RECORD_BYTES_MIN > content_bytes_max:
         raise _invalid(f"{count} records do not fit a body of {body_bytes} bytes")
     # Without a producer id the other two fields mean nothing, and some clients leave them at 0.

@@ -122,7 +122,7 @@ async def test_a_lookup_costs_a_bisection_of_rows_one_index_and_one_read(is_merg
 async def test_a_record_from_the_future_that_is_gone_costs_pages_of_rows_not_rows() -> None:
     store = memory_store()
     engine = store.engine(1, head_bytes_max=400, spill_entries=1)
-    await engine.topics.create("t", 1)
+    await engine.topics.create("t", 1, configs={"message.timestamp.after.max.ms": str(10**9)})
     await produce(engine, "t", 0, batch([b"future"], timestamp_ms=T0 + 10**9))
     for i in range(1, 400):
         await produce(engine, "t", 0, batch([b"x"], timestamp_ms=T0 + i))

@@ -15,7 +15,7 @@ from odradek.dispatcher.answer import to_ms
 from odradek.dispatcher.context import Answer, Call
 from odradek.dispatcher.groups.topic_names import TopicNames
 from odradek.errors import ErrorCode
-from odradek.model.acl import AclOperation
+from odradek.model.acl import AclOperation, ResourceType
 from odradek.model.classic_group import ClassicGroup
 from odradek.model.group import GroupDescription, GroupHeartbeat, GroupHeartbeatResult, MemberDescription
 
@@ -100,6 +100,12 @@ async def describe_groups(call: Call, group_ids: Sequence[str]) -> list[GroupDes
     ]
 
 
+def group_operations(call: Call, group: GroupDescription) -> int | None:
+    """What the caller may do with a group that is there, if it asks (KIP-430)."""
+    is_told = getattr(call.message, "include_authorized_operations", False) and not group.error
+    return call.access.operations(ResourceType.GROUP, group.group_id) if is_told else None
+
+
 def refuse_list_groups(call: Call, code: ErrorCode, message: str) -> Answer:
     return {"error_code": code}
 
@@ -119,6 +125,7 @@ async def handle_consumer_group_describe(call: Call) -> Answer:
                 "assignment_epoch": group.assignment_epoch,
                 "assignor_name": group.assignor,
                 "members": [await _member(member, names) for member in group.members],
+                "authorized_operations": group_operations(call, group),
             }
             for group in groups
         ]
@@ -187,7 +194,12 @@ async def _assignment(assignment: _Assignment, names: TopicNames) -> dict[str, A
 async def handle_describe_groups(call: Call) -> Answer:
     names = TopicNames(call)
     groups = await describe_groups(call, call.message.groups)
-    return {"groups": [await _classic(call, group, names) for group in groups]}
+    return {
+        "groups": [
+            {**await _classic(call, group, names), "authorized_operations": group_operations(call, group)}
+            for group in groups
+        ]
+    }
 
 
 def refuse_describe_groups(call: Call, code: ErrorCode, message: str) -> Answer:

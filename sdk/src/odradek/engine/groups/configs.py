@@ -12,7 +12,7 @@ consumer groups use the settings.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from odradek.backoff import Backoff
@@ -261,6 +261,13 @@ class GroupConfigs:
                 self._remembered.pop(group_id, None)
                 return
         raise _UNAVAILABLE
+
+    async def list(self) -> Sequence[str]:
+        """The groups that have a configuration of their own. Raises KafkaError(COORDINATOR_NOT_AVAILABLE)."""
+        try:
+            return [row.key.sk for row in await self._catalog.query(GROUP_CONFIGS_PK) if row.item.get("c")]
+        except StoreUnavailable as error:
+            raise _UNAVAILABLE from error
 
     async def _read(self, group_id: str) -> tuple[int, dict[str, str]]:
         """As `_stored`. Raises KafkaError(COORDINATOR_NOT_AVAILABLE), FormatError."""

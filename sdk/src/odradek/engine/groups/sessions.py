@@ -16,9 +16,10 @@ accepted in between.
 
 **The long dead.** A member that by the clock has been silent for two sessions, and was seen silent for two
 intervals, is removed then: a group whose members all died yesterday should not make today's first member wait a
-session. Administration (DeleteGroups, commits by simple consumers, a static member's successor) has no watcher and
-goes by this clock rule alone; it is the one place where skew beyond a session matters, and there too only for
-liveness.
+session. Administration (DeleteGroups, commits by simple consumers) has no watcher and goes by this clock rule alone.
+A static member's successor has none either and waits for one session by the clock, as on Apache Kafka: whoever starts
+a second process under one instance id means to replace the first. These are the places where skew beyond a session
+matters, and there too only for liveness.
 
 Late means: not renewed within its own interval by the reader's clock, in either direction, so that a clock ahead
 cannot hide a dead member. In a healthy group no member is late and no watch is stored.
@@ -78,6 +79,11 @@ def expired(view: GroupView, watches: Mapping[str, Watch], now_ms: int, interval
 def seems_dead(member: MemberState, now_ms: int) -> bool:
     """Whether the member, by the clock alone, has been silent for two sessions."""
     return now_ms - member.renewed_ms >= LONG_DEAD_SESSIONS * member.session_ms
+
+
+def has_expired(member: MemberState, now_ms: int) -> bool:
+    """Whether the member, by the clock alone, has been silent for one session: its instance may have a successor."""
+    return now_ms - member.renewed_ms >= member.session_ms
 
 
 def alive(members: Iterable[MemberState], now_ms: int) -> list[MemberState]:

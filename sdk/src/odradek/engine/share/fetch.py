@@ -274,7 +274,8 @@ class ShareFetcher:
             if is_over or wait <= 0:
                 return
             # A pause that grew with the wait would let the member that was served last look first again.
-            await self._clock.sleep(min(wait, shortest + (longest - shortest) * self._rng.random()))
+            pause = shortest + (longest - shortest) * self._rng.random()
+            await self._clock.sleep(min(wait, pause))
 
     async def _round(self, work: _Work, partitions: Sequence[PartitionId], max_records: int) -> int:
         """One look at some partitions; how many records were acquired."""

@@ -15,8 +15,10 @@ from odradek.engine.catalog.topics import Topics
 from odradek.engine.groups.admin import has_living_members
 from odradek.engine.groups.items import SHARE_KIND, group_key
 from odradek.engine.groups.requests import check_group_id
-from odradek.engine.groups.store import GroupStore
+from odradek.engine.groups.state import GroupState
+from odradek.engine.groups.store import GroupStore, create_group_operations
 from odradek.engine.read.list_offsets import OffsetLister
+from odradek.engine.share.group_decisions import ASSIGNOR
 from odradek.engine.share.items import NONCE_BYTES, ShareItem, decode_share, encode_share, share_key, share_partition
 from odradek.engine.share.window import SharePartition, reset_to
 from odradek.engine.share.windows import SharePartitions, forget_windows, windows_of_topic
@@ -71,7 +73,11 @@ class ShareOffsets:
             raise _UNAVAILABLE from error
 
     async def alter(self, group_id: str, offsets: Mapping[TopicPartition, int]) -> list[ShareOffset]:
-        """Move windows; one result each. Raises KafkaError: GROUP_ID_NOT_FOUND, NON_EMPTY_GROUP."""
+        """Move windows; one result each. A group that does not exist is created, as on Apache Kafka.
+
+        Raises KafkaError: GROUP_ID_NOT_FOUND (it is a group of another kind), NON_EMPTY_GROUP.
+        """
+        await self._create_if_missing(group_id)
         await self._check(group_id, must_be_empty=True)
         results = []
         for place, offset in offsets.items():
@@ -113,6 +119,19 @@ class ShareOffsets:
             raise KafkaError(ErrorCode.GROUP_ID_NOT_FOUND, f"there is not a share group {group_id!r}")
         if must_be_empty and has_living_members(view, self._clock.now_ms()):
             raise KafkaError(ErrorCode.NON_EMPTY_GROUP, f"group {group_id!r} has members: stop them first")
+
+    async def _create_if_missing(self, group_id: str) -> None:
+        check_group_id(group_id)
+        for attempt in range(_ATTEMPTS):
+            try:
+                if await self._store.read_group(group_id) is None:
+                    group = GroupState(group_id, assignor=ASSIGNOR, is_share=True)
+                    await self._store.table.transact(create_group_operations(group))
+            except (StoreUnavailable, OutcomeUnknown, TransactionCanceled):
+                await self._backoff.pause(attempt)
+            else:
+                return
+        raise _UNAVAILABLE
 
     async def _describe_all(self, group_id: str) -> list[ShareOffset]:
         rows = await self._store.table.query(
