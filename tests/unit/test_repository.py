@@ -28,7 +28,7 @@ BINARY = (".png", ".bin", ".gz", ".parquet", ".zip", ".whl", ".svg", ".jpg")
 UNDONE = re.compile(r"\b(TODO|FIXME|XXX|HACK)\b")
 MACHINE = re.compile(
     r"/(?:work|root)/|/Users/\w|/home/(?!runner\b)\w|\.internal\b"
-    r"|\b(?:10|192\.168)\.\d+\.\d+\.\d+\b"
+    r"|\b(?:10|192\.168)\.\d+\.\d+\.\d+\b(?!/)"  # a range, as in a network's rule, is nobody's place
 )
 
 

@@ -62,9 +62,10 @@ def validate_batches(buf: Buffer, *, max_message_bytes: int) -> list[tuple[int, 
 
 
 def _check_fields(header: BatchHeader) -> None:
-    compression = header.attributes & COMPRESSION_MASK
-    if compression > CompressionType.ZSTD:
-        raise FormatError(f"compression code {compression} is not known", ErrorCode.UNSUPPORTED_COMPRESSION_TYPE)
+    code = header.attributes & COMPRESSION_MASK
+    if code > CompressionType.ZSTD:
+        raise FormatError(f"compression code {code} is not known", ErrorCode.UNSUPPORTED_COMPRESSION_TYPE)
+    compression = CompressionType(code)
     if header.is_control:
         raise _invalid("clients may not write control batches")
     if header.delete_horizon_ms is not None:
