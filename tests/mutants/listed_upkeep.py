@@ -230,6 +230,8 @@ MUTANTS = [
         _SWAP,
         "                    held.left_clean = False  # it may appear again after it was deleted\n",
         "                    pass\n",
+        killed_by="tests/unit/engine/compaction/test_compaction_faults.py"
+        "::test_an_upload_that_may_come_late_leaves_the_partition_unclean",
     ),
     Mutant(
         "swap leaves the segments that it replaced",
