@@ -230,7 +230,7 @@ async def make_long_log() -> Log:
 
 async def cut_short(log: Log) -> CompactionState:
     """Let the second group of the first pass fail."""
-    log.objects.script = {("put", number): Fault.UNAVAILABLE for number in range(3, 7)}
+    log.objects.script = {("put", number): Fault.UNAVAILABLE for number in range(3, 9)}
     assert (await log.compact(segment_bytes_max=700)).failures
     log.objects.script = {}
     state = await log.state()
