@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from typing import Any
 
 import pytest
 from odradek.adapters.memory import MemoryStore
 from odradek.engine.access.acls import Acls
-from odradek.errors import ItemTooLarge, StoreError, StoreRejected
 from odradek.functions.invoked import Instruments
 from odradek.functions.metering import InvocationMeter
 from odradek.functions.registry import RegistryHandler
@@ -20,16 +18,12 @@ from odradek.settings import Settings
 from odradek.testing.manual_clock import ManualClock
 from odradek.testing.seeded_rng import SeededRng
 
-from tests.support.limited_store import LimitedTables, Limits
-
 STRING = {"schema": '"string"'}
 
 
 class World:
     def __init__(self) -> None:
-        self.limits = Limits()
-        catalog: Any = LimitedTables(MemoryStore(), self.limits).catalog
-        self.clock = ManualClock(auto_advance=True)
+        catalog, self.clock = MemoryStore().catalog, ManualClock(auto_advance=True)
         self.acls = Acls(catalog, self.clock, Settings(acl_cache_ms=0))
         self.api = RegistryApi(Subjects(catalog, self.clock, SeededRng(0)), self.acls, "cluster-1")
 
@@ -175,41 +169,3 @@ def test_the_function_takes_text_and_base64_and_answers_whatever_comes(world: Wo
     assert failed["statusCode"] == 500
     assert "Traceback" not in failed["body"]
     assert "r-1" in failed["body"]
-
-
-ABOUT_A_SUBJECT = {
-    "register": ("POST", "/subjects/{}/versions", {"schema": '"int"'}),
-    "look up": ("POST", "/subjects/{}", STRING),
-    "versions": ("GET", "/subjects/{}/versions", None),
-    "latest": ("GET", "/subjects/{}/versions/latest", None),
-    "referenced by": ("GET", "/subjects/{}/versions/1/referencedby", None),
-    "delete": ("DELETE", "/subjects/{}", None),
-    "delete a version": ("DELETE", "/subjects/{}/versions/1", None),
-    "compatible": ("POST", "/compatibility/subjects/{}/versions/latest", STRING),
-    "set config": ("PUT", "/config/{}", {"compatibility": "NONE"}),
-    "config": ("GET", "/config/{}", None),
-    "clear config": ("DELETE", "/config/{}", None),
-    "set mode": ("PUT", "/mode/{}", {"mode": "READONLY"}),
-    "mode": ("GET", "/mode/{}", None),
-    "clear mode": ("DELETE", "/mode/{}", None),
-}
-
-
-@pytest.mark.parametrize(("method", "path", "body"), ABOUT_A_SUBJECT.values(), ids=ABOUT_A_SUBJECT)
-async def test_a_name_that_is_longer_than_any_key(world: World, method: str, path: str, body: Any) -> None:
-    status, answer = await world.ask(method, path.format("x" * 2_000), body)
-    assert (status, answer["error_code"]) == (422, 42208)
-
-
-@pytest.mark.parametrize("error", [ItemTooLarge, lambda: StoreRejected("the test's")], ids=["too large", "rejected"])
-@pytest.mark.parametrize("name", ["register", "delete", "delete a version", "set config", "clear config", "set mode"])
-async def test_a_write_that_the_table_never_takes(world: World, name: str, error: Callable[[], StoreError]) -> None:
-    for path, body in (("/subjects/s/versions", STRING), ("/config/s", {"compatibility": "NONE"})):
-        status, _ = await world.ask("PUT" if "config" in path else "POST", path, body)
-        assert status == 200
-    method, path, body = ABOUT_A_SUBJECT[name]
-    world.limits.begin(error)
-    status, answer = await world.ask(method, path.format("s"), body)
-    assert (status, answer["error_code"]) == (422, 42205)
-    world.limits.end()
-    assert (await world.ask(method, path.format("s"), body))[0] == 200, "nothing was half-written"
