@@ -187,6 +187,7 @@ class Subjects:
 
     async def config(self, name: str | None) -> Config:
         """What was chosen for a subject, or for the registry (None)."""
+        _check_name(name)
         return decode_config(await self._get(config_key(name)))
 
     async def effective(self, name: str | None) -> Config:
