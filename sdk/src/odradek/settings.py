@@ -84,6 +84,7 @@ class Settings:
     gateway_idle_timeout_ms: int = _knob(600_000)  # a connection without traffic is closed
     gateway_buffered_bytes_max: int = _knob(512 * 1024 * 1024)  # requests that are not answered yet, all connections
     gateway_linger_ms: int = _knob(2)  # how long produce requests that meet others wait to share an upload
+    connections_max_reauth_ms: int = _knob(0)  # how long a login on the Kafka port lasts; 0: as the connection
     http_connections_max: int = _knob(1_000)  # of each HTTP port: function URLs, the schema registry
     http_read_timeout_ms: int = _knob(30_000)  # a request must be sent, and an answer be read, in this time
     super_users: str = _knob("")  # "User:a;User:b": whom no ACL binds, and who administers over the Kafka port

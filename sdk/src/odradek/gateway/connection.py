@@ -19,9 +19,9 @@ import asyncio
 import logging
 import sys
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Protocol, cast
+from typing import Any, Protocol, cast
 
 from odradek.dispatcher import Arrival, BadFrame
 from odradek.errors import FormatError, KafkaError
@@ -104,6 +104,7 @@ class Connection(asyncio.BufferedProtocol):
         self.number = number
         self.peer = "?"
         self.address = "?"
+        self.certificate: Mapping[str, Any] | None = None  # that the peer has shown
         self.principal: str | None = None  # as which it counts, once it has logged in
         self.active_s = host.monotonic()  # when bytes last came or went
         self.opened_s = self.active_s
@@ -133,6 +134,7 @@ class Connection(asyncio.BufferedProtocol):
         peer = transport.get_extra_info("peername")
         self.address = str(peer[0]) if isinstance(peer, tuple) else "local"
         self.peer = f"{self.address}:{peer[1]}" if isinstance(peer, tuple) else "local"
+        self.certificate = transport.get_extra_info("peercert")
         self._transport.set_write_buffer_limits(high=WRITE_HIGH_BYTES)
         self._session = self._host.opened(self)
         if self._session is None:

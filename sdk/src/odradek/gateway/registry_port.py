@@ -1,7 +1,10 @@
 """The schema registry over plain HTTP or TLS, for clients that cannot sign requests: Confluent's, and curl.
 
     Authorization: Basic <user:password>   ->   User:<user>, checked like SASL/PLAIN on the Kafka port (the same users)
-    none                                   ->   401 where logins are asked for, else User:ANONYMOUS
+    none                                   ->   401 where logins are asked for, else the subject of the client's
+                                                certificate, or User:ANONYMOUS
+
+Logins without TLS are for the loopback interface, unless the listener says otherwise: each request has a password.
 
 A port without logins trusts who can reach it, so it must not trust a page in a browser (http_port.py): it refuses an
 Origin, a Host that may be anybody's, and a body whose content type a page may send without asking.
@@ -22,10 +25,10 @@ from typing import Self
 from aiohttp import web
 
 from odradek.engine.access.users import Users
-from odradek.errors import StoreError
+from odradek.errors import ErrorCode, KafkaError, StoreError
 from odradek.format.scram import ITERATIONS, SALT_BYTES, matches
 from odradek.gateway.http_port import HttpPort, from_browser, host_of, is_foreign_host
-from odradek.gateway.server import ANONYMOUS, Listener, listening_socket, tls_context
+from odradek.gateway.server import Listener, is_loopback, listening_socket, principal_of, tls_context
 from odradek.limits import FUNCTION_BINARY_BYTES_MAX
 from odradek.model.user import SCRAM_MECHANISMS, ScramCredential
 from odradek.ports.clock import Clock
@@ -68,6 +71,13 @@ class RegistryPort:
     async def start(self) -> Self:
         """Listen. Raises KafkaError(INVALID_CONFIG) that says what cannot be had: the address, the certificate."""
         context = tls_context(self._listener)
+        listener = self._listener
+        if listener.sasl and context is None and not listener.plain_without_tls and not is_loopback(listener.host):
+            raise KafkaError(
+                ErrorCode.INVALID_CONFIG,
+                f"logins of the schema registry on {listener.host} would send passwords in the clear: give a "
+                "certificate, or allow that explicitly (plain_without_tls)",
+            )
         listening = listening_socket(self._listener.host, self._listener.port)
         port = listening.getsockname()[1]
         host = "127.0.0.1" if self._listener.host in ("", "0.0.0.0") else self._listener.host
@@ -84,7 +94,7 @@ class RegistryPort:
         if (refused := self._refused(request)) is not None:
             return refused
         try:
-            principal = await self._principal(request.headers.get("Authorization"))
+            principal = await self._principal(request)
             if principal is None:
                 await self._clock.sleep(_FAILED_DELAY_S)
                 return _response(401, {"error_code": 40101, "message": "Log in: user or password is missing or wrong"})
@@ -114,12 +124,13 @@ class RegistryPort:
             )
         return None
 
-    async def _principal(self, header: str | None) -> str | None:
+    async def _principal(self, request: web.BaseRequest) -> str | None:
         """Who asks; None where nobody has logged in who must."""
         if not self._listener.sasl:
-            return ANONYMOUS
+            transport = request.transport
+            return principal_of(None if transport is None else transport.get_extra_info("peercert"))
         try:
-            scheme, _, token = (header or "").partition(" ")
+            scheme, _, token = request.headers.get("Authorization", "").partition(" ")
             name, _, password = base64.b64decode(token, validate=True).decode().partition(":")
         except (binascii.Error, ValueError):
             return None

@@ -18,14 +18,15 @@ Metadata names the listener's advertised address, so a client that finds the gat
 from __future__ import annotations
 
 import asyncio
+import ipaddress
 import logging
 import socket
 import ssl
 from collections import Counter, deque
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Self
+from typing import Any, Self
 
 from odradek.dispatcher import Dispatcher, RequestContext
 from odradek.engine.engine import Engine
@@ -36,6 +37,7 @@ from odradek.gateway.group_commit import GroupCommit
 from odradek.gateway.sasl import OpenSession, SaslSession
 from odradek.model.cluster import FLEET_BROKER_ID, Broker, Cluster
 from odradek.model.log import Buffer
+from odradek.model.user import SaslMechanism
 from odradek.ports.clock import Clock
 from odradek.ports.rng import Rng
 from odradek.protocol.api import ApiKey
@@ -43,6 +45,18 @@ from odradek.protocol.api import ApiKey
 logger = logging.getLogger(__name__)
 
 ANONYMOUS = "User:ANONYMOUS"
+# OpenSSL's names of attributes of a subject, in RFC 2253's.
+_ATTRIBUTES = {
+    "commonName": "CN",
+    "organizationalUnitName": "OU",
+    "organizationName": "O",
+    "localityName": "L",
+    "stateOrProvinceName": "ST",
+    "countryName": "C",
+    "streetAddress": "STREET",
+    "domainComponent": "DC",
+    "userId": "UID",
+}
 RESPONSE_BYTES_MAX = 55 * 1024 * 1024  # of a fetch; Kafka's fetch.max.bytes
 DRAIN_S = 5.0
 _SWEEP_S = 1.0
@@ -59,6 +73,9 @@ class Listener:
         advertised: "host:port" that clients are told; the listener's own by default.
         tls_cert, tls_key: PEM files; with them the listener speaks TLS.
         sasl: whether clients must log in.
+        tls_client_ca: PEM file; clients must show a certificate that one of these issued (Kafka's ssl.client.auth =
+            required). Without `sasl` its subject is who they are.
+        plain_without_tls: offer PLAIN, and basic authentication, where passwords would cross the network in the clear.
     """
 
     host: str = "127.0.0.1"
@@ -67,6 +84,14 @@ class Listener:
     tls_cert: Path | None = None
     tls_key: Path | None = None
     sasl: bool = False
+    tls_client_ca: Path | None = None
+    plain_without_tls: bool = False
+
+    @property
+    def mechanisms(self) -> tuple[SaslMechanism, ...]:
+        """The mechanisms of SASL that clients are offered."""
+        hides_passwords = self.tls_cert is not None or self.plain_without_tls
+        return tuple(each for each in SaslMechanism if hides_passwords or each is not SaslMechanism.PLAIN)
 
 
 Observe = Callable[[int, float, int, int], None]
@@ -93,7 +118,6 @@ class Gateway:
         self._observe = observe
         self._clock = clock
         self._rng = rng
-        self._secret = rng.random_bytes(32)
         self._connections: set[Connection] = set()
         self._numbers = 0
         self._buffered = 0
@@ -204,7 +228,7 @@ class Gateway:
         self._connections.add(connection)
         self._addresses[connection.address] += 1
         context = RequestContext(
-            principal=ANONYMOUS,
+            principal=principal_of(connection.certificate),
             client_host="/" + connection.peer.rpartition(":")[0],
             transport="tcp",
             allowed=frozenset(ApiKey),
@@ -218,7 +242,8 @@ class Gateway:
                 self._engine.users,
                 self._clock,
                 self._rng,
-                self._secret,
+                self._listener.mechanisms,
+                self._settings.connections_max_reauth_ms,
                 lambda principal: self._admit(connection, principal),
             )
         return OpenSession(self._dispatcher, context)
@@ -322,10 +347,40 @@ class Gateway:
                 each.abort("answers that nobody reads fill the memory")
 
 
+def principal_of(certificate: Mapping[str, Any] | None) -> str:
+    """Who a client with this certificate is (as `ssl` shows it), if nothing else says so; anonymous without one.
+
+    As in Kafka the whole subject is the name, written as RFC 2253 has it: `User:CN=ann,OU=Sales,O=Shop`.
+    """
+    if not certificate:
+        return ANONYMOUS
+    parts = [
+        "+".join(f"{_ATTRIBUTES.get(name, name)}={_escaped(value)}" for name, value in each)
+        for each in reversed(certificate.get("subject", ()))
+    ]
+    return f"User:{','.join(parts)}" if parts else ANONYMOUS
+
+
+def _escaped(value: str) -> str:
+    """A value within a name of RFC 2253."""
+    text = "".join(f"\\{sign}" if sign in ',+"\\<>;' else sign for sign in value)
+    if text.startswith(("#", " ")):
+        text = f"\\{text}"
+    return f"{text[:-1]}\\ " if text.endswith(" ") and len(text) > 1 else text
+
+
 def _count_down(counts: Counter[str], key: str) -> None:
     counts[key] -= 1
     if not counts[key]:
         del counts[key]
+
+
+def is_loopback(host: str) -> bool:
+    """Whether only this machine reaches the address."""
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host.lower() == "localhost"
 
 
 def listening_socket(host: str, port: int) -> socket.socket:
@@ -360,6 +415,8 @@ def host_and_port(name: str, text: str) -> tuple[str, int]:
 
 def tls_context(listener: Listener) -> ssl.SSLContext | None:
     if listener.tls_cert is None and listener.tls_key is None:
+        if listener.tls_client_ca is not None:
+            raise KafkaError(ErrorCode.INVALID_CONFIG, "clients' certificates need TLS: give a certificate and its key")
         return None
     if listener.tls_cert is None or listener.tls_key is None:
         raise KafkaError(ErrorCode.INVALID_CONFIG, "TLS needs both a certificate and its key")
@@ -367,6 +424,9 @@ def tls_context(listener: Listener) -> ssl.SSLContext | None:
     context.minimum_version = ssl.TLSVersion.TLSv1_2
     try:
         context.load_cert_chain(listener.tls_cert, listener.tls_key)
+        if listener.tls_client_ca is not None:
+            context.load_verify_locations(listener.tls_client_ca)
+            context.verify_mode = ssl.CERT_REQUIRED
     except (OSError, ssl.SSLError) as error:
         raise KafkaError(ErrorCode.INVALID_CONFIG, f"the certificate cannot be used: {error}") from None
     return context
