@@ -168,7 +168,7 @@ def _with_one_lock_for_dynamodb(application: Application) -> Application:
 def _reset() -> None:
     from moto.backends import get_backend
 
-    for service in ("dynamodb", "s3", "sqs"):
+    for service in ("dynamodb", "s3", "sqs", "lambda", "iam", "glue"):
         backends: Any = get_backend(service)
         for account in backends.values():
             for backend in account.values():
