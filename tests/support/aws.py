@@ -205,7 +205,7 @@ def _copy_only_what_a_transaction_names() -> None:
 def _reset() -> None:
     from moto.backends import get_backend
 
-    for service in ("dynamodb", "s3", "sqs"):
+    for service in ("dynamodb", "s3", "sqs", "lambda", "iam", "glue"):
         backends: Any = get_backend(service)
         for account in backends.values():
             for backend in account.values():
