@@ -6,6 +6,8 @@ inside, record_validation.py checks. The codes are those of Apache Kafka's broke
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from odradek.errors import ErrorCode, FormatError
 from odradek.format.batch_header import COMPRESSION_MASK, check_crc, parse_header
 from odradek.limits import BATCH_HEADER_BYTES, DECOMPRESSED_BATCH_BYTES_MAX
@@ -18,7 +20,7 @@ RECORD_BYTES_MIN = 7
 
 # More bytes do not come out of one in these formats: deflate 1,032; a snappy copy makes 64 of 3; an LZ4 length byte is
 # 255; a zstd block of one repeated byte makes 128 KiB of 4.
-_RATIO_MAX = {
+_RATIO_MAX: Mapping[int, int] = {
     CompressionType.NONE: 1,
     CompressionType.GZIP: 1_032,
     CompressionType.SNAPPY: 22,
