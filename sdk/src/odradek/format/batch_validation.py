@@ -1,7 +1,7 @@
-"""What a produce server checks of the batches that it is given: the headers and the CRC, never the records.
+"""The validation of batches in a produce request: headers and CRC, not the records.
 
-A batch that passes has a known size, a known number of offsets and an unbroken body; whether the records inside are
-well formed is between its producer and its consumers. The codes are those of Apache Kafka's broker.
+A batch that passes has a known size, a known number of offsets and an undamaged body. The records inside are a matter
+of its producer and its consumers. The error codes are those of Apache Kafka's broker.
 """
 
 from __future__ import annotations
@@ -53,11 +53,11 @@ def validate_batches(buf: Buffer, *, max_message_bytes: int) -> list[tuple[int, 
 def _check_fields(header: BatchHeader) -> None:
     compression = header.attributes & COMPRESSION_MASK
     if compression > CompressionType.ZSTD:
-        raise FormatError(f"compression code {compression} is not known", ErrorCode.UNSUPPORTED_COMPRESSION_TYPE)
+        raise FormatError(f"unknown compression code {compression}", ErrorCode.UNSUPPORTED_COMPRESSION_TYPE)
     if header.is_control:
         raise _invalid("clients may not write control batches")
     if header.delete_horizon_ms is not None:
-        raise _invalid("only compaction gives a batch a delete horizon")
+        raise _invalid("only compaction may set a delete horizon")
     if header.timestamp_type is TimestampType.LOG_APPEND_TIME:
         raise FormatError("a producer may not set LogAppendTime", ErrorCode.INVALID_TIMESTAMP)
     count = header.record_count
@@ -72,7 +72,7 @@ def _check_fields(header: BatchHeader) -> None:
         if header.producer_epoch < 0 or header.base_sequence < 0:
             raise _invalid("a batch with a producer id needs a producer epoch and a base sequence")
     elif header.producer_id != -1:
-        raise _invalid(f"{header.producer_id} is not a producer id")
+        raise _invalid(f"invalid producer id {header.producer_id}")
     elif header.is_transactional:
         raise _invalid("a transactional batch needs a producer id")
 

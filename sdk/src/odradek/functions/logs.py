@@ -1,4 +1,4 @@
-"""What the library logs by `logging`, as JSON lines beside those of the invocations."""
+"""The library's `logging` records as JSON lines beside those of the invocations."""
 
 from __future__ import annotations
 
@@ -27,4 +27,4 @@ def log_as_json(write_line: WriteLine) -> None:
     logger = logging.getLogger("odradek")
     logger.handlers[:] = [JsonLines(write_line)]
     logger.propagate = False
-    logging.getLogger("odradek.audit").setLevel(logging.INFO)  # who administers is always told
+    logging.getLogger("odradek.audit").setLevel(logging.INFO)  # administrative requests are always logged

@@ -1,6 +1,6 @@
-"""The same numbers as Prometheus text: what the embedded service answers at /metrics, and a gateway on its health port.
+"""Metrics as Prometheus text, for /metrics of the embedded service and for a gateway's health port.
 
-The Kafka port counts as a function of its own, "kafka". A gateway does not know what is billed, nor the backlog.
+The Kafka port counts as a function named "kafka". A gateway knows neither billed units nor the backlog.
 
     odradek_requests_total{function,api,status}          odradek_request_errors_total{function,api,error}
     odradek_request_duration_seconds{function,api}       histogram
@@ -60,7 +60,7 @@ class Metrics:
             self._usage += usage
 
     def observe_kafka(self, api_key: int, duration_ms: float, bytes_in: int, bytes_out: int) -> None:
-        """Count one request of the Kafka port, as of the function "kafka"; it is billed as what it calls."""
+        """Count one request of the Kafka port, as of the function "kafka"; the calls that it causes are billed."""
         name = ApiKey(api_key).name if api_key in _API_KEYS else str(api_key)
         invocation = Invocation(
             "", "kafka", "", api=name, duration_ms=duration_ms, bytes_in=bytes_in, bytes_out=bytes_out
@@ -68,7 +68,7 @@ class Metrics:
         self.observe(invocation, Usage())
 
     def text(self, backlog: Backlog | None = None) -> str:
-        """Everything, for a scrape."""
+        """Return all metrics as text."""
         with self._lock:
             lines = [
                 *_family("odradek_requests_total", "counter", "Requests by HTTP status.", self._requests),

@@ -1,8 +1,8 @@
 """CreateTopics, DeleteTopics, CreatePartitions.
 
-Replication is the object store's business: a replication factor of -1 or any positive number is accepted, so that
-scripts written for a cluster of three run as they are, and 1 is what is answered. Placing replicas by hand is refused.
-A topic named twice in one request is refused whole, as Apache Kafka does.
+The object store replicates the data. Any positive replication factor or -1 is accepted, so that scripts for a cluster
+of three brokers run unchanged, and the response says 1. Replica assignments are refused. A topic that is named twice in
+one request is refused, as in Apache Kafka.
 """
 
 from __future__ import annotations
@@ -90,7 +90,7 @@ async def handle_delete_topics(call: Call) -> Answer:
         try:
             _refuse_repeated(name or str(topic_id), counts[name, topic_id])
             if (name is None) == (topic_id is None):
-                raise KafkaError(ErrorCode.INVALID_REQUEST, "name a topic to delete either by name or by id")
+                raise KafkaError(ErrorCode.INVALID_REQUEST, "give either the name or the id of a topic to delete")
             if name is None:
                 named = (await call.engine.topics.resolve("", topic_id)).name
                 if call.access.may_topic(AclOperation.DESCRIBE, named):
@@ -115,7 +115,7 @@ def refuse_delete_topics(call: Call, code: ErrorCode, message: str) -> Answer:
 
 
 def _to_delete(call: Call) -> Sequence[tuple[Any, Any]]:
-    """Name and id of each topic: from version 6 one of them, before that the name."""
+    """Return name and id of each topic: from version 6 on either of them, before that the name."""
     if call.api_version >= 6:
         return [(topic.name, topic.topic_id) for topic in call.message.topics]
     return [(name, None) for name in call.message.topic_names]
