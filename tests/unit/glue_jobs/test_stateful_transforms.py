@@ -225,7 +225,7 @@ def test_event_time_may_be_a_field(spark: SparkSession) -> None:
         row = events_of(frame, schema, event_time=field).first()
         assert row is not None
         assert utc(row.event_time) == at(minute)
-    with pytest.raises(KafkaError, match="no field when; there are ms, iso"):
+    with pytest.raises(KafkaError, match="no field when: use ms, iso"):
         events_of(frame, schema, event_time="when")
 
 
