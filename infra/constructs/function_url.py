@@ -1,8 +1,7 @@
-"""Function URLs: how clients reach the functions. AWS_IAM: a request that is not signed (SigV4) never runs code.
+"""Function URLs, the clients' way to the functions. AWS_IAM: a request that is not signed (SigV4) never runs code.
 
-`ClientPolicy` is what a producer or consumer attaches to its own role. Since October 2025 a URL asks for two
-permissions (Lambda developer guide, "Control access to Lambda function URLs"); the second is granted by way of a URL
-only.
+Producers and consumers attach `ClientPolicy` to their roles. Since October 2025 a URL needs two permissions (Lambda
+developer guide, "Control access to Lambda function URLs"); the second is granted only for calls through a URL.
 """
 
 from __future__ import annotations
@@ -15,7 +14,7 @@ from constructs import Construct
 
 
 class SignedUrl(Construct):
-    """The URL of one function; answers are buffered (Python functions cannot stream theirs)."""
+    """The URL of one function; responses are buffered (Python functions cannot stream theirs)."""
 
     def __init__(self, scope: Construct, construct_id: str, *, function: lambda_.Function) -> None:
         super().__init__(scope, construct_id)
@@ -25,7 +24,7 @@ class SignedUrl(Construct):
 
 
 class ClientPolicy(Construct):
-    """A managed policy that lets its holder call these functions by their URLs, and do nothing else."""
+    """A managed policy that allows its holder to call these functions through their URLs, and nothing else."""
 
     def __init__(self, scope: Construct, construct_id: str, *, functions: Iterable[lambda_.Function]) -> None:
         super().__init__(scope, construct_id)

@@ -1,8 +1,8 @@
 """The bucket: WAL objects, segments, and the jobs' output.
 
-Versioning is off by choice: names are never reused and objects never overwritten, so a version could only ever be a
-deleted object that someone pays for. The one lifecycle rule drops the parts of uploads that were never completed; no
-rule may touch an object, because only the sweep knows what the log still refers to.
+Versioning is deliberately off: names are never reused and objects never overwritten, so a version could only be a
+deleted object that still costs money. The only lifecycle rule removes the parts of incomplete uploads; no rule may
+touch an object, because only the sweep knows what the log still refers to.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from constructs import Construct
 
 
 class LogBucket(Construct):
-    """A private bucket: TLS only, encrypted with S3's own keys or the one given, no public access of any kind."""
+    """A private bucket: TLS only, encrypted with S3's keys or the given one, without any public access."""
 
     def __init__(self, scope: Construct, construct_id: str, *, keeps_data: bool, key: kms.IKey | None = None) -> None:
         super().__init__(scope, construct_id)
@@ -23,7 +23,7 @@ class LogBucket(Construct):
             "Bucket",
             encryption=s3.BucketEncryption.S3_MANAGED if key is None else s3.BucketEncryption.KMS,
             encryption_key=key,
-            bucket_key_enabled=None if key is None else True,  # one request to KMS for many objects
+            bucket_key_enabled=None if key is None else True,  # one KMS request for many objects
             enforce_ssl=True,
             minimum_tls_version=1.2,
             block_public_access=s3.BlockPublicAccess.BLOCK_ALL,

@@ -2,19 +2,20 @@
 
     clients ─TLS─> network load balancer ─> gateways in private subnets ─> S3, DynamoDB (gateway endpoints, no NAT)
 
-It costs money while idle (a load balancer and at least one task), which is why it is made only where the context names
-the subnets:
+It costs money while idle (a load balancer and at least one task), so it is created only if the context names the
+subnets:
 
-    -c gateway_vpc_id=vpc-1 -c gateway_subnet_ids=subnet-1,subnet-2     where; the storage stack's endpoints or others
-                                                                        must lead to S3, DynamoDB, ECR and CloudWatch
+    -c gateway_vpc_id=vpc-1 -c gateway_subnet_ids=subnet-1,subnet-2     location; its endpoints (the storage stack's or
+                                                                        others) must lead to S3, DynamoDB, ECR and
+                                                                        CloudWatch
     -c gateway_tls_secret_arn=arn:...      a secret {"certificate": PEM, "key": PEM}: the ports speak TLS
-    -c gateway_advertised=kafka.example    the name in that certificate; by default the load balancer's own
-    -c gateway_client_cidr=192.0.2.0/24    from where clients may connect; health checks come from the VPC itself
-    -c gateway_tasks=2                     how many (2); any number serves, none keeps anything
+    -c gateway_advertised=kafka.example    the name in that certificate; by default the load balancer's name
+    -c gateway_client_cidr=192.0.2.0/24    addresses of clients; health checks come from the VPC itself
+    -c gateway_tasks=2                     number of gateways (2); gateways have no state
 
-Clients log in (SASL over the users of `odradek users`), always. Every gateway is the fleet's broker: it leads nothing,
-so a client may reach any of them. The role is the union of the functions' rows in permissions.py, since a gateway does
-all that they do.
+Clients must always log in (SASL with the users of `odradek users`). Every gateway acts as the fleet's broker: it leads
+no partition, so a client may use any of them. The role is the union of the functions' rows in permissions.py, since a
+gateway does all that they do.
 """
 
 from __future__ import annotations
@@ -42,7 +43,7 @@ _NEEDED = ("vpc_id", "subnet_ids", "tls_secret_arn", "client_cidr")
 
 @dataclass(frozen=True)
 class GatewayOptions:
-    """What the context says; see the module."""
+    """The options in the context; see the module."""
 
     vpc_id: str
     subnet_ids: tuple[str, ...]
@@ -53,7 +54,7 @@ class GatewayOptions:
 
     @classmethod
     def of(cls, node: Node) -> GatewayOptions | None:
-        """The options in an app's context; None where there are none. Raises SystemExit for half of them."""
+        """Return the options in an app's context; None without any. Raises SystemExit for incomplete ones."""
         known = {name: str(node.try_get_context(f"gateway_{name}") or "") for name in (*_NEEDED, "advertised", "tasks")}
         if not any(known.values()):
             return None
@@ -61,7 +62,7 @@ class GatewayOptions:
         if missing:
             raise SystemExit(f"infra: a gateway needs -c {', -c '.join(missing)}: see infra/stacks/gateway.py")
         if known["tasks"] and not known["tasks"].isdigit():
-            raise SystemExit(f"infra: gateway_tasks is a number, not {known['tasks']!r}")
+            raise SystemExit(f"infra: gateway_tasks must be a number, not {known['tasks']!r}")
         return cls(
             known["vpc_id"],
             tuple(each.strip() for each in known["subnet_ids"].split(",")),
