@@ -156,7 +156,7 @@ async def costs(path: str, size: int, appends: int, mean_ms: float, latencies: L
     store = Store(LoopClock(), latencies, seed=1)
     engine = store.engine(path)
     await engine.topics.create("t", 1)
-    uploads = WalUploads(store.tables.log, store.objects, LoopClock())
+    uploads = WalUploads(store.tables.log, store.objects, LoopClock(), SeededRng(2))
     hours = [START_MS // HOUR_MS, START_MS // HOUR_MS + 1]
     start = store.meter.snapshot()
     assert [upload async for upload in uploads.below(END_OF_IDS, hours)] == []

@@ -29,6 +29,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+from odradek.backoff import bound_s
 from odradek.cost.metering import total
 from odradek.engine.engine import Engine
 from odradek.engine.maintenance.wal_uploads import HOUR_MS
@@ -126,7 +127,7 @@ async def measure(
                 return
             assert result.error.is_retryable, (result.error.name, result.message)
             answers[result.error.name] += 1
-            await asyncio.sleep(chance.random() * min(BACKOFF_MAX_S, BACKOFF_S * 2**attempt))
+            await asyncio.sleep(chance.random() * bound_s(attempt, first_s=BACKOFF_S, max_s=BACKOFF_MAX_S))
             attempt += 1
 
     async def write(writer: int) -> None:

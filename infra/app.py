@@ -35,12 +35,14 @@ def add_stacks(app: App, stage: Stage, artifacts: Artifacts) -> None:
         ("api", ApiStack),
         ("maintenance", MaintenanceStack),
         ("pipeline", PipelineStack),
-        ("observability", ObservabilityStack),
     ):
         stack(app, f"{prefix}-{name}", stage=stage, store=store, artifacts=artifacts)
+    watch = ObservabilityStack(app, f"{prefix}-observability", stage=stage, store=store, artifacts=artifacts)
     options = GatewayOptions.of(app.node)
     if options is not None:
-        GatewayStack(app, f"{prefix}-gateway", stage=stage, store=store, artifacts=artifacts, options=options)
+        GatewayStack(
+            app, f"{prefix}-gateway", stage=stage, store=store, artifacts=artifacts, options=options, alarms=watch.topic
+        )
     Tags.of(app).add("odradek:stage", stage.name)
 
 

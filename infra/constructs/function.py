@@ -62,7 +62,7 @@ class OdradekFunction(Construct):
         self.log_group = logs.LogGroup(
             self,
             "Logs",
-            retention=_retention(stage.log_retention_days),
+            retention=log_retention(stage.log_retention_days),
             removal_policy=RemovalPolicy.RETAIN if stage.keeps_data else RemovalPolicy.DESTROY,
         )
         # Streams and events only: the log group is created here, so the function never creates one without expiry.
@@ -97,7 +97,7 @@ def store_environment(store: Store) -> dict[str, str]:
     }
 
 
-def _retention(days: int) -> logs.RetentionDays:
+def log_retention(days: int) -> logs.RetentionDays:
     """Return CloudWatch's name for that many days. Raises ValueError if there is none."""
     names = {
         1: "ONE_DAY", 3: "THREE_DAYS", 5: "FIVE_DAYS", 7: "ONE_WEEK", 14: "TWO_WEEKS", 30: "ONE_MONTH",

@@ -1,17 +1,24 @@
 """The gateway stack, optional: the Kafka port and the schema registry for clients that cannot sign, on Fargate.
 
     clients ─TLS─> network load balancer ─> gateways in private subnets ─> S3, DynamoDB (gateway endpoints, no NAT)
+    (CIDR)          security group of its own  security group of its own      ECR, Secrets Manager, CloudWatch Logs
+
+The balancer's group takes clients in and lets traffic and health checks out to the tasks' group, which takes nothing
+else in. A load balancer passes clients' addresses on, so that ACLs of hosts and the audit log have them; the tasks'
+group refers to the balancer's all the same (Elastic Load Balancing user guide, "Update the security groups").
 
 It costs money while idle (a load balancer and at least one task), so it is created only if the context names the
 subnets:
 
-    -c gateway_vpc_id=vpc-1 -c gateway_subnet_ids=subnet-1,subnet-2     location; its endpoints (the storage stack's or
-                                                                        others) must lead to S3, DynamoDB, ECR and
-                                                                        CloudWatch
+    -c gateway_vpc_id=vpc-1 -c gateway_subnet_ids=subnet-1,subnet-2     location; a NAT, or endpoints of S3,
+                                                                        DynamoDB, ECR, Secrets Manager, CloudWatch Logs
     -c gateway_tls_secret_arn=arn:...      a secret {"certificate": PEM, "key": PEM}: the ports speak TLS
     -c gateway_advertised=kafka.example    the name in that certificate; by default the load balancer's name
-    -c gateway_client_cidr=192.0.2.0/24    addresses of clients; health checks come from the VPC itself
+    -c gateway_client_cidr=192.0.2.0/24    addresses of clients
     -c gateway_tasks=2                     number of gateways (2); gateways have no state
+    -c gateway_tasks_max=8                 maximum for automatic scaling; without it the number is fixed
+    -c gateway_architecture=arm64          of the image and its tasks; x86_64, which Docker builds on most machines
+    -c gateway_endpoints=true              create four interface endpoints in the subnets (docs/DEPLOY.md has prices)
 
 Clients must always log in (SASL with the users of `odradek users`). Every gateway acts as the fleet's broker: it leads
 no partition, so a client may use any of them. The role is the union of the functions' rows in permissions.py, since a
@@ -24,21 +31,33 @@ from dataclasses import dataclass
 
 from aws_cdk import CfnOutput, Duration, RemovalPolicy, Stack
 from aws_cdk import aws_ec2 as ec2
+from aws_cdk import aws_ecr_assets as ecr_assets
 from aws_cdk import aws_ecs as ecs
 from aws_cdk import aws_elasticloadbalancingv2 as elbv2
 from aws_cdk import aws_logs as logs
 from aws_cdk import aws_secretsmanager as secretsmanager
+from aws_cdk import aws_sns as sns
 from constructs import Construct, Node
 
 from infra.artifacts import Artifacts
-from infra.constructs.function import store_environment
+from infra.constructs.function import log_retention, store_environment
+from infra.constructs.gateway_alarms import GatewayAlarms
 from infra.constructs.store_role import Store, StoreRole
 from infra.gateway_image import image_directory
 from infra.permissions import GATEWAY, PERMISSIONS
 from infra.stages import Stage
 
-KAFKA_PORT, REGISTRY_PORT, HEALTH_PORT = 9092, 8081, 8080
+KAFKA_PORT, REGISTRY_PORT, HEALTH_PORT, HTTPS_PORT = 9092, 8081, 8080, 443
+# What a task calls before and while it serves, beside S3 and DynamoDB, whose endpoints cost nothing (storage stack).
+ENDPOINT_SERVICES = ("ecr.api", "ecr.dkr", "secretsmanager", "logs")
+_PRIVATE_RANGES = ("10.0.0.0/8", "100.64.0.0/10", "172.16.0.0/12", "192.168.0.0/16")  # that a VPC may have
+_CPU_TARGET_PERCENT = 60
 _NEEDED = ("vpc_id", "subnet_ids", "tls_secret_arn", "client_cidr")
+_OPTIONAL = ("advertised", "tasks", "tasks_max", "architecture", "endpoints")
+_ARCHITECTURES = {
+    "x86_64": (ecs.CpuArchitecture.X86_64, ecr_assets.Platform.LINUX_AMD64),
+    "arm64": (ecs.CpuArchitecture.ARM64, ecr_assets.Platform.LINUX_ARM64),
+}
 
 
 @dataclass(frozen=True)
@@ -51,25 +70,40 @@ class GatewayOptions:
     client_cidr: str
     advertised: str = ""
     tasks: int = 2
+    tasks_max: int = 0  # 0: as many as `tasks`, without scaling
+    architecture: str = "x86_64"
+    endpoints: bool = False
 
     @classmethod
     def of(cls, node: Node) -> GatewayOptions | None:
         """Return the options in an app's context; None without any. Raises SystemExit for incomplete ones."""
-        known = {name: str(node.try_get_context(f"gateway_{name}") or "") for name in (*_NEEDED, "advertised", "tasks")}
+        known = {name: str(node.try_get_context(f"gateway_{name}") or "") for name in (*_NEEDED, *_OPTIONAL)}
         if not any(known.values()):
             return None
         missing = [f"gateway_{name}" for name in _NEEDED if not known[name]]
         if missing:
             raise SystemExit(f"infra: a gateway needs -c {', -c '.join(missing)}: see infra/stacks/gateway.py")
-        if known["tasks"] and not known["tasks"].isdigit():
-            raise SystemExit(f"infra: gateway_tasks must be a number, not {known['tasks']!r}")
+        for name in ("tasks", "tasks_max"):
+            if known[name] and not (known[name].isdigit() and int(known[name])):
+                raise SystemExit(f"infra: gateway_{name} must be a number from 1, not {known[name]!r}")
+        tasks, tasks_max = int(known["tasks"] or cls.tasks), int(known["tasks_max"] or 0)
+        if tasks_max and tasks_max < tasks:
+            raise SystemExit(f"infra: gateway_tasks_max must be at least gateway_tasks ({tasks}), not {tasks_max}")
+        architecture = known["architecture"] or cls.architecture
+        if architecture not in _ARCHITECTURES:
+            raise SystemExit(f"infra: gateway_architecture must be {' or '.join(_ARCHITECTURES)}, not {architecture!r}")
+        if known["endpoints"].lower() not in ("", "true", "false"):
+            raise SystemExit(f"infra: gateway_endpoints must be true or false, not {known['endpoints']!r}")
         return cls(
             known["vpc_id"],
             tuple(each.strip() for each in known["subnet_ids"].split(",")),
             known["tls_secret_arn"],
             known["client_cidr"],
             known["advertised"],
-            int(known["tasks"] or cls.tasks),
+            tasks,
+            tasks_max,
+            architecture,
+            known["endpoints"].lower() == "true",
         )
 
 
@@ -85,6 +119,7 @@ class GatewayStack(Stack):
         store: Store,
         artifacts: Artifacts,
         options: GatewayOptions,
+        alarms: sns.ITopic,
     ) -> None:
         super().__init__(scope, construct_id, description="Odradek: the Kafka port and the schema registry, on Fargate")
         artifacts.require(self)
@@ -95,30 +130,75 @@ class GatewayStack(Stack):
             availability_zones=[f"zone-{i}" for i in range(len(options.subnet_ids))],  # names are not used
             private_subnet_ids=list(options.subnet_ids),
         )
-        group = ec2.SecurityGroup(
-            self, "Ports", vpc=vpc, description="Kafka port and registry", allow_all_outbound=True
-        )
-        for port in (KAFKA_PORT, REGISTRY_PORT, HEALTH_PORT):
-            group.add_ingress_rule(ec2.Peer.ipv4(options.client_cidr), ec2.Port.tcp(port))
+        front, tasks = self._security_groups(options, vpc)
         balancer = elbv2.NetworkLoadBalancer(
-            self, "Balancer", vpc=vpc, internet_facing=False, cross_zone_enabled=True, security_groups=[group],
+            self, "Balancer", vpc=vpc, internet_facing=False, cross_zone_enabled=True, security_groups=[front],
             vpc_subnets=ec2.SubnetSelection(subnets=vpc.private_subnets),
         )  # fmt: skip
-        service = self._service(stage, store, artifacts, options, vpc, group, balancer)
+        if options.endpoints:
+            self._add_endpoints(vpc)
+        service = self._service(stage, store, artifacts, options, vpc, tasks, balancer)
+        targets: dict[str, elbv2.NetworkTargetGroup] = {}
         for name, port in (("Kafka", KAFKA_PORT), ("Registry", REGISTRY_PORT)):
-            balancer.add_listener(name, port=port, protocol=elbv2.Protocol.TCP).add_targets(
+            listener = balancer.add_listener(name, port=port, protocol=elbv2.Protocol.TCP)
+            targets[name] = listener.add_targets(
                 f"{name}Tasks",
                 port=port,
                 protocol=elbv2.Protocol.TCP,
                 targets=[service.load_balancer_target(container_name="gateway", container_port=port)],
                 deregistration_delay=Duration.seconds(30),
+                preserve_client_ip=True,
                 health_check=elbv2.HealthCheck(
                     protocol=elbv2.Protocol.HTTP, port=str(HEALTH_PORT), path="/", interval=Duration.seconds(10)
                 ),
             )
+        if options.tasks_max:
+            service.auto_scale_task_count(
+                min_capacity=options.tasks, max_capacity=options.tasks_max
+            ).scale_on_cpu_utilization("Cpu", target_utilization_percent=_CPU_TARGET_PERCENT)
+        GatewayAlarms(
+            self, "Watch", stage=stage, topic=alarms, service=service, balancer=balancer,
+            targets=targets["Kafka"], tasks=options.tasks,
+        )  # fmt: skip
         address = options.advertised or balancer.load_balancer_dns_name
         CfnOutput(self, "KafkaBootstrapServers", value=f"{address}:{KAFKA_PORT}")
         CfnOutput(self, "SchemaRegistryUrl", value=f"https://{address}:{REGISTRY_PORT}")
+
+    def _security_groups(self, options: GatewayOptions, vpc: ec2.IVpc) -> tuple[ec2.SecurityGroup, ec2.SecurityGroup]:
+        """Of the balancer and of the tasks; see the module."""
+        front = ec2.SecurityGroup(
+            self, "Front", vpc=vpc, description="Clients to the Kafka port and the registry", allow_all_outbound=False
+        )
+        tasks = ec2.SecurityGroup(
+            self, "Ports", vpc=vpc, description="Load balancer to gateways", allow_all_outbound=False
+        )
+        for port in (KAFKA_PORT, REGISTRY_PORT):
+            front.add_ingress_rule(ec2.Peer.ipv4(options.client_cidr), ec2.Port.tcp(port), "clients")
+        for port in (KAFKA_PORT, REGISTRY_PORT, HEALTH_PORT):
+            front.add_egress_rule(tasks, ec2.Port.tcp(port), "traffic and health checks")
+            tasks.add_ingress_rule(front, ec2.Port.tcp(port), "traffic and health checks")
+        tasks.add_egress_rule(ec2.Peer.any_ipv4(), ec2.Port.tcp(HTTPS_PORT), "AWS")  # name lookups need no rule
+        return front, tasks
+
+    def _add_endpoints(self, vpc: ec2.IVpc) -> None:
+        """Interface endpoints. Their private names hold for the whole VPC, so all of it may reach them; each still asks
+        for a signature."""
+        group = ec2.SecurityGroup(
+            self, "Endpoints", vpc=vpc, description="The VPC to endpoints of AWS", allow_all_outbound=False
+        )
+        for cidr in _PRIVATE_RANGES:
+            group.add_ingress_rule(ec2.Peer.ipv4(cidr), ec2.Port.tcp(HTTPS_PORT), "the VPC")
+        for name in ENDPOINT_SERVICES:
+            ec2.InterfaceVpcEndpoint(
+                self,
+                "".join(part.capitalize() for part in ("endpoint", *name.split("."))),
+                vpc=vpc,
+                service=ec2.InterfaceVpcEndpointService(f"com.amazonaws.{self.region}.{name}", HTTPS_PORT),
+                subnets=ec2.SubnetSelection(subnets=vpc.private_subnets),
+                security_groups=[group],
+                private_dns_enabled=True,
+                open=False,
+            )
 
     def _service(
         self,
@@ -133,15 +213,28 @@ class GatewayStack(Stack):
         role = StoreRole(
             self, "Access", service="ecs-tasks.amazonaws.com", permissions=PERMISSIONS[GATEWAY], store=store
         ).role
-        task = ecs.FargateTaskDefinition(self, "Task", cpu=1024, memory_limit_mib=2048, task_role=role)
+        cpu, platform = _ARCHITECTURES[options.architecture]
+        task = ecs.FargateTaskDefinition(
+            self,
+            "Task",
+            cpu=1024,
+            memory_limit_mib=2048,
+            task_role=role,
+            runtime_platform=ecs.RuntimePlatform(
+                cpu_architecture=cpu, operating_system_family=ecs.OperatingSystemFamily.LINUX
+            ),
+        )
         secret = secretsmanager.Secret.from_secret_complete_arn(self, "Tls", options.tls_secret_arn)
         address = options.advertised or balancer.load_balancer_dns_name
         log_group = logs.LogGroup(
-            self, "Logs", removal_policy=RemovalPolicy.RETAIN if stage.keeps_data else RemovalPolicy.DESTROY
+            self,
+            "Logs",
+            retention=log_retention(stage.log_retention_days),
+            removal_policy=RemovalPolicy.RETAIN if stage.keeps_data else RemovalPolicy.DESTROY,
         )
         task.add_container(
             "gateway",
-            image=ecs.ContainerImage.from_asset(str(image_directory(artifacts))),
+            image=ecs.ContainerImage.from_asset(str(image_directory(artifacts)), platform=platform),
             environment={
                 **store_environment(store),
                 **stage.settings.to_env(),
@@ -151,6 +244,7 @@ class GatewayStack(Stack):
                 "ODRADEK_GATEWAY_ADVERTISED": f"{address}:{KAFKA_PORT}",
                 "ODRADEK_GATEWAY_SASL": "true",
                 "ODRADEK_GATEWAY_HEALTH_PORT": str(HEALTH_PORT),
+                "ODRADEK_GATEWAY_METRICS": "emf",
             },
             secrets={
                 "ODRADEK_GATEWAY_TLS_CERT_PEM": ecs.Secret.from_secrets_manager(secret, "certificate"),
@@ -165,10 +259,13 @@ class GatewayStack(Stack):
             "Service",
             cluster=ecs.Cluster(self, "Cluster", vpc=vpc, container_insights_v2=ecs.ContainerInsights.ENABLED),
             task_definition=task,
-            desired_count=options.tasks,
+            # Where the service scales itself, a deployment leaves the number as it is.
+            desired_count=None if options.tasks_max else options.tasks,
             security_groups=[group],
             vpc_subnets=ec2.SubnetSelection(subnets=vpc.private_subnets),
             assign_public_ip=False,
-            min_healthy_percent=50,
+            min_healthy_percent=100,
+            max_healthy_percent=200,
+            health_check_grace_period=Duration.minutes(2),
             circuit_breaker=ecs.DeploymentCircuitBreaker(rollback=True),
         )

@@ -11,6 +11,7 @@ _parts = wire()
 handler = MaintenanceHandler(
     _parts.engine.maintenance,
     _parts.instruments,
+    rng=_parts.engine.rng,
     queue=_parts.open_queue(),
     backlogs=_parts.engine.backlogs,
 )

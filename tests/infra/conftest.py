@@ -20,6 +20,7 @@ class Deployment:
     templates: dict[str, dict[str, Any]]
     errors: dict[str, list[str]]
     assets: dict[str, dict[str, Any]]  # the files that each stack has uploaded
+    images: dict[str, dict[str, Any]]  # the images that each stack has built
 
     def resources(self, stack: str, kind: str) -> dict[str, Resource]:
         """The properties (and more) of one stack's resources of a type, by logical id."""
@@ -44,15 +45,16 @@ def as_list(value: Any) -> list[Any]:
 
 def read_deployment(out: Path) -> Deployment:
     """Read a cloud assembly's files, as the CDK command line does."""
-    templates, errors, assets = {}, {}, {}
+    templates, errors, assets, images = {}, {}, {}, {}
     for path in out.glob("*.template.json"):
         stack = path.name.removesuffix(".template.json")
         name = stack.split("-")[-1]
         templates[name] = json.loads(path.read_text())
-        assets[name] = json.loads((out / f"{stack}.assets.json").read_text())["files"]
+        uploaded = json.loads((out / f"{stack}.assets.json").read_text())
+        assets[name], images[name] = uploaded["files"], uploaded["dockerImages"]
         metadata = json.loads((out / f"{stack}.metadata.json").read_text())
         errors[name] = [each["data"] for each in metadata[f"/{stack}"] if each["type"] == "aws:cdk:error"]
-    return Deployment(templates, errors, assets)
+    return Deployment(templates, errors, assets, images)
 
 
 @pytest.fixture(scope="session")
@@ -81,3 +83,44 @@ def dev(synthesize: Callable[..., Deployment]) -> Deployment:
 @pytest.fixture(scope="session")
 def prod(synthesize: Callable[..., Deployment]) -> Deployment:
     return synthesize("prod")
+
+
+@pytest.fixture(scope="session")
+def with_gateway(tmp_path_factory: pytest.TempPathFactory) -> Callable[[dict[str, str]], Deployment]:
+    """Write prod's templates with what the context says of a gateway."""
+    from infra.app import add_stacks, new_app
+    from infra.artifacts import Artifacts
+    from infra.stages import STAGES
+
+    def make(context: dict[str, str]) -> Deployment:
+        out = tmp_path_factory.mktemp("cdk-gateway")
+        app = new_app(str(out))
+        for key, value in context.items():
+            app.node.set_context(key, value)
+        add_stacks(app, STAGES["prod"], Artifacts.find(out / "nothing-built"))
+        app.synth()
+        return read_deployment(out)
+
+    return make
+
+
+GATEWAY_CONTEXT = {
+    "gateway_vpc_id": "vpc-0123456789abcdef0",
+    "gateway_subnet_ids": "subnet-0123456789abcdef0,subnet-0123456789abcdef1",
+    "gateway_tls_secret_arn": "arn:aws:secretsmanager:eu-west-1:111122223333:secret:kafka-tls-AbCdEf",
+    "gateway_client_cidr": "192.0.2.0/24",
+    "gateway_advertised": "kafka.example.com",
+}
+
+
+@pytest.fixture(scope="session")
+def gateway(with_gateway: Callable[[dict[str, str]], Deployment]) -> Deployment:
+    """With the documented options."""
+    return with_gateway(GATEWAY_CONTEXT)
+
+
+@pytest.fixture(scope="session")
+def optioned_gateway(with_gateway: Callable[[dict[str, str]], Deployment]) -> Deployment:
+    """With every option."""
+    more = {"tasks": "3", "tasks_max": "9", "architecture": "arm64", "endpoints": "true"}
+    return with_gateway({**GATEWAY_CONTEXT, **{f"gateway_{key}": value for key, value in more.items()}})

@@ -7,14 +7,21 @@ from contextlib import suppress
 from pathlib import Path
 
 from infra.findings import ACKNOWLEDGED
-from tests.infra.test_gateway import CONTEXT, gateway_app
+from tests.infra.conftest import GATEWAY_CONTEXT
 
 
 def findings(out: Path) -> set[str]:
     from aws_cdk import Validations  # seconds to import
     from cdk_nag import AwsSolutionsChecks
 
-    app = gateway_app(str(out), CONTEXT)  # with the optional stack
+    from infra.app import add_stacks, new_app
+    from infra.artifacts import Artifacts
+    from infra.stages import STAGES
+
+    app = new_app(str(out))
+    for key, value in {**GATEWAY_CONTEXT, "gateway_endpoints": "true", "gateway_tasks_max": "4"}.items():
+        app.node.set_context(key, value)  # with the optional stack
+    add_stacks(app, STAGES["prod"], Artifacts.find(out / "nothing-built"))
     Validations.of(app).add_plugins(AwsSolutionsChecks(app))
     with suppress(RuntimeError):  # synth fails on any finding; the report says which
         app.synth()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -11,73 +11,45 @@ from odradek.functions.environment import REGISTRY
 from odradek.protocol.api import FunctionName
 
 from infra.permissions import GATEWAY, PERMISSIONS
-from tests.infra.conftest import Deployment, as_list, read_deployment
-
-CONTEXT = {
-    "gateway_vpc_id": "vpc-0123456789abcdef0",
-    "gateway_subnet_ids": "subnet-0123456789abcdef0,subnet-0123456789abcdef1",
-    "gateway_tls_secret_arn": "arn:aws:secretsmanager:eu-west-1:111122223333:secret:kafka-tls-AbCdEf",
-    "gateway_client_cidr": "192.0.2.0/24",
-    "gateway_advertised": "kafka.example.com",
-}
-
-
-def gateway_app(out: str, context: dict[str, str]) -> Any:
-    from infra.app import add_stacks, new_app
-    from infra.artifacts import Artifacts
-    from infra.stages import STAGES
-
-    app = new_app(out)
-    for key, value in context.items():
-        app.node.set_context(key, value)
-    add_stacks(app, STAGES["prod"], Artifacts.find(Path(out) / "nothing-built"))
-    return app
-
-
-@pytest.fixture(scope="module")
-def deployment(tmp_path_factory: pytest.TempPathFactory) -> Deployment:
-    out = tmp_path_factory.mktemp("cdk-gateway")
-    gateway_app(str(out), CONTEXT).synth()
-    return read_deployment(out)
+from tests.infra.conftest import GATEWAY_CONTEXT, Deployment, as_list
 
 
 def test_there_is_none_unless_it_is_asked_for(prod: Deployment) -> None:
     assert "gateway" not in prod.templates
 
 
-def test_half_a_gateway_is_refused(tmp_path: Path) -> None:
+def test_half_a_gateway_is_refused(with_gateway: Callable[..., Deployment]) -> None:
     with pytest.raises(SystemExit, match="gateway_tls_secret_arn"):
-        gateway_app(str(tmp_path), {"gateway_vpc_id": "vpc-1", "gateway_subnet_ids": "subnet-1"})
+        with_gateway({"gateway_vpc_id": "vpc-1", "gateway_subnet_ids": "subnet-1"})
 
 
-def test_clients_come_over_tls_and_log_in(deployment: Deployment) -> None:
-    [container] = deployment.only("gateway", "AWS::ECS::TaskDefinition")["Properties"]["ContainerDefinitions"]
+def test_clients_come_over_tls_and_log_in(gateway: Deployment) -> None:
+    [container] = gateway.only("gateway", "AWS::ECS::TaskDefinition")["Properties"]["ContainerDefinitions"]
     variables = {each["Name"]: each["Value"] for each in container["Environment"]}
     assert variables["ODRADEK_GATEWAY_SASL"] == "true"
+    assert variables["ODRADEK_GATEWAY_METRICS"] == "emf"
     assert variables["ODRADEK_GATEWAY_ADVERTISED"] == "kafka.example.com:9092"
     assert {"ODRADEK_LOG_TABLE", "ODRADEK_BUCKET", "ODRADEK_CLUSTER_ID"} <= set(variables)
     secrets = {each["Name"]: each["ValueFrom"] for each in container["Secrets"]}
-    assert secrets["ODRADEK_GATEWAY_TLS_CERT_PEM"] == CONTEXT["gateway_tls_secret_arn"] + ":certificate::"
-    assert "PRIVATE KEY" not in json.dumps(deployment.templates["gateway"])
-    listeners = deployment.resources("gateway", "AWS::ElasticLoadBalancingV2::Listener").values()
+    assert secrets["ODRADEK_GATEWAY_TLS_CERT_PEM"] == GATEWAY_CONTEXT["gateway_tls_secret_arn"] + ":certificate::"
+    assert "PRIVATE KEY" not in json.dumps(gateway.templates["gateway"])
+    listeners = gateway.resources("gateway", "AWS::ElasticLoadBalancingV2::Listener").values()
     assert {each["Properties"]["Port"] for each in listeners} == {9092, 8081}
-    balancer = deployment.only("gateway", "AWS::ElasticLoadBalancingV2::LoadBalancer")["Properties"]
+    balancer = gateway.only("gateway", "AWS::ElasticLoadBalancingV2::LoadBalancer")["Properties"]
     assert (balancer["Scheme"], balancer["Type"]) == ("internal", "network")
-    for rule in deployment.only("gateway", "AWS::EC2::SecurityGroup")["Properties"]["SecurityGroupIngress"]:
-        assert rule["CidrIp"] == "192.0.2.0/24"
 
 
-def test_a_gateway_that_stops_finishes_first(deployment: Deployment) -> None:
-    service = deployment.only("gateway", "AWS::ECS::Service")["Properties"]
+def test_a_gateway_that_stops_finishes_first(gateway: Deployment) -> None:
+    service = gateway.only("gateway", "AWS::ECS::Service")["Properties"]
     assert service["DesiredCount"] == 2
     assert service["NetworkConfiguration"]["AwsvpcConfiguration"]["AssignPublicIp"] == "DISABLED"
-    for group in deployment.resources("gateway", "AWS::ElasticLoadBalancingV2::TargetGroup").values():
+    for group in gateway.resources("gateway", "AWS::ElasticLoadBalancingV2::TargetGroup").values():
         assert group["Properties"]["HealthCheckPort"] == "8080"
 
 
 def test_its_rights_are_the_functions_rights_and_no_more() -> None:
     rows = [PERMISSIONS[name] for name in (*(each.value for each in FunctionName), REGISTRY)]
-    gateway = PERMISSIONS[GATEWAY]
+    granted = PERMISSIONS[GATEWAY]
 
     def grants(row: Any) -> set[tuple[str, str, str]]:
         tables = {
@@ -90,11 +62,11 @@ def test_its_rights_are_the_functions_rights_and_no_more() -> None:
 
     wanted = set().union(*map(grants, rows))
     open_ = {(table, action) for table, action, key in wanted if key == "*"}
-    assert grants(gateway) == {each for each in wanted if each[2] == "*" or each[:2] not in open_}
+    assert grants(granted) == {each for each in wanted if each[2] == "*" or each[:2] not in open_}
 
 
-def test_no_statement_is_for_everything_but_the_registry_of_images(deployment: Deployment) -> None:
-    for policy in deployment.resources("gateway", "AWS::IAM::Policy").values():
+def test_no_statement_is_for_everything_but_the_registry_of_images(gateway: Deployment) -> None:
+    for policy in gateway.resources("gateway", "AWS::IAM::Policy").values():
         for statement in policy["Properties"]["PolicyDocument"]["Statement"]:
             if "*" in as_list(statement["Resource"]):
                 assert statement["Action"] == "ecr:GetAuthorizationToken"

@@ -485,10 +485,7 @@ async def compact(world: World) -> None:
     await job.topics.resolve("kept")
     held = await hold(job, topic, report)
     await job.orphans.run(held)
-    stores = world.stores(COMPACT_TOPIC)
-    compactor = Compactor(
-        stores["tables"].log, job.index, stores["objects"], job.leases, world.clock, SeededRng(1), Settings()
-    )
+    compactor = Compactor(job.tools, job.index, job.leases)
     world.clock.advance(40)
     await compactor.run(held)
     await job.leases.release(held.lease, clean=True)

@@ -62,11 +62,11 @@ MUTANTS = [
     Mutant(
         "sweep reads rows before the head",
         _SWEEP,
-        "            head = await patiently(clock, lambda: index.read_head(partition))\n"
+        "            head = await patiently(clock, rng, lambda: index.read_head(partition))\n"
         "            if head is None:\n"
         "                return\n",
         "            found = await index.newest_rows(partition, 10_000)\n"
-        "            head = await patiently(clock, lambda: index.read_head(partition))\n"
+        "            head = await patiently(clock, rng, lambda: index.read_head(partition))\n"
         "            if head is None:\n"
         "                return\n"
         "            object_ids.difference_update(e.object_id for _, e in head.entries())\n"

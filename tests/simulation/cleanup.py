@@ -44,7 +44,7 @@ async def clean_up(world: World) -> list[str]:
     failures += await _still_planned(janitor)
     await _forget_topics(janitor)
     await janitor.engine.sweep.run(Counter())
-    report = await audit_store(janitor.engine, janitor.tables, fast=True)
+    report = await audit_store(janitor.engine, fast=True)
     world.work["late_creations_of_deleted_topics"] += len(world.ledger.revived)
     late = (*world.ledger.revived, *(f"topics/{topic_id}/" for topic_id in world.ledger.late_topics))
     for finding in report.findings:

@@ -51,17 +51,18 @@ def _long_in_the_tail(scenario: Scenario) -> Scenario:
 def sweep_reads_rows_before_the_head() -> Iterator[None]:
     """What is spilled between the two reads is in neither."""
 
-    async def drop(index: Any, partitions: Any, object_ids: set[bytes], parallelism: int, clock: Any) -> None:
+    async def drop(index: Any, partitions: Any, object_ids: set[bytes], parallelism: int, clock: Any, rng: Any) -> None:
         async def look(partition: Any) -> None:
             at = 0
             while rows := await patiently(
                 clock,
+                rng,
                 lambda at=at: index.rows_between(partition, at, OFFSET_END, 64),  # type: ignore[misc]
             ):
                 for row in rows:
                     object_ids.difference_update(entry.object_id for entry in row.entries)
                 at = rows[-1].base_offset + 1
-            head = await patiently(clock, lambda: index.read_head(partition))
+            head = await patiently(clock, rng, lambda: index.read_head(partition))
             if head is not None:
                 object_ids.difference_update(entry.object_id for _, entry in head.entries())
 

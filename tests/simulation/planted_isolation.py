@@ -7,12 +7,17 @@ from dataclasses import replace
 from typing import Any
 from unittest.mock import patch
 
+from odradek.engine.append import conditional_append
+from odradek.engine.append.row_search import Search
 from odradek.engine.offsets.offsets import GroupOffsets
+from odradek.engine.partition.head import PartitionHead
+from odradek.engine.partition.index_row import IndexRow
 from odradek.engine.partition.maintenance_lease import MaintenanceLeases
+from odradek.format.tail_entry import TailEntry, encode_tail_entry
 
 from tests.simulation.planted import bug
 from tests.simulation.ports import Fates
-from tests.simulation.scenario import Scenario
+from tests.simulation.scenario import Scenario, TopicPlan
 
 
 def _torn(scenario: Scenario) -> Scenario:
@@ -45,4 +50,66 @@ def lease_taken_while_a_swap_is_applied() -> Iterator[None]:
         return None
 
     with patch.object(MaintenanceLeases, "_settle", settle):
+        yield
+
+
+def _ghosts(scenario: Scenario) -> Scenario:
+    """Plain producers that do not learn what became of a write, and spillers whose rows come after the merge."""
+    fates = replace(
+        Fates(crash=0, unavailable=0, lost_request=0, repeated=0, freeze=0, jump=0, twice=0, torn=0),
+        lost_answer=0.6,
+        losing=frozenset({"log.update"}),
+        stall=0.25,
+        stalling=frozenset({"log.update"}),
+        stalls_s=(6.0, 12.0, 18.0),
+        late=0.25,
+        lating=frozenset({"log.put"}),
+        lates_s=(4.0, 8.0, 12.0),
+    )
+    return replace(
+        scenario,
+        topics=(TopicPlan("alpha", 1),),
+        producers=4,
+        idempotent_share=0.0,
+        records_of=100,
+        deleters=0,
+        maintainers=1,
+        maintainer_pace_s=2.0,
+        maintainer_turns=60,
+        pace_s=0.5,
+        fates=fates,
+        settings={
+            **scenario.settings,
+            "head_bytes_max": 400,
+            "spill_entries": 2,
+            "merge_rows_min": 1,
+            "merge_age_ms": 0,
+            "merge_delay_ms": 0,
+            "append_attempts_max": 20,
+            "maintenance_lease_ms": 2_000,
+            "item_bytes_max": 0,
+            "segment_bytes_max": 64 * 1024 * 1024,
+        },
+    )
+
+
+@bug("upkeep", change=_ghosts, seeds=60)
+def ghosts_are_believed() -> Iterator[None]:
+    """A writer that looks for its entry in the rows takes a spill that came after its merge for the newest one."""
+
+    def find_entry(entry: TailEntry, head: PartitionHead, rows: Sequence[IndexRow], *, is_all: bool) -> int | Search:
+        packed = encode_tail_entry(entry)
+        for row in rows:
+            if row.spill_floor_ms < entry.commit_ms:
+                return Search.ABSENT
+            if row.is_segment:
+                return Search.UNKNOWABLE
+            offset = row.base_offset
+            for candidate in row.entries:
+                if encode_tail_entry(candidate) == packed:
+                    return offset
+                offset += candidate.offset_count
+        return Search.ABSENT if is_all else Search.MORE
+
+    with patch.object(conditional_append, "find_entry", find_entry):
         yield

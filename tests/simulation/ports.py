@@ -43,7 +43,8 @@ class Fates:
     """How likely what is, per port call. `none()` for a calm end of a run.
 
     Attributes:
-        stalling, lating, losing: the calls that stall, are late, lose their answers, by name; empty: any.
+        stalling, lating, losing: the calls that stall, are late, lose their answers, by name ("put", or "log.put" for
+            those of one port); empty: any.
     """
 
     crash: float = 0.004
@@ -118,7 +119,7 @@ class SimPort:
         self._die_perhaps(fates.crash, label, "before")
         process.suffer(fates)
         await process.thawed()
-        if rng.random() < fates.stall and (not fates.stalling or method_name in fates.stalling):
+        if rng.random() < fates.stall and self._is_among(fates.stalling, method_name):
             world.note(f"{label} stalls")
             await self._pause(rng.choice(fates.stalls_s))
         draw = rng.random()
@@ -131,7 +132,7 @@ class SimPort:
                 world.note(f"{label} request lost")
                 raise OutcomeUnknown(label)
             draw -= fates.lost_request
-            if draw < fates.late and method_name in (fates.lating or WRITES):
+            if draw < fates.late and self._is_among(fates.lating, method_name):
                 delay = rng.choice(fates.lates_s)
                 world.note(f"{label} late by {delay}")
                 world.deliver(self._deliver(label, act, delay))
@@ -152,7 +153,7 @@ class SimPort:
             await self._pause(rng.random() * fates.pause_s)
             raise
         world.note(f"{label} -> ok")
-        if is_write and rng.random() < fates.lost_answer and method_name in (fates.losing or WRITES):
+        if is_write and rng.random() < fates.lost_answer and self._is_among(fates.losing, method_name):
             world.note(f"{label} answer lost")
             raise OutcomeUnknown(label)
         if method_name == "transact":
@@ -163,6 +164,9 @@ class SimPort:
         self._die_perhaps(fates.crash, label, "after")
         await self._pause(rng.random() * fates.pause_s)
         return answer
+
+    def _is_among(self, names: frozenset[str], method_name: str) -> bool:
+        return not names or method_name in names or f"{self._name}.{method_name}" in names
 
     async def _act(self, act: Callable[[], Awaitable[Any]]) -> Any:
         ledger = self._process.world.ledger

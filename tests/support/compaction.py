@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from types import SimpleNamespace
 from typing import Any
 from uuid import UUID
 
@@ -19,6 +20,7 @@ from odradek.engine.partition.head import PartitionHead, encode_head, head_key
 from odradek.engine.partition.index import PartitionIndex
 from odradek.engine.partition.index_row import IndexRow, decode_index_row, encode_index_row
 from odradek.engine.partition.maintenance_lease import MaintenanceLeases
+from odradek.engine.tools import Tools
 from odradek.format.item_keys import INDEX_END, INDEX_PREFIX, index_base_offset, index_sk, partition_pk
 from odradek.format.object_keys import index_key, partition_prefix, segment_key
 from odradek.format.offset_index import decode_offset_index, encode_offset_index
@@ -139,9 +141,11 @@ class Log:
         table, objects, rng = table or self.table, objects or self.objects, SeededRng(seed)
         index = PartitionIndex(table, chosen)
         leases = MaintenanceLeases(table, self.clock, rng, chosen)
-        compactor = Compactor(table, index, objects, leases, self.clock, rng, chosen)
+        tables: Any = SimpleNamespace(log=table, groups=table, catalog=table)
+        tools = Tools(tables, objects, self.clock, rng, chosen)
+        compactor = Compactor(tools, index, leases)
         topics = Topics(table, index, self.clock, rng, chosen)
-        return Maintenance(table, index, objects, topics, leases, self.clock, chosen, [compactor])
+        return Maintenance(tools, index, topics, leases, [compactor])
 
     async def compact(self, **settings: Any) -> MaintenanceReport:
         report = MaintenanceReport()

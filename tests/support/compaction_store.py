@@ -44,17 +44,7 @@ class Opened:
     async def keep_up(self, *upkeeps: Any) -> MaintenanceReport:
         """Only these, on all partitions."""
         engine, report = self.engine, MaintenanceReport()
-        catalog, objects = self.store.catalog, self.store.objects
-        maintenance = Maintenance(
-            catalog,
-            engine.index,
-            objects,
-            engine.topics,
-            engine.leases,
-            engine.clock,
-            SETTINGS,
-            [engine.orphans, *upkeeps],
-        )
+        maintenance = Maintenance(engine.tools, engine.index, engine.topics, engine.leases, [engine.orphans, *upkeeps])
         topic = await engine.topics.resolve(TOPIC)
         for number in range(PARTITIONS):
             await maintenance.run_partition(topic, number, report)
@@ -62,9 +52,7 @@ class Opened:
 
     def compactor(self) -> Compactor:
         engine = self.engine
-        return Compactor(
-            self.store.log, engine.index, self.store.objects, engine.leases, engine.clock, SystemRng(), SETTINGS
-        )  # fmt: skip
+        return Compactor(engine.tools, engine.index, engine.leases)
 
 
 def using(folder: Path, work: Callable[[Opened], Awaitable[T]]) -> T:

@@ -8,13 +8,14 @@ from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass, replace
 from typing import Any
 
-from odradek.adapters.memory import MemoryTable
+from odradek.adapters.memory import MemoryObjectStore, MemoryTable
 from odradek.engine.catalog.topics import Topics
 from odradek.engine.groups.configs import GroupConfigs
 from odradek.engine.groups.groups import Groups
 from odradek.engine.offsets.offsets import GroupOffsets
 from odradek.engine.partition.index import PartitionIndex
 from odradek.engine.share.groups import ShareGroups
+from odradek.engine.tools import Tools
 from odradek.errors import ErrorCode, KafkaError, OutcomeUnknown, StoreUnavailable
 from odradek.model.group import GroupHeartbeat, GroupHeartbeatResult
 from odradek.model.topic_partition import OffsetAndMetadata, PartitionId, TopicPartition
@@ -137,15 +138,16 @@ class World:
         self.rng = SeededRng(7)
         # The catalog answers at once, so its clock may run by itself.
         self.topics = Topics(self.catalog, PartitionIndex(MemoryTable(), settings), self.clock, self.rng, settings)
-        self.configs = GroupConfigs(self.catalog, self.clock, settings)  # type: ignore[arg-type]
+        self.configs = GroupConfigs(self.catalog, self.clock, self.rng, settings)  # type: ignore[arg-type]
         self.groups = self.instance(self.table, self.clock, self.rng)
-        self.offsets = GroupOffsets(self.table, self.topics, self.clock, settings)
+        self.offsets = GroupOffsets(self.table, self.topics, self.clock, self.rng, settings)
 
     def instance(self, table: Any, clock: Any, rng: Rng) -> Groups:
         """A function instance over this world's topics and configurations."""
         tables: Any = GroupsAlone(table)
-        share = ShareGroups(tables, self.topics, self.configs, clock, rng, self.settings)
-        return Groups(tables, self.topics, self.configs, clock, rng, self.settings, share.delete_items)
+        tools = Tools(tables, MemoryObjectStore(clock), clock, rng, self.settings)
+        share = ShareGroups(tools, self.topics, self.configs)
+        return Groups(tools, self.topics, self.configs, share.delete_items)
 
     async def create(self, name: str, partition_count: int) -> None:
         await self.topics.create(name, partition_count)

@@ -46,11 +46,8 @@ def test_the_container_starts_the_command_as_it_is(known_options: set[str]) -> N
 
 
 def test_every_metric_of_the_dashboard_is_served() -> None:
-    metrics = Metrics()
-    metrics.observe(
-        Invocation("c", "fetch", "id", api="FETCH", status=500, error="UNKNOWN_SERVER_ERROR"),
-        Usage(),
-    )
+    metrics = Metrics(Usage)
+    metrics.observe(Invocation("c", "fetch", "id", api="FETCH", status=500, error="UNKNOWN_SERVER_ERROR"))
     served = metrics.text(Backlog(group_lag={"g": 1}))
     names = set(re.findall(r"^(odradek_\w+)", served, re.M))
     dashboard = json.loads((CONTRIB / "grafana/odradek.json").read_text())

@@ -167,6 +167,44 @@ def test_every_bench_can_be_run_by_itself() -> None:
     assert [name for name in benches if not re.search(r"^def main\(", text(name), re.MULTILINE)] == []
 
 
+COUNTERS = re.compile(r"attempt|failure|retr|tries")  # how loops name what they count
+
+
+def hand_written_backoffs(name: str) -> Iterator[str]:
+    """Two to the power of a number of attempts; sleeps for a power or for a draw."""
+    for node in ast.walk(ast.parse(text(name))):
+        is_power = isinstance(node, ast.BinOp) and isinstance(node.op, ast.Pow) and isinstance(node.left, ast.Constant)
+        if is_power and node.left.value == 2 and COUNTERS.search(ast.unparse(node.right)):
+            yield f"{name}:{node.lineno}: {ast.unparse(node)}"
+        if isinstance(node, ast.Call) and re.search(r"\b(sleep|wait)$", ast.unparse(node.func)):
+            argument = " ".join(map(ast.unparse, node.args))
+            if re.search(r"\*\*|\brandom\(\)", argument):
+                yield f"{name}:{node.lineno}: {ast.unparse(node)}"
+
+
+def test_pauses_between_attempts_are_those_of_backoff() -> None:
+    the_one = "sdk/src/odradek/backoff.py"
+    shipped = [name for name in MODULES if name.startswith(("sdk/", *ROOTS)) and name != the_one]
+    assert [found for name in shipped for found in hand_written_backoffs(name)] == []
+    assert [*hand_written_backoffs(the_one)], "the rule does not recognize what it forbids"
+
+
+PARAMETERS_MAX = 7  # of a constructor, without self
+
+
+def long_constructors(name: str) -> Iterator[str]:
+    for node in ast.walk(ast.parse(text(name))):
+        if isinstance(node, ast.FunctionDef) and node.name == "__init__":
+            count = len(node.args.args) - 1 + len(node.args.kwonlyargs)
+            if count > PARAMETERS_MAX:
+                yield f"{name}:{node.lineno}: {count} parameters"
+
+
+def test_constructors_of_the_engine_take_ports_in_one_argument() -> None:
+    engine = [name for name in MODULES if name.startswith("sdk/src/odradek/engine/")]
+    assert [found for name in engine for found in long_constructors(name)] == [], "engine/tools.py bundles the ports"
+
+
 def slow_without_a_reason(name: str) -> Iterator[str]:
     """What is marked slow in a module and whose docstring does not say why: "Slow: ..." """
     tree = ast.parse(text(name))

@@ -14,6 +14,7 @@ import pytest
 from odradek.client.serializers import HttpRegistry, Schema
 from odradek.errors import KafkaError
 from odradek.gateway.__main__ import listener_from_env
+from odradek.gateway.cloudwatch import GATEWAY_METRICS
 from odradek.gateway.server import Listener
 
 from tests.support import aws
@@ -56,6 +57,7 @@ def test_a_container_serves_kafka_over_aws_and_stops_in_order() -> None:
             "ODRADEK_GATEWAY_BROKER_ID": "3",
             "ODRADEK_GATEWAY_REGISTRY_LISTEN": "127.0.0.1:0",
             "ODRADEK_GATEWAY_HEALTH_PORT": str(health),
+            "ODRADEK_GATEWAY_METRICS": "emf",
         }
         process = start(environment)
         try:
@@ -78,6 +80,14 @@ def test_a_container_serves_kafka_over_aws_and_stops_in_order() -> None:
             assert 'odradek_requests_total{function="kafka",api="PRODUCE",status="200"}' in served
             process.terminate()
             assert process.wait(20) == 0
+            last = json.loads(process.stdout.read().splitlines()[-1])
+            [directive] = last["_aws"]["CloudWatchMetrics"]
+            assert directive["Dimensions"] == [["cluster_id", "function"]]
+            assert {each["Name"] for each in directive["Metrics"]} == {name for name, _ in GATEWAY_METRICS}
+            assert last["function"] == "kafka"
+            assert last["requests"] >= 3
+            assert 1 <= len(last["duration_ms"]) <= 100
+            assert last["table_write_units"] >= 5  # a topic, its head, the appends
         finally:
             process.kill()
             process.communicate()

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 import time
 from collections.abc import Iterator
 from typing import Any
@@ -93,3 +95,32 @@ def test_two_of_them_share_and_a_lost_ones_records_come_back(service: ThreadedSe
         consumer.commit_sync()
         consumer.close()
     assert sorted(map(int, taken)) == list(range(12)), "the lock ended, and they came to the other one"
+
+
+_CLOSES_AFTER_A_DELETION = """
+import sys, time
+from confluent_kafka import ShareConsumer
+from confluent_kafka.admin import AdminClient
+servers = sys.argv[1]
+consumer = ShareConsumer({"bootstrap.servers": servers, "group.id": "gone"})
+consumer.subscribe(["gone", "stays"])
+taken = set()
+deadline = time.monotonic() + 30
+while taken != {"gone", "stays"} and time.monotonic() < deadline:
+    taken |= {message.topic() for message in consumer.poll(1.0)}
+assert taken == {"gone", "stays"}
+admin = AdminClient({"bootstrap.servers": servers})
+admin.delete_topics(["gone"])["gone"].result()
+consumer.close()
+"""
+
+
+def test_confluent_kafka_closes_after_a_topic_was_deleted(service: ThreadedService) -> None:
+    """In a process of its own: librdkafka crashes where an answer names a partition that it did not ask about."""
+    queue(service, "stays", 2)
+    queue(service, "gone", 2)
+    with odradek.Admin(**service.client_config) as admin:
+        admin.alter_group_configs("gone", {"share.auto.offset.reset": "earliest"})
+    command = [sys.executable, "-c", _CLOSES_AFTER_A_DELETION, service.kafka_bootstrap_servers]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=90, check=False)
+    assert done.returncode == 0, done.stderr

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterator
 from typing import Any
 
@@ -17,7 +18,9 @@ from tests.support.kafka_port import Message
 def service() -> Iterator[ThreadedService]:
     with port.kafka_service() as service:
         with odradek.Admin(**service.client_config) as admin:
-            admin.create_topics([odradek.NewTopic(name, 1) for name in ("in", "out-classic", "out-consumer")])
+            admin.create_topics(
+                [odradek.NewTopic(name, 1) for name in ("in", "out-classic", "out-consumer", "out-aiokafka")]
+            )
         port.confluent_produce(service.kafka_bootstrap_servers, "in", [Message(None, b"%d" % i) for i in range(20)])
         yield service
 
@@ -59,3 +62,57 @@ def test_consume_transform_produce(service: ThreadedService, protocol: str) -> N
     with odradek.Admin(**service.client_config) as admin:
         place = odradek.TopicPartition(out, 0)
         assert admin.list_offsets({place: "latest"})[place].offset == 10  # nothing of the other one, no marker
+
+
+def test_aiokafka_consumes_transforms_and_produces(service: ThreadedService) -> None:
+    """It commits a group's offsets without naming a member, although the group has one."""
+    from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
+
+    servers, out, place = service.kafka_bootstrap_servers, "out-aiokafka", TopicPartition("in", 0)
+
+    async def work() -> int:
+        config = {"group_id": out, "auto_offset_reset": "earliest", "enable_auto_commit": False}
+        consumer = AIOKafkaConsumer("in", bootstrap_servers=servers, **config)
+        producer = AIOKafkaProducer(bootstrap_servers=servers, transactional_id=out)
+        await consumer.start()
+        await producer.start()
+        try:
+            messages = [await consumer.getone() for _ in range(20)]
+            for message in messages[:10]:
+                async with producer.transaction():
+                    await producer.send(out, b"seen " + message.value)
+                    await producer.send_offsets_to_transaction({place: message.offset + 1}, out)
+            assert consumer.assignment() == {place}
+            return int(await consumer.committed(place) or 0)
+        finally:
+            await producer.stop()
+            await consumer.stop()
+
+    assert asyncio.run(asyncio.wait_for(work(), 60)) == 10
+    assert port.sdk_consume(service, out, 10) == [Message(None, b"seen %d" % i) for i in range(10)]
+
+
+def test_kafka_python_forgets_a_position_by_a_negative_offset(service: ThreadedService) -> None:
+    """As kafkajs does after an offset was out of range."""
+    from kafka import KafkaConsumer, TopicPartition
+    from kafka.structs import OffsetAndMetadata
+
+    place = TopicPartition("in", 0)
+    consumer = KafkaConsumer(
+        bootstrap_servers=service.kafka_bootstrap_servers,
+        group_id="negative",
+        auto_offset_reset="earliest",
+        enable_auto_commit=False,
+    )
+    try:
+        consumer.assign([place])
+        for offset in (5, -1):
+            consumer.commit({place: OffsetAndMetadata(offset, "", -1)})
+        assert consumer.committed(place) in (None, -1)
+        assert consumer.position(place) == 0
+    finally:
+        consumer.close()
+    with odradek.Consumer(**service.client_config, group_id="negative") as ours:
+        assert list(ours.committed([odradek.TopicPartition("in", 0)]).values()) == [None]
+        with pytest.raises(odradek.KafkaError, match="the next offset to read"):
+            ours.commit({odradek.TopicPartition("in", 0): odradek.OffsetAndMetadata(-1)})

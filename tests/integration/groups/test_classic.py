@@ -247,7 +247,7 @@ async def test_members_under_faults_never_share_a_generation_twice_and_never_com
     async def live(number: int) -> None:
         groups = ClassicGroups(table, clock, SeededRng(seed * 100 + number), settings)  # type: ignore[arg-type]
         topics = made.engine().topics
-        offsets = GroupOffsets(table, topics, clock, settings)  # type: ignore[arg-type]
+        offsets = GroupOffsets(table, topics, clock, SeededRng(seed * 100 + number), settings)  # type: ignore[arg-type]
         member_id, generation = "", -1
         for _ in range(5):
             joined = await groups.join(join_request(member_id, session_ms=2_000, rebalance_ms=3_000))
@@ -335,7 +335,7 @@ async def test_a_commit_that_is_overtaken_by_the_next_round_is_refused(store: St
         assert await commit(engine, other, 8) is ErrorCode.REBALANCE_IN_PROGRESS
 
     table = InterruptedTable(store.tables.groups, next_round)
-    offsets = GroupOffsets(table, engine.topics, store.clock, engine.settings)  # type: ignore[arg-type]
+    offsets = GroupOffsets(table, engine.topics, store.clock, engine.rng, engine.settings)  # type: ignore[arg-type]
     [answer] = await offsets.commit(
         "g", {SEAT: OffsetAndMetadata(7)}, member_id=joined.member_id, member_epoch=joined.generation
     )

@@ -42,18 +42,23 @@ async def test_simple_consumer_commits_and_fetches(world: World) -> None:
 async def test_each_partition_has_its_own_verdict(world: World) -> None:
     offsets = {
         T0: OffsetAndMetadata(1, metadata="x" * (SETTINGS.offset_metadata_bytes_max + 1)),
-        T1: OffsetAndMetadata(-1),
         TopicPartition("t", 2): OffsetAndMetadata(1),
         TopicPartition("unknown", 0): OffsetAndMetadata(1),
     }
     codes = [result.error for result in await world.offsets.commit("g", offsets)]
     assert codes == [
         ErrorCode.OFFSET_METADATA_TOO_LARGE,
-        ErrorCode.OFFSET_OUT_OF_RANGE,
         ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
         ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
     ]
     assert await world.offsets.fetch("g", None) == []
+
+
+@pytest.mark.parametrize("offset", [-1, -2, -(2**63)])
+async def test_a_negative_offset_is_kept_as_on_apache_kafka(world: World, offset: int) -> None:
+    await world.offsets.commit("g", {T0: OffsetAndMetadata(7)})
+    [result] = await world.offsets.commit("g", {T0: OffsetAndMetadata(offset)})
+    assert (result.error, await committed(world)) == (ErrorCode.NONE, offset)
 
 
 async def test_whole_requests_are_refused(world: World) -> None:
@@ -136,7 +141,7 @@ async def test_commit_paused_between_call_and_write_is_refused_after_the_lease_m
 
     a, b = world.member("a", "t"), world.member("b", "t")
     await a.beat()
-    a.offsets = GroupOffsets(Paused(), world.topics, world.clock, SETTINGS)  # type: ignore[arg-type]
+    a.offsets = GroupOffsets(Paused(), world.topics, world.clock, world.rng, SETTINGS)  # type: ignore[arg-type]
     late = [asyncio.create_task(a.commit(partition, 99)) for partition in (T0, T1)]
     await asyncio.sleep(0)
     await settle([a, b])
@@ -165,7 +170,7 @@ async def test_a_write_that_arrives_after_its_repeat_is_harmless(world: World) -
 
     a = world.member("a", "t")
     await a.beat()
-    a.offsets = GroupOffsets(LateOnce(), world.topics, world.clock, SETTINGS)  # type: ignore[arg-type]
+    a.offsets = GroupOffsets(LateOnce(), world.topics, world.clock, world.rng, SETTINGS)  # type: ignore[arg-type]
     assert await a.commit(T0, 10) is ErrorCode.NONE
     assert await a.commit(T0, 20) is ErrorCode.NONE
     with pytest.raises(Exception, match="condition failed"):
@@ -178,7 +183,7 @@ async def test_a_machine_whose_clock_is_behind_commits_all_the_same(world: World
     await a.beat()
     assert await a.commit(T0, 10) is ErrorCode.NONE
     behind = SkewedClock(world.clock, -3_600_000)
-    a.offsets = GroupOffsets(world.memory, world.topics, behind, Settings())
+    a.offsets = GroupOffsets(world.memory, world.topics, behind, world.rng, Settings())
     assert await a.commit(T0, 11) is ErrorCode.NONE
     assert await committed(world) == 11
 

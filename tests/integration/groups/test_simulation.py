@@ -88,7 +88,7 @@ class Simulation:
         rng = SeededRng(self.seed * 1000 + self.named)
         clock = SkewedClock(self.clock, self.random.choice(SKEWS_MS))
         groups = self.world.instance(self.table, clock, rng)
-        offsets = GroupOffsets(self.table, self.world.topics, clock, self.world.settings)  # type: ignore[arg-type]
+        offsets = GroupOffsets(self.table, self.world.topics, clock, rng, self.world.settings)  # type: ignore[arg-type]
         self.members.append(Member(self.world, f"m{self.named}", ["t"], groups=groups, offsets=offsets))
 
     async def live(self, member: Member) -> None:

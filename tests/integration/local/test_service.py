@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 import threading
 from collections.abc import AsyncIterator
 from dataclasses import replace
@@ -11,8 +12,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from aiohttp import ClientSession
 from odradek.errors import ErrorCode, KafkaError
 from odradek.format.record_batch import decode_batches
+from odradek.gateway import Listener
 from odradek.limits import FUNCTION_BINARY_BYTES_MAX, FUNCTION_PAYLOAD_BYTES_MAX
 from odradek.local import FunctionLimits, LocalService
 from odradek.local.server import FunctionUrlServer
@@ -21,6 +24,7 @@ from odradek.protocol.api import ApiKey, FunctionName
 from odradek.settings import Settings
 from odradek.system import SystemClock
 
+from tests.support import kafka_port as port
 from tests.support.engine import batch
 from tests.support.function_calls import decode, frame
 from tests.support.signed_http import create_topic, fetch, post, produce
@@ -143,6 +147,35 @@ async def test_the_meter_counts_requests_time_and_bytes(service: LocalService) -
     assert usage.payload_bytes_in > 50_000
     assert usage.object_put_requests == 1
     assert usage.table_write_units >= 2
+
+
+@pytest.mark.parametrize("by", ["functions", "kafka"])
+async def test_what_is_written_is_billed_in_the_metrics_and_in_the_log(tmp_path: Path, by: str) -> None:
+    lines: list[dict[str, Any]] = []
+    kafka = Listener("127.0.0.1", 0) if by == "kafka" else None
+    options = {"synchronous": "NORMAL", "kafka": kafka, "write_line": lambda line: lines.append(json.loads(line))}
+    async with LocalService(tmp_path / "data", **options) as service:  # type: ignore[arg-type]
+        await create_topic(service, "t")
+        before = await billed_write_units(service)
+        for number in range(3):
+            if by == "functions":
+                await produce(service, "t", batch([b"%d" % number]))
+            else:
+                servers = service.kafka_bootstrap_servers
+                await asyncio.to_thread(port.confluent_produce, servers, "t", [port.Message(b"k", b"v")])
+        # Each append updates a head and writes an item: at least two units.
+        assert await billed_write_units(service) - before >= 6
+    appends = [line for line in lines if line.get("api") == "PRODUCE"]
+    assert len(appends) == (3 if by == "functions" else 0)
+    assert all(line["table_write_units"] >= 2 for line in appends)
+
+
+async def billed_write_units(service: LocalService) -> float:
+    """What GET /metrics says."""
+    async with ClientSession() as session, session.get(f"{service.bootstrap_servers}/metrics") as answer:
+        text = await answer.text()
+    [units] = re.findall(r'^odradek_billable_total{unit="table_write_units"} (\S+)$', text, re.M)
+    return float(units)
 
 
 async def test_in_process_dispatch_is_the_same_service(service: LocalService) -> None:

@@ -13,6 +13,7 @@ from odradek.dispatcher.authorization import FREE, PER_ITEM, REQUIRED
 from odradek.dispatcher.handlers import HANDLERS
 from odradek.engine.engine import Engine
 from odradek.errors import ErrorCode
+from odradek.functions.logs import JsonLines
 from odradek.model.acl import AclFilter, AclPermission
 from odradek.model.acl import AclOperation as Op
 from odradek.model.topic_partition import OffsetAndMetadata, TopicPartition
@@ -289,12 +290,18 @@ async def test_rules_through_the_protocol(world: World) -> None:
 
 
 async def test_administrators_leave_a_line_each_and_no_secret(world: World, caplog: pytest.LogCaptureFixture) -> None:
+    lines: list[dict[str, Any]] = []
+    written = JsonLines(lambda line: lines.append(json.loads(line)))  # as a function's log and a gateway's have them
     caplog.set_level(logging.INFO, "odradek.audit")
+    logging.getLogger("odradek.audit").addHandler(written)
     asked = requests(world.topic_id)
     for who in (MALLORY, "User:root"):
         for api_key in (ApiKey.CREATE_TOPICS, ApiKey.ALTER_USER_SCRAM_CREDENTIALS, ApiKey.CREATE_ACLS, ApiKey.METADATA):
             await ask_as(world.engine, who, api_key, asked[api_key][0])
-    lines = [json.loads(record.getMessage()) for record in caplog.records if record.name == "odradek.audit"]
+    logging.getLogger("odradek.audit").removeHandler(written)
+    assert {line["message"] for line in lines if line["audit"] == "CREATE_ACLS"} == {
+        f"audit CREATE_ACLS by {who}" for who in (MALLORY, "User:root")
+    }
     assert [(line["principal"], line["audit"], line["outcome"][0][1]) for line in lines] == [
         (MALLORY, "CREATE_TOPICS", "TOPIC_AUTHORIZATION_FAILED"),
         (MALLORY, "ALTER_USER_SCRAM_CREDENTIALS", "CLUSTER_AUTHORIZATION_FAILED"),

@@ -201,7 +201,7 @@ async def soak(hours: int) -> Soak:
     for _ in range(3):
         assert not (await run.keeper.maintenance.run()).failures
         run.clock.advance(1.1 * HOUR_S)
-    assert (await audit_store(run.keeper, run.store)).findings == []  # type: ignore[arg-type]
+    assert (await audit_store(run.keeper)).findings == []  # type: ignore[arg-type]
     found = {record.key: record.value for record in await read_all(run.keeper, "state", 0)}
     assert run.latest.items() <= found.items(), "compaction kept the last value of each key"
     return run

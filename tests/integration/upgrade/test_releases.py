@@ -55,7 +55,7 @@ async def test_all_that_a_release_stored_is_read(release: str) -> None:
     stored = await open_release(release)
     engine, expected = stored.engine(), stored.expected
     await assert_records(stored, engine)
-    report = await audit_store(engine, stored.store)
+    report = await audit_store(engine)
     assert report.findings == []
     assert report.checked["segments"] >= 2
     for group, offset in expected["committed"].items():
@@ -122,7 +122,7 @@ async def test_maintenance_takes_up_what_a_release_left(release: str) -> None:
     assert not report.failures
     assert report.done["uploads_swept"]
     await assert_records(stored, stored.engine(2), compacted=True)
-    assert (await audit_store(engine, stored.store)).findings == []
+    assert (await audit_store(engine)).findings == []
     for _ in range(3):  # and the log goes on over the old segments
         assert not (await produce(engine, "plain", 0, batch([b"new" * 300]))).error
     stored.clock.advance(600)

@@ -1,4 +1,4 @@
-"""Topic patterns agree with Python's `re` where both know them, in linear time, and refuse the rest."""
+"""Patterns of clients agree with Python's `re` where both know them, in linear time, and the rest is refused."""
 
 from __future__ import annotations
 
@@ -7,8 +7,9 @@ import re
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from odradek.engine.groups.topic_pattern import TopicPattern
+from odradek.engine.groups.topic_pattern import topic_pattern
 from odradek.errors import ErrorCode, KafkaError
+from odradek.patterns import Pattern, PatternInvalid
 
 QUICK = settings(max_examples=60)
 
@@ -30,29 +31,36 @@ PATTERN = st.recursive(
 @QUICK
 @given(PATTERN, st.text("ab1._", max_size=7))
 def test_agrees_with_python(pattern: str, name: str) -> None:
-    assert TopicPattern(pattern).matches(name) == (re.fullmatch(pattern, name, re.ASCII) is not None)
+    assert Pattern(pattern).matches(name) == (re.fullmatch(pattern, name, re.ASCII) is not None)
+    assert Pattern(pattern).occurs_in(name) == (re.search(pattern, name, re.ASCII) is not None)
 
 
 @pytest.mark.parametrize(
-    "pattern", ["(", ")", "[a", "*a", "a**", "a\\", "(?=a)", r"\1", r"\b", "a{3,2}", "a{1001}", "[[:alpha:]]", "(?i)a"]
-)
-def test_what_is_not_regular_or_not_closed_is_refused(pattern: str) -> None:
+    "pattern",
+    ["(", ")", "[a", "*a", "a**", "a\\", "(?=a)", r"\1", "a{3,2}", "a{1001}", "a" * 1001, "a\ud800",
+     "((((a{99}){99}){99}){99}){99}", ".{0,1000}b.{0,900}"],
+)  # fmt: skip
+def test_what_is_not_regular_too_large_or_not_closed_is_refused(pattern: str) -> None:
     with pytest.raises(KafkaError) as raised:
-        TopicPattern(pattern)
+        topic_pattern(pattern)
     assert raised.value.code is ErrorCode.INVALID_REGULAR_EXPRESSION
 
 
-def test_a_pattern_that_explodes_elsewhere_is_answered() -> None:
-    assert not TopicPattern("(a+)+b").matches("a" * 249)
-    with pytest.raises(KafkaError):
-        TopicPattern("((((a{99}){99}){99}){99}){99}")
+@pytest.mark.parametrize(("pattern", "name"), [("[[:alpha:]]+", "orders"), ("(?i)ORDERS", "orders"), (r"\p{L}+", "a")])
+def test_the_syntax_is_re2s(pattern: str, name: str) -> None:
+    assert topic_pattern(pattern).matches(name)
+
+
+@pytest.mark.parametrize("pattern", ["(a+)+b", "(a|aa)*b", "(a|b)*a(a|b){500}c", "(.*)*x", "(x+x+)+y|(a?){249}a{250}"])
+def test_a_pattern_that_explodes_elsewhere_is_answered(pattern: str) -> None:
+    assert not topic_pattern(pattern).matches("a" * 249)
 
 
 @QUICK
-@given(st.text(max_size=30))
-def test_any_text_compiles_or_is_refused(pattern: str) -> None:
+@given(st.text(max_size=30), st.text(max_size=9))
+def test_any_text_compiles_or_is_refused(pattern: str, text: str) -> None:
     try:
-        compiled = TopicPattern(pattern)
-    except KafkaError:
+        compiled = Pattern(pattern)
+    except PatternInvalid:
         return
-    compiled.matches("a-topic.name_1")
+    compiled.matches(text)

@@ -152,13 +152,26 @@ def _acquire(
     count, is_strict = data.draw(st.integers(1, 12)), data.draw(st.booleans())
     batches = [batch for batch in BATCHES if batch.end > max(read_from, model.log_start)]
     batches = batches[: data.draw(st.integers(0, 4))]
-    after, acquired = acquire(state, member, now_ms, policy, read_from, batches, max_records=count, is_strict=is_strict)
+    held = sum(holder == member for holder, _ in model.holder.values())
+    held_max = data.draw(st.integers(1, policy.max_record_locks))
+    after, acquired = acquire(
+        state,
+        member,
+        now_ms,
+        policy,
+        read_from,
+        batches,
+        max_records=count,
+        max_held=held_max,
+        is_strict=is_strict,
+    )
     given = [
         (offset, each.delivery_count) for each in acquired for offset in range(each.first_offset, each.last_offset + 1)
     ]
     assert not is_strict or len(given) <= count
     assert given == sorted(given)
-    if batches and any(batch.start <= read_from < batch.end for batch in batches):
+    assert len(given) <= max(0, held_max - held)
+    if held < held_max and batches and any(batch.start <= read_from < batch.end for batch in batches):
         assert given
         assert given[0][0] == read_from
     for offset, delivery in given:

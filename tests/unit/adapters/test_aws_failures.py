@@ -24,6 +24,7 @@ from botocore.exceptions import (
 )
 from odradek.adapters.aws import DynamoTable, S3ObjectStore
 from odradek.adapters.aws.calls import READ_ATTEMPTS_MAX, Calls, Refused, translated
+from odradek.backoff import Backoff
 from odradek.cost.metering import UsageMeter
 from odradek.errors import (
     ConditionFailed,
@@ -74,8 +75,10 @@ def calls() -> Iterator[Calls]:
 
 @pytest.fixture(autouse=True)
 def _no_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
-    for module in ("calls", "table", "object_store"):
-        monkeypatch.setattr(f"odradek.adapters.aws.{module}.backoff_s", lambda number: 0.0)
+    async def at_once(self: Backoff, attempt: int) -> None:
+        return None
+
+    monkeypatch.setattr(Backoff, "pause", at_once)
 
 
 @pytest.mark.parametrize(

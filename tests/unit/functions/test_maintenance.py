@@ -53,7 +53,9 @@ def instruments(store: Store, lines: list[str]) -> Instruments:
 
 def planner(store: Store, lines: list[str], queue: MemoryTaskQueue | None) -> MaintenanceHandler:
     engine = store.engine(1, **SPILLING)
-    return MaintenanceHandler(engine.maintenance, instruments(store, lines), queue=queue, backlogs=engine.backlogs)
+    return MaintenanceHandler(
+        engine.maintenance, instruments(store, lines), rng=engine.rng, queue=queue, backlogs=engine.backlogs
+    )
 
 
 def maintainer(store: Store, lines: list[str], maintenance: Maintenance | None = None) -> MaintainerHandler:

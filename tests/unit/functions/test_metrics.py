@@ -34,9 +34,9 @@ def invocation(**values: object) -> Invocation:
 
 
 def test_requests_errors_bytes_and_billable_units() -> None:
-    metrics = Metrics()
-    metrics.observe(invocation(bytes_in=10, bytes_out=3), Usage(table_write_units=2, object_put_requests=1))
-    metrics.observe(invocation(status=413, error=ErrorCode.MESSAGE_TOO_LARGE.name, bytes_in=5), Usage())
+    metrics = Metrics(lambda: Usage(table_write_units=2, object_put_requests=1))
+    metrics.observe(invocation(bytes_in=10, bytes_out=3))
+    metrics.observe(invocation(status=413, error=ErrorCode.MESSAGE_TOO_LARGE.name, bytes_in=5))
     found = parse_text(metrics.text())
     place = 'function="produce",api="PRODUCE"'
     assert found[f'odradek_requests_total{{{place},status="200"}}'] == 1
@@ -49,7 +49,7 @@ def test_requests_errors_bytes_and_billable_units() -> None:
 def test_durations_are_a_cumulative_histogram() -> None:
     metrics = Metrics()
     for duration_ms in (0.5, 4.0, 4.5, 60_000.0):
-        metrics.observe(invocation(duration_ms=duration_ms), Usage())
+        metrics.observe(invocation(duration_ms=duration_ms))
     found = parse_text(metrics.text())
     name, place = "odradek_request_duration_seconds", 'function="produce",api="PRODUCE"'
     assert [found[f'{name}_bucket{{{place},le="{le}"}}'] for le in ("0.001", "0.0025", "0.005", "30.0", "+Inf")] == [

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+import logging
 from typing import Any
 
 import pytest
 from odradek.adapters.memory import MemoryStore
 from odradek.engine.access.acls import Acls
 from odradek.functions.invoked import Instruments
+from odradek.functions.logs import JsonLines
 from odradek.functions.metering import InvocationMeter
 from odradek.functions.registry import RegistryHandler
 from odradek.model.acl import CLUSTER_NAME, AclBinding, AclOperation, AclPermission, PatternType, ResourceType
@@ -24,7 +26,7 @@ STRING = {"schema": '"string"'}
 class World:
     def __init__(self) -> None:
         catalog, self.clock = MemoryStore().catalog, ManualClock(auto_advance=True)
-        self.acls = Acls(catalog, self.clock, Settings(acl_cache_ms=0))
+        self.acls = Acls(catalog, self.clock, SeededRng(0), Settings(acl_cache_ms=0))
         self.api = RegistryApi(Subjects(catalog, self.clock, SeededRng(0)), self.acls, "cluster-1")
 
     async def ask(self, method: str, target: str, body: Any = None, *, who: str = "User:ann") -> tuple[int, Any]:
@@ -130,6 +132,31 @@ async def test_a_subject_is_its_topic_to_the_rules(world: World) -> None:
     assert (await world.ask("PUT", "/config", {"compatibility": "NONE"}))[0] == 403
     await world.allow(AclOperation.ALTER_CONFIGS, ResourceType.CLUSTER, CLUSTER_NAME)
     assert (await world.ask("PUT", "/config", {"compatibility": "NONE"}))[0] == 200
+
+
+async def test_a_change_leaves_one_json_object_in_the_log(world: World) -> None:
+    lines: list[str] = []
+    audit = logging.getLogger("odradek.audit")
+    handler, level = JsonLines(lines.append), audit.level
+    audit.addHandler(handler)
+    audit.setLevel(logging.INFO)
+    try:
+        await world.ask("POST", "/subjects/t-value/versions", STRING)
+        await world.ask("GET", "/subjects")
+    finally:
+        audit.removeHandler(handler)
+        audit.setLevel(level)
+    [line] = map(json.loads, lines)
+    change = "REGISTRY POST /subjects/t-value/versions"
+    assert line == {
+        "level": "INFO",
+        "message": f"audit {change} by User:ann",
+        "logger": "odradek.audit",
+        "audit": change,
+        "principal": "User:ann",
+        "client_host": "192.0.2.1",
+        "outcome": "NONE",
+    }
 
 
 async def test_a_schema_of_two_topics_is_readable_by_the_readers_of_either(world: World) -> None:

@@ -9,8 +9,9 @@ from typing import Any
 import fastavro
 import pytest
 from odradek.registry import avro
-from odradek.registry.avro import SchemaInvalid, canonical, normalized, parse
+from odradek.registry.avro import canonical, normalized, parse
 from odradek.registry.compatibility_avro import unreadable
+from odradek.registry.errors import SchemaInvalid
 
 
 def record(*fields: Any, name: str = "R", **more: Any) -> dict[str, Any]:

@@ -9,8 +9,8 @@ import jsonschema
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from odradek.registry.avro import SchemaInvalid
 from odradek.registry.compatibility_json import unreadable
+from odradek.registry.errors import SchemaInvalid
 from odradek.registry.json_schema import Document, canonical, load
 
 S, INT, N = {"type": "string"}, {"type": "integer"}, {"type": "null"}

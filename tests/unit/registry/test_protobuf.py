@@ -13,8 +13,8 @@ import pytest
 from google.protobuf import descriptor_pb2
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from odradek.registry.avro import SchemaInvalid
 from odradek.registry.compatibility_protobuf import unreadable
+from odradek.registry.errors import SchemaInvalid
 from odradek.registry.protobuf_file import Enum, File, Message, canonical, resolve
 from odradek.registry.protobuf_text import parse_text
 from odradek.registry.protobuf_wire import encode_descriptor, parse_descriptor

@@ -71,7 +71,7 @@ def spark(monkeypatch: pytest.MonkeyPatch) -> Any:
 def run_hands(spark: Any, folder: Path, kind: type[SparkCompactor] = SparkCompactor) -> MaintenanceReport:
     async def run(opened: Opened) -> MaintenanceReport:
         options = parse_store({"store": f"embedded:{folder}"})
-        return await opened.keep_up(kind(spark, opened.engine, opened.store.log, options, groups_at_once=2))
+        return await opened.keep_up(kind(spark, opened.engine, options, groups_at_once=2))
 
     return using(folder, run)
 
@@ -89,7 +89,7 @@ def test_what_is_left_is_what_the_engine_leaves(spark: Any, tmp_path: Path) -> N
         compare(folder, other)
         for store in (folder, other):
             using(store, lambda opened, seed=seed: add(opened, seed))  # type: ignore[misc]
-    found = using(folder, lambda opened: audit_store(opened.engine, opened.store))
+    found = using(folder, lambda opened: audit_store(opened.engine))
     assert not found.findings, found
 
 

@@ -15,6 +15,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import TypeVar
 
+from odradek.backoff import bound_s
 from odradek.client.transport.base import RequestFailed
 from odradek.errors import ErrorCode, KafkaError
 from odradek.ports.clock import Clock
@@ -23,8 +24,6 @@ from odradek.ports.rng import Rng
 T = TypeVar("T")
 
 UNKNOWN_TOPIC_PATIENCE_MS = 3_000  # a topic just made may not be seen everywhere; a misspelt one never will be
-
-_EXPONENT_MAX = 30
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,11 +64,11 @@ def decide(
         return GiveUp(timed_out=False)
     if attempts > policy.retries:
         return GiveUp(timed_out=False)
-    ceiling_ms = min(policy.backoff_max_ms, policy.backoff_ms * 2 ** min(attempts - 1, _EXPONENT_MAX))
-    pause_s = jitter * ceiling_ms / 1000
+    ceiling_s = bound_s(attempts - 1, first_s=policy.backoff_ms / 1000, max_s=policy.backoff_max_ms / 1000)
+    pause_s = jitter * ceiling_s
     if pause_s >= left_s:
         return GiveUp(timed_out=True)
-    return RetryAfter(pause_s, ceiling_ms / 1000 if ceiling_ms / 1000 < left_s else pause_s)
+    return RetryAfter(pause_s, ceiling_s if ceiling_s < left_s else pause_s)
 
 
 def may_have_applied(error: KafkaError) -> bool:

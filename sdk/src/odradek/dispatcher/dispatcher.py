@@ -4,7 +4,8 @@
     version  unsupported -> BadFrame 400, but ApiVersions is answered in version 0 (KIP-511)
     body     malformed or trailing bytes -> BadFrame 400
     rights   one is missing for the request as a whole (authorization.py) -> the API's response with the error code
-    handler  KafkaError -> its code in the API's response; any other error -> logged, and UNKNOWN_SERVER_ERROR
+    handler  KafkaError -> its code in the API's response; the store's errors -> codes of the API (store_errors.py);
+             any other error -> logged, and UNKNOWN_SERVER_ERROR
 
 A caller meets only BadFrame. Nothing is kept between requests.
 """
@@ -23,8 +24,9 @@ from odradek.dispatcher.authorization import FREE, require
 from odradek.dispatcher.cluster.api_versions import unsupported_api_versions
 from odradek.dispatcher.context import Answer, Append, BadFrame, Call, RequestContext
 from odradek.dispatcher.handlers import HANDLERS
+from odradek.dispatcher.store_errors import translated
 from odradek.engine.access.decisions import AclSet
-from odradek.errors import ErrorCode, FormatError, KafkaError, StoreRejected, UnknownVersion
+from odradek.errors import ErrorCode, FormatError, KafkaError, UnknownVersion
 from odradek.model.cluster import Cluster
 from odradek.model.log import Buffer
 from odradek.protocol.api import TCP_ONLY, ApiKey, owner_of
@@ -44,13 +46,6 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 _NOTHING_ALLOWED = AclSet(allow_everyone_if_empty=False)  # until the ACLs have been read
-_RULES_UNREAD = {
-    ApiKey.PRODUCE: ErrorCode.NOT_ENOUGH_REPLICAS,
-    ApiKey.FETCH: ErrorCode.KAFKA_STORAGE_ERROR,
-    ApiKey.LIST_OFFSETS: ErrorCode.KAFKA_STORAGE_ERROR,
-    ApiKey.OFFSET_FOR_LEADER_EPOCH: ErrorCode.KAFKA_STORAGE_ERROR,
-}
-_REJECTED = "the store rejects this request permanently: the server's log has the reason"
 _UNEXPECTED = "unexpected error in the server, see its log; the request may have been applied"
 
 
@@ -134,18 +129,17 @@ async def _answer(call: Call) -> list[Buffer] | None:
     handler = HANDLERS[call.request.api_key]
     answer: Answer
     try:
-        if call.request.api_key not in FREE:
-            call = replace(call, access=await _access(call))
-            require(call)
-        answer = await handler.handle(call)
+        with translated(call):
+            if call.request.api_key not in FREE:
+                call = replace(call, access=await _access(call))
+                require(call)
+            answer = await handler.handle(call)
         audit(call, answer)
         return _encode(call, answer)
     except KafkaError as error:
         code, message = error.code, error.message
     except UnknownVersion as newer:
         code, message = newer.code, str(newer)
-    except StoreRejected:  # its adapter has logged what was refused
-        code, message = ErrorCode.UNKNOWN_SERVER_ERROR, _REJECTED
     except Exception:
         logger.exception("%s version %d failed", call.request.api_key.name, call.api_version)
         code, message = ErrorCode.UNKNOWN_SERVER_ERROR, _UNEXPECTED
@@ -155,12 +149,8 @@ async def _answer(call: Call) -> list[Buffer] | None:
 
 
 async def _access(call: Call) -> Access:
-    """Return the caller's rights. Raises KafkaError with a code that clients of the API retry."""
-    try:
-        acls = await call.engine.acls.current()
-    except KafkaError as error:
-        raise KafkaError(_RULES_UNREAD.get(call.request.api_key, error.code), error.message) from error
-    return Access(acls, call.context.principal, call.context.client_host)
+    """Return the caller's rights. Raises KafkaError(COORDINATOR_NOT_AVAILABLE)."""
+    return Access(await call.engine.acls.current(), call.context.principal, call.context.client_host)
 
 
 def _encode(call: Call, answer: Answer) -> list[Buffer] | None:

@@ -58,6 +58,7 @@ from odradek.engine.share.groups import ShareGroups
 from odradek.engine.share.offsets import ShareOffsets
 from odradek.engine.share.sessions import ShareSessions
 from odradek.engine.share.windows import SharePartitions
+from odradek.engine.tools import Tools
 from odradek.engine.transactions.numbered_batches import NumberedBatches
 from odradek.engine.transactions.transactions import Transactions
 from odradek.errors import FormatError, StoreUnavailable
@@ -104,82 +105,66 @@ class Engine:
         settings: Settings | None = None,
         broker_id: int = FLEET_BROKER_ID,
     ) -> None:
-        self.settings = settings or Settings()
+        self.settings = settings = settings or Settings()
+        self.tools = tools = Tools(tables, objects, clock, rng, settings)
         self.clock = clock
         self.rng = rng
         self.catalog = tables.catalog
         self.objects = objects
         self.index = PartitionIndex(tables.log, self.settings)
-        self.wal = Wal(tables.log, objects, clock, self.settings)
+        self.wal = Wal(tables.log, objects, clock, rng, self.settings)
         self.topics = Topics(tables.catalog, self.index, clock, rng, self.settings)
-        self.producer_ids = ProducerIds(tables.catalog, clock, self.settings)
-        self.group_configs = GroupConfigs(tables.catalog, clock, self.settings)
-        self.share_groups = ShareGroups(tables, self.topics, self.group_configs, clock, rng, self.settings)
-        self.groups = Groups(
-            tables, self.topics, self.group_configs, clock, rng, self.settings, self.share_groups.delete_items
-        )
+        self.producer_ids = ProducerIds(tables.catalog, clock, rng, self.settings)
+        self.group_configs = GroupConfigs(tables.catalog, clock, rng, self.settings)
+        self.share_groups = ShareGroups(tools, self.topics, self.group_configs)
+        self.groups = Groups(tools, self.topics, self.group_configs, self.share_groups.delete_items)
         self.classic_groups = ClassicGroups(tables.groups, clock, rng, self.settings)
         self.users = Users(tables.catalog, clock, rng)
-        self.acls = Acls(tables.catalog, clock, self.settings)
-        self.offsets = GroupOffsets(tables.groups, self.topics, clock, self.settings)
+        self.acls = Acls(tables.catalog, clock, rng, self.settings)
+        self.offsets = GroupOffsets(tables.groups, self.topics, clock, rng, self.settings)
         self.brokers = Brokers(tables.catalog, clock, rng, self.settings)
         self.epochs = LeaderEpochs(tables.log)
-        self.leaders = Leaders(tables.log, self.index, self.brokers, self.epochs, clock, self.settings, broker_id)
+        self.leaders = Leaders(tools, self.index, self.brokers, self.epochs, broker_id)
         self._leader_views = LeaderViews(self.index, self.brokers)
         self.quotas = Quotas(clock, self.settings)
-        self._appender = Appender(self.index, self.leaders, self.wal, self.topics, clock, rng, self.settings)
+        self._appender = Appender(tools, self.index, self.leaders, self.wal, self.topics)
         uploads = Uploads(self.wal, self.topics, clock, rng, self.settings)
-        self.transactions = Transactions(
-            tables, self.index, self.topics, self.producer_ids, self.offsets, uploads, clock, self.settings
-        )
-        self.numbered_batches = NumberedBatches(tables, self.index, uploads, clock, self.settings)
+        self.transactions = Transactions(tools, self.index, self.topics, self.producer_ids, self.offsets, uploads)
+        self.numbered_batches = NumberedBatches(tools, self.index, uploads)
         self.segments = SegmentIndexes(objects)
         self.reader = LogReader(self.index, self.segments)
         self.pieces = PieceReader(self.wal, self.settings)
-        self._fetcher = Fetcher(self.index, self.reader, self.pieces, self.topics, self.epochs, clock, self.settings)
+        self._fetcher = Fetcher(tools, self.index, self.reader, self.pieces, self.topics, self.epochs)
         lookups = TimestampLookup(self.index, self.segments, self.pieces)
         self._lister = OffsetLister(self.index, lookups, self.topics)
         self.share_windows = SharePartitions(tables, self._lister, clock, rng, self.settings)
-        self.share_offsets = ShareOffsets(tables, self.share_windows, self.topics, self._lister, clock, rng)
+        self.share_offsets = ShareOffsets(tools, self.share_windows, self.topics, self._lister)
         self.share = ShareFetcher(
+            tools,
             self._fetcher,
             self.share_windows,
             ShareSessions(tables.groups, clock, rng),
             self.group_configs,
             DeadLetters(self.fetch, self.numbered_batches, self.topics, clock),
             self.topics,
-            clock,
-            self.settings,
         )
         self._epoch_ends = EpochEndLister(self.index, self.epochs, self.topics)
-        self._deleter = RecordDeleter(self.index, self.topics, clock, self.settings)
+        self._deleter = RecordDeleter(self.index, self.topics, clock, rng, self.settings)
         self.leases = MaintenanceLeases(tables.log, clock, rng, self.settings)
         self.orphans = Orphans(self.index, objects, self.leases)
-        self.sweep = Sweep(
-            tables.catalog, self.index, WalUploads(tables.log, objects, clock), self.topics, clock, self.settings
-        )
-        self.merger = Merger(self.index, objects, self.pieces, self.epochs, self.leases, clock, rng, self.settings)
+        self.sweep = Sweep(tools, self.index, WalUploads(tables.log, objects, clock, rng), self.topics)
+        self.merger = Merger(tools, self.index, self.pieces, self.epochs, self.leases)
         upkeeps: list[Upkeep] = [
             self.orphans,
             Roll(self.index, clock),
             Retention(self.index, objects, self.leases, clock),
             self.merger,
             ProducerExpiry(tables.log, clock, self.settings),
-            Compactor(tables.log, self.index, objects, self.leases, clock, rng, self.settings),
+            Compactor(tools, self.index, self.leases),
         ]
         self.backlogs = Backlogs(tables.catalog, self.index, self.topics, self.groups, self.offsets, clock)
         self.maintenance = Maintenance(
-            tables.catalog,
-            self.index,
-            objects,
-            self.topics,
-            self.leases,
-            clock,
-            self.settings,
-            upkeeps,
-            self.sweep,
-            self.transactions,
-            tables,
+            tools, self.index, self.topics, self.leases, upkeeps, self.sweep, self.transactions
         )
 
     async def produce(

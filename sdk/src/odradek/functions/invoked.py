@@ -49,7 +49,7 @@ class Instruments:
     meter: InvocationMeter
     cluster_id: str = "odradek"
     write_line: WriteLine = write_stdout
-    observe: Callable[[Invocation, Usage], None] | None = None
+    observe: Callable[[Invocation], None] | None = None
 
 
 class InvokedFunction(ABC):
@@ -102,7 +102,7 @@ class InvokedFunction(ABC):
             now_ms = instruments.clock.now_ms()
             instruments.write_line(rejections_line(instruments.cluster_id, self._function, rejections, now_ms))
         if instruments.observe is not None:
-            instruments.observe(invocation, tally.usage)
+            instruments.observe(invocation)
         if answer is None:
             assert raised is not None
             raise raised

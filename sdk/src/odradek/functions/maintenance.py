@@ -19,6 +19,7 @@ from odradek.functions.environment import MAINTENANCE
 from odradek.functions.event import Event
 from odradek.functions.invoked import WORK_MARGIN_MS, Instruments, InvokedFunction, remaining_s
 from odradek.functions.telemetry import Invocation, backlog_line, event_line
+from odradek.ports.rng import Rng
 from odradek.ports.task_queue import TaskQueue
 
 _PLANNING = 0.9  # of the time; the rest is for sending the tasks of a plan that was cut short
@@ -30,6 +31,7 @@ class MaintenanceHandler(InvokedFunction):
     Args:
         maintenance: plans, and runs tasks.
         instruments: measure the invocations.
+        rng: for the jitter of repeated sends.
         queue: receives the tasks; None: they run here.
         backlogs: measured after each pass or plan; None: never.
     """
@@ -39,11 +41,13 @@ class MaintenanceHandler(InvokedFunction):
         maintenance: Maintenance,
         instruments: Instruments,
         *,
+        rng: Rng,
         queue: TaskQueue | None = None,
         backlogs: Backlogs | None = None,
     ) -> None:
         super().__init__(MAINTENANCE, instruments)
         self._maintenance = maintenance
+        self._rng = rng
         self._queue = queue
         self._backlogs = backlogs
 
@@ -72,7 +76,7 @@ class MaintenanceHandler(InvokedFunction):
                 await self._maintenance.plan(plan)
         except TimeoutError:
             finished = False
-        sent = await enqueue(plan, queue, self._instruments.clock)
+        sent = await enqueue(plan, queue, self._instruments.clock, self._rng)
         planned = Counter(task.kind.value for task in plan.tasks)
         return {"finished": finished, "planned": dict(planned), "sent": sent, "failures": plan.failures}
 

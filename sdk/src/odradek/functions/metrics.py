@@ -1,6 +1,7 @@
 """Metrics as Prometheus text, for /metrics of the embedded service and for a gateway's health port.
 
-The Kafka port counts as a function named "kafka". A gateway knows neither billed units nor the backlog.
+The Kafka port counts as a function named "kafka". Billable units are counted at calls of the store, so they include the
+Kafka port and maintenance. A gateway does not know the backlog.
 
     odradek_requests_total{function,api,status}          odradek_request_errors_total{function,api,error}
     odradek_request_duration_seconds{function,api}       histogram
@@ -15,7 +16,7 @@ from __future__ import annotations
 
 import threading
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import fields
 
 from odradek.engine.maintenance.backlog import Backlog
@@ -33,18 +34,22 @@ Labels = tuple[tuple[str, str], ...]
 
 
 class Metrics:
-    """Sums of all invocations since the start; threads may share it."""
+    """Sums of all invocations since the start; threads may share it.
 
-    def __init__(self) -> None:
+    Args:
+        billed: what the process has used since its start (the total of its meter); None: no family says so.
+    """
+
+    def __init__(self, billed: Callable[[], Usage] | None = None) -> None:
+        self._billed = billed
         self._lock = threading.Lock()
         self._requests: Counter[Labels] = Counter()
         self._errors: Counter[Labels] = Counter()
         self._bytes: Counter[Labels] = Counter()
         self._durations: dict[Labels, list[int]] = {}  # counts by bucket, the last one over all bounds
         self._duration_sums: Counter[Labels] = Counter()
-        self._usage = Usage()
 
-    def observe(self, invocation: Invocation, usage: Usage) -> None:
+    def observe(self, invocation: Invocation) -> None:
         """Count one invocation."""
         place = (("function", invocation.function), ("api", invocation.api))
         duration_s = invocation.duration_ms / 1000
@@ -57,15 +62,14 @@ class Metrics:
             counts = self._durations.setdefault(place, [0] * (len(_BUCKETS_S) + 1))
             counts[next((i for i, bound in enumerate(_BUCKETS_S) if duration_s <= bound), len(_BUCKETS_S))] += 1
             self._duration_sums[place] += duration_s  # type: ignore[assignment]
-            self._usage += usage
 
     def observe_kafka(self, api_key: int, duration_ms: float, bytes_in: int, bytes_out: int) -> None:
-        """Count one request of the Kafka port, as of the function "kafka"; the calls that it causes are billed."""
+        """Count one request of the Kafka port, as of a function named "kafka"."""
         name = ApiKey(api_key).name if api_key in _API_KEYS else str(api_key)
         invocation = Invocation(
             "", "kafka", "", api=name, duration_ms=duration_ms, bytes_in=bytes_in, bytes_out=bytes_out
         )
-        self.observe(invocation, Usage())
+        self.observe(invocation)
 
     def text(self, backlog: Backlog | None = None) -> str:
         """Return all metrics as text."""
@@ -75,10 +79,10 @@ class Metrics:
                 *_family("odradek_request_errors_total", "counter", "Refused requests by Kafka error.", self._errors),
                 *_family("odradek_request_bytes_total", "counter", "Frames in and out.", self._bytes),
                 *self._histogram(),
-                *_family(
-                    "odradek_billable_total", "counter", "What AWS would bill, by unit.", _units(self._usage).items()
-                ),
             ]
+        if self._billed is not None:
+            units = _units(self._billed()).items()
+            lines += _family("odradek_billable_total", "counter", "What AWS bills, or would bill, by unit.", units)
         if backlog is not None:
             for name, value in backlog.gauges().items():
                 lines += _family(f"odradek_{name}", "gauge", "See OPERATIONS.md.", [((), value)])

@@ -8,6 +8,7 @@
     ODRADEK_GATEWAY_SASL                  true: clients must log in (`odradek users create`)
     ODRADEK_GATEWAY_BROKER_ID             a number of its own: it leads what is written through it; 0: nothing
     ODRADEK_GATEWAY_REGISTRY_LISTEN       host:port for the schema registry, with the same TLS and logins; none: nowhere
+    ODRADEK_GATEWAY_METRICS               emf: a line a minute that CloudWatch makes metrics of; none: nothing
     ODRADEK_GATEWAY_HEALTH_PORT           answers GET with 200 while it serves, 503 while it stops; 8080, 0: none
 
 Prints one JSON line when it is ready. SIGTERM and SIGINT stop it in order: what has been asked is answered first.
@@ -29,9 +30,12 @@ from odradek.errors import ErrorCode, KafkaError
 from odradek.functions.environment import Environment
 from odradek.functions.logs import log_as_json
 from odradek.functions.metering import InvocationMeter
+from odradek.functions.telemetry import write_stdout
+from odradek.gateway.cloudwatch import KafkaTelemetry
 from odradek.gateway.serve import Ports, serve
 from odradek.gateway.server import Listener, host_and_port
 from odradek.model.cluster import FLEET_BROKER_ID
+from odradek.ports.meter import Usage
 from odradek.settings import Settings
 from odradek.system import SystemRng
 
@@ -78,6 +82,14 @@ def _number(environ: Mapping[str, str], name: str, default: int) -> int:
     return int(text)
 
 
+def _wants_metrics(environ: Mapping[str, str]) -> bool:
+    """Whether to write metrics. Raises KafkaError(INVALID_CONFIG)."""
+    kind = environ.get(_PREFIX + "METRICS", "")
+    if kind not in ("", "emf"):
+        raise KafkaError(ErrorCode.INVALID_CONFIG, f"{_PREFIX}METRICS is emf or not set, not {kind!r}")
+    return kind == "emf"
+
+
 async def serve_from_env(environ: Mapping[str, str]) -> None:
     """See the module. Raises KafkaError(INVALID_CONFIG)."""
     environment, settings = Environment.from_env(environ), Settings.from_env(environ)
@@ -90,7 +102,12 @@ async def serve_from_env(environ: Mapping[str, str]) -> None:
     stopping = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(number, stopping.set)
-    store = environment.open_store(InvocationMeter())
+    meter = InvocationMeter()
+    store = environment.open_store(meter)
+
+    def billed() -> Usage:
+        return meter.total.usage
+
     await serve(
         store,
         store.objects,
@@ -100,6 +117,10 @@ async def serve_from_env(environ: Mapping[str, str]) -> None:
         rng=SystemRng(),
         stopping=stopping,
         ready=lambda addresses: print(json.dumps({**addresses, "pid": os.getpid()}), flush=True),
+        billed=billed,
+        telemetry=KafkaTelemetry(settings.cluster_id, clock=store.clock, billed=billed, write_line=write_stdout)
+        if _wants_metrics(environ)
+        else None,
     )
 
 

@@ -8,10 +8,12 @@ from dataclasses import dataclass
 
 from odradek.engine.engine import Engine
 from odradek.functions.metrics import CONTENT_TYPE, Metrics
+from odradek.gateway.cloudwatch import KafkaTelemetry
 from odradek.gateway.registry_port import RegistryPort
 from odradek.gateway.server import Gateway, Listener
 from odradek.model.cluster import FLEET_BROKER_ID
 from odradek.ports.clock import Clock
+from odradek.ports.meter import Usage
 from odradek.ports.object_store import ObjectStore
 from odradek.ports.rng import Rng
 from odradek.ports.tables import Tables
@@ -40,15 +42,27 @@ async def serve(
     rng: Rng,
     stopping: asyncio.Event,
     ready: Callable[[dict[str, str]], None],
+    billed: Callable[[], Usage] | None = None,
+    telemetry: KafkaTelemetry | None = None,
 ) -> None:
     """Serve until `stopping` is set or another process takes the broker id; what has been asked is answered first.
 
-    `ready` is called with the addresses once it serves. Raises KafkaError(INVALID_CONFIG) where it cannot listen.
+    `ready` is called with the addresses once it serves; `billed` answers what the store's calls have cost since the
+    start, for the metrics; `telemetry` writes a line a minute.
+
+    Raises KafkaError(INVALID_CONFIG) where it cannot listen.
     """
     loop = asyncio.get_running_loop()
     engine = Engine(tables=tables, objects=objects, clock=clock, rng=rng, settings=settings, broker_id=ports.broker_id)
-    metrics = Metrics()
-    gateway = Gateway(engine, ports.kafka, clock=clock, rng=rng, observe=metrics.observe_kafka)
+    metrics = Metrics(billed)
+
+    def observe(api_key: int, duration_ms: float, bytes_in: int, bytes_out: int) -> None:
+        metrics.observe_kafka(api_key, duration_ms, bytes_in, bytes_out)
+        if telemetry is not None:
+            telemetry.observe(duration_ms, bytes_in, bytes_out)
+
+    gateway = Gateway(engine, ports.kafka, clock=clock, rng=rng, observe=observe)
+    writing: asyncio.Task[None] | None = None
     registry: RegistryPort | None = None
     health: asyncio.Server | None = None
     try:
@@ -62,6 +76,8 @@ async def serve(
             health = await asyncio.start_server(
                 lambda reader, writer: _answer_health(stopping, metrics, reader, writer), "0.0.0.0", ports.health_port
             )
+        if telemetry is not None:
+            writing = loop.create_task(telemetry.run(lambda: gateway.connection_count))
         ready(addresses)
         waits = [loop.create_task(event.wait()) for event in (stopping, gateway.lost)]
         await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
@@ -70,6 +86,9 @@ async def serve(
         stopping.set()
     finally:
         await gateway.stop()
+        if telemetry is not None and writing is not None:
+            writing.cancel()
+            telemetry.write(gateway.connection_count)
         if registry is not None:
             await registry.stop()
         if health is not None:

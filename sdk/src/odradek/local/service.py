@@ -87,7 +87,7 @@ class LocalService:
         self.data_dir = Path(data_dir)
         self.settings = settings or Settings()
         self.meter = InvocationMeter()
-        self.metrics = Metrics()
+        self.metrics = Metrics(lambda: self.meter.total.usage)
         self._host = host
         self._port = port
         self._limits = limits or FunctionLimits()
@@ -257,7 +257,7 @@ class LocalService:
     def _maintain(self, engine: Engine) -> None:
         """Call the maintenance function every `maintenance_interval_ms`."""
         self._maintenance = MaintenanceLoop(
-            MaintenanceHandler(engine.maintenance, self._instruments),
+            MaintenanceHandler(engine.maintenance, self._instruments, rng=engine.rng),
             interval_ms=self.settings.maintenance_interval_ms,
             clock=self._clock,
             memory_limit_in_mb=self._limits.memory_mb,

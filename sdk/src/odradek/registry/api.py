@@ -185,7 +185,7 @@ class RegistryApi:
             "client_host": request.client_host,
             "outcome": code or "NONE",
         }
-        _audit.info("%s", json.dumps(line, separators=(",", ":")))
+        _audit.info("audit %(audit)s by %(principal)s", line)
 
     # --- subjects -----------------------------------------------------------------------------------------------------
 

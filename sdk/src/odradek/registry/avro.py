@@ -15,13 +15,14 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from odradek.registry.budget import Budget
+from odradek.registry.errors import SchemaInvalid
+from odradek.registry.json_text import load_json as load_any_json
+
 PRIMITIVES = frozenset({"null", "boolean", "int", "long", "float", "double", "bytes", "string"})
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _DEPTH_MAX = 64
-
-
-class SchemaInvalid(ValueError):
-    """The text is no schema; the message says where and why."""
+_NAME_LENGTH_MAX = 1_000  # of a full name: every mention of a type has it
 
 
 @dataclass(eq=False, slots=True)
@@ -54,21 +55,19 @@ class AvroType:
 Names = dict[str, AvroType]
 
 
-def parse(text: str, names: Names | None = None) -> AvroType:
+def parse(text: str, names: Names | None = None, budget: Budget | None = None) -> AvroType:
     """The tree of a schema; its named types are added to `names`. Raises SchemaInvalid."""
-    return _Parser({} if names is None else names).parse(load_json(text), "", "", 0)
+    return _Parser({} if names is None else names, budget or Budget()).parse(load_json(text), "", "", 0)
 
 
 def load_json(text: str) -> Any:
     """Raises SchemaInvalid for what is no JSON, a bare name being Avro's shorthand for itself in quotes."""
     try:
-        return json.loads(text)
-    except RecursionError:
-        raise SchemaInvalid("it is nested too deeply") from None
-    except ValueError as error:
+        return load_any_json(text)
+    except SchemaInvalid:
         if text.strip() in PRIMITIVES:
             return text.strip()
-        raise SchemaInvalid(f"it is not JSON: {error}") from None
+        raise
 
 
 def canonical(text: str) -> str:
@@ -129,12 +128,14 @@ def _full_name(name: str, namespace: str) -> str:
 
 
 class _Parser:
-    def __init__(self, names: Names) -> None:
+    def __init__(self, names: Names, budget: Budget) -> None:
         self._names = names
+        self._budget = budget
 
     def parse(self, data: Any, namespace: str, at: str, depth: int) -> AvroType:
         if depth > _DEPTH_MAX:
             raise SchemaInvalid(f"{at}: it is nested deeper than {_DEPTH_MAX}")
+        self._budget.spend()
         if isinstance(data, str):
             return self._named(data, namespace, at)
         if isinstance(data, list):
@@ -189,6 +190,8 @@ class _Parser:
         if own is not None and (not isinstance(own, str) or (own and not all(map(_NAME.fullmatch, own.split("."))))):
             raise SchemaInvalid(f"{at}: {json.dumps(own)[:60]} is no namespace")
         made.name = _full_name(name, namespace if own is None else own)
+        if len(made.name) > _NAME_LENGTH_MAX:
+            raise SchemaInvalid(f"{at}: a name has at most {_NAME_LENGTH_MAX} characters with its namespace")
         if made.name in PRIMITIVES or made.name in self._names:
             raise SchemaInvalid(f"{at}: {made.name} is defined twice")
         inside = made.name.rpartition(".")[0]
@@ -228,7 +231,7 @@ class _Parser:
             if "default" in each:
                 defaults.append((kind, each["default"], where))
         for kind, value, where in defaults:
-            if not _fits(kind, value, 0):
+            if not _fits(kind, value, 0, self._budget):
                 raise SchemaInvalid(f"{where}: the default {json.dumps(value)[:60]} is no {kind.name or kind.kind}")
         return made
 
@@ -239,10 +242,11 @@ def _strings(data: Any, at: str, what: str) -> Iterable[str]:
     return data
 
 
-def _fits(kind: AvroType, value: Any, depth: int) -> bool:
+def _fits(kind: AvroType, value: Any, depth: int, budget: Budget) -> bool:
     """Whether a JSON value is a default of the type; in a union any branch may have it (Avro 1.12)."""
     if depth > _DEPTH_MAX:
         return False
+    budget.spend(1 + len(kind.symbols) // 64)
     is_number = isinstance(value, int | float) and not isinstance(value, bool)
     match kind.kind:
         case "null":
@@ -263,16 +267,16 @@ def _fits(kind: AvroType, value: Any, depth: int) -> bool:
         case "array":
             assert kind.element is not None
             element = kind.element
-            return isinstance(value, list) and all(_fits(element, each, depth + 1) for each in value)
+            return isinstance(value, list) and all(_fits(element, each, depth + 1, budget) for each in value)
         case "map":
             assert kind.element is not None
             element = kind.element
-            return isinstance(value, dict) and all(_fits(element, each, depth + 1) for each in value.values())
+            return isinstance(value, dict) and all(_fits(element, each, depth + 1, budget) for each in value.values())
         case "union":
-            return any(_fits(branch, value, depth + 1) for branch in kind.branches)
+            return any(_fits(branch, value, depth + 1, budget) for branch in kind.branches)
     if not isinstance(value, dict):
         return False
     return all(
-        _fits(each.type, value[each.name], depth + 1) if each.name in value else each.has_default
+        _fits(each.type, value[each.name], depth + 1, budget) if each.name in value else each.has_default
         for each in kind.fields
     )

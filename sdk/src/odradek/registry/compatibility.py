@@ -18,10 +18,13 @@ from enum import StrEnum
 
 from odradek.registry import compatibility_avro, compatibility_json, compatibility_protobuf
 from odradek.registry.avro import AvroType
+from odradek.registry.budget import Budget
+from odradek.registry.errors import SchemaInvalid
 from odradek.registry.json_schema import Document
 from odradek.registry.schemas import Parsed
 
 _MESSAGES_MAX = 20
+_MESSAGE_LENGTH_MAX = 400
 
 
 class Level(StrEnum):
@@ -47,8 +50,9 @@ def compared(level: Level, versions: Sequence[int]) -> Sequence[int]:
     return newest if level.value.endswith("_TRANSITIVE") else newest[:1]
 
 
-def problems(level: Level, new: Parsed, old: Parsed) -> list[str]:
+def problems(level: Level, new: Parsed, old: Parsed, budget: Budget | None = None) -> list[str]:
     """What stands against the new schema beside the old one, in sentences; empty where nothing does."""
+    budget = budget or Budget()
     if level is Level.NONE:
         return []
     if new.schema.kind != old.schema.kind:
@@ -56,18 +60,31 @@ def problems(level: Level, new: Parsed, old: Parsed) -> list[str]:
     name = level.value.removesuffix("_TRANSITIVE")
     found: list[str] = []
     if name in ("BACKWARD", "FULL"):
-        found += [f"new schema reading earlier data: {each}" for each in _unreadable(new, old)]
+        found += [f"new schema reading earlier data: {each}" for each in _unreadable(new, old, budget)]
     if name in ("FORWARD", "FULL"):
-        found += [f"earlier schema reading new data: {each}" for each in _unreadable(old, new)]
-    return found[:_MESSAGES_MAX]
+        found += [f"earlier schema reading new data: {each}" for each in _unreadable(old, new, budget)]
+    return [_shortened(each) for each in found[:_MESSAGES_MAX]]
 
 
-def _unreadable(reader: Parsed, writer: Parsed) -> list[str]:
+def _shortened(message: str) -> str:
+    return (
+        message
+        if len(message) <= _MESSAGE_LENGTH_MAX
+        else f"{message[:100]} ... {message[100 - _MESSAGE_LENGTH_MAX :]}"
+    )
+
+
+def _unreadable(reader: Parsed, writer: Parsed, budget: Budget) -> list[str]:
     mine, theirs = reader.tree, writer.tree
     if isinstance(mine, AvroType) and isinstance(theirs, AvroType):
-        return compatibility_avro.unreadable(mine, theirs)
+        try:
+            return compatibility_avro.unreadable(mine, theirs, budget)
+        except SchemaInvalid as error:
+            return [str(error)]
+        except RecursionError:
+            return ["/: types refer to types too deeply to be compared"]
     if isinstance(mine, Document) and isinstance(theirs, Document):
-        return compatibility_json.unreadable(mine, theirs)
+        return compatibility_json.unreadable(mine, theirs, budget)
     assert isinstance(mine, tuple)
     assert isinstance(theirs, tuple)
     return compatibility_protobuf.unreadable(mine[0], theirs[0])

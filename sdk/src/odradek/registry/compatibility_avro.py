@@ -16,6 +16,7 @@ types are no part of resolution. Pure and total; a pair that is being compared c
 from __future__ import annotations
 
 from odradek.registry.avro import AvroType
+from odradek.registry.budget import Budget
 
 Pair = tuple[int, int]  # ids of a reader's and a writer's node
 
@@ -28,9 +29,9 @@ _WIDENS = {
 }
 
 
-def unreadable(reader: AvroType, writer: AvroType) -> list[str]:
-    """What keeps the reader from reading the writer's records; empty where nothing does."""
-    return _compare(reader, writer, "", _Memory())
+def unreadable(reader: AvroType, writer: AvroType, budget: Budget | None = None) -> list[str]:
+    """What keeps the reader from reading the writer's records; empty where nothing does. Raises SchemaInvalid."""
+    return _compare(reader, writer, "", _Memory(budget or Budget()))
 
 
 class _Memory:
@@ -40,24 +41,29 @@ class _Memory:
     is forgotten with the branch of a union that was tried for it. So each pair is compared a bounded number of times.
     """
 
-    def __init__(self, readable: set[Pair] | None = None, failed: dict[Pair, list[str]] | None = None) -> None:
-        self.readable: set[Pair] = set() if readable is None else readable
-        self.failed: dict[Pair, list[str]] = {} if failed is None else failed
+    def __init__(self, budget: Budget) -> None:
+        self.budget = budget
+        self.readable: dict[Pair, None] = {}  # in the order in which they were found
+        self.failed: dict[Pair, list[str]] = {}
 
-    def attempt(self) -> _Memory:
-        return _Memory(set(self.readable), self.failed)
+    def forget_after(self, count: int) -> None:
+        """Forget the readable pairs but for the first `count`."""
+        while len(self.readable) > count:
+            self.readable.popitem()
 
 
 def _compare(reader: AvroType, writer: AvroType, at: str, asked: _Memory) -> list[str]:
+    asked.budget.spend()
     pair = (id(reader), id(writer))
     if pair in asked.readable:
         return []
     if pair in asked.failed:
         return asked.failed[pair]
-    asked.readable.add(pair)
+    known = len(asked.readable)
+    asked.readable[pair] = None
     problems = _differences(reader, writer, at, asked)
     if problems:
-        asked.readable.discard(pair)
+        asked.forget_after(known)
         asked.failed[pair] = problems
     return problems
 
@@ -72,9 +78,7 @@ def _differences(reader: AvroType, writer: AvroType, at: str, asked: _Memory) ->
         ]
     if reader.kind == "union":
         for branch in reader.branches:
-            attempt = asked.attempt()
-            if not _compare(branch, writer, at, attempt):
-                asked.readable = attempt.readable
+            if not _compare(branch, writer, at, asked):
                 return []
         return [f"{here}: no branch of the reader's union reads the writer's {_title(writer)}"]
     if reader.kind != writer.kind:
@@ -87,7 +91,8 @@ def _differences(reader: AvroType, writer: AvroType, at: str, asked: _Memory) ->
         if reader.kind == "record":
             return _records(reader, writer, at, asked)
         if reader.kind == "enum":
-            lost = [symbol for symbol in writer.symbols if symbol not in reader.symbols]
+            known = set(reader.symbols)
+            lost = [symbol for symbol in writer.symbols if symbol not in known]
             if lost and not reader.has_default:
                 return [f"{here}: the reader's enum has no default and lacks the writer's symbols {', '.join(lost)}"]
             return []

@@ -18,12 +18,13 @@ a schema can grow. As in Confluent's registry a new required property with a def
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Sequence
 from fractions import Fraction
 from typing import Any
 
-from odradek.registry.avro import SchemaInvalid
+from odradek.patterns import PatternInvalid, compile_pattern
+from odradek.registry.budget import Budget
+from odradek.registry.errors import SchemaInvalid
 from odradek.registry.json_schema import Document, Node
 
 _ALL_TYPES = frozenset({"null", "boolean", "number", "string", "array", "object"})
@@ -38,16 +39,16 @@ _TOGETHER = (
 )  # fmt: skip
 _UNEVALUATED = frozenset({"unevaluatedProperties", "unevaluatedItems", "$dynamicRef", "$recursiveRef"})
 _NAMED = ("properties", "patternProperties", "dependentSchemas", "dependencies", "dependentRequired")
-_WORK_MAX = 20_000  # pairs of schemas that one question may look at
+_MATCHED_LENGTH_MAX = 1_000  # of a name that patterns are asked about
 
 _LOWER = (("minimum", "number"), ("minLength", "string"), ("minItems", "array"), ("minProperties", "object"))
 _UPPER = (("maximum", "number"), ("maxLength", "string"), ("maxItems", "array"), ("maxProperties", "object"))
 
 
-def unreadable(reader: Document, writer: Document) -> list[str]:
+def unreadable(reader: Document, writer: Document, budget: Budget | None = None) -> list[str]:
     """Documents of the writer that the reader would not take, each kind as a sentence; empty where there are none."""
     try:
-        return _Question(reader, writer).ask(reader.root, reader.root, writer.root, writer.root, "")
+        return _Question(reader, writer, budget or Budget()).ask(reader.root, reader.root, writer.root, writer.root, "")
     except SchemaInvalid as error:
         return [str(error)]
     except RecursionError:
@@ -55,14 +56,15 @@ def unreadable(reader: Document, writer: Document) -> list[str]:
 
 
 class _Question:
-    def __init__(self, reader: Document, writer: Document) -> None:
+    def __init__(self, reader: Document, writer: Document, budget: Budget) -> None:
         self._reader, self._writer = reader, writer
+        self._budget = budget
+        self._sizes: dict[int, int] = {}  # of schemas as text, by id
         # Pairs being compared, with how deep in a document they were met: deeper down they are taken for granted.
         self._open: dict[tuple[int, int], int] = {}
         self._depth = 0
         self._made: list[Any] = []  # keeps composed schemas alive, so that an id stays one schema's
         self._joined: dict[int, Any] = {}  # a $ref with siblings, by the id of its node
-        self._work = 0
         self._has_same_parts = _parts(reader) == _parts(writer)
 
     def ask(self, r: Node, r_base: Node, w: Node, w_base: Node, at: str) -> list[str]:
@@ -76,14 +78,21 @@ class _Question:
             if self._open[pair] < self._depth:
                 return []
             raise SchemaInvalid(f"{at or '/'}: a schema is defined by nothing but itself")
-        self._work += 1
-        if self._work > _WORK_MAX:
-            return [f"{at or '/'}: the schemas are too entangled to be compared"]
+        self._budget.spend(8 + (self._size(r) + self._size(w) + len(at)) // 64)
         self._open[pair] = self._depth
         try:
-            return self._compare(_as_dict(r), r_base, _as_dict(w), w_base, at)
+            found = self._compare(_as_dict(r), r_base, _as_dict(w), w_base, at)
         finally:
             del self._open[pair]
+        self._budget.spend(sum(map(len, found)) // 256)
+        return found
+
+    def _size(self, node: Node) -> int:
+        """The length of a schema's text, which bounds what looking at it costs; it lives as long as the question."""
+        known = self._sizes.get(id(node))
+        if known is None:
+            known = self._sizes[id(node)] = len(json.dumps(node))
+        return known
 
     def _ask_inside(self, r: Node, r_base: Node, w: Node, w_base: Node, at: str) -> list[str]:
         """`ask` about an element or a property."""
@@ -293,15 +302,20 @@ class _Question:
     def _property(self, schema: dict[str, Any], name: str) -> Node:
         """What holds for a property of that name: its own schema, those whose patterns it fits, or that of the rest."""
         found = [schema["properties"][name]] if name in schema.get("properties", {}) else []
-        for pattern, each in schema.get("patternProperties", {}).items():
-            try:
-                if re.search(pattern, name):
-                    found.append(each)
-            except re.error:
-                raise SchemaInvalid(f"patternProperties: {pattern!r} is not understood") from None
+        found += [each for text, each in schema.get("patternProperties", {}).items() if self._fits(text, name)]
         if not found:
             return schema.get("additionalProperties", True)
         return found[0] if len(found) == 1 else self._keep({"allOf": found})
+
+    def _fits(self, text: str, name: str) -> bool:
+        if len(name) > _MATCHED_LENGTH_MAX:
+            raise SchemaInvalid(f"a name of more than {_MATCHED_LENGTH_MAX} characters beside patternProperties")
+        try:
+            pattern = compile_pattern(text)
+        except PatternInvalid as error:
+            raise SchemaInvalid(f"patternProperties: {text[:100]!r} is no expression of RE2: {error}") from None
+        self._budget.spend(2 + pattern.program_size * (64 + len(name)) // 64)
+        return pattern.occurs_in(name)
 
 
 # --- keywords of one level --------------------------------------------------------------------------------------------

@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 
+class SchemaInvalid(ValueError):
+    """The text is no schema, or one that cannot be checked; the message says where and why."""
+
+
 class RegistryError(Exception):
     """A request is refused; answered as `{"error_code": ..., "message": ...}`.
 

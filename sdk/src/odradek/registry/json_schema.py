@@ -11,7 +11,9 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 from urllib.parse import unquote
 
-from odradek.registry.avro import SchemaInvalid
+from odradek.registry.budget import Budget
+from odradek.registry.errors import SchemaInvalid
+from odradek.registry.json_text import load_json
 
 _TYPES = frozenset({"null", "boolean", "integer", "number", "string", "array", "object"})
 _SCHEMAS = ("additionalProperties", "additionalItems", "not", "if", "then", "else", "contains", "propertyNames")
@@ -24,15 +26,10 @@ _DEPTH_MAX = 64
 Node = Any  # a schema: bool or dict
 
 
-def load(text: str) -> Node:
+def load(text: str, budget: Budget | None = None) -> Node:
     """The document of a schema, its shape checked. Raises SchemaInvalid."""
-    try:
-        document = json.loads(text)
-    except RecursionError:
-        raise SchemaInvalid("it is nested too deeply") from None
-    except ValueError as error:
-        raise SchemaInvalid(f"it is not JSON: {error}") from None
-    _check(document, "", 0)
+    document = load_json(text)
+    _check(document, "", 0, budget or Budget())
     return document
 
 
@@ -41,7 +38,8 @@ def canonical(text: str) -> str:
     return json.dumps(load(text), separators=(",", ":"), ensure_ascii=False, sort_keys=True)
 
 
-def _check(node: Node, at: str, depth: int) -> None:
+def _check(node: Node, at: str, depth: int, budget: Budget) -> None:
+    budget.spend(1 + len(at) // 256)  # what it costs to say where it is
     if depth > _DEPTH_MAX:
         raise SchemaInvalid(f"{at}: it is nested deeper than {_DEPTH_MAX}")
     if isinstance(node, bool):
@@ -68,20 +66,20 @@ def _check(node: Node, at: str, depth: int) -> None:
         raise SchemaInvalid(f"{at}/enum: it is a list of values")
     for key in _SCHEMAS:
         if key in node:
-            _check(node[key], f"{at}/{key}", depth + 1)
+            _check(node[key], f"{at}/{key}", depth + 1, budget)
     items = node.get("items", True)
     for i, each in enumerate(items if isinstance(items, list) else [items]):
-        _check(each, f"{at}/items/{i}", depth + 1)
+        _check(each, f"{at}/items/{i}", depth + 1, budget)
     for key in _LISTS:
         if not isinstance(node.get(key, []), list):
             raise SchemaInvalid(f"{at}/{key}: it is a list of schemas")
         for i, each in enumerate(node.get(key, [])):
-            _check(each, f"{at}/{key}/{i}", depth + 1)
+            _check(each, f"{at}/{key}/{i}", depth + 1, budget)
     for key in _MAPS:
         if not isinstance(node.get(key, {}), dict):
             raise SchemaInvalid(f"{at}/{key}: it is an object of schemas")
         for name, each in node.get(key, {}).items():
-            _check(each, f"{at}/{key}/{name}", depth + 1)
+            _check(each, f"{at}/{key}/{name}", depth + 1, budget)
 
 
 class Document:
@@ -90,11 +88,13 @@ class Document:
     Args:
         root: of the schema.
         references: texts by the name that `$ref` uses.
+        budget: for reading the references.
     """
 
-    def __init__(self, root: Node, references: Mapping[str, str] | None = None) -> None:
+    def __init__(self, root: Node, references: Mapping[str, str] | None = None, budget: Budget | None = None) -> None:
         self.root = root
-        self._others = {name: load(text) for name, text in (references or {}).items()}
+        self._named: dict[int, tuple[Node, dict[str, Node], dict[str, Node]]] = {}
+        self._others = {name: load(text, budget) for name, text in (references or {}).items()}
         for other in list(self._others.values()):
             if isinstance(other, dict) and isinstance(other.get("$id"), str):
                 self._others.setdefault(other["$id"], other)
@@ -106,13 +106,13 @@ class Document:
         own = base.get("$id", "") if isinstance(base, dict) else ""
         if address and address != own:
             if address not in self._others:
-                known = _by_id(base, address)
+                known = self._parts(base)[0].get(address)
                 if known is None:
                     raise SchemaInvalid(f"$ref {ref!r} leads to no part of the schema and to none of its references")
                 return known, base
             document = self._others[address]
         if fragment and not fragment.startswith("/"):
-            known = _by_anchor(document, fragment)
+            known = self._parts(document)[1].get(fragment)
             if known is None:
                 raise SchemaInvalid(f"$ref {ref!r}: there is no such anchor")
             return known, document
@@ -128,6 +128,13 @@ class Document:
         if not isinstance(node, dict | bool):
             raise SchemaInvalid(f"$ref {ref!r} leads to no schema")
         return node, document
+
+    def _parts(self, base: Node) -> tuple[dict[str, Node], dict[str, Node]]:
+        """The parts of a document by `$id`, and by `$anchor` or by an `$id` that is a fragment."""
+        known = self._named.get(id(base))
+        if known is None:
+            known = self._named[id(base)] = (base, *_named_parts(base))
+        return known[1], known[2]
 
     def refs(self) -> Iterator[str]:
         """Every `$ref` of the schema itself."""
@@ -147,22 +154,21 @@ class Document:
             self.resolve(ref, self.root)
 
 
-def _by_id(base: Node, address: str) -> Node | None:
-    return _find(base, lambda node: node.get("$id") == address)
-
-
-def _by_anchor(base: Node, anchor: str) -> Node | None:
-    return _find(base, lambda node: node.get("$anchor") == anchor or node.get("$id") == f"#{anchor}")
-
-
-def _find(base: Node, is_meant: Any) -> Node | None:
+def _named_parts(base: Node) -> tuple[dict[str, Node], dict[str, Node]]:
+    ids: dict[str, Node] = {}
+    anchors: dict[str, Node] = {}
     stack = [base]
     while stack:
         node = stack.pop()
         if isinstance(node, dict):
-            if is_meant(node):
-                return node
+            own, anchor = node.get("$id"), node.get("$anchor")
+            if isinstance(own, str):
+                ids.setdefault(own, node)
+                if own.startswith("#"):
+                    anchors.setdefault(own[1:], node)
+            if isinstance(anchor, str):
+                anchors.setdefault(anchor, node)
             stack += list(node.values())
         elif isinstance(node, list):
             stack += node
-    return None
+    return ids, anchors

@@ -9,10 +9,12 @@ are kept by name and count as content. Source: Protocol Buffers language specifi
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from bisect import bisect_right
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from itertools import accumulate
 
-from odradek.registry.avro import SchemaInvalid
+from odradek.registry.errors import SchemaInvalid
 
 SCALARS = {
     "double": 1, "float": 2, "int64": 3, "uint64": 4, "int32": 5, "fixed64": 6, "fixed32": 7, "bool": 8, "string": 9,
@@ -21,6 +23,7 @@ SCALARS = {
 """Numbers of FieldDescriptorProto.Type."""
 
 GOOGLE = "google/protobuf/"
+_NAME_LENGTH_MAX = 1_000  # of a full name: every field of the type has it
 _GOOGLE_ENUMS = frozenset({".google.protobuf.NullValue", ".google.protobuf.Syntax"})
 
 
@@ -89,6 +92,8 @@ def types_of(file: File) -> Types:
     found = Types()
     prefix = f".{file.package}" if file.package else ""
     for name, kind in _walk(prefix, file.messages, file.enums):
+        if len(name) > _NAME_LENGTH_MAX:
+            raise SchemaInvalid(f"a type's name has at most {_NAME_LENGTH_MAX} characters with its package")
         if name in found:
             raise SchemaInvalid(f"{name[1:]} is defined twice")
         if isinstance(kind, Message):
@@ -147,12 +152,13 @@ def _resolved(message: Message, scope: str, seen: Types, syntax: str) -> Message
     here = f"{scope}.{message.name}"
     numbers: set[int] = set()
     names: set[str] = set()
+    reserved = _Reserved(message.reserved)
     for each in message.fields:
         if not 0 < each.number < 1 << 29 or 19_000 <= each.number < 20_000:
             raise SchemaInvalid(f"{here[1:]}.{each.name}: {each.number} is no number of a field")
         if each.number in numbers or each.name in names:
             raise SchemaInvalid(f"{here[1:]}.{each.name}: name or number {each.number} is there twice")
-        if _is_reserved(message, each):
+        if each in reserved:
             raise SchemaInvalid(f"{here[1:]}.{each.name}: name or number {each.number} is reserved")
         if each.label == "required" and syntax == "proto3":
             raise SchemaInvalid(f"{here[1:]}.{each.name}: proto3 has no required fields")
@@ -163,16 +169,26 @@ def _resolved(message: Message, scope: str, seen: Types, syntax: str) -> Message
     return replace(message, fields=fields, messages=inner)
 
 
-def _is_reserved(message: Message, each: Field) -> bool:
-    for text in message.reserved:
-        if text.startswith('"'):
-            if text == json.dumps(each.name):
-                return True
-            continue
-        first, _, last = text.partition(" to ")
-        if int(first) <= each.number <= (1 << 29 if last == "max" else int(last or first)):
+class _Reserved:
+    """The names and numbers that a message reserves."""
+
+    def __init__(self, texts: Iterable[str]) -> None:
+        self._names: set[str] = set()
+        ranges: list[tuple[int, int]] = []
+        for text in texts:
+            if text.startswith('"'):
+                self._names.add(text)
+                continue
+            first, _, last = text.partition(" to ")
+            ranges.append((int(first), 1 << 29 if last == "max" else int(last or first)))
+        self._ranges = sorted(ranges)
+        self._ends = list(accumulate((last for _, last in self._ranges), max))  # of the ranges up to each
+
+    def __contains__(self, each: Field) -> bool:
+        if json.dumps(each.name) in self._names:
             return True
-    return False
+        before = bisect_right(self._ranges, (each.number, 1 << 64))
+        return before > 0 and self._ends[before - 1] >= each.number
 
 
 def _full_type(name: str, scope: str, seen: Types) -> str:

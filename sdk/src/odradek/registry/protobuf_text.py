@@ -12,7 +12,7 @@ import re
 import warnings
 from dataclasses import replace
 
-from odradek.registry.avro import SchemaInvalid
+from odradek.registry.errors import SchemaInvalid
 from odradek.registry.protobuf_file import SCALARS, Enum, Field, File, Message
 
 _TOKEN = re.compile(
@@ -24,6 +24,7 @@ _TOKEN = re.compile(
     re.VERBOSE | re.DOTALL,
 )
 _DEPTH_MAX = 32
+_NUMBER_BITS_MAX = 64
 _LABELS = ("optional", "required", "repeated")
 _KEYS = frozenset(SCALARS) - {"double", "float", "bytes"}
 
@@ -88,7 +89,9 @@ class _Parser:
         try:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")  # Python warns of escapes that only .proto files have
-                return "".join(str(ast.literal_eval(part)) for part in parts)
+                text = "".join(str(ast.literal_eval(part)) for part in parts)
+            text.encode()
+            return text
         except (SyntaxError, ValueError):
             raise self._wrong("a string without broken escapes before this") from None
 
@@ -99,6 +102,8 @@ class _Parser:
             number = int(text, 8) if re.fullmatch(r"[-+]?0\d+", text) else int(text, 0)
         except ValueError:
             raise self._wrong("a whole number") from None
+        if number.bit_length() > _NUMBER_BITS_MAX:
+            raise self._wrong(f"a number of at most {_NUMBER_BITS_MAX} bits before this")
         return -number if negative else number
 
     def _constant(self) -> str:

@@ -12,7 +12,7 @@ import binascii
 import json
 from collections.abc import Iterator, Mapping
 
-from odradek.registry.avro import SchemaInvalid
+from odradek.registry.errors import SchemaInvalid
 from odradek.registry.protobuf_file import SCALARS, Enum, Field, File, Message, Types
 
 _SCALAR_NAMES = {number: name for name, number in SCALARS.items()}

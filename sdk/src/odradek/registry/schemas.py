@@ -15,8 +15,9 @@ from typing import Literal
 from uuid import UUID
 
 from odradek.registry import avro, json_schema, protobuf_file, protobuf_wire
-from odradek.registry.avro import AvroType, SchemaInvalid
-from odradek.registry.errors import invalid_schema
+from odradek.registry.avro import AvroType
+from odradek.registry.budget import Budget
+from odradek.registry.errors import SchemaInvalid, invalid_schema
 from odradek.registry.protobuf_file import File, Types
 from odradek.registry.protobuf_text import parse_text
 
@@ -65,18 +66,21 @@ class Parsed:
         return UUID(bytes=digest[:16])
 
 
-def parse(schema: Schema, references: Sequence[ReferencedText]) -> Parsed:
+def parse(schema: Schema, references: Sequence[ReferencedText], budget: Budget | None = None) -> Parsed:
     """Understand a schema. Raises RegistryError(42201) that says what is wrong with it.
 
     Args:
         references: what it refers to and what those refer to, each after what it needs itself.
+        budget: for all of it.
     """
+    budget = budget or Budget()
     try:
+        schema.text.encode()
         if schema.kind == "AVRO":
-            return _parse_avro(schema, references)
+            return _parse_avro(schema, references, budget)
         if schema.kind == "JSON":
             document = json_schema.Document(
-                json_schema.load(schema.text), {each.name: each.text for each in references}
+                json_schema.load(schema.text, budget), {each.name: each.text for each in references}, budget
             )
             document.check_refs()
             return Parsed(schema, document, json_schema.canonical(schema.text))
@@ -84,21 +88,28 @@ def parse(schema: Schema, references: Sequence[ReferencedText]) -> Parsed:
         file, types = protobuf_file.resolve(parse_proto(schema.text), files)
         return Parsed(schema, (file, types), protobuf_file.canonical(file))
     except SchemaInvalid as error:
-        raise invalid_schema(str(error)) from None
+        raise invalid_schema(_printable(str(error))) from None
+    except UnicodeEncodeError:
+        raise invalid_schema("it has half of a surrogate pair, which UTF-8 cannot write") from None
     except RecursionError:
         raise invalid_schema("it is nested too deeply") from None
 
 
-def _parse_avro(schema: Schema, references: Sequence[ReferencedText]) -> Parsed:
+def _printable(message: str) -> str:
+    """A message that can be sent, whatever of the schema is in it."""
+    return message[:2_000].encode(errors="backslashreplace").decode()
+
+
+def _parse_avro(schema: Schema, references: Sequence[ReferencedText], budget: Budget) -> Parsed:
     names: avro.Names = {}
     for text in dict.fromkeys(each.text for each in references):  # one schema may be referred to by several names
-        avro.parse(text, names)
-    return Parsed(schema, avro.parse(schema.text, names), avro.canonical(schema.text))
+        avro.parse(text, names, budget)
+    return Parsed(schema, avro.parse(schema.text, names, budget), avro.canonical(schema.text))
 
 
-def normalized(schema: Schema, references: Sequence[ReferencedText]) -> Schema:
+def normalized(schema: Schema, references: Sequence[ReferencedText], budget: Budget | None = None) -> Schema:
     """The schema in the one spelling of its canonical form (`normalize=true`). Raises RegistryError(42201)."""
-    parsed = parse(schema, references)
+    parsed = parse(schema, references, budget)
     if schema.kind == "AVRO":
         return Schema("AVRO", avro.normalized(schema.text), schema.references)
     if schema.kind == "JSON":

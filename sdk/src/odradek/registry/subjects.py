@@ -20,8 +20,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from uuid import UUID
 
+from odradek.backoff import Backoff
 from odradek.errors import ConditionFailed, ItemTooLarge, OutcomeUnknown, StoreUnavailable, TransactionCanceled
 from odradek.format.item_keys import REGISTRY_SUBJECTS_PK
 from odradek.limits import (
@@ -34,6 +36,8 @@ from odradek.ports.clock import Clock
 from odradek.ports.rng import Rng
 from odradek.ports.table import Absent, Compare, Condition, Item, Key, Operation, Put, Set, Table, Update
 from odradek.registry import errors
+from odradek.registry.beside import Beside
+from odradek.registry.budget import Budget
 from odradek.registry.compatibility import DEFAULT_LEVEL, Level, compared, problems
 from odradek.registry.rows import (
     COUNTER,
@@ -57,8 +61,6 @@ from odradek.registry.schemas import Parsed, ReferencedText, Schema, normalized,
 
 MODES = ("READWRITE", "READONLY", "READONLY_OVERRIDE", "IMPORT")
 _ATTEMPTS = 30
-_BACKOFF_S = 0.01
-_BACKOFF_MAX_S = 0.3
 _SCHEMAS_KEPT = 1_000
 _REFERENCED_MAX = 500  # schemas that one needs, directly or not
 
@@ -77,8 +79,8 @@ class Subjects:
 
     def __init__(self, catalog: Table, clock: Clock, rng: Rng) -> None:
         self._catalog = catalog
-        self._clock = clock
-        self._rng = rng
+        self._backoff = Backoff(clock, rng, first_s=0.01, max_s=0.3)
+        self._beside = Beside()
         self._schemas: dict[int, StoredSchema] = {}  # text and references of an id never change
 
     # --- reading ------------------------------------------------------------------------------------------------------
@@ -174,11 +176,12 @@ class Subjects:
             return await self._problems(level, parsed, subject)
         chosen = _pick(subject, version, deleted=False)
         old = await self.parsed(await self.schema(chosen.schema_id))
-        return problems(level, parsed, old)
+        return await self._beside.run(lambda budget: problems(level, parsed, old, budget))
 
     async def parsed(self, stored: StoredSchema) -> Parsed:
         """A stored schema, understood."""
-        return parse(stored.schema, await self._texts(stored.schema))
+        texts = await self._texts(stored.schema)
+        return await self._beside.run(lambda budget: parse(stored.schema, texts, budget))
 
     # --- configuration ------------------------------------------------------------------------------------------------
 
@@ -370,7 +373,7 @@ class Subjects:
         try:
             await self._catalog.transact(operations)
         except (TransactionCanceled, StoreUnavailable, OutcomeUnknown):
-            await self._pause(attempt)
+            await self._backoff.pause(attempt)
             return False
         except ItemTooLarge:
             raise errors.not_permitted("Too many schemas refer to one version: register it once more") from None
@@ -382,10 +385,10 @@ class Subjects:
         try:
             await self._catalog.put(put)
         except StoreUnavailable:
-            await self._pause(attempt)
+            await self._backoff.pause(attempt)
             return False
         except (ConditionFailed, OutcomeUnknown):  # a client's own retry may have met its first success
-            await self._pause(attempt)
+            await self._backoff.pause(attempt)
             return None
         return True
 
@@ -398,13 +401,10 @@ class Subjects:
             try:
                 await self._catalog.put(Put(config_key(name), encode_config(change(before)), condition))
             except (ConditionFailed, StoreUnavailable, OutcomeUnknown):
-                await self._pause(attempt)
+                await self._backoff.pause(attempt)
             else:
                 return
         raise errors.store_unavailable()
-
-    async def _pause(self, attempt: int) -> None:
-        await self._clock.sleep(min(_BACKOFF_S * 2**attempt, _BACKOFF_MAX_S) * (0.5 + self._rng.random()))
 
     def _check_mode(self, name: str, config: Config, schema_id: int | None, version: int | None) -> None:
         if config.mode in ("READONLY", "READONLY_OVERRIDE"):
@@ -459,8 +459,8 @@ class Subjects:
         ids = {each.version: each.schema_id for each in subject.live}
         found = []
         for version in compared(level, [each.version for each in subject.live]):
-            old = await self.parsed(await self.schema(ids[version]))
-            found += [f"version {version}: {each}" for each in problems(level, parsed, old)]
+            compare = partial(problems, level, parsed, await self.parsed(await self.schema(ids[version])))
+            found += [f"version {version}: {each}" for each in await self._beside.run(compare)]
             if found:
                 break
         return found
@@ -474,8 +474,14 @@ class Subjects:
             raise errors.schema_too_large(size, SCHEMA_BYTES_MAX)
         if len(schema.references) > SCHEMA_REFERENCES_MAX:
             raise errors.invalid_schema(f"it has more than {SCHEMA_REFERENCES_MAX} references")
+        for each in schema.references:
+            _check_name_of_reference(each.name)
         texts = await self._texts(schema)
-        return parse(normalized(schema, texts) if normalize else schema, texts)
+
+        def understand(budget: Budget) -> Parsed:
+            return parse(normalized(schema, texts, budget) if normalize else schema, texts, budget)
+
+        return await self._beside.run(understand)
 
     async def _texts(self, schema: Schema) -> list[ReferencedText]:
         """What a schema needs, each after what it needs itself; each once."""
@@ -550,6 +556,14 @@ def _named(stored: StoredSchema, subject: str) -> list[Operation]:
     names = [*stored.subjects, subject]
     unchanged = Compare(("n",), "=", len(stored.subjects)) if len(stored.subjects) > 1 else Absent(("n",))
     return [Update(schema_key(stored.schema_id), (Set(("in",), list(names)), Set(("n",), len(names))), unchanged)]
+
+
+def _check_name_of_reference(name: str) -> None:
+    """Raises RegistryError for a name that cannot be stored."""
+    if not name or len(name.encode("utf-8", "surrogatepass")) > SUBJECT_NAME_BYTES_MAX:
+        raise errors.invalid_schema(f"the name of a reference has 1 to {SUBJECT_NAME_BYTES_MAX} bytes")
+    if any(0xD800 <= ord(sign) < 0xE000 for sign in name):
+        raise errors.invalid_schema("the name of a reference has half of a surrogate pair")
 
 
 def _check_name(name: str | None) -> None:

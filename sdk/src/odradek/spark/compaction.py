@@ -28,6 +28,7 @@ from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Se
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from odradek.backoff import Backoff
 from odradek.engine.compaction.batch import compact_batch, read_keys
 from odradek.engine.compaction.compactor import CompactionPass, Compactor
 from odradek.engine.compaction.decisions import Bounds, CompactionPolicy, joins
@@ -58,7 +59,6 @@ WAVE_MS_MAX = 3_600_000
 _EVERYTHING = 2**62
 _ONLY_KEYS = -1  # the group of segments that are not rewritten again
 _ATTEMPTS = 4
-_BACKOFF_S = 0.2
 _TAG = "odradek-compaction"
 KEYS = "grp INT, digest BINARY, latest LONG"
 REWRITTEN = "grp INT, segment_id BINARY, max_timestamp_ms LONG, size_bytes LONG, index_bytes INT, dropped LONG"
@@ -164,6 +164,7 @@ def rewrite_group(plan: Rewriting, group: int, latest: Mapping[bytes, int]) -> l
 def _with_objects(options: StoreOptions, work: Callable[[ObjectStore], Awaitable[T]]) -> T:
     async def run() -> T:
         store = await open_store(options)
+        backoff = Backoff(SystemClock(), SystemRng(), first_s=0.2, max_s=1.0)
         attempt = 0
         try:
             while True:
@@ -173,7 +174,7 @@ def _with_objects(options: StoreOptions, work: Callable[[ObjectStore], Awaitable
                 except StoreUnavailable:
                     if attempt == _ATTEMPTS:
                         raise
-                    await asyncio.sleep(_BACKOFF_S * 2 ** (attempt - 1))
+                    await backoff.pause(attempt - 1)
         finally:
             await store.aclose()
 
@@ -246,12 +247,8 @@ class SparkCompactor(Compactor):
         groups_at_once: the number of groups in a wave.
     """
 
-    def __init__(
-        self, spark: SparkSession, engine: Engine, log: Any, store: StoreOptions, *, groups_at_once: int
-    ) -> None:
-        super().__init__(
-            log, engine.index, engine.objects, engine.leases, engine.clock, SystemRng(), engine.settings
-        )  # fmt: skip
+    def __init__(self, spark: SparkSession, engine: Engine, store: StoreOptions, *, groups_at_once: int) -> None:
+        super().__init__(engine.tools, engine.index, engine.leases)
         self._spark = spark
         self._engine = engine
         self._store = store
@@ -387,11 +384,8 @@ async def compact(
                 ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
                 f"{topic_name} has partitions 0 to {topic.partition_count - 1}, not {beyond[0]}",
             )
-        compactor = SparkCompactor(spark, engine, store.log, options, groups_at_once=groups_at_once)
-        maintenance = Maintenance(
-            store.catalog, engine.index, store.objects, engine.topics, engine.leases, engine.clock,
-            engine.settings, [engine.orphans, compactor],
-        )  # fmt: skip
+        compactor = SparkCompactor(spark, engine, options, groups_at_once=groups_at_once)
+        maintenance = Maintenance(engine.tools, engine.index, engine.topics, engine.leases, [engine.orphans, compactor])
         report = MaintenanceReport()
         for number in partitions or range(topic.partition_count):
             await maintenance.run_partition(topic, number, report)

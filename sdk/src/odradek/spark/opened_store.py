@@ -10,8 +10,10 @@ from collections.abc import Callable, Coroutine
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
+from odradek.backoff import Backoff
 from odradek.errors import ErrorCode, KafkaError, StoreUnavailable
 from odradek.spark.options import StoreOptions
+from odradek.system import SystemClock, SystemRng
 
 if TYPE_CHECKING:
     from odradek.adapters.aws import AwsStore
@@ -20,7 +22,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 _ATTEMPTS = 5
-_BACKOFF_S = 0.3
+_BACKOFF = Backoff(SystemClock(), SystemRng(), first_s=0.3, max_s=3.0)
 
 
 class OpenedStore:
@@ -87,7 +89,7 @@ async def _patiently(work: Callable[[], Coroutine[Any, Any, T]], retry_errors: b
         except StoreUnavailable as error:
             if attempt == _ATTEMPTS:
                 raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"the store does not answer: {error}") from error
-        await asyncio.sleep(_BACKOFF_S * 2 ** (attempt - 1))
+        await _BACKOFF.pause(attempt - 1)
 
 
 async def open_store(options: StoreOptions, *, read_only: bool = True) -> EmbeddedStore | AwsStore:

@@ -167,7 +167,7 @@ async def test_rules_are_read_once_and_trusted_for_the_setting_alone() -> None:
 async def test_nothing_is_allowed_while_the_rules_cannot_be_read() -> None:
     store = memory_store()
     acls = store.engine().acls
-    store.catalog.script["query", 1] = Fault.UNAVAILABLE
+    store.catalog.script.update({("query", attempt): Fault.UNAVAILABLE for attempt in (1, 2, 3)})
     with pytest.raises(KafkaError) as refused:
         await acls.current()
     assert refused.value.is_retryable

@@ -231,6 +231,21 @@ async def test_an_evicted_producer_is_remembered(store: Store) -> None:
     assert fresh.base_offset == before + 1
 
 
+async def test_the_last_five_batches_of_a_producer_that_left_the_head_and_came_back_are_known(store: Store) -> None:
+    engine = store.engine(head_bytes_max=300, spill_entries=1, producers_in_head_max=1)
+    for sequence in range(4):
+        await produce(engine, "t", 0, batch([b"x"], producer=(7, 0, sequence)))
+    for producer_id in range(100, 106):
+        await produce(engine, "t", 0, batch([b"y"], producer=(producer_id, 0, 0)))
+    _, item = await head_item(store)
+    assert "7" not in item["p"]
+    assert (await produce(engine, "t", 0, batch([b"x"], producer=(7, 0, 4)))).base_offset == 10
+    for sequence in range(4):
+        again = await produce(engine, "t", 0, batch([b"x"], producer=(7, 0, sequence)))
+        assert (again.error, again.base_offset) == (ErrorCode.NONE, sequence)
+    assert len(await read_all(engine, "t", 0)) == 11
+
+
 async def test_reading_an_evicted_producer_backs_off(store: Store) -> None:
     """While the store answers nothing each try waits longer than the one before it, as those of the update do."""
     engine = store.engine(head_bytes_max=300, spill_entries=1, producers_in_head_max=1)

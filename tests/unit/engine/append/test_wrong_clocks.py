@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from typing import Any
 
 import pytest
 from odradek.adapters.store_clock import StoreClock
@@ -26,11 +27,11 @@ def store() -> Store:
     return memory_store()
 
 
-def ahead(store: Store, days: int = 2, **settings: int) -> Engine:
+def ahead(store: Store, days: int = 2, *, seed: int = 9, **settings: int) -> Engine:
     """An engine of a machine whose clock is so many days off."""
     clock = ManualClock(auto_advance=True)
     clock.advance(store.clock.now_ms() / 1000 - clock.now_ms() / 1000 + days * DAY_MS / 1000)
-    return Store(store.tables, store.objects, clock).engine(seed=9, **settings)
+    return Store(store.tables, store.objects, clock).engine(seed, **settings)
 
 
 async def test_a_sweep_by_a_clock_two_days_ahead_stops_no_transaction(store: Store) -> None:
@@ -114,13 +115,13 @@ async def test_a_floor_that_is_days_ahead_is_found_and_lowered(store: Store) -> 
     wrong = ahead(store, **SPILLING)
     for number in range(8):
         await produce(wrong, "t", 0, batch([b"%d" % number], producer=(4, 0, number)))
-    found = await audit_store(engine, store.tables)
+    found = await audit_store(engine)
     assert [finding.kind for finding in found.findings] == [FindingKind.CLOCK]
     late = store.log.script
     late[("update", store.log.count("update") + 1)] = Fault.LATE
     pending = await produce(wrong, "t", 0, batch([b"8"], producer=(4, 0, 8)))
     assert not pending.error
-    report = await audit_store(engine, store.tables, repair=True)
+    report = await audit_store(engine, repair=True)
     assert (report.is_clean, report.repaired["floors_lowered"]) == (True, 1)
     assert await store.log.deliver_late() == 0
     fresh = store.engine(3, **SPILLING)
@@ -133,6 +134,40 @@ async def test_a_floor_that_is_days_ahead_is_found_and_lowered(store: Store) -> 
     assert [record.value for record in await read_all(fresh, "t", 0)] == [b"%d" % number for number in range(10)]
 
 
+async def test_a_plain_append_whose_rows_are_searched_during_the_repair_is_not_applied_twice(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Rows that are written under the lowered floor deny every entry that is far ahead, also one in an older row."""
+    engine = store.engine(3, **SPILLING)
+    await engine.topics.create("t", 1)
+    wrong = ahead(store, head_bytes_max=100_000)
+    store.log.script[("update", store.log.count("update") + 1)] = Fault.LOST_ANSWER
+    sleep, query = wrong.clock.sleep, store.log._port.query
+
+    async def spilled(seconds: float) -> None:
+        wrong.clock.sleep = sleep  # type: ignore[method-assign]
+        other = ahead(store, seed=10, **SPILLING)
+        for _ in range(8):
+            await produce(other, "t", 0, batch([b"x"]))
+        monkeypatch.setattr(store.log._port, "query", repaired)
+        await sleep(seconds)
+
+    async def repaired(*args: Any, **bounds: Any) -> Any:
+        if bounds.get("descending"):  # the search for the entry
+            monkeypatch.setattr(store.log._port, "query", query)
+            assert (await audit_store(engine, store.tables, repair=True)).repaired["floors_lowered"]
+            store.clock.advance(1)
+            for _ in range(16):
+                await produce(engine, "t", 0, batch([b"x"]))
+        return await query(*args, **bounds)
+
+    wrong.clock.sleep = spilled  # type: ignore[method-assign]
+    result = await produce(wrong, "t", 0, batch([b"plain"]))
+    values = [record.value for record in await read_all(engine, "t", 0)]
+    assert values.count(b"plain") == 1
+    assert result.error is ErrorCode.REQUEST_TIMED_OUT
+
+
 async def test_a_plain_append_under_way_is_not_applied_twice_by_the_repair(store: Store) -> None:
     engine = store.engine(**SPILLING)
     await engine.topics.create("t", 1)
@@ -143,7 +178,7 @@ async def test_a_plain_append_under_way_is_not_applied_twice_by_the_repair(store
 
     async def meanwhile(seconds: float) -> None:
         engine.clock.sleep = original  # type: ignore[method-assign]
-        assert (await audit_store(store.engine(3), store.tables, repair=True)).repaired["floors_lowered"]
+        assert (await audit_store(store.engine(3), repair=True)).repaired["floors_lowered"]
         await original(seconds)
 
     engine.clock.sleep = meanwhile  # type: ignore[method-assign]

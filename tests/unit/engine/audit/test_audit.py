@@ -59,7 +59,7 @@ class Damaged:
 
     async def audit(self, *, fast: bool = False, strict: bool = False, repair: bool = False) -> AuditReport:
         engine = self.store.engine(7, **SPILLING, catalog_cache_ms=0)
-        return await audit_store(engine, self.store.tables, fast=fast, strict=strict, repair=repair)
+        return await audit_store(engine, fast=fast, strict=strict, repair=repair)
 
     async def put_row(self, number: int, **changes: object) -> None:
         row = (await rows_of(self.engine, self.partition))[number]
@@ -360,7 +360,7 @@ async def test_a_store_at_work_is_clean_all_the_time() -> None:
     async def audit() -> None:
         audits = 0
         while not stop.is_set():
-            report = await audit_store(store.engine(2, catalog_cache_ms=0), store.tables)
+            report = await audit_store(store.engine(2, catalog_cache_ms=0))
             assert report.findings == []
             audits += 1
             await asyncio.sleep(0)

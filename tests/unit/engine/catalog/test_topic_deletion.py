@@ -70,7 +70,7 @@ async def test_what_comes_late_is_removed_before_the_topic_is_forgotten() -> Non
     plan = MaintenancePlan()
     await engine.maintenance.plan(plan)
     assert plan.of_kind(TaskKind.TOPIC_DELETION) == [], "nothing is looked at in vain"
-    report = await audit_store(engine, store.tables)
+    report = await audit_store(engine)
     assert (report.findings, report.pending["deletions"]) == ([], 1)
     store.clock.advance(engine.settings.sweep_recheck_hours * 3600)
     assert (await engine.maintenance.run()).done["topics_forgotten"] == 1

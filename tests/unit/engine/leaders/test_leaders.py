@@ -443,17 +443,38 @@ async def write_three_epochs(store: Store) -> Engine:
     return fleet
 
 
-async def test_a_fetched_batch_carries_the_epoch_under_which_it_was_written(store: Store) -> None:
-    fleet = await write_three_epochs(store)
-    [result] = await fleet.fetch([FetchPartition("t", 0, 0)])
-    data = b"".join(bytes(part) for part in result.records)
+async def fetched(engine: Engine) -> bytes:
+    [result] = await engine.fetch([FetchPartition("t", 0, 0)])
+    return b"".join(bytes(part) for part in result.records)
+
+
+def epochs_of(data: bytes) -> list[tuple[int, int]]:
+    """(base offset, leader epoch) of each batch."""
     epochs, position = [], 0
     while position < len(data):
         header = parse_header(data, position)
         epochs.append((header.base_offset, header.partition_leader_epoch))
         position += header.size_bytes
-    assert epochs == [(0, 0), (2, 1), (5, 2)]
+    return epochs
+
+
+async def test_a_fetched_batch_carries_the_epoch_under_which_it_was_written(store: Store) -> None:
+    data = await fetched(await write_three_epochs(store))
+    assert epochs_of(data) == [(0, 0), (2, 1), (5, 2)]
     assert len(list(decode_batches(data))) == 6
+
+
+async def test_a_merge_keeps_the_epoch_under_which_a_batch_was_written(store: Store) -> None:
+    await write_three_epochs(store)
+    crowded = process(store, seed=1, head_bytes_max=300, spill_entries=1, merge_rows_min=1)
+    for _ in range(6):
+        await produce(crowded, "t", 0, batch([b"later"]))
+    before = await fetched(crowded)
+    store.clock.advance(61)
+    assert (await crowded.maintenance.run()).done["segments_merged"]
+    after = await fetched(process(store, seed=2))
+    assert epochs_of(after)[:4] == [(0, 0), (2, 1), (5, 2), (6, 2)]
+    assert before.startswith(after)
 
 
 async def test_the_history_is_read_once(store: Store) -> None:

@@ -18,6 +18,7 @@ from odradek.model.log import DeleteRecordsPartition
 from odradek.model.topic_partition import PartitionId
 from odradek.ports.table import Key, Put
 from odradek.testing.faults import Fault, Faulty
+from odradek.testing.seeded_rng import SeededRng
 
 from tests.support.engine import Store, batch, memory_store, produce, read_all
 from tests.support.segments import partition_of
@@ -160,6 +161,21 @@ async def test_what_somebody_is_at_is_not_planned_until_the_claim_is_over(store:
     assert await partitions_of(engine) == [("t", 0)]
 
 
+async def test_a_taking_that_arrives_late_takes_nothing_from_the_holder(store: Store) -> None:
+    engine = await busy(store)
+    partition = await partition_of(engine, "t")
+    first = await engine.leases.take(partition)
+    assert first is not None
+    await engine.leases.release(first, clean=True)
+    store.log.script = {("put", store.log.count("put") + 1): Fault.LATE}
+    assert await store.engine(1, **RESTED).leases.take(partition) is None
+    held = await engine.leases.take(partition)
+    assert held is not None
+    await store.log.deliver_late()
+    renewed = await engine.leases.renew(held)
+    assert renewed.epoch == first.epoch + 1
+
+
 async def test_an_upload_that_came_late_is_found_after_a_day_of_rest(store: Store) -> None:
     engine = await busy(store, retention_ms="-1")
     await engine.maintenance.run()
@@ -204,7 +220,7 @@ async def test_messages_that_are_doubled_late_lost_or_in_any_order_do_no_harm(se
             await writer.topics.delete("gone")
         store.clock.advance(rng.choice([61, 3_700]))
         plan = await plan_of(store.engine(10 + turn, **SPILLING))
-        assert await enqueue(plan, queue, store.clock) == len(plan.tasks)
+        assert await enqueue(plan, queue, store.clock, SeededRng(6)) == len(plan.tasks)
         messages = late + [message for message in queue.messages for _ in range(rng.choice([0, 1, 1, 2]))]
         queue.messages.clear()
         rng.shuffle(messages)
@@ -282,14 +298,14 @@ def tasks(count: int) -> MaintenancePlan:
 
 async def test_a_plan_is_sent_ten_at_a_time_and_what_is_refused_again(store: Store) -> None:
     queue, plan = Refusing(2), tasks(25)
-    assert await enqueue(plan, queue, store.clock) == 25
+    assert await enqueue(plan, queue, store.clock, SeededRng(6)) == 25
     assert sorted(queue.messages) == sorted(encode_task(task) for task in plan.tasks)
     assert plan.failures == []
 
 
 async def test_what_the_queue_keeps_refusing_is_reported_and_left_to_the_next_plan(store: Store) -> None:
     queue, plan = Refusing(10**6), tasks(10)
-    sent = await enqueue(plan, queue, store.clock)
+    sent = await enqueue(plan, queue, store.clock, SeededRng(6))
     assert sent == len(queue.messages) == 5
     assert plan.failures == ["the queue refused 5 tasks"]
 
@@ -299,21 +315,21 @@ async def test_a_request_that_fails_is_made_again(store: Store, fault: Fault) ->
     behind = MemoryTaskQueue()
     queue = Faulty(behind, {("send", 1): fault})
     plan = tasks(3)
-    assert await enqueue(plan, queue, store.clock) == 3  # type: ignore[arg-type]
+    assert await enqueue(plan, queue, store.clock, SeededRng(6)) == 3  # type: ignore[arg-type]
     assert set(behind.messages) == {encode_task(task) for task in plan.tasks}
 
 
 async def test_a_queue_that_is_gone_fails_no_plan(store: Store) -> None:
     queue = Faulty(MemoryTaskQueue(), {("send", n): Fault.UNAVAILABLE for n in range(1, 99)})
     plan = tasks(3)
-    assert await enqueue(plan, queue, store.clock) == 0  # type: ignore[arg-type]
+    assert await enqueue(plan, queue, store.clock, SeededRng(6)) == 0  # type: ignore[arg-type]
     assert plan.failures[0].startswith("3 tasks were not sent: StoreUnavailable")
 
 
 async def test_a_plan_that_waits_already_is_not_sent_again(store: Store) -> None:
     queue = MemoryTaskQueue()
-    assert await enqueue(tasks(5), queue, store.clock) == 5
-    assert await enqueue(tasks(5), queue, store.clock) == 0
+    assert await enqueue(tasks(5), queue, store.clock, SeededRng(6)) == 5
+    assert await enqueue(tasks(5), queue, store.clock, SeededRng(6)) == 0
     del queue.messages[:1]
-    assert await enqueue(tasks(5), queue, store.clock) == 5
+    assert await enqueue(tasks(5), queue, store.clock, SeededRng(6)) == 5
     assert len(queue.messages) < 10, "never more than two plans"

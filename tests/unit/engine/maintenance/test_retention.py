@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 import pytest
-from odradek.adapters.memory import MemoryStore
 from odradek.engine.engine import Engine
 from odradek.engine.maintenance.maintenance import Maintenance
 from odradek.engine.maintenance.retention import Retention
@@ -55,16 +54,7 @@ def maintenance(engine: Engine) -> Maintenance:
     """Retention and what it relies on, without merges and sweep."""
     retention = Retention(engine.index, engine.objects, engine.leases, engine.clock)
     upkeeps = [engine.orphans, retention]
-    return Maintenance(
-        MemoryStore().catalog,
-        engine.index,
-        engine.objects,
-        engine.topics,
-        engine.leases,
-        engine.clock,
-        engine.settings,
-        upkeeps,
-    )
+    return Maintenance(engine.tools, engine.index, engine.topics, engine.leases, upkeeps)
 
 
 async def run(engine: Engine) -> None:

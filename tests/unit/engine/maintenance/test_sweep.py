@@ -39,7 +39,7 @@ def store() -> Store:
 async def uploads(store: Store, hours_back: int = 5) -> list[bytes]:
     """The ids of all uploads that are in the store."""
     hours = range(store.clock.now_ms() // HOUR_MS - hours_back, store.clock.now_ms() // HOUR_MS + 2)
-    found = WalUploads(store.log, store.objects, store.clock)  # type: ignore[arg-type]
+    found = WalUploads(store.log, store.objects, store.clock, SeededRng(4))  # type: ignore[arg-type]
     return [each.object_id async for each in found.below(ID_END, hours)]
 
 
@@ -433,7 +433,7 @@ async def test_what_is_spilled_while_it_is_looked_for_is_found(store: Store, mon
 
     monkeypatch.setattr(engine.index, "read_head", spilled_before)
     left = {entry.object_id}
-    await drop_referenced(engine.index, [partition], left, 1, engine.clock)
+    await drop_referenced(engine.index, [partition], left, 1, engine.clock, engine.rng)
     assert not left
 
 

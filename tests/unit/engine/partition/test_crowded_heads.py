@@ -181,6 +181,6 @@ async def test_a_rejected_append_is_tried_once_and_not_to_be_retried(store: Stor
     await engine.topics.resolve("t")
     store.tables.log = table = Rejecting(store.tables.log, chosen)
     result = await produce(store.engine(), "t", 0, batch([b"x"]))
-    assert result.error is ErrorCode.UNKNOWN_SERVER_ERROR
+    assert result.error is ErrorCode.INVALID_RECORD
     assert not result.error.is_retryable
     assert table.rejected == 1

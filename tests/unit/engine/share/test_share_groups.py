@@ -229,7 +229,7 @@ async def test_only_members_open_sessions(store: Store) -> None:
     one = await member(engine, "one")
     await one.request()
     await one.leave()
-    assert (await one.request()).error is ErrorCode.SHARE_SESSION_NOT_FOUND
+    assert (await one.request(0)).error is ErrorCode.SHARE_SESSION_NOT_FOUND
 
 
 async def test_partitions_join_and_leave_a_session(store: Store) -> None:

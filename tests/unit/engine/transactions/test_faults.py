@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from dataclasses import replace
 from typing import Any
 
 import pytest
 from odradek.engine.engine import Engine
 from odradek.errors import KafkaError, OutcomeUnknown
+from odradek.model.classic_group import ClassicIdentity, ClassicJoin, ClassicLeave, ClassicSync
 from odradek.model.group import JOIN_EPOCH, LEAVE_EPOCH, GroupHeartbeat
 from odradek.model.log import ProducePartition
 from odradek.model.topic_partition import PartitionId
@@ -244,6 +246,32 @@ async def test_a_member_that_lost_its_partition_commits_nothing_at_all() -> None
     await producer.send_offset("members", "a", 0, 1, member_id="m1", member_epoch=epoch)
     await engine.groups.heartbeat(GroupHeartbeat("members", "m1", LEAVE_EPOCH))
     await join(engine, "m2")
+    with pytest.raises(KafkaError, match="TRANSACTION_ABORTABLE"):
+        await producer.commit()
+    assert await values(engine, "b") == [b"before"]
+    assert await committed(engine, "members", "a") is None
+
+
+async def test_a_classic_member_that_is_removed_during_its_commit_commits_nothing_at_all(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Its session ends between the commit's last look at the group and the transaction."""
+    store, engine, producer = await prepared(bumps=True)
+    request = ClassicJoin("members", "", "consumer", (("range", b""),), session_ms=10_000, rebalance_ms=30_000)
+    joined = await engine.classic_groups.join(replace(request, requires_known_member_id=False))
+    identity = ClassicIdentity("members", joined.member_id, joined.generation)
+    await engine.classic_groups.sync(ClassicSync(identity, assignments={joined.member_id: b"all"}))
+    await producer.send("b", 0, b"new")
+    member = {"member_id": joined.member_id, "member_epoch": joined.generation}
+    await producer.send_offset("members", "a", 0, 1, **member)
+    transact = store.tables.across._port.transact
+
+    async def after_the_removal(operations: Any) -> None:
+        monkeypatch.undo()
+        await engine.classic_groups.leave("members", [ClassicLeave(joined.member_id)])
+        await transact(operations)
+
+    monkeypatch.setattr(store.tables.across._port, "transact", after_the_removal)
     with pytest.raises(KafkaError, match="TRANSACTION_ABORTABLE"):
         await producer.commit()
     assert await values(engine, "b") == [b"before"]

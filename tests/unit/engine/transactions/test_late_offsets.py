@@ -15,6 +15,7 @@ from odradek.model.topic_partition import OffsetAndMetadata, PartitionId
 from odradek.ports.table import Put
 from odradek.settings import Settings
 from odradek.testing.manual_clock import ManualClock
+from odradek.testing.seeded_rng import SeededRng
 
 
 class Recording:
@@ -43,7 +44,7 @@ async def test_a_late_repetition_of_an_earlier_offset_is_refused() -> None:
     async def no_id() -> int:
         raise AssertionError
 
-    store = TransactionStore(tables, no_id, ManualClock(), Settings())
+    store = TransactionStore(tables, no_id, ManualClock(), SeededRng(1), Settings())
     await store.add_offset("tx", 1, pending(5, 1_000))
     await store.add_offset("tx", 1, pending(9, 1_000))  # the same millisecond: it takes the next stamp
     with pytest.raises(ConditionFailed):

@@ -479,6 +479,7 @@ async def test_a_commit_above_a_raised_spill_floor_takes_a_new_time(store: Store
     far = store.clock.now_ms() + 10_000
     await store.log.update(Update(head_key(PartitionId(topic.topic_id, 0)), (Set(("sf",), far),)))
     await producer.commit()
+    assert store.tables.across.calls == ["transact"], "nothing waits until the clock has caught up"
     assert await values(engine, "a") == [b"x"]
 
 

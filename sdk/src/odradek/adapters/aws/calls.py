@@ -14,7 +14,6 @@ only the engine can resolve. Reads are retried here, a bounded number of times w
 from __future__ import annotations
 
 import asyncio
-import random
 from collections.abc import Awaitable, Callable
 from concurrent.futures import Executor, ThreadPoolExecutor
 from functools import partial
@@ -33,11 +32,12 @@ from botocore.exceptions import (
     TokenRetrievalError,
 )
 
+from odradek.backoff import Backoff
 from odradek.errors import ItemTooLarge, OutcomeUnknown, StoreRejected, StoreUnavailable, TransactionConflict
+from odradek.system import SystemClock, SystemRng
 
 READ_ATTEMPTS_MAX: Final = 5
-BACKOFF_S: Final = 0.025
-BACKOFF_S_MAX: Final = 1.0
+BACKOFF: Final = Backoff(SystemClock(), SystemRng(), first_s=0.025, max_s=1.0)
 
 _THROTTLED: Final = frozenset(
     {
@@ -154,13 +154,8 @@ async def retried(attempt: Callable[[], Awaitable[dict[str, Any]]]) -> dict[str,
         except StoreUnavailable as error:
             if not _passes(error.__cause__):
                 raise
-        await asyncio.sleep(backoff_s(number))
+        await BACKOFF.pause(number)
     return await attempt()
-
-
-def backoff_s(number: int) -> float:
-    """Return the pause after the attempt of that number (from 0): full jitter below a doubling bound."""
-    return random.random() * min(BACKOFF_S_MAX, BACKOFF_S * float(2**number))
 
 
 def error_code(error: ClientError) -> str:

@@ -6,7 +6,6 @@ retried, because its outcome is not decided yet.
 
 from __future__ import annotations
 
-import asyncio
 import base64
 from collections.abc import Sequence
 from typing import Any, Final
@@ -14,7 +13,7 @@ from typing import Any, Final
 import crc32c
 from botocore.exceptions import ClientError
 
-from odradek.adapters.aws.calls import Calls, Refused, backoff_s, error_code
+from odradek.adapters.aws.calls import BACKOFF, Calls, Refused, error_code
 from odradek.adapters.object_keys import check_limit, check_object_key, check_object_prefix, check_range, check_upload
 from odradek.adapters.rejections import RejectionsTold
 from odradek.errors import ObjectExists, ObjectMissing, StoreUnavailable
@@ -79,7 +78,7 @@ class S3ObjectStore:
                 )
                 if not conflict or attempt == CONFLICT_ATTEMPTS_MAX - 1:
                     raise
-            await asyncio.sleep(backoff_s(attempt))
+            await BACKOFF.pause(attempt)
 
     async def get(self, key: str) -> bytes:
         check_object_key(key)

@@ -13,7 +13,7 @@ from typing import Any
 
 from odradek.adapters import capacity
 from odradek.adapters.aws.attribute_values import from_item, to_attribute, to_item, to_key, to_parameters
-from odradek.adapters.aws.calls import READ_ATTEMPTS_MAX, Calls, Refused, backoff_s
+from odradek.adapters.aws.calls import BACKOFF, READ_ATTEMPTS_MAX, Calls, Refused
 from odradek.adapters.aws.transaction import transact, transact_get
 from odradek.adapters.expression_text import Expressions
 from odradek.adapters.expressions import copied
@@ -187,7 +187,7 @@ class DynamoTable:
             attempt = 0 if items else attempt + 1
             if attempt == READ_ATTEMPTS_MAX:
                 raise StoreUnavailable(f"{self.table_name}: throttled")
-            await asyncio.sleep(backoff_s(attempt))
+            await BACKOFF.pause(attempt)
 
     def _count_read(self, operation: str, answer: dict[str, Any]) -> None:
         units = answer.get("ConsumedCapacity", {}).get("CapacityUnits", 0.0)

@@ -27,6 +27,7 @@ import time
 from collections import defaultdict, deque
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from contextvars import Context, copy_context
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, Literal, NamedTuple
@@ -75,6 +76,7 @@ class _Request:
     evaluate: Evaluate
     loop: asyncio.AbstractEventLoop
     future: asyncio.Future[Any]
+    context: Context  # of the caller: what `evaluate` counts belongs to the caller's invocation
     result: Any = None
     error: BaseException | None = None
 
@@ -120,13 +122,13 @@ class Database:
         self._thread.start()
 
     async def write(self, places: Sequence[Place], evaluate: Evaluate) -> Any:
-        """Let the writer thread evaluate and store; return the result.
+        """Let the writer thread evaluate, in the context of the caller, and store; return the result.
 
         Raises what `evaluate` raises; StoreFull, StoreUnavailable (closed, read-only), OutcomeUnknown (the commit
         itself failed).
         """
         loop = asyncio.get_running_loop()
-        request = _Request(places, evaluate, loop, loop.create_future())
+        request = _Request(places, evaluate, loop, loop.create_future(), copy_context())
         with self._closing:
             if self._closed or self._read_only:
                 raise StoreUnavailable(f"{self._path} is " + ("opened for reading" if self._read_only else "closed"))
@@ -197,7 +199,7 @@ class Database:
         for request in group:
             try:
                 olds = [self._load(place, states) for place in request.places]
-                request.result, news = request.evaluate(olds)
+                request.result, news = request.context.run(request.evaluate, olds)
             except Exception as error:
                 request.error = _translated(error)
                 continue

@@ -130,7 +130,7 @@ async def _audit(store: EmbeddedStore | AwsStore, *, fast: bool, strict: bool, r
             rng=SystemRng(),
             settings=Settings.from_env(os.environ),
         )
-        return await audit_store(engine, store, fast=fast, strict=strict, repair=repair)
+        return await audit_store(engine, fast=fast, strict=strict, repair=repair)
 
 
 def as_json(report: AuditReport) -> dict[str, Any]:

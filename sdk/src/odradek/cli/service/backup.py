@@ -79,7 +79,7 @@ async def _audited(folder: Path) -> AuditReport:
 
     async with open_embedded(folder, read_only=True, check="full") as store:
         engine = Engine(tables=store, objects=store.objects, clock=store.clock, rng=SystemRng(), settings=Settings())
-        return await audit_store(engine, store, fast=True)
+        return await audit_store(engine, fast=True)
 
 
 def restore(

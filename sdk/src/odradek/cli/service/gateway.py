@@ -71,15 +71,15 @@ async def _serve(store_name: str, ports: Ports) -> None:
     from odradek.settings import Settings
     from odradek.system import SystemRng
 
-    settings, opened = Settings.from_env(os.environ), None
+    settings, opened, meter = Settings.from_env(os.environ), None, InvocationMeter()
     if store_name.startswith(_EMBEDDED):
         try:
-            opened = open_embedded(Path(store_name.removeprefix(_EMBEDDED)), meter=InvocationMeter(), check="quick")
+            opened = open_embedded(Path(store_name.removeprefix(_EMBEDDED)), meter=meter, check="quick")
         except StoreUnavailable as error:
             raise KafkaError(ErrorCode.INVALID_CONFIG, str(error)) from None
         store: EmbeddedStore | AwsStore = opened
     elif store_name == "aws":
-        store = Environment.from_env(os.environ).open_store(InvocationMeter())
+        store = Environment.from_env(os.environ).open_store(meter)
     else:
         raise KafkaError(ErrorCode.INVALID_CONFIG, f"--store must be embedded:DIR or aws, not {store_name!r}")
     stopping = asyncio.Event()
@@ -95,6 +95,7 @@ async def _serve(store_name: str, ports: Ports) -> None:
             rng=SystemRng(),
             stopping=stopping,
             ready=_show,
+            billed=lambda: meter.total.usage,
         )
     finally:
         if opened is not None:

@@ -25,7 +25,6 @@ from odradek.errors import ErrorCode, KafkaError
 from odradek.model.topic_partition import OffsetAndMetadata, TopicPartition
 
 _CONSUMER = -1
-NO_OFFSET = -1
 
 
 class Membership(NamedTuple):
@@ -146,7 +145,7 @@ async def fetch_committed(
         for group in response.groups
         for topic in group.topics
         for found in topic.partitions
-        if found.committed_offset != NO_OFFSET
+        if found.committed_offset >= 0  # Kafka clients may commit a negative one, and that is no position
     }
 
 
@@ -161,6 +160,7 @@ async def commit(
     """Commit offsets. Raises KafkaError for the first refused partition; others may have been committed."""
     if not offsets:
         return
+    check_positions(offsets)
     request = OffsetCommitRequest(
         group_id=GroupId(group_id),
         generation_id_or_member_epoch=i32(membership.member_epoch),
@@ -183,6 +183,16 @@ async def commit(
                 raise_for("commit", TopicPartition(str(topic.name), given.partition_index), given.error_code)
 
     await connection.call(request, OffsetCommitResponse, "OffsetCommit", check=check, timeout_ms=timeout_ms)
+
+
+def check_positions(offsets: Mapping[TopicPartition, OffsetAndMetadata]) -> None:
+    """Raises KafkaError(OFFSET_OUT_OF_RANGE) for an offset that is no position."""
+    for partition, given in offsets.items():
+        if given.offset < 0:
+            raise KafkaError(
+                ErrorCode.OFFSET_OUT_OF_RANGE,
+                f"cannot commit offset {given.offset} of {partition}: commit the next offset to read, 0 or more",
+            )
 
 
 def _commit_partition(partition: int, given: OffsetAndMetadata) -> OffsetCommitRequestPartition:

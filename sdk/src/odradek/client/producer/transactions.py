@@ -19,7 +19,7 @@ from collections.abc import Mapping, Sequence
 from enum import Enum, auto
 
 from odradek.client.connection import Connection, error_code
-from odradek.client.messages.offsets import ConsumerGroupMetadata
+from odradek.client.messages.offsets import ConsumerGroupMetadata, check_positions
 from odradek.client.messages.transactions import (
     EndTxnResponse,
     InitProducerIdResponse,
@@ -111,6 +111,7 @@ class ProducerTransactions:
                 TopicPartition(*partition): each if isinstance(each, OffsetAndMetadata) else OffsetAndMetadata(each)
                 for partition, each in offsets.items()
             }
+            check_positions(given)
             member = ConsumerGroupMetadata(group) if isinstance(group, str) else group
             self._has_offsets = True
             request = offsets_request(self._id, self._producer, member, given)

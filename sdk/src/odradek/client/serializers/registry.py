@@ -17,14 +17,16 @@ from dataclasses import dataclass
 from typing import Any, Protocol, Self
 from urllib.parse import quote, urlsplit
 
+from odradek.backoff import Backoff
 from odradek.client.transport.signer import Signer, region_of
 from odradek.errors import ErrorCode, KafkaError
+from odradek.system import SystemClock, SystemRng
 
 _CONTENT_TYPE = "application/vnd.schemaregistry.v1+json"
 _DISCOVERY = "/.well-known/odradek"
 _SERIALIZED = "?format=serialized"
 _ATTEMPTS = 4
-_BACKOFF_S = 0.1
+_BACKOFF = Backoff(SystemClock(), SystemRng(), first_s=0.1, max_s=1.0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -244,7 +246,7 @@ class HttpRegistry:
                     raise KafkaError(
                         ErrorCode.NETWORK_EXCEPTION, f"the registry at {self._url} failed: {error}"
                     ) from error
-            time.sleep(_BACKOFF_S * 2**attempt)
+            time.sleep(_BACKOFF.delay_s(attempt))
         raise AssertionError("the last attempt returns or raises")
 
 

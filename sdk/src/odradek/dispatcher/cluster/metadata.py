@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import Any
 
 from odradek.dispatcher.context import Answer, Call
+from odradek.dispatcher.store_errors import translated
 from odradek.engine.leaders.view import LeaderView
 from odradek.errors import ErrorCode, KafkaError
 from odradek.model.acl import AclOperation
@@ -68,7 +69,8 @@ async def _asked(call: Call, asked: Any) -> Topic | dict[str, Any]:
     if asked.name is not None and topic_id is None and not _may_describe(call, asked.name):
         return {"error_code": ErrorCode.TOPIC_AUTHORIZATION_FAILED, "name": asked.name}
     try:
-        topic = await call.engine.topics.resolve(asked.name or "", topic_id)
+        with translated(call):
+            topic = await call.engine.topics.resolve(asked.name or "", topic_id)
     except KafkaError as error:
         if error.code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION and _may_create(call):
             return await _created(call, asked.name)
@@ -91,7 +93,8 @@ async def _created(call: Call, name: str) -> Topic | dict[str, Any]:
     if not call.access.may_cluster(create) and not call.access.may_topic(create, name):
         return {"error_code": ErrorCode.TOPIC_AUTHORIZATION_FAILED, "name": name}
     try:
-        return await call.engine.topics.create(name)
+        with translated(call):
+            return await call.engine.topics.create(name)
     except KafkaError as error:
         if error.code is ErrorCode.TOPIC_ALREADY_EXISTS and (existing := await call.engine.topics.get(name)):
             return existing  # another request created it first

@@ -8,6 +8,7 @@ from itertools import groupby
 from typing import Any, TypeVar
 
 from odradek.dispatcher.context import Answer, Call
+from odradek.dispatcher.store_errors import translated
 from odradek.errors import ErrorCode, KafkaError
 from odradek.model.acl import AclBinding, AclFilter, AclOperation, AclPermission, PatternType, ResourceType
 
@@ -18,7 +19,8 @@ async def handle_create_acls(call: Call) -> Answer:
     results = []
     for creation in call.message.creations:
         try:
-            await call.engine.acls.create(_binding(creation))
+            with translated(call):
+                await call.engine.acls.create(_binding(creation))
         except KafkaError as error:
             results.append({"error_code": error.code, "error_message": error.message})
         else:
@@ -47,7 +49,8 @@ async def handle_delete_acls(call: Call) -> Answer:
     results: list[dict[str, Any]] = []
     for asked in call.message.filters:
         try:
-            gone: Sequence[AclBinding] = await call.engine.acls.delete(_filter(asked))
+            with translated(call):
+                gone: Sequence[AclBinding] = await call.engine.acls.delete(_filter(asked))
         except KafkaError as error:
             results.append({"error_code": error.code, "error_message": error.message})
         else:

@@ -9,7 +9,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from odradek.dispatcher.context import Answer, Call
-from odradek.errors import ErrorCode, KafkaError, StoreUnavailable
+from odradek.dispatcher.store_errors import translated
+from odradek.errors import ErrorCode, KafkaError
 from odradek.format.scram import credential_of
 from odradek.model.user import SaslMechanism, User
 
@@ -22,7 +23,8 @@ async def handle_alter_user_scram_credentials(call: Call) -> Answer:
     results = []
     for name in _users(call):
         try:
-            await _alter(call, name)
+            with translated(call):
+                await _alter(call, name)
         except KafkaError as error:
             results.append({"user": name, "error_code": error.code, "error_message": error.message})
         else:
@@ -61,10 +63,7 @@ def _mechanism(number: int) -> SaslMechanism:
 
 async def handle_describe_user_scram_credentials(call: Call) -> Answer:
     asked = call.message.users
-    try:
-        found = {user.name: user for user in await call.engine.users.list()}
-    except StoreUnavailable as error:
-        raise KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE, "the users cannot be read: try again") from error
+    found = {user.name: user for user in await call.engine.users.list()}
     names = list(found) if not asked else list(dict.fromkeys(user.name for user in asked))
     return {"results": [_described(name, found.get(name)) for name in names]}
 

@@ -71,7 +71,7 @@ def refuse_share_request(call: Call, code: ErrorCode, message: str) -> Answer:
     return {"error_code": code, "error_message": message}
 
 
-def _request(call: Call, **options: Any) -> ShareFetchRequest:
+def _request(call: Call, *, fetches: bool = True, **options: Any) -> ShareFetchRequest:
     message = call.message
     return ShareFetchRequest(
         group_id=message.group_id or "",
@@ -85,8 +85,9 @@ def _request(call: Call, **options: Any) -> ShareFetchRequest:
                 for batch in each.acknowledgement_batches
             ]
             for topic, each in _asked(call)
-            if each.acknowledgement_batches
+            if each.acknowledgement_batches or not fetches
         },
+        fetches=fetches,
         renews=getattr(message, "is_renew_ack", False),
         **options,
     )

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from odradek.dispatcher.context import Answer, Call
+from odradek.dispatcher.store_errors import translated
 from odradek.engine.groups.configs import DEAD_LETTER_TOPIC
 from odradek.errors import ErrorCode, KafkaError
 from odradek.model.acl import CLUSTER, AclOperation, ResourceType
@@ -25,7 +26,8 @@ async def handle_describe_configs(call: Call) -> Answer:
         result = {"resource_type": resource.resource_type, "resource_name": resource.resource_name}
         try:
             _require(call, AclOperation.DESCRIBE_CONFIGS, resource)
-            entries = await _entries(call, resource)
+            with translated(call):
+                entries = await _entries(call, resource)
         except KafkaError as error:
             result |= {"error_code": error.code, "error_message": error.message}
         else:
@@ -155,7 +157,9 @@ async def _alter_each(call: Call, alter: Any) -> Answer:
                 raise KafkaError(ErrorCode.INVALID_REQUEST, f"{name!r} or one of its values appears twice")
             if resource_type not in (TOPIC, GROUP):
                 raise KafkaError(ErrorCode.INVALID_REQUEST, "only topics and groups can be configured by a client")
-            await alter(await call.engine.topics.resolve(name) if resource_type == TOPIC else None, resource)
+            with translated(call):
+                topic = await call.engine.topics.resolve_patiently(name) if resource_type == TOPIC else None
+                await alter(topic, resource)
         except KafkaError as error:
             result |= {"error_code": error.code, "error_message": error.message}
         results.append(result)

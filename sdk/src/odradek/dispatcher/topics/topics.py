@@ -12,6 +12,7 @@ from collections.abc import Awaitable, Sequence
 from typing import Any
 
 from odradek.dispatcher.context import Answer, Call
+from odradek.dispatcher.store_errors import translated
 from odradek.dispatcher.topics.configs import describe_entry
 from odradek.errors import ErrorCode, KafkaError
 from odradek.model.acl import AclOperation, ResourceType
@@ -29,7 +30,8 @@ async def handle_create_topics(call: Call) -> Answer:
             if not call.access.may_cluster(AclOperation.CREATE):
                 call.access.require(AclOperation.CREATE, ResourceType.TOPIC, name)
             _refuse_repeated(name, counts[name])
-            created = await _create(call, topic)
+            with translated(call):
+                created = await _create(call, topic)
         except KafkaError as error:
             results.append({"name": name, "error_code": error.code, "error_message": error.message})
         else:
@@ -91,13 +93,14 @@ async def handle_delete_topics(call: Call) -> Answer:
             _refuse_repeated(name or str(topic_id), counts[name, topic_id])
             if (name is None) == (topic_id is None):
                 raise KafkaError(ErrorCode.INVALID_REQUEST, "give either the name or the id of a topic to delete")
-            if name is None:
-                named = (await call.engine.topics.resolve("", topic_id)).name
-                if call.access.may_topic(AclOperation.DESCRIBE, named):
-                    result["name"] = named
-                name = named
-            call.access.require(AclOperation.DELETE, ResourceType.TOPIC, name)
-            deleted = await call.engine.topics.delete(name)
+            with translated(call):
+                if name is None:
+                    named = (await call.engine.topics.resolve_patiently("", topic_id)).name
+                    if call.access.may_topic(AclOperation.DESCRIBE, named):
+                        result["name"] = named
+                    name = named
+                call.access.require(AclOperation.DELETE, ResourceType.TOPIC, name)
+                deleted = await call.engine.topics.delete(name)
             result = {"name": deleted.name, "topic_id": deleted.topic_id}
         except KafkaError as error:
             result |= {"error_code": error.code, "error_message": error.message}
@@ -129,7 +132,8 @@ async def handle_create_partitions(call: Call) -> Answer:
         try:
             call.access.require(AclOperation.ALTER, ResourceType.TOPIC, topic.name)
             _refuse_repeated(topic.name, counts[topic.name])
-            await _grow(call, topic)
+            with translated(call):
+                await _grow(call, topic)
         except KafkaError as error:
             result |= {"error_code": error.code, "error_message": error.message}
         results.append(result)

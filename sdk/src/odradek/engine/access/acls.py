@@ -19,6 +19,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from enum import IntEnum
 from typing import TypeVar
 
+from odradek.backoff import Backoff
 from odradek.engine.access.decisions import AclSet
 from odradek.engine.partition.fields import attribute, check_version
 from odradek.errors import ErrorCode, FormatError, KafkaError, OutcomeUnknown, StoreUnavailable
@@ -34,6 +35,7 @@ from odradek.model.acl import (
     ResourceType,
 )
 from odradek.ports.clock import Clock
+from odradek.ports.rng import Rng
 from odradek.ports.table import Delete, Item, Key, Put, Table
 from odradek.settings import Settings
 
@@ -42,7 +44,7 @@ E = TypeVar("E", bound=IntEnum)
 VERSION = 1
 _TEXT_BYTES_MAX = 2_048  # of a principal, a host or a name
 _ATTEMPTS = 6
-_BACKOFF_S = 0.05
+_READ_ATTEMPTS = 3
 _UNAVAILABLE = KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE, "the ACLs cannot be read or written: try again")
 
 # What each type of resource can be asked for (Kafka's AclEntry.supportedOperations).
@@ -78,9 +80,10 @@ _OPERATIONS: dict[ResourceType, frozenset[AclOperation]] = {
 class Acls:
     """The rules of a cluster."""
 
-    def __init__(self, catalog: Table, clock: Clock, settings: Settings) -> None:
+    def __init__(self, catalog: Table, clock: Clock, rng: Rng, settings: Settings) -> None:
         self._catalog = catalog
         self._clock = clock
+        self._backoff = Backoff(clock, rng, first_s=0.05, max_s=2.0)
         self._settings = settings
         self._super_users = tuple(filter(None, (name.strip() for name in settings.super_users.split(";"))))
         self._lock = asyncio.Lock()
@@ -126,10 +129,14 @@ class Acls:
         self._copy_until = float("-inf")
 
     async def _all(self) -> Sequence[AclBinding]:
-        try:
-            return [_decode(row.item) for row in await self._catalog.query(ACLS_PK)]
-        except (StoreUnavailable, FormatError) as error:
-            raise _UNAVAILABLE from error
+        for attempt in range(_READ_ATTEMPTS):
+            try:
+                return [_decode(row.item) for row in await self._catalog.query(ACLS_PK)]
+            except FormatError as error:
+                raise _UNAVAILABLE from error
+            except StoreUnavailable:
+                await self._backoff.pause(attempt)
+        raise _UNAVAILABLE
 
     async def _repeat(self, write: Callable[[], Awaitable[object]]) -> None:
         try:
@@ -137,7 +144,7 @@ class Acls:
                 try:
                     await write()
                 except (StoreUnavailable, OutcomeUnknown):
-                    await self._clock.sleep(_BACKOFF_S * 2**attempt)
+                    await self._backoff.pause(attempt)
                 else:
                     return
         finally:

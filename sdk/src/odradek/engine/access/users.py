@@ -12,8 +12,17 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 
+from odradek.backoff import Backoff
 from odradek.engine.partition.fields import attribute, check_version, is_version, is_version_or_absent
-from odradek.errors import ConditionFailed, ErrorCode, KafkaError, OutcomeUnknown, StoreUnavailable
+from odradek.errors import (
+    ConditionFailed,
+    ErrorCode,
+    ItemTooLarge,
+    KafkaError,
+    OutcomeUnknown,
+    StoreRejected,
+    StoreUnavailable,
+)
 from odradek.format.item_keys import USERS_PK
 from odradek.format.scram import ITERATIONS, ITERATIONS_MAX, ITERATIONS_MIN, SALT_BYTES, credential_of, salt_password
 from odradek.model.user import SCRAM_MECHANISMS, SaslMechanism, ScramCredential, User
@@ -23,8 +32,8 @@ from odradek.ports.table import Absent, Delete, Exists, Item, Key, Remove, Set, 
 
 VERSION = 1
 NAME_BYTES_MAX = 255
+SALT_BYTES_MAX = 1024  # that clients send; ours have 20 or so
 _ATTEMPTS = 6
-_BACKOFF_S = 0.05
 
 
 class Users:
@@ -32,8 +41,8 @@ class Users:
 
     def __init__(self, catalog: Table, clock: Clock, rng: Rng) -> None:
         self._catalog = catalog
-        self._clock = clock
         self._rng = rng
+        self._backoff = Backoff(clock, rng, first_s=0.05, max_s=2.0)
 
     async def create(self, name: str, password: str) -> User:
         """Make a user who can log in by every mechanism, or give one another password. Raises KafkaError."""
@@ -57,6 +66,11 @@ class Users:
                 raise KafkaError(
                     ErrorCode.UNACCEPTABLE_CREDENTIAL,
                     f"iterations must be between {ITERATIONS_MIN} and {ITERATIONS_MAX}, not {credential.iterations}",
+                )
+            if len(credential.salt) > SALT_BYTES_MAX:
+                raise KafkaError(
+                    ErrorCode.UNACCEPTABLE_CREDENTIAL,
+                    f"a salt may have at most {SALT_BYTES_MAX} bytes, not {len(credential.salt)}",
                 )
         actions = [Set((name,), value) for name, value in _encode(user).items()]
         update = Update(Key(USERS_PK, user.name), tuple(actions), is_version_or_absent(VERSION))
@@ -84,8 +98,10 @@ class Users:
         key = Key(USERS_PK, name)
         is_there = all_of(is_version(VERSION), Exists((mechanism.value,)))
         nothing = all_of(*(Absent((each.value,)) for each in SCRAM_MECHANISMS))
-        if not name:
-            raise KafkaError(ErrorCode.RESOURCE_NOT_FOUND, "the name of a user cannot be empty")
+        if not name or len(name.encode()) > NAME_BYTES_MAX:
+            raise KafkaError(
+                ErrorCode.RESOURCE_NOT_FOUND, f"no user has such a name: one has 1 to {NAME_BYTES_MAX} bytes"
+            )
         try:
             await self._repeat(lambda: self._catalog.update(Update(key, (Remove((mechanism.value,)),), is_there)))
         except ConditionFailed as refused:
@@ -94,15 +110,15 @@ class Users:
             raise KafkaError(ErrorCode.RESOURCE_NOT_FOUND, f"{name!r} has no {mechanism.value} credential") from None
         try:
             await self._repeat(lambda: self._catalog.delete(Delete(key, nothing)))
-        except ConditionFailed:
-            return  # another credential is left
+        except (ConditionFailed, ItemTooLarge, StoreRejected):
+            return  # another credential is left, or what is left names none
 
     async def _repeat(self, write: Callable[[], Awaitable[object]]) -> None:
         for attempt in range(_ATTEMPTS):
             try:
                 await write()
             except (StoreUnavailable, OutcomeUnknown):
-                await self._clock.sleep(_BACKOFF_S * 2**attempt)
+                await self._backoff.pause(attempt)
             else:
                 return
         raise KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE, "the catalog table cannot be reached: try again")

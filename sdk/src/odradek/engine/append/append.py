@@ -22,11 +22,9 @@ from odradek.engine.catalog.topics import Topics
 from odradek.engine.leaders.leaders import Leaders
 from odradek.engine.partition.head import PartitionHead
 from odradek.engine.partition.index import PartitionIndex
+from odradek.engine.tools import Tools
 from odradek.errors import ErrorCode, FormatError, StoreError, StoreRejected
 from odradek.model.log import ProducePartition, ProduceResult
-from odradek.ports.clock import Clock
-from odradek.ports.rng import Rng
-from odradek.settings import Settings
 
 OnResult = Callable[[int, ProduceResult], None]
 """Is told the result of each partition, by its position in the request, as soon as there is one."""
@@ -61,21 +59,28 @@ class Appender:
 
     def __init__(
         self,
+        tools: Tools,
         index: PartitionIndex,
         leaders: Leaders,
         wal: Wal,
         topics: Topics,
-        clock: Clock,
-        rng: Rng,
-        settings: Settings,
     ) -> None:
+        clock, rng, settings = tools.clock, tools.rng, tools.settings
         self._topics = topics
         self._clock = clock
         self._settings = settings
         self._order = AppendOrder()
         self._uploads = Uploads(wal, topics, clock, rng, settings)
         self._tools = AppendTools(
-            index, leaders, wal, clock, rng, settings, CommitTimes(clock), Room(index, clock, rng)
+            index=index,
+            leaders=leaders,
+            wal=wal,
+            clock=clock,
+            rng=rng,
+            settings=settings,
+            commit_times=CommitTimes(clock),
+            room=Room(index, clock, rng),
+            backoff=tools.backoff(first_s=0.02, max_s=1.0),
         )
 
     async def produce(

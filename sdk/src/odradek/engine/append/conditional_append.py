@@ -16,6 +16,7 @@ from collections import OrderedDict
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+from odradek.backoff import Backoff
 from odradek.engine.append.decisions import (
     Ahead,
     Applied,
@@ -58,8 +59,6 @@ from odradek.ports.clock import Clock
 from odradek.ports.rng import Rng
 from odradek.settings import Settings
 
-_BACKOFF_S = 0.02
-_BACKOFF_MAX_S = 1.0
 _AHEAD_POLL_S = 0.01
 _AHEAD_POLL_MAX_S = 0.1
 _SEARCH_ROWS = 8
@@ -81,7 +80,7 @@ MAYBE_APPENDED = Reject(
     "the store did not say in time whether the batch was appended: an idempotent producer may send it again",
 )
 REJECTED = Reject(
-    ErrorCode.UNKNOWN_SERVER_ERROR,
+    ErrorCode.INVALID_RECORD,
     "the store never takes a write like this one; nothing was appended, and sending it again is in vain: "
     "the service's log says what was refused",
 )
@@ -90,7 +89,7 @@ _GONE = Reject(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "the partition does not exi
 
 def not_uploaded(error: StoreError) -> Reject:
     """The answer where the upload failed: nothing refers to what it may have left."""
-    if isinstance(error, StoreRejected):
+    if isinstance(error, (ItemTooLarge, StoreRejected)):
         return REJECTED
     return NO_ROOM if isinstance(error, StoreFull) else NOT_APPENDED
 
@@ -133,6 +132,7 @@ class AppendTools:
     settings: Settings
     commit_times: CommitTimes
     room: Room
+    backoff: Backoff
 
 
 @dataclass(frozen=True, slots=True)
@@ -285,7 +285,7 @@ class ConditionalAppend:
         except KafkaError as error:
             return Reject(error.code, error.message)
         except StoreError:
-            await self._back_off(attempt)
+            await self._tools.backoff.pause(attempt - 1)
             return verdict
         if self.head is None:
             self.partition_is_gone = True
@@ -341,12 +341,8 @@ class ConditionalAppend:
             await self._spill_if_due(head)
             count = sum(entry.offset_count for entry in self._entries)
             return Appended(head.next_offset - count, head, self._entries[0].max_timestamp_ms)
-        await self._back_off(attempt)
+        await self._tools.backoff.pause(attempt - 1)
         return None
-
-    async def _back_off(self, attempt: int) -> None:
-        pause = min(_BACKOFF_MAX_S, _BACKOFF_S * 2 ** (attempt - 1))
-        await self._tools.clock.sleep(pause * (0.5 + self._tools.rng.random() / 2))
 
     async def _spill_if_due(self, head: PartitionHead) -> None:
         """The append is in the log, whatever becomes of the spill; where it fails, a later one spills."""
@@ -374,7 +370,7 @@ class ConditionalAppend:
         try:
             row = await self._tools.index.read_producer_row(self._partition, producer_id)
         except StoreUnavailable:
-            await self._back_off(attempt)
+            await self._tools.backoff.pause(attempt - 1)
             return
         rows = self._known.rows if self._known.evictions == self.head.evictions else {}
         self._known = KnownRows(self.head.evictions, {**rows, producer_id: row})
@@ -418,7 +414,7 @@ class ConditionalAppend:
                 is_lowered = head is None or head.spill_floor_ms < floor_ms
                 return Search.UNKNOWABLE if is_lowered else Search.ABSENT
             limit = _SEARCH_ROWS
-            await self._back_off(attempt + 1)
+            await self._tools.backoff.pause(attempt)
         return Search.UNKNOWABLE
 
     async def _upload_again(self) -> bool:

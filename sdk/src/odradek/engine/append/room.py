@@ -12,6 +12,7 @@ from __future__ import annotations
 import asyncio
 from collections import OrderedDict
 
+from odradek.backoff import Backoff
 from odradek.engine.partition.head import PartitionHead
 from odradek.engine.partition.index import PartitionIndex
 from odradek.errors import FormatError, OutcomeUnknown, StoreError, StoreUnavailable
@@ -20,8 +21,6 @@ from odradek.ports.clock import Clock
 from odradek.ports.rng import Rng
 
 _ATTEMPTS_MAX = 12
-_BACKOFF_S = 0.02
-_BACKOFF_MAX_S = 0.2
 _SEEN_MAX = 4096
 
 
@@ -30,8 +29,7 @@ class Room:
 
     def __init__(self, index: PartitionIndex, clock: Clock, rng: Rng) -> None:
         self._index = index
-        self._clock = clock
-        self._rng = rng
+        self._backoff = Backoff(clock, rng, first_s=0.02, max_s=0.2)
         self._far_too_long: OrderedDict[PartitionId, None] = OrderedDict()
         self._spilling: dict[PartitionId, asyncio.Lock] = {}
 
@@ -74,7 +72,6 @@ class Room:
                     return
                 await self._index.spill(partition, head)
             except (StoreUnavailable, OutcomeUnknown):
-                pause = min(_BACKOFF_MAX_S, _BACKOFF_S * 2.0**attempt)
-                await self._clock.sleep(pause * (0.5 + self._rng.random() / 2))
+                await self._backoff.pause(attempt)
             except (StoreError, FormatError):
                 return

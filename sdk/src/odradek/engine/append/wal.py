@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from odradek.backoff import Backoff
 from odradek.errors import ObjectExists, ObjectMissing, OutcomeUnknown, StoreUnavailable
 from odradek.format.item_keys import wal_item_key
 from odradek.format.object_keys import wal_key
@@ -14,20 +15,20 @@ from odradek.format.tail_entry import FLAG_ITEM
 from odradek.model.log import Buffer
 from odradek.ports.clock import Clock
 from odradek.ports.object_store import ObjectStore
+from odradek.ports.rng import Rng
 from odradek.ports.table import Key, Put, Table
 from odradek.settings import Settings
 
 _ATTEMPTS = 6
-_BACKOFF_S = 0.05
 
 
 class Wal:
     """Uploads and reads of WAL bytes."""
 
-    def __init__(self, log: Table, objects: ObjectStore, clock: Clock, settings: Settings) -> None:
+    def __init__(self, log: Table, objects: ObjectStore, clock: Clock, rng: Rng, settings: Settings) -> None:
         self._log = log
         self._objects = objects
-        self._clock = clock
+        self._backoff = Backoff(clock, rng, first_s=0.05, max_s=1.0)
         self._settings = settings
 
     async def upload(self, object_id: bytes, parts: Sequence[Buffer]) -> int:
@@ -49,7 +50,7 @@ class Wal:
             except (StoreUnavailable, OutcomeUnknown):
                 if attempt == _ATTEMPTS:
                     raise
-                await self._clock.sleep(_BACKOFF_S * 2 ** (attempt - 1))
+                await self._backoff.pause(attempt - 1)
         return FLAG_ITEM if small else 0
 
     async def read_item(self, object_id: bytes) -> bytes:

@@ -30,24 +30,19 @@ from odradek.engine.audit.decisions import (
 )
 from odradek.engine.audit.floors import is_ahead
 from odradek.engine.catalog.sweep_floor import read_sweep_state
-from odradek.engine.catalog.topics import Topics
+from odradek.engine.engine import Engine
 from odradek.engine.maintenance.orphans import find_orphans
-from odradek.engine.maintenance.sweep import Sweep, drop_referenced
+from odradek.engine.maintenance.sweep import drop_referenced
 from odradek.engine.maintenance.wal_uploads import WalUpload, WalUploads
 from odradek.engine.partition.fields import attribute
 from odradek.engine.partition.head import PartitionHead
-from odradek.engine.partition.index import PartitionIndex
-from odradek.engine.partition.maintenance_lease import MaintenanceLeases
 from odradek.errors import FormatError
 from odradek.format.item_keys import DELETED_TOPICS_PK, TOPIC_IDS_PK, topic_id_sk
 from odradek.format.object_keys import partition_prefix
 from odradek.model.log import OFFSET_END
 from odradek.model.topic import Topic
 from odradek.model.topic_partition import PartitionId
-from odradek.ports.clock import Clock
-from odradek.ports.object_store import ObjectStore
-from odradek.ports.table import Key, Table
-from odradek.settings import Settings
+from odradek.ports.table import Key
 
 TOPICS_PREFIX = "topics/"
 _LOOKS = 3
@@ -60,34 +55,30 @@ class Audit:
     """Audits one store; see Engine.audit.
 
     Args:
+        engine: whose store is audited.
+        bytes_: reads the bytes.
         strict: take for a finding what the next maintenance would remove.
     """
 
     def __init__(
         self,
-        catalog: Table,
-        index: PartitionIndex,
-        objects: ObjectStore,
-        topics: Topics,
-        leases: MaintenanceLeases,
-        sweep: Sweep,
-        uploads: WalUploads,
+        engine: Engine,
         bytes_: ByteAudit,
-        clock: Clock,
-        settings: Settings,
         *,
         strict: bool = False,
     ) -> None:
-        self._catalog = catalog
-        self._index = index
-        self._objects = objects
-        self._topics = topics
-        self._leases = leases
-        self._sweep = sweep
-        self._uploads = uploads
+        tools = engine.tools
+        self._catalog = tools.tables.catalog
+        self._index = engine.index
+        self._objects = tools.objects
+        self._topics = engine.topics
+        self._leases = engine.leases
+        self._sweep = engine.sweep
+        self._uploads = WalUploads(tools.tables.log, tools.objects, tools.clock, tools.rng)
         self._bytes = bytes_
-        self._clock = clock
-        self._settings = settings
+        self._clock = tools.clock
+        self._rng = tools.rng
+        self._settings = tools.settings
         self._strict = strict
 
     async def run(self) -> AuditReport:
@@ -222,7 +213,7 @@ class Audit:
         async def finish_chunk() -> None:
             left = set(chunk)
             slots = self._settings.maintenance_parallelism
-            await drop_referenced(self._index, partitions, left, slots, self._clock)
+            await drop_referenced(self._index, partitions, left, slots, self._clock, self._rng)
             if is_overdue:
                 report.findings += [
                     Finding(FindingKind.UNREFERENCED, chunk[each].place, f"{chunk[each].size_bytes} bytes")

@@ -20,13 +20,12 @@ from __future__ import annotations
 from odradek.engine.partition.fields import is_version
 from odradek.engine.partition.head import VERSION, PartitionHead, head_key
 from odradek.engine.partition.index import PartitionIndex
+from odradek.engine.tools import Tools
 from odradek.errors import ConditionFailed
 from odradek.format.object_id import new_object_id
 from odradek.limits import CLOCK_AHEAD_MS_MAX
 from odradek.model.topic_partition import PartitionId
-from odradek.ports.clock import Clock
-from odradek.ports.rng import Rng
-from odradek.ports.table import Compare, Condition, Set, Table, Update, all_of
+from odradek.ports.table import Compare, Condition, Set, Update, all_of
 
 _ATTEMPTS = 16
 
@@ -36,20 +35,20 @@ def is_ahead(floor_ms: int, now_ms: int) -> bool:
     return floor_ms > now_ms + CLOCK_AHEAD_MS_MAX
 
 
-async def lower_spill_floor(log: Table, index: PartitionIndex, partition: PartitionId, clock: Clock, rng: Rng) -> bool:
+async def lower_spill_floor(tools: Tools, index: PartitionIndex, partition: PartitionId) -> bool:
     """Lower a spill floor that is far ahead; whether that was done. Raises StoreError, FormatError: repair again."""
     for _ in range(_ATTEMPTS):
         head = await index.read_head(partition)
-        now_ms = clock.now_ms()
+        now_ms = tools.clock.now_ms()
         if head is None or not is_ahead(head.spill_floor_ms, now_ms):
             return False
         if head.tail:
             await index.spill(partition, head)
             continue
-        floor = max(head.sweep_floor, new_object_id(now_ms, rng.random_bytes))
+        floor = max(head.sweep_floor, new_object_id(now_ms, tools.rng.random_bytes))
         update = Update(head_key(partition), (Set(("sf",), now_ms), Set(("wf",), floor)), _unchanged(head))
         try:
-            await log.update(update)
+            await tools.tables.log.update(update)
         except ConditionFailed:
             continue  # somebody appended or spilled meanwhile
         return True

@@ -11,44 +11,31 @@ Each step is what maintenance does too, so a repair may be cut short, repeated, 
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
-
 from odradek.engine.audit.audit import TOPICS_PREFIX, Audit
 from odradek.engine.audit.decisions import AuditReport, FindingKind
+from odradek.engine.audit.floors import lower_spill_floor
 from odradek.engine.catalog.topic_configs import TopicConfig
-from odradek.engine.catalog.topics import Topics
-from odradek.engine.maintenance.maintenance import HeldPartition, Maintenance, MaintenanceReport
-from odradek.engine.maintenance.orphans import Orphans
-from odradek.engine.maintenance.sweep import Sweep
-from odradek.engine.partition.maintenance_lease import LeaseLost, MaintenanceLeases
+from odradek.engine.engine import Engine
+from odradek.engine.maintenance.maintenance import HeldPartition, MaintenanceReport
+from odradek.engine.partition.maintenance_lease import LeaseLost
 from odradek.errors import FormatError
 from odradek.model.topic import Topic
 from odradek.model.topic_partition import PartitionId
-from odradek.settings import Settings
 
 
 class Repair:
     """Removes what should not be there, and audits again."""
 
-    def __init__(
-        self,
-        audit: Audit,
-        maintenance: Maintenance,
-        orphans: Orphans,
-        sweep: Sweep,
-        topics: Topics,
-        leases: MaintenanceLeases,
-        settings: Settings,
-        lower_floor: Callable[[PartitionId], Awaitable[bool]],
-    ) -> None:
+    def __init__(self, engine: Engine, audit: Audit) -> None:
         self._audit = audit
-        self._lower_floor = lower_floor
-        self._maintenance = maintenance
-        self._orphans = orphans
-        self._sweep = sweep
-        self._topics = topics
-        self._leases = leases
-        self._settings = settings
+        self._tools = engine.tools
+        self._index = engine.index
+        self._maintenance = engine.maintenance
+        self._orphans = engine.orphans
+        self._sweep = engine.sweep
+        self._topics = engine.topics
+        self._leases = engine.leases
+        self._settings = engine.settings
 
     async def run(self) -> AuditReport:
         """Audit, repair, audit: the last report, with what was repaired. Raises StoreError, KafkaError."""
@@ -62,7 +49,9 @@ class Repair:
                 if found.pending["orphans"] or f"{topic.name}-{number}" in orphaned:
                     await self._collect_orphans(topic, number, done)
                 if f"{topic.name}-{number}" in ahead:
-                    done.done["floors_lowered"] += await self._lower_floor(PartitionId(topic.topic_id, number))
+                    done.done["floors_lowered"] += await lower_spill_floor(
+                        self._tools, self._index, PartitionId(topic.topic_id, number)
+                    )
         try:
             await self._sweep.run(done.done)
         except FormatError:

@@ -9,16 +9,17 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from odradek.backoff import Backoff
 from odradek.engine.partition.fields import attribute
 from odradek.errors import ErrorCode, KafkaError, OutcomeUnknown, StoreFull, StoreUnavailable
 from odradek.format.item_keys import COUNTERS_PK, PRODUCER_ID_SK
 from odradek.limits import PRODUCER_EPOCH_MAX
 from odradek.ports.clock import Clock
+from odradek.ports.rng import Rng
 from odradek.ports.table import Add, Key, Table, Update
 from odradek.settings import Settings
 
 _ATTEMPTS = 6
-_BACKOFF_S = 0.05
 
 
 class ProducerIdAndEpoch(NamedTuple):
@@ -29,9 +30,9 @@ class ProducerIdAndEpoch(NamedTuple):
 class ProducerIds:
     """Allocation of producer ids, a block at a time."""
 
-    def __init__(self, catalog: Table, clock: Clock, settings: Settings) -> None:
+    def __init__(self, catalog: Table, clock: Clock, rng: Rng, settings: Settings) -> None:
         self._catalog = catalog
-        self._clock = clock
+        self._backoff = Backoff(clock, rng, first_s=0.05, max_s=2.0)
         self._settings = settings
         self._free: list[int] = []
 
@@ -64,7 +65,7 @@ class ProducerIds:
                     ErrorCode.KAFKA_STORAGE_ERROR, "the disk of the store is full: free some space"
                 ) from error
             except (StoreUnavailable, OutcomeUnknown):
-                await self._clock.sleep(_BACKOFF_S * 2**attempt)
+                await self._backoff.pause(attempt)
             else:
                 return attribute(image, "next", int)
         raise KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE, "no producer id could be allocated: try again")

@@ -20,18 +20,22 @@ import asyncio
 import re
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import replace
+from typing import TypeVar
 from uuid import UUID
 
-from odradek.engine.catalog.sweep_floor import SweepState, read_sweep_state
+from odradek.backoff import Backoff
+from odradek.engine.catalog.sweep_floor import read_sweep_state
 from odradek.engine.catalog.topic_configs import check_configs, describe
 from odradek.engine.partition.fields import attribute, check_version
 from odradek.engine.partition.index import PartitionIndex
 from odradek.errors import (
     ConditionFailed,
     ErrorCode,
+    ItemTooLarge,
     KafkaError,
     OutcomeUnknown,
     StoreError,
+    StoreRejected,
     StoreUnavailable,
     TransactionCanceled,
 )
@@ -44,15 +48,18 @@ from odradek.ports.rng import Rng
 from odradek.ports.table import Absent, AllOf, Check, Compare, Delete, Item, Key, Put, Set, Table, Update
 from odradek.settings import Settings
 
+R = TypeVar("R")
 _Applied = Callable[[], Awaitable[bool | None]]
 _OnHead = Callable[[PartitionId], Awaitable[None]]
 
 VERSION = 1
 _LEGAL_NAME = re.compile(r"[a-zA-Z0-9._-]+")
 _ATTEMPTS = 5
-_BACKOFF_S = 0.05
 _PARALLEL_HEADS = 25
 _UNAVAILABLE = KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE, "the catalog table cannot be reached: try again")
+_UNTOLD = KafkaError(
+    ErrorCode.REQUEST_TIMED_OUT, "the catalog table did not answer in time: check whether the change was made"
+)
 
 
 class Topics:
@@ -63,6 +70,7 @@ class Topics:
         self._index = index
         self._clock = clock
         self._rng = rng
+        self._backoff = Backoff(clock, rng, first_s=0.05, max_s=1.0)
         self._settings = settings
         self._by_name: dict[str, tuple[float, Topic]] = {}
         self._name_by_id: dict[UUID, str] = {}
@@ -114,8 +122,19 @@ class Topics:
         check_name(name)
         topic = await self.get(name)
         if topic is None:
-            raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"topic {name!r} does not exist: create it first")
+            raise _unknown(name)
         return topic
+
+    async def resolve_patiently(self, name: str, topic_id: UUID | None = None) -> Topic:
+        """As `resolve`, for a request that changes the topic: a read that is throttled is made again."""
+        for attempt in range(_ATTEMPTS - 1):
+            try:
+                return await self.resolve(name, topic_id)
+            except KafkaError as error:
+                if error.code is not ErrorCode.COORDINATOR_NOT_AVAILABLE:
+                    raise
+                await self._backoff.pause(attempt)
+        return await self.resolve(name, topic_id)
 
     async def list(self) -> list[Topic]:
         """All topics by name. Raises KafkaError."""
@@ -154,8 +173,7 @@ class Topics:
         _check_partition_count(count)
         checked = check_configs(configs or {})
         exists = KafkaError(ErrorCode.TOPIC_ALREADY_EXISTS, f"topic {name!r} already exists")
-        self._by_name.pop(name, None)
-        if await self.get(name) is not None:
+        if await self._patiently(lambda: self._fresh(name)) is not None:
             raise exists
         topic = Topic(name, self._new_topic_id(), count, checked, self._clock.now_ms())
         if validate_only:
@@ -172,7 +190,7 @@ class Topics:
             return None if item is None else _decode(name, item).topic_id == topic.topic_id
 
         for attempt in range(_ATTEMPTS):
-            floor = await self._floor()
+            floor = await self._patiently(lambda: read_sweep_state(self._catalog))
             await self._create_heads(topic, 0, floor.floor)
             created = await self._transact((*puts, never_deleted, floor.unchanged), applied)
             if created:
@@ -180,21 +198,19 @@ class Topics:
             if created is False:
                 await self._delete_heads(topic)
                 raise exists
-            await self._clock.sleep(_BACKOFF_S * 2**attempt)  # the sweep's floor has risen meanwhile
+            await self._backoff.pause(attempt)  # the sweep's floor has risen meanwhile
         raise _UNAVAILABLE
 
     async def delete(self, name: str) -> Topic:
         """Delete a topic. Raises KafkaError: UNKNOWN_TOPIC_OR_PARTITION and as `create`."""
-        self._by_name.pop(name, None)
-        topic = await self.resolve(name)
+        topic = await self._patiently(lambda: self._resolve_fresh(name))
         for attempt in range(_ATTEMPTS):
             if await self._delete(topic):
                 self.forget(topic)
                 await self._delete_heads(topic)
                 return topic
-            await self._clock.sleep(_BACKOFF_S * 2**attempt)
-            self._by_name.pop(name, None)
-            changed = await self.get(name)
+            await self._backoff.pause(attempt)
+            changed = await self._patiently(lambda: self._fresh(name))
             topic = changed if changed is not None and changed.topic_id == topic.topic_id else topic
         raise _UNAVAILABLE
 
@@ -223,9 +239,11 @@ class Topics:
 
         Raises KafkaError: INVALID_PARTITIONS where that is not more than it has, and as `create`.
         """
+        is_untold = False
         for attempt in range(_ATTEMPTS):
-            self._by_name.pop(name, None)
-            topic = await self.resolve(name)
+            topic = await self._patiently(lambda: self._resolve_fresh(name))
+            if is_untold and total_count == topic.partition_count:
+                return topic
             _check_partition_count(total_count)
             if total_count <= topic.partition_count:
                 raise KafkaError(
@@ -235,30 +253,36 @@ class Topics:
             grown = replace(topic, partition_count=total_count, version=topic.version + 1)
             if validate_only:
                 return grown
-            floor = await self._floor()
+            floor = await self._patiently(lambda: read_sweep_state(self._catalog))
             await self._create_heads(grown, topic.partition_count, floor.floor)
-            if await self._change(topic, (Set(("n",), total_count),), floor.unchanged):
+            changed = await self._change(topic, (Set(("n",), total_count),), floor.unchanged)
+            if changed:
                 return self._remember(grown)
-            await self._clock.sleep(_BACKOFF_S * 2**attempt)
-        raise _UNAVAILABLE
+            is_untold |= changed is None
+            await self._backoff.pause(attempt)
+        raise _UNTOLD if is_untold else _UNAVAILABLE
 
     async def alter_configs(
         self, name: str, *, set: Mapping[str, str], delete: Sequence[str] = (), validate_only: bool = False
     ) -> Topic:
         """Set and delete configuration overrides. Raises KafkaError: INVALID_CONFIG and as `create`."""
         checked = check_configs(set)
+        is_untold = False
         for attempt in range(_ATTEMPTS):
-            self._by_name.pop(name, None)
-            topic = await self.resolve(name)
+            topic = await self._patiently(lambda: self._resolve_fresh(name))
             kept = {key: value for key, value in topic.configs.items() if key not in delete}
             altered = replace(topic, configs={**kept, **checked}, version=topic.version + 1)
-            if validate_only or await self._change(topic, (Set(("c",), dict(altered.configs)),)):
-                return altered if validate_only else self._remember(altered)
-            await self._clock.sleep(_BACKOFF_S * 2**attempt)
-        raise _UNAVAILABLE
+            if validate_only:
+                return altered
+            changed = await self._change(topic, (Set(("c",), dict(altered.configs)),))
+            if changed:
+                return self._remember(altered)
+            is_untold |= changed is None
+            await self._backoff.pause(attempt)
+        raise _UNTOLD if is_untold else _UNAVAILABLE
 
-    async def _change(self, topic: Topic, actions: tuple[Set, ...], check: Check | None = None) -> bool:
-        """Change the topic's row if it is still this version and the check holds; False too where it cannot be said."""
+    async def _change(self, topic: Topic, actions: tuple[Set, ...], check: Check | None = None) -> bool | None:
+        """Change the topic's row if it is still this version and the check holds; None where it cannot be said."""
         update = Update(
             _topic_key(topic.name),
             (*actions, Set(("ver",), topic.version + 1)),
@@ -269,12 +293,10 @@ class Topics:
                 await self._catalog.update(update)
             else:
                 await self._catalog.transact((update, check))
-        except (ConditionFailed, TransactionCanceled):
+        except (ConditionFailed, TransactionCanceled, StoreUnavailable):
             return False
         except OutcomeUnknown:
-            return False  # the caller reads the row again: changes are idempotent, only their version moves twice
-        except StoreUnavailable as error:
-            raise _UNAVAILABLE from error
+            return None  # the caller reads the row again: changes are idempotent, only their version moves twice
         return True
 
     async def _transact(self, operations: Sequence[Put | Delete | Check], applied: _Applied) -> bool | None:
@@ -291,22 +313,41 @@ class Topics:
                     return outcome
             except StoreUnavailable:
                 pass
-            await self._clock.sleep(_BACKOFF_S * 2**attempt)
-        raise KafkaError(
-            ErrorCode.REQUEST_TIMED_OUT, "the catalog table did not answer in time: check whether the change was made"
-        )
+            await self._backoff.pause(attempt)
+        raise _UNTOLD
 
     async def _read_back(self, applied: _Applied) -> bool | None:
+        """What `applied` reads. Raises KafkaError(REQUEST_TIMED_OUT) where the store does not tell."""
         try:
-            return await applied()
-        except StoreUnavailable as error:
-            raise _UNAVAILABLE from error
+            return await self._patiently(applied)
+        except KafkaError as error:
+            raise _UNTOLD from error
 
-    async def _floor(self) -> SweepState:
-        try:
-            return await read_sweep_state(self._catalog)
-        except StoreUnavailable as error:
-            raise _UNAVAILABLE from error
+    async def _fresh(self, name: str) -> Topic | None:
+        """The topic's row as it stands. Raises StoreUnavailable."""
+        self._by_name.pop(name, None)
+        item = await self._catalog.get(_topic_key(name)) if is_legal_name(name) else None
+        return None if item is None else self._remember(_decode(name, item))
+
+    async def _resolve_fresh(self, name: str) -> Topic:
+        """Raises StoreUnavailable, KafkaError: UNKNOWN_TOPIC_OR_PARTITION, INVALID_TOPIC_EXCEPTION."""
+        check_name(name)
+        topic = await self._fresh(name)
+        if topic is None:
+            raise _unknown(name)
+        return topic
+
+    async def _patiently(self, read: Callable[[], Awaitable[R]]) -> R:
+        """What a change of the catalog reads: a throttled read is tried again within the request.
+
+        Raises KafkaError(COORDINATOR_NOT_AVAILABLE): the change surely was not made.
+        """
+        for attempt in range(_ATTEMPTS):
+            try:
+                return await read()
+            except StoreUnavailable:
+                await self._backoff.pause(attempt)
+        raise _UNAVAILABLE
 
     async def _create_heads(self, topic: Topic, first: int, sweep_floor: bytes) -> None:
         await self._each_head(topic, first, lambda partition: self._index.create_head(partition, sweep_floor))
@@ -314,7 +355,7 @@ class Topics:
     async def _delete_heads(self, topic: Topic) -> None:
         try:
             await self._each_head(topic, 0, self._index.delete_head)
-        except KafkaError:
+        except (KafkaError, StoreError):
             return  # maintenance finds the deleted-topics row
 
     async def _each_head(self, topic: Topic, first: int, act: _OnHead) -> None:
@@ -324,8 +365,10 @@ class Topics:
             for attempt in range(_ATTEMPTS):
                 try:
                     return await act(PartitionId(topic.topic_id, partition))
+                except (ItemTooLarge, StoreRejected):
+                    raise
                 except StoreError:
-                    await self._clock.sleep(_BACKOFF_S * 2**attempt)
+                    await self._backoff.pause(attempt)
             raise _UNAVAILABLE
 
         for start in range(first, topic.partition_count, _PARALLEL_HEADS):
@@ -339,6 +382,10 @@ class Topics:
 
     def _new_topic_id(self) -> UUID:
         return UUID(bytes=self._rng.random_bytes(16), version=4)
+
+
+def _unknown(name: str) -> KafkaError:
+    return KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"topic {name!r} does not exist: create it first")
 
 
 def _is(topic: Topic) -> AllOf:

@@ -17,6 +17,7 @@ import re
 from collections.abc import Sequence
 from uuid import UUID
 
+from odradek.backoff import Backoff
 from odradek.engine.classic.decisions import (
     check_identity,
     decide_heartbeat,
@@ -43,6 +44,7 @@ from odradek.errors import (
     KafkaError,
     OutcomeUnknown,
     StoreError,
+    StoreRejected,
     StoreUnavailable,
     TransactionCanceled,
 )
@@ -64,8 +66,6 @@ from odradek.settings import Settings
 MEMBER_ID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$")
 """How ids of our making end, after the client id."""
 
-_BACKOFF_S = 0.005
-_BACKOFF_S_MAX = 0.2
 _RENEWALS_A_SESSION = 4  # of a member that waits
 _CLIENT_ID_CHARACTERS_MAX = 200
 
@@ -80,6 +80,7 @@ class ClassicGroups:
         self._table = groups
         self._clock = clock
         self._rng = rng
+        self._backoff = Backoff(clock, rng, first_s=0.01, max_s=0.2)
         self._settings = settings
         self._watch = SessionWatch(clock)
 
@@ -314,7 +315,7 @@ class ClassicGroups:
             else:
                 item = encode_classic(group, view.group.version + 1)
                 await self._table.put(Put(key, item, Compare(("n",), "=", view.group.version)))
-        except ItemTooLarge:
+        except (ItemTooLarge, StoreRejected):
             raise KafkaError(
                 ErrorCode.GROUP_MAX_SIZE_REACHED,
                 f"group {view.group_id} with the subscriptions of {len(group.members)} members does not fit an item: "
@@ -347,8 +348,7 @@ class ClassicGroups:
                 ErrorCode.COORDINATOR_NOT_AVAILABLE,
                 f"group {group_id} is contended, or the groups table does not answer: try again",
             ) from error
-        longest_s = min(_BACKOFF_S * 2**failures, _BACKOFF_S_MAX)
-        await self._clock.sleep(longest_s * (0.5 + self._rng.random() / 2))
+        await self._backoff.pause(failures - 1)
         return failures
 
 

@@ -46,6 +46,7 @@ from odradek.engine.partition.head import PartitionHead
 from odradek.engine.partition.index import ROWS_REPLACED_MAX, PartitionIndex
 from odradek.engine.partition.index_row import IndexRow
 from odradek.engine.partition.maintenance_lease import LeaseLost, MaintenanceLeases
+from odradek.engine.tools import Tools
 from odradek.errors import ObjectExists, OutcomeUnknown, StoreUnavailable, TransactionCanceled
 from odradek.format.batch_header import HEADER
 from odradek.format.object_id import new_object_id
@@ -55,15 +56,10 @@ from odradek.limits import BATCH_HEADER_BYTES
 from odradek.model.log import Buffer
 from odradek.model.record import BatchHeader
 from odradek.model.topic_partition import PartitionId
-from odradek.ports.clock import Clock
-from odradek.ports.object_store import ObjectStore
-from odradek.ports.rng import Rng
-from odradek.ports.table import Operation, Put, Table
-from odradek.settings import Settings
+from odradek.ports.table import Operation, Put
 
 _ROWS_PER_QUERY = 64
 _ATTEMPTS = 4
-_BACKOFF_S = 0.05
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,23 +88,15 @@ class Compactor:
 
     acts_on_tail = False
 
-    def __init__(
-        self,
-        log: Table,
-        index: PartitionIndex,
-        objects: ObjectStore,
-        leases: MaintenanceLeases,
-        clock: Clock,
-        rng: Rng,
-        settings: Settings,
-    ) -> None:
-        self._log = log
+    def __init__(self, tools: Tools, index: PartitionIndex, leases: MaintenanceLeases) -> None:
+        self._log = tools.tables.log
         self._index = index
-        self._objects = objects
+        self._objects = tools.objects
         self._leases = leases
-        self._clock = clock
-        self._rng = rng
-        self._settings = settings
+        self._clock = tools.clock
+        self._rng = tools.rng
+        self._backoff = tools.backoff(first_s=0.05, max_s=0.5)
+        self._settings = tools.settings
         self._turn = asyncio.Semaphore(1)
 
     async def is_due(self, look: PartitionLook) -> bool:
@@ -303,7 +291,7 @@ class Compactor:
                     held.left_clean = False  # it may appear later, when nothing refers to it any more
                 if attempt == _ATTEMPTS:
                     raise
-                await self._clock.sleep(_BACKOFF_S * 2 ** (attempt - 1))
+                await self._backoff.pause(attempt - 1)
 
     async def _swap(self, held: HeldPartition, old: Sequence[IndexRow], new: IndexRow) -> None:
         """Replace the rows; what is raised leaves open whether that happened, unless it is LeaseLost."""
@@ -315,7 +303,7 @@ class Compactor:
             except StoreUnavailable:
                 if attempt == _ATTEMPTS:
                     raise
-                await self._clock.sleep(_BACKOFF_S * 2 ** (attempt - 1))
+                await self._backoff.pause(attempt - 1)
 
     async def _delete(self, held: HeldPartition, keys: Sequence[str]) -> None:
         """Delete replaced objects; what could not be deleted is for whoever finds the partition not left clean."""

@@ -15,15 +15,18 @@ from dataclasses import replace
 from odradek.engine.groups.classic_items import classic_session_key
 from odradek.engine.groups.decisions import LEASES_PER_STEP, Circumstances, by_topic, decide_expiry, decide_share_expiry
 from odradek.engine.groups.items import LEASE_PREFIX, LEASES_END, LISTING_PK, group_key, listing_key
-from odradek.engine.groups.requests import check_group_id
+from odradek.engine.groups.requests import check_group_id, may_be
 from odradek.engine.groups.sessions import alive, classic_alive
 from odradek.engine.groups.state import NO_PARTITIONS, GroupState, GroupView
 from odradek.engine.groups.store import GroupStore
+from odradek.engine.tools import Tools
 from odradek.errors import (
     ConditionFailed,
     ErrorCode,
+    ItemTooLarge,
     KafkaError,
     OutcomeUnknown,
+    StoreRejected,
     StoreUnavailable,
     TransactionCanceled,
 )
@@ -32,11 +35,9 @@ from odradek.model.classic_group import ClassicState
 from odradek.model.group import GroupDescription, GroupListing, MemberDescription
 from odradek.ports.clock import Clock
 from odradek.ports.table import Absent, Compare, Condition, Delete, Operation, Row, all_of
-from odradek.ports.tables import Tables
 from odradek.settings import Settings
 
 _PARALLEL_READS = 16
-_BACKOFF_S = 0.02
 
 
 async def list_groups(
@@ -72,26 +73,27 @@ def _listing(view: GroupView, group: GroupState, now_ms: int) -> GroupListing:
 
 async def describe_groups(store: GroupStore, now_ms: int, group_ids: Sequence[str]) -> list[GroupDescription]:
     """The groups in the order asked for. Raises KafkaError(COORDINATOR_NOT_AVAILABLE)."""
-    return [_described(view, now_ms) for view in await _read_all(store, group_ids)]
+    views = {view.group_id: view for view in await _read_all(store, [each for each in group_ids if may_be(each)])}
+    return [_described(views.get(group_id) or GroupView(group_id), now_ms) for group_id in group_ids]
 
 
 DeleteItems = Callable[[str], Awaitable[None]]
 """Deletes what a group of one kind has beside group, members and leases; called once the group has no members."""
 
 
-async def delete_group(
-    tables: Tables, clock: Clock, settings: Settings, group_id: str, delete_share_items: DeleteItems
-) -> ErrorCode:
+async def delete_group(tools: Tools, group_id: str, delete_share_items: DeleteItems) -> ErrorCode:
     """Delete a group that has no living members, with its leases and offsets; see `Groups.delete` for the codes.
 
     Leases go first and the group last: a crash in between leaves a group that can be deleted again. A lease that got
     an owner or a commit meanwhile stays, and so does then the group.
     """
-    store = GroupStore(tables.groups)
+    clock, settings = tools.clock, tools.settings
+    store = GroupStore(tools.tables.groups)
     try:
         check_group_id(group_id)
     except KafkaError as error:
         return error.code
+    backoff = tools.backoff(first_s=0.02, max_s=1.0)
     for attempt in range(settings.group_attempts_max):
         try:
             view = await store.read(group_id)
@@ -119,7 +121,9 @@ async def delete_group(
                 ]
             )
         except (ConditionFailed, TransactionCanceled, OutcomeUnknown, StoreUnavailable):
-            await clock.sleep(min(_BACKOFF_S * 2**attempt, 1.0))
+            await backoff.pause(attempt)
+        except (ItemTooLarge, StoreRejected):
+            return ErrorCode.INVALID_REQUEST
         else:
             return ErrorCode.NONE
     return ErrorCode.COORDINATOR_NOT_AVAILABLE

@@ -15,6 +15,7 @@ import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
+from odradek.backoff import Backoff
 from odradek.engine.catalog.topic_configs import Check, ConfigType, one_of
 from odradek.engine.groups.requests import check_group_id
 from odradek.engine.partition.fields import attribute, check_version
@@ -24,6 +25,7 @@ from odradek.limits import SHARE_RECORD_LOCKS_MAX
 from odradek.model.share import SharePolicy
 from odradek.model.topic import ConfigEntry
 from odradek.ports.clock import Clock
+from odradek.ports.rng import Rng
 from odradek.ports.table import Absent, Compare, Item, Key, Put, Table, Value
 from odradek.settings import Settings
 
@@ -33,7 +35,6 @@ BY_DURATION = "by_duration:"
 ASSIGNMENT_INTERVAL = "consumer.assignment.interval.ms"
 DEAD_LETTER_TOPIC = "errors.deadletterqueue.topic.name"
 _ATTEMPTS = 8
-_BACKOFF_S = 0.02
 _REMEMBERED_MAX = 10_000
 _DURATION = re.compile(r"P(?:(\d+)D)?(?:T(?:(\d+)H)?(?:(\d+)M)?(?:(\d+)S)?)?")
 _UNIT_MS = (86_400_000, 3_600_000, 60_000, 1_000)
@@ -176,9 +177,10 @@ class ShareConfig:
 class GroupConfigs:
     """Configurations of groups, with a short-lived copy of those that were used."""
 
-    def __init__(self, catalog: Table, clock: Clock, settings: Settings) -> None:
+    def __init__(self, catalog: Table, clock: Clock, rng: Rng, settings: Settings) -> None:
         self._catalog = catalog
         self._clock = clock
+        self._backoff = Backoff(clock, rng, first_s=0.02, max_s=3.0)
         self._settings = settings
         self._remembered: dict[str, tuple[float, Mapping[str, str]]] = {}
 
@@ -244,28 +246,32 @@ class GroupConfigs:
                     ErrorCode.INVALID_CONFIG, f"{name} cannot be {value!r}. {DEFINITIONS[name].documentation}"
                 )
         for attempt in range(_ATTEMPTS):
-            version, overrides = await self._read(group_id)
-            if validate_only:
-                return
-            kept = {} if replaces else {name: value for name, value in overrides.items() if name not in gone}
-            values: dict[str, Value] = {**kept, **set}
-            item: Item = {"v": VERSION, "n": version + 1, "c": values}
-            condition = Absent(("v",)) if version == 0 else Compare(("n",), "=", version)
             try:
+                version, overrides = await self._stored(group_id)
+                if validate_only:
+                    return
+                kept = {} if replaces else {name: value for name, value in overrides.items() if name not in gone}
+                values: dict[str, Value] = {**kept, **set}
+                item: Item = {"v": VERSION, "n": version + 1, "c": values}
+                condition = Absent(("v",)) if version == 0 else Compare(("n",), "=", version)
                 await self._catalog.put(Put(_key(group_id), item, condition))
             except (ConditionFailed, StoreUnavailable, OutcomeUnknown):
-                await self._clock.sleep(_BACKOFF_S * 2**attempt)
+                await self._backoff.pause(attempt)
             else:
                 self._remembered.pop(group_id, None)
                 return
         raise _UNAVAILABLE
 
     async def _read(self, group_id: str) -> tuple[int, dict[str, str]]:
-        """Version and overrides; 0 and nothing where there are none."""
+        """As `_stored`. Raises KafkaError(COORDINATOR_NOT_AVAILABLE), FormatError."""
         try:
-            item = await self._catalog.get(_key(group_id))
+            return await self._stored(group_id)
         except StoreUnavailable as error:
             raise _UNAVAILABLE from error
+
+    async def _stored(self, group_id: str) -> tuple[int, dict[str, str]]:
+        """Version and overrides; 0 and nothing where there are none. Raises StoreUnavailable, FormatError."""
+        item = await self._catalog.get(_key(group_id))
         if item is None:
             return 0, {}
         check_version(item, VERSION, f"the configuration of group {group_id}")

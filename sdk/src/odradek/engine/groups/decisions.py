@@ -92,6 +92,7 @@ class Transition:
     removed: tuple[MemberState, ...] = ()
     granted: tuple[Grant, ...] = ()
     released: tuple[Release, ...] = ()
+    keeps_session: bool = False  # of a member of a share group that is removed: it may close it yet
     then: Literal["answer", "again", "continue"] = "answer"
 
     @property

@@ -26,11 +26,10 @@ from odradek.engine.groups.requests import check_heartbeat
 from odradek.engine.groups.state import GroupView
 from odradek.engine.groups.store import GroupStore
 from odradek.engine.groups.topics import SubscribedTopics
+from odradek.engine.tools import Tools
 from odradek.errors import ErrorCode, KafkaError
 from odradek.model.group import GroupDescription, GroupHeartbeat, GroupHeartbeatResult, GroupListing
 from odradek.ports.clock import Clock
-from odradek.ports.rng import Rng
-from odradek.ports.tables import Tables
 from odradek.settings import Settings
 
 # A method is named `list`, so inside the class the type needs another name.
@@ -48,21 +47,18 @@ class Groups:
 
     def __init__(
         self,
-        tables: Tables,
+        tools: Tools,
         topics: Topics,
         configs: GroupConfigs,
-        clock: Clock,
-        rng: Rng,
-        settings: Settings,
         delete_share_items: group_admin.DeleteItems,
     ) -> None:
-        self._tables = tables
-        self._store = GroupStore(tables.groups)
+        clock, settings = tools.clock, tools.settings
+        self._tools = tools
+        self._store = GroupStore(tools.tables.groups)
         self._clock = clock
-        self._settings = settings
         self._delete_share_items = delete_share_items
         protocol = ConsumerHeartbeats(SubscribedTopics(topics, clock, settings), configs, clock, settings)
-        self._heartbeats = Heartbeats(self._store, protocol, clock, rng, settings)
+        self._heartbeats = Heartbeats(self._store, protocol, clock, tools.rng, settings)
 
     async def heartbeat(self, request: GroupHeartbeat) -> GroupHeartbeatResult:
         """Join, live on or leave; the answer says epoch, assignment and when to come back. Failures are results.
@@ -90,9 +86,7 @@ class Groups:
         return [(group_id, await self._delete_one(group_id)) for group_id in group_ids]
 
     async def _delete_one(self, group_id: str) -> ErrorCode:
-        return await group_admin.delete_group(
-            self._tables, self._clock, self._settings, group_id, self._delete_share_items
-        )
+        return await group_admin.delete_group(self._tools, group_id, self._delete_share_items)
 
 
 class ConsumerHeartbeats:

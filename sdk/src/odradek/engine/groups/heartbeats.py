@@ -14,14 +14,17 @@ import base64
 from dataclasses import replace
 from typing import Protocol
 
+from odradek.backoff import Backoff
 from odradek.engine.groups.decisions import Transition
 from odradek.engine.groups.state import GroupView
 from odradek.engine.groups.store import GroupStore
 from odradek.errors import (
     ConditionFailed,
     ErrorCode,
+    ItemTooLarge,
     KafkaError,
     OutcomeUnknown,
+    StoreRejected,
     StoreUnavailable,
     TransactionCanceled,
 )
@@ -31,8 +34,6 @@ from odradek.ports.rng import Rng
 from odradek.settings import Settings
 
 STEPS_MAX = 256  # applied steps of one heartbeat: 24,000 leases
-_BACKOFF_S = 0.005
-_BACKOFF_S_MAX = 0.2
 _NONCE_BYTES = 8
 _MEMBER_ID_BYTES = 16
 
@@ -66,8 +67,8 @@ class Heartbeats:
     ) -> None:
         self._store = store
         self._protocol = protocol
-        self._clock = clock
         self._rng = rng
+        self._backoff = Backoff(clock, rng, first_s=0.01, max_s=0.2)
         self._settings = settings
 
     async def heartbeat(self, request: GroupHeartbeat) -> GroupHeartbeatResult:
@@ -80,6 +81,12 @@ class Heartbeats:
             result = await self._heartbeat(request)
         except KafkaError as error:
             result = GroupHeartbeatResult(error=error.code, message=error.message)
+        except (ItemTooLarge, StoreRejected):
+            result = GroupHeartbeatResult(
+                error=ErrorCode.GROUP_MAX_SIZE_REACHED,
+                message=f"member or target of group {request.group_id} does not fit an item: use fewer members or "
+                "topics, or a pattern instead of many names",
+            )
         if result.error is not ErrorCode.NONE:
             return replace(result, heartbeat_interval_ms=self._settings.group_heartbeat_interval_ms)
         return result
@@ -106,8 +113,8 @@ class Heartbeats:
                         await self._store.write(view, transition)
                         del doubtful[nonce]
             except (ConditionFailed, TransactionCanceled, StoreUnavailable, OutcomeUnknown):
+                await self._backoff.pause(failures)
                 failures += 1
-                await self._back_off(failures)
                 continue
             if transition.then == "answer":
                 return transition.result
@@ -117,7 +124,3 @@ class Heartbeats:
             ErrorCode.COORDINATOR_NOT_AVAILABLE,
             f"group {request.group_id} is contended, or the groups table does not answer: send the heartbeat again",
         )
-
-    async def _back_off(self, failures: int) -> None:
-        longest_s = min(_BACKOFF_S * 2**failures, _BACKOFF_S_MAX)
-        await self._clock.sleep(longest_s * (0.5 + self._rng.random() / 2))

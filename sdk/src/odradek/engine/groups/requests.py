@@ -14,8 +14,13 @@ def check_group_id(group_id: str) -> None:
     """Raises KafkaError(INVALID_GROUP_ID) for a group id that cannot be stored."""
     if not group_id:
         raise KafkaError(ErrorCode.INVALID_GROUP_ID, "the group id cannot be empty: set group_id")
-    if len(group_id.encode()) > ID_BYTES_MAX:
+    if not may_be(group_id):
         raise KafkaError(ErrorCode.INVALID_GROUP_ID, f"a group id may have at most {ID_BYTES_MAX} bytes")
+
+
+def may_be(group_id: str) -> bool:
+    """Whether a group can have this id."""
+    return 0 < len(group_id.encode()) <= ID_BYTES_MAX
 
 
 def check_heartbeat(request: GroupHeartbeat) -> None:

@@ -136,7 +136,7 @@ def _operations(view: GroupView, transition: Transition) -> list[Operation]:
     operations += [
         Delete(member_key(group_id, member.member_id), _is_version(member.version)) for member in transition.removed
     ]
-    if view.group is not None and view.group.is_share:
+    if view.group is not None and view.group.is_share and not transition.keeps_session:
         pk = group_pk(group_id)
         operations += [Delete(Key(pk, share_session_sk(member.member_id))) for member in transition.removed]
     operations += [grant_operation(lease_key(group_id, grant.partition), grant) for grant in transition.granted]

@@ -24,6 +24,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
+from odradek.backoff import Backoff
 from odradek.engine.partition.fields import attribute, check_version
 from odradek.errors import ConditionFailed, ErrorCode, KafkaError, OutcomeUnknown, StoreUnavailable
 from odradek.format.item_keys import BROKERS_PK
@@ -37,7 +38,6 @@ VERSION = 1
 
 _LEFT_MS = 0
 _ATTEMPTS = 5
-_BACKOFF_S = 0.05
 _BROKER_ID_MAX = 2**31 - 1
 
 
@@ -93,6 +93,7 @@ class Brokers:
         self._catalog = catalog
         self._clock = clock
         self._rng = rng
+        self._backoff = Backoff(clock, rng, first_s=0.05, max_s=1.0)
         self._settings = settings
         self._sightings: dict[int, Sighting] = {}
         self._rows: dict[int, tuple[float, Registration | None]] = {}
@@ -138,7 +139,7 @@ class Brokers:
             except (ConditionFailed, OutcomeUnknown):
                 continue  # the next look shows whose row it is
             except StoreUnavailable:
-                await self._clock.sleep(_BACKOFF_S * 2**attempt)
+                await self._backoff.pause(attempt)
             else:
                 self.own = row
                 return row

@@ -30,12 +30,11 @@ from odradek.engine.partition.claims import (
 from odradek.engine.partition.head import PartitionHead, decode_head, head_key
 from odradek.engine.partition.index import PartitionIndex
 from odradek.engine.partition.leader_epochs import EpochStart, LeaderEpochs
+from odradek.engine.tools import Tools
 from odradek.errors import ConditionFailed, ErrorCode, KafkaError, OutcomeUnknown, StoreUnavailable
 from odradek.model.cluster import FLEET_BROKER_ID, Broker
 from odradek.model.topic_partition import PartitionId
-from odradek.ports.clock import Clock
-from odradek.ports.table import Item, Table, Update
-from odradek.settings import Settings
+from odradek.ports.table import Item, Update
 
 _ATTEMPTS = 6
 _RENEWALS_A_SESSION = 3
@@ -50,21 +49,19 @@ class Leaders:
 
     def __init__(
         self,
-        log: Table,
+        tools: Tools,
         index: PartitionIndex,
         brokers: Brokers,
         epochs: LeaderEpochs,
-        clock: Clock,
-        settings: Settings,
         broker_id: int = FLEET_BROKER_ID,
     ) -> None:
         self.broker_id = broker_id
-        self._log = log
+        self._log = tools.tables.log
         self._index = index
         self._brokers = brokers
         self._epochs = epochs
-        self._clock = clock
-        self._settings = settings
+        self._clock = tools.clock
+        self._settings = tools.settings
         self._claims: dict[PartitionId, Claim] = {}
         self._locks: dict[PartitionId, asyncio.Lock] = {}
 

@@ -35,6 +35,7 @@ from odradek.engine.partition.maintenance_lease import (
     MaintenanceLeaseState,
 )
 from odradek.engine.share.windows import forget_topic
+from odradek.engine.tools import Tools
 from odradek.engine.transactions.transactions import Transactions
 from odradek.errors import ConditionFailed, FormatError, KafkaError, StoreError
 from odradek.format.item_keys import DELETED_TOPICS_PK, topic_id_sk
@@ -42,11 +43,7 @@ from odradek.format.maintenance_task import MaintenanceTask, TaskKind
 from odradek.format.object_keys import topic_prefix
 from odradek.model.topic import Topic
 from odradek.model.topic_partition import PartitionId
-from odradek.ports.clock import Clock
-from odradek.ports.object_store import ObjectStore
-from odradek.ports.table import Delete, Exists, Item, Key, Row, Set, Table, Update
-from odradek.ports.tables import Tables
-from odradek.settings import Settings
+from odradek.ports.table import Delete, Exists, Item, Key, Row, Set, Update
 
 _OBJECTS_AT_ONCE = 1000
 _HEADS_PER_READ = 100
@@ -138,29 +135,25 @@ class Maintenance:
 
     def __init__(
         self,
-        catalog: Table,
+        tools: Tools,
         index: PartitionIndex,
-        objects: ObjectStore,
         topics: Topics,
         leases: MaintenanceLeases,
-        clock: Clock,
-        settings: Settings,
         upkeeps: Sequence[Upkeep] = (),
         sweep: Sweep | None = None,
         transactions: Transactions | None = None,
-        tables: Tables | None = None,
     ) -> None:
-        self._catalog = catalog
+        self._tables = tools.tables
+        self._catalog = tools.tables.catalog
         self._index = index
-        self._objects = objects
+        self._objects = tools.objects
         self._topics = topics
         self._leases = leases
-        self._clock = clock
-        self._settings = settings
+        self._clock = tools.clock
+        self._settings = tools.settings
         self._upkeeps = upkeeps
         self._sweep = sweep
         self._transactions = transactions
-        self._tables = tables
 
     async def run(self) -> MaintenanceReport:
         """A plan and all its tasks, in this process. Raises KafkaError where there is no plan: run it again."""
@@ -321,8 +314,7 @@ class Maintenance:
         for number in range(attribute(row.item, "n", int)):
             report.done["items_removed"] += await self._index.delete_items(PartitionId(topic_id, number))
         report.done["objects_removed"] += await self.delete_prefix(topic_prefix(PartitionId(topic_id, 0)))
-        if self._tables is not None:
-            report.done["windows_removed"] += await forget_topic(self._tables, topic_id)
+        report.done["windows_removed"] += await forget_topic(self._tables, topic_id)
         if "e" not in row.item:
             # A maintainer that was at it may still write, a creation may be repeated: the row stays for a while, for
             # creations to check, and all is removed once more before it goes.

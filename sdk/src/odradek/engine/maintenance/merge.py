@@ -38,6 +38,7 @@ from odradek.engine.partition.index_row import IndexRow
 from odradek.engine.partition.leader_epochs import LeaderEpochs
 from odradek.engine.partition.maintenance_lease import MaintenanceLeases
 from odradek.engine.read.log_reader import Piece, PieceReader, row_pieces
+from odradek.engine.tools import Tools
 from odradek.errors import FormatError, ObjectExists, OutcomeUnknown, StoreUnavailable
 from odradek.format.batch_header import check_crc, parse_header, patch_log_append_time
 from odradek.format.object_id import new_object_id
@@ -45,16 +46,11 @@ from odradek.format.object_keys import index_key, segment_key
 from odradek.format.offset_index import encode_offset_index
 from odradek.format.segment import SegmentBuilder
 from odradek.model.log import Buffer
-from odradek.ports.clock import Clock
-from odradek.ports.object_store import ObjectStore
-from odradek.ports.rng import Rng
-from odradek.settings import Settings
 
 _ROWS_PER_PAGE = 128
 _SEGMENTS_BACK = 48
 _SEGMENTS_PER_ROW_MAX = 64
 _ATTEMPTS = 6
-_BACKOFF_S = 0.05
 
 
 class Merger:
@@ -64,24 +60,22 @@ class Merger:
 
     def __init__(
         self,
+        tools: Tools,
         index: PartitionIndex,
-        objects: ObjectStore,
         pieces: PieceReader,
         epochs: LeaderEpochs,
         leases: MaintenanceLeases,
-        clock: Clock,
-        rng: Rng,
-        settings: Settings,
     ) -> None:
         self._index = index
-        self._objects = objects
+        self._objects = tools.objects
         self._pieces = pieces
         self._epochs = epochs
         self._leases = leases
-        self._clock = clock
-        self._rng = rng
-        self._settings = settings
-        self._memory = _Memory(settings.merge_bytes_max)
+        self._clock = tools.clock
+        self._rng = tools.rng
+        self._backoff = tools.backoff(first_s=0.05, max_s=1.0)
+        self._settings = tools.settings
+        self._memory = _Memory(tools.settings.merge_bytes_max)
 
     async def is_due(self, look: PartitionLook) -> bool:
         """See maintenance.Upkeep."""
@@ -207,7 +201,7 @@ class Merger:
                     held.left_clean = False  # it may appear again after it was deleted
                 if attempt == _ATTEMPTS:
                     raise
-            await self._back_off(attempt)
+            await self._backoff.pause(attempt - 1)
 
     async def _swap(self, held: HeldPartition, window: Sequence[IndexRow], merged: Sequence[IndexRow]) -> None:
         """Replace the rows; what is raised leaves open whether that happened, unless it is LeaseLost."""
@@ -220,7 +214,7 @@ class Merger:
             except StoreUnavailable:
                 if attempt == _ATTEMPTS:
                     raise
-            await self._back_off(attempt)
+            await self._backoff.pause(attempt - 1)
 
     async def _delete_segments(self, held: HeldPartition, window: Sequence[IndexRow]) -> None:
         """Delete the objects of rows that are gone. What fails here is found as an orphan."""
@@ -237,9 +231,6 @@ class Merger:
         """Renew the lease when half of its time is over. Raises LeaseLost, StoreUnavailable."""
         if held.lease.expires_ms - self._clock.now_ms() < self._settings.maintenance_lease_ms // 2:
             held.lease = await self._leases.renew(held.lease)
-
-    async def _back_off(self, attempt: int) -> None:
-        await self._clock.sleep(_BACKOFF_S * 2 ** (attempt - 1) * (0.5 + self._rng.random() / 2))
 
 
 class _Memory:

@@ -40,12 +40,12 @@ from odradek.engine.maintenance.patience import patiently
 from odradek.engine.maintenance.wal_uploads import HOUR_MS, WalUpload, WalUploads
 from odradek.engine.partition.head import NO_FLOOR
 from odradek.engine.partition.index import PartitionIndex
+from odradek.engine.tools import Tools
 from odradek.format.object_id import object_id_ms
 from odradek.model.log import OFFSET_END
 from odradek.model.topic_partition import PartitionId
 from odradek.ports.clock import Clock
-from odradek.ports.table import Table
-from odradek.settings import Settings
+from odradek.ports.rng import Rng
 
 _HEADS_PER_READ = 100
 _ROWS_PER_QUERY = 64
@@ -55,21 +55,14 @@ _HOURS_BEFORE_A_WRONG_ONE = 7 * 24
 class Sweep:
     """One store's sweep; an object sweeps any number of times."""
 
-    def __init__(
-        self,
-        catalog: Table,
-        index: PartitionIndex,
-        uploads: WalUploads,
-        topics: Topics,
-        clock: Clock,
-        settings: Settings,
-    ) -> None:
-        self._catalog = catalog
+    def __init__(self, tools: Tools, index: PartitionIndex, uploads: WalUploads, topics: Topics) -> None:
+        self._tools = tools
+        self._catalog = tools.tables.catalog
         self._index = index
         self._uploads = uploads
         self._topics = topics
-        self._clock = clock
-        self._settings = settings
+        self._clock = tools.clock
+        self._settings = tools.settings
 
     async def is_due(self) -> bool:
         """Whether the last sweep ended `sweep_interval_ms` ago, or more. Raises StoreUnavailable, FormatError."""
@@ -86,7 +79,7 @@ class Sweep:
         state = await read_sweep_state(self._catalog)
         started_ms = self._clock.now_ms()
         horizon = _first_id(started_ms - self._settings.sweep_horizon_ms)
-        pass_ = _Pass(self._catalog, self._index, self._topics, self._clock, self._settings, state.floor)
+        pass_ = _Pass(self._tools, self._index, self._topics, state.floor)
         kept_hours: set[int] = set()
         chunk: list[WalUpload] = []
 
@@ -128,20 +121,13 @@ class Sweep:
 class _Pass:
     """One sweep's floor, the partitions that have it, and what they refer to."""
 
-    def __init__(
-        self,
-        catalog: Table,
-        index: PartitionIndex,
-        topics: Topics,
-        clock: Clock,
-        settings: Settings,
-        floor: bytes,
-    ) -> None:
-        self._catalog = catalog
+    def __init__(self, tools: Tools, index: PartitionIndex, topics: Topics, floor: bytes) -> None:
+        self._catalog = tools.tables.catalog
         self._index = index
         self._topics = topics
-        self._clock = clock
-        self._settings = settings
+        self._clock = tools.clock
+        self._rng = tools.rng
+        self._settings = tools.settings
         self._floor = floor
         self._partitions: set[PartitionId] = set()  # whose heads have the floor
 
@@ -158,7 +144,7 @@ class _Pass:
             await self._raise_heads()
         left = set(object_ids)
         slots = self._settings.maintenance_parallelism
-        await drop_referenced(self._index, self._partitions, left, slots, self._clock)
+        await drop_referenced(self._index, self._partitions, left, slots, self._clock, self._rng)
         return left
 
     async def _raise_heads(self) -> None:
@@ -166,7 +152,7 @@ class _Pass:
         while fresh := [each for each in await self._listed() if each not in self._partitions]:
             for start in range(0, len(fresh), _HEADS_PER_READ):
                 some = fresh[start : start + _HEADS_PER_READ]
-                heads = await patiently(self._clock, lambda some=some: self._index.read_heads(some))  # type: ignore[misc]
+                heads = await patiently(self._clock, self._rng, lambda some=some: self._index.read_heads(some))  # type: ignore[misc]
                 lower = [
                     partition
                     for partition, head in zip(some, heads, strict=True)
@@ -180,7 +166,7 @@ class _Pass:
         return [PartitionId(topic.topic_id, number) for topic in topics for number in range(topic.partition_count)]
 
     async def _raise(self, partition: PartitionId) -> None:
-        await patiently(self._clock, lambda: self._index.raise_sweep_floor(partition, self._floor))
+        await patiently(self._clock, self._rng, lambda: self._index.raise_sweep_floor(partition, self._floor))
 
 
 async def drop_referenced(
@@ -189,6 +175,7 @@ async def drop_referenced(
     object_ids: set[bytes],
     parallelism: int,
     clock: Clock,
+    rng: Rng,
 ) -> None:
     """Remove from the set what the partitions' tails and spilled rows refer to. Raises StoreUnavailable, FormatError.
 
@@ -198,13 +185,14 @@ async def drop_referenced(
 
     async def look(partition: PartitionId) -> None:
         async with slots:
-            head = await patiently(clock, lambda: index.read_head(partition))
+            head = await patiently(clock, rng, lambda: index.read_head(partition))
             if head is None:
                 return
             object_ids.difference_update(entry.object_id for _, entry in head.entries())
             at = head.merged_offset
             while rows := await patiently(
                 clock,
+                rng,
                 lambda at=at: index.rows_between(partition, at, OFFSET_END, _ROWS_PER_QUERY),  # type: ignore[misc]
             ):
                 for row in rows:

@@ -19,6 +19,7 @@ from odradek.format.object_id import OBJECT_ID_BYTES, object_id_ms
 from odradek.format.object_keys import wal_key
 from odradek.ports.clock import Clock
 from odradek.ports.object_store import ObjectInfo, ObjectStore
+from odradek.ports.rng import Rng
 from odradek.ports.table import Delete, Key, Table
 
 HOUR_MS = 3_600_000
@@ -52,10 +53,11 @@ class WalUpload:
 class WalUploads:
     """Lists and deletes uploads."""
 
-    def __init__(self, log: Table, objects: ObjectStore, clock: Clock) -> None:
+    def __init__(self, log: Table, objects: ObjectStore, clock: Clock, rng: Rng) -> None:
         self._log = log
         self._objects = objects
         self._clock = clock
+        self._rng = rng
 
     async def below(self, end: bytes, hours: Iterable[int]) -> AsyncIterator[WalUpload]:
         """All objects, and the items of these hours, with an id below `end`. Raises StoreUnavailable."""
@@ -89,6 +91,7 @@ class WalUploads:
     async def _objects_after(self, start_after: str) -> list[ObjectInfo]:
         return await patiently(
             self._clock,
+            self._rng,
             lambda: self._objects.list(WAL_PREFIX, start_after=start_after, limit=_OBJECTS_PER_PAGE),
         )
 
@@ -96,7 +99,9 @@ class WalUploads:
         """One page. What a read that is not consistent overlooks is found by the next sweep."""
         pk = wal_item_pk(datetime.fromtimestamp(hour * HOUR_MS / 1000, UTC), shard)
         rows = await patiently(
-            self._clock, lambda: self._log.query(pk, sk_from=sk_from, limit=_ITEMS_PER_PAGE, consistent=False)
+            self._clock,
+            self._rng,
+            lambda: self._log.query(pk, sk_from=sk_from, limit=_ITEMS_PER_PAGE, consistent=False),
         )
         sizes = [(row.key.sk, row.item.get("d")) for row in rows]
         return [WalUpload(bytes.fromhex(sk), True, len(d) if isinstance(d, bytes) else 0) for sk, d in sizes]
@@ -106,13 +111,13 @@ class WalUploads:
         keys = [wal_key(upload.object_id) for upload in uploads if not upload.is_item]
         for start in range(0, len(keys), _OBJECTS_PER_PAGE):
             some = keys[start : start + _OBJECTS_PER_PAGE]
-            await patiently(self._clock, lambda some=some: self._objects.delete(some))  # type: ignore[misc]
+            await patiently(self._clock, self._rng, lambda some=some: self._objects.delete(some))  # type: ignore[misc]
         items = [Key(*wal_item_key(upload.object_id)) for upload in uploads if upload.is_item]
         for start in range(0, len(items), _DELETES_AT_ONCE):
             await asyncio.gather(*(self._delete_item(key) for key in items[start : start + _DELETES_AT_ONCE]))
 
     async def _delete_item(self, key: Key) -> None:
-        await patiently(self._clock, lambda: self._log.delete(Delete(key)))
+        await patiently(self._clock, self._rng, lambda: self._log.delete(Delete(key)))
 
 
 def parse_wal_key(key: str) -> bytes | None:

@@ -14,23 +14,31 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from odradek.backoff import Backoff
 from odradek.engine.catalog.topics import Topics
 from odradek.engine.classic.decisions import decide_commit
 from odradek.engine.groups.classic_items import KIND, decode_classic, is_classic
 from odradek.engine.groups.items import group_key, lease_key
 from odradek.engine.offsets.decisions import Committer, check_offset, commit_operation, decide_refusal
-from odradek.errors import ErrorCode, KafkaError, OutcomeUnknown, StoreUnavailable, TransactionCanceled
+from odradek.errors import (
+    ErrorCode,
+    ItemTooLarge,
+    KafkaError,
+    OutcomeUnknown,
+    StoreRejected,
+    StoreUnavailable,
+    TransactionCanceled,
+)
 from odradek.limits import TABLE_TRANSACTION_ITEMS_MAX
 from odradek.model.classic_group import ClassicGroup, ClassicIdentity, ClassicState
 from odradek.model.group import OffsetCommitResult
 from odradek.model.topic_partition import OffsetAndMetadata, PartitionId, TopicPartition
 from odradek.ports.clock import Clock
+from odradek.ports.rng import Rng
 from odradek.ports.table import Check, Compare, Contains, Item, Key, Operation, Table, all_of
 from odradek.settings import Settings
 
 PARTITIONS_A_COMMIT = TABLE_TRANSACTION_ITEMS_MAX - 1
-_BACKOFF_S = 0.01
-_BACKOFF_S_MAX = 0.2
 _SIMPLE = Committer()  # what the lease sees: nobody owns it
 
 
@@ -68,10 +76,11 @@ class _Commit:
 class ClassicOffsets:
     """Commits of classic members."""
 
-    def __init__(self, groups: Table, topics: Topics, clock: Clock, settings: Settings) -> None:
+    def __init__(self, groups: Table, topics: Topics, clock: Clock, rng: Rng, settings: Settings) -> None:
         self._table = groups
         self._topics = topics
         self._clock = clock
+        self._backoff = Backoff(clock, rng, first_s=0.01, max_s=0.2)
         self._settings = settings
 
     async def commit(
@@ -149,11 +158,12 @@ class ClassicOffsets:
                 commits = _after_refusal(commits, error, codes)
                 if not commits:
                     return codes
+            except (ItemTooLarge, StoreRejected):
+                return codes | {each.partition: ErrorCode.OFFSET_METADATA_TOO_LARGE for each in commits}
             except (OutcomeUnknown, StoreUnavailable):
                 for each in commits:
                     each.stamp_ms += 1
-                longest_s = min(_BACKOFF_S * 2**attempt, _BACKOFF_S_MAX)
-                await self._clock.sleep(longest_s)
+                await self._backoff.pause(attempt)
             else:
                 return codes | {each.partition: ErrorCode.NONE for each in commits}
             if self._clock.monotonic() - started_s > self._settings.request_timeout_ms / 1000:

@@ -28,7 +28,6 @@ from odradek.engine.groups.items import VERSION, decode_lease
 from odradek.engine.groups.state import MemberState
 from odradek.engine.partition.fields import is_version_or_absent
 from odradek.errors import ErrorCode
-from odradek.limits import OFFSET_MAX
 from odradek.model.topic_partition import OffsetAndMetadata
 from odradek.ports.table import Absent, AnyOf, Compare, Condition, Item, Key, Set, Update, all_of
 
@@ -49,11 +48,13 @@ class Committer:
 
 
 def check_offset(offset: OffsetAndMetadata, metadata_bytes_max: int) -> ErrorCode:
-    """Whether an offset can be committed at all."""
+    """Whether an offset can be committed at all.
+
+    A negative one can, as on Apache Kafka: kafkajs commits -1 or -2 after an offset was out of range, and begins again
+    where its configuration says, because it finds no position in that.
+    """
     if len(offset.metadata.encode()) > metadata_bytes_max:
         return ErrorCode.OFFSET_METADATA_TOO_LARGE
-    if not 0 <= offset.offset <= OFFSET_MAX:
-        return ErrorCode.OFFSET_OUT_OF_RANGE
     return ErrorCode.NONE
 
 

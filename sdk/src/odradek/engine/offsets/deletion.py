@@ -10,6 +10,7 @@ from __future__ import annotations
 import struct
 from collections.abc import Sequence
 
+from odradek.backoff import Backoff
 from odradek.engine.catalog.topics import Topics
 from odradek.engine.groups.items import lease_key
 from odradek.engine.groups.sessions import alive, classic_alive
@@ -20,14 +21,14 @@ from odradek.model.classic_group import ClassicGroup
 from odradek.model.group import OffsetCommitResult
 from odradek.model.topic_partition import PartitionId, TopicPartition
 from odradek.ports.clock import Clock
+from odradek.ports.rng import Rng
 from odradek.ports.table import Absent, Delete
 
 _ATTEMPTS = 6
-_BACKOFF_S = 0.02
 
 
 async def delete_offsets(
-    store: GroupStore, topics: Topics, clock: Clock, group_id: str, partitions: Sequence[TopicPartition]
+    store: GroupStore, topics: Topics, clock: Clock, rng: Rng, group_id: str, partitions: Sequence[TopicPartition]
 ) -> list[OffsetCommitResult]:
     """See `GroupOffsets.delete`."""
     try:
@@ -43,13 +44,13 @@ async def delete_offsets(
     for partition in partitions:
         code = ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC
         if partition.topic not in read:
-            code = await _delete_one(store, topics, clock, group_id, partition)
+            code = await _delete_one(store, topics, clock, rng, group_id, partition)
         results.append(OffsetCommitResult(partition, code))
     return results
 
 
 async def _delete_one(
-    store: GroupStore, topics: Topics, clock: Clock, group_id: str, partition: TopicPartition
+    store: GroupStore, topics: Topics, clock: Clock, rng: Rng, group_id: str, partition: TopicPartition
 ) -> ErrorCode:
     try:
         topic = await topics.get(partition.topic)
@@ -58,13 +59,14 @@ async def _delete_one(
     if topic is None or not 0 <= partition.partition < topic.partition_count:
         return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     key = lease_key(group_id, PartitionId(topic.topic_id, partition.partition))
+    backoff = Backoff(clock, rng, first_s=0.02, max_s=1.0)
     for attempt in range(_ATTEMPTS):
         try:
             await store.table.delete(Delete(key, Absent(("o",))))
         except ConditionFailed:
             return ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC  # granted to a member meanwhile, or by its pattern
         except (StoreUnavailable, OutcomeUnknown):  # deleting twice is deleting
-            await clock.sleep(_BACKOFF_S * 2**attempt)
+            await backoff.pause(attempt)
         else:
             return ErrorCode.NONE
     return ErrorCode.COORDINATOR_NOT_AVAILABLE

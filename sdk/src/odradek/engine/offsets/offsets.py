@@ -16,6 +16,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Mapping, Sequence
 
+from odradek.backoff import Backoff
 from odradek.engine.catalog.topics import Topics
 from odradek.engine.classic.groups import MEMBER_ID
 from odradek.engine.groups.admin import evict, has_living_members
@@ -37,8 +38,10 @@ from odradek.engine.partition.applied_reads import chunked
 from odradek.errors import (
     ConditionFailed,
     ErrorCode,
+    ItemTooLarge,
     KafkaError,
     OutcomeUnknown,
+    StoreRejected,
     StoreUnavailable,
     TransactionCanceled,
     TransactionConflict,
@@ -48,23 +51,24 @@ from odradek.model.group import OffsetCommitResult, OffsetFetchResult
 from odradek.model.topic import Topic
 from odradek.model.topic_partition import OffsetAndMetadata, PartitionId, TopicPartition
 from odradek.ports.clock import Clock
+from odradek.ports.rng import Rng
 from odradek.ports.table import Item, Key, Table
 from odradek.settings import Settings
 
 _PARALLEL_COMMITS = 25
 _STABLE_ATTEMPTS = 4
-_BACKOFF_S = 0.01
-_BACKOFF_S_MAX = 0.2
 
 
 class GroupOffsets:
     """Committed offsets of consumer groups."""
 
-    def __init__(self, groups: Table, topics: Topics, clock: Clock, settings: Settings) -> None:
+    def __init__(self, groups: Table, topics: Topics, clock: Clock, rng: Rng, settings: Settings) -> None:
         self._store = GroupStore(groups)
-        self._classic = ClassicOffsets(groups, topics, clock, settings)
+        self._classic = ClassicOffsets(groups, topics, clock, rng, settings)
         self._topics = topics
         self._clock = clock
+        self._rng = rng
+        self._backoff = Backoff(clock, rng, first_s=0.01, max_s=0.2)
         self._settings = settings
 
     async def commit(
@@ -78,8 +82,8 @@ class GroupOffsets:
     ) -> list[OffsetCommitResult]:
         """Commit offsets as a member, or as a simple consumer; results in the order of `offsets`.
 
-        Codes of a partition: NONE; UNKNOWN_TOPIC_OR_PARTITION, OFFSET_METADATA_TOO_LARGE, OFFSET_OUT_OF_RANGE
-        (correct it); STALE_MEMBER_EPOCH (the epoch of the next heartbeat may do); FENCED_MEMBER_EPOCH (the partition
+        Codes of a partition: NONE; UNKNOWN_TOPIC_OR_PARTITION, OFFSET_METADATA_TOO_LARGE (correct it);
+        STALE_MEMBER_EPOCH (the epoch of the next heartbeat may do); FENCED_MEMBER_EPOCH (the partition
         is not the member's now), UNKNOWN_MEMBER_ID, FENCED_INSTANCE_ID (drop it); COORDINATOR_NOT_AVAILABLE (commit
         again).
 
@@ -148,12 +152,15 @@ class GroupOffsets:
     async def refusals(
         self, group_id: str, partitions: Sequence[PartitionId], committer: Committer
     ) -> dict[PartitionId, ErrorCode]:
-        """Whether the committer may commit these partitions as things stand; NONE where it may. Nothing is committed.
+        """Whether a transaction of the committer may commit these partitions as things stand; NONE where it may.
 
-        A simple consumer's group is made where there is none. Raises KafkaError as `commit`.
+        Nothing is committed. A simple consumer's group is made where there is none. Raises KafkaError as `commit`; but
+        a transaction that names neither member nor instance may commit for a classic group that has members, as on
+        Apache Kafka: older protocols, aiokafka and kafkajs name none, and the transactional id fences them.
         """
         if committer.is_simple and partitions:
-            await self._make_room_for_simple(group_id)
+            is_nobody = not committer.member_id and committer.instance_id is None
+            await self._make_room_for_simple(group_id, beside_classic=is_nobody)
         elif MEMBER_ID.search(committer.member_id):
             code = await self._classic.refusal(group_id, committer)
             if code is not None:
@@ -180,7 +187,7 @@ class GroupOffsets:
                 COORDINATOR_NOT_AVAILABLE.
         """
         check_group_id(group_id)
-        return await delete_offsets(self._store, self._topics, self._clock, group_id, partitions)
+        return await delete_offsets(self._store, self._topics, self._clock, self._rng, group_id, partitions)
 
     # --- commit ---------------------------------------------------------------------------------------------------
 
@@ -215,13 +222,19 @@ class GroupOffsets:
                 stamp_ms = max(refusal, stamp_ms) + 1
             except (OutcomeUnknown, StoreUnavailable):
                 stamp_ms += 1
-                await self._back_off(attempt)
+                await self._backoff.pause(attempt)
+            except (ItemTooLarge, StoreRejected):
+                return ErrorCode.OFFSET_METADATA_TOO_LARGE
             else:
                 return ErrorCode.NONE
         return ErrorCode.COORDINATOR_NOT_AVAILABLE
 
-    async def _make_room_for_simple(self, group_id: str) -> None:
-        """Make the group if it is not there, and remove members that died long ago. Raises KafkaError."""
+    async def _make_room_for_simple(self, group_id: str, *, beside_classic: bool = False) -> None:
+        """Make the group if it is not there, and remove members that died long ago. Raises KafkaError.
+
+        Args:
+            beside_classic: living members of the classic protocol, which own no leases, are not in the way.
+        """
         for attempt in range(self._settings.group_attempts_max):
             try:
                 group = await self._store.read_group(group_id)
@@ -233,6 +246,8 @@ class GroupOffsets:
                         ErrorCode.GROUP_ID_NOT_FOUND, f"group {group_id} is a share group: it commits no offsets"
                     )
                 if group.member_count == 0:
+                    return
+                if beside_classic and group.classic is not None:
                     return
                 view = await self._store.read(group_id)
                 if has_living_members(view, self._clock.now_ms()):
@@ -246,11 +261,8 @@ class GroupOffsets:
                     return  # two that left at once, each leaving the other the group
                 await evict(self._store, self._clock, self._settings, view)
             except (ConditionFailed, TransactionCanceled, OutcomeUnknown, StoreUnavailable):
-                await self._back_off(attempt)
+                await self._backoff.pause(attempt)
         raise _unavailable()
-
-    async def _back_off(self, attempt: int) -> None:
-        await self._clock.sleep(min(_BACKOFF_S * 2**attempt, _BACKOFF_S_MAX))
 
     # --- fetch ----------------------------------------------------------------------------------------------------
 
@@ -307,7 +319,7 @@ class GroupOffsets:
                     break
                 except TransactionConflict as conflict:
                     if attempt < _STABLE_ATTEMPTS - 1:
-                        await self._back_off(attempt)
+                        await self._backoff.pause(attempt)
                     elif len(chunk) == 1:
                         found[chunk[0]] = conflict
                     else:

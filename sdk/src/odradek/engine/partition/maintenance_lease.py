@@ -31,6 +31,7 @@ import struct
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
+from odradek.backoff import Backoff
 from odradek.engine.partition.applied_reads import transact_get_all
 from odradek.engine.partition.fields import attribute, check_version
 from odradek.errors import (
@@ -67,7 +68,6 @@ VERSION = 1
 _NOBODY = b""
 _BASE = struct.Struct(">q")
 _SETTLE_ATTEMPTS = 8
-_SETTLE_BACKOFF_S = 0.05
 
 
 class LeaseLost(Exception):
@@ -135,6 +135,7 @@ class MaintenanceLeases:
         self._log = log
         self._clock = clock
         self._rng = rng
+        self._backoff = Backoff(clock, rng, first_s=0.05, max_s=4.0)
         self._settings = settings
 
     async def take(self, partition: PartitionId) -> MaintenanceLease | None:
@@ -186,7 +187,7 @@ class MaintenanceLeases:
             except TransactionConflict:
                 if attempt == _SETTLE_ATTEMPTS - 1:
                     raise  # the lease stays unclean, and expires: the next holder waits again
-                await self._clock.sleep(_SETTLE_BACKOFF_S * 2**attempt)
+                await self._backoff.pause(attempt)
 
     async def is_clean(self, partition: PartitionId) -> bool:
         """Whether nobody holds the lease and its last holder left nothing behind. Raises StoreUnavailable."""

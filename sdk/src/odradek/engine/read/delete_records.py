@@ -13,28 +13,37 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 
+from odradek.backoff import Backoff
 from odradek.engine.catalog.topic_configs import TopicConfig
 from odradek.engine.catalog.topics import Topics
 from odradek.engine.partition.head import PartitionHead
 from odradek.engine.partition.index import PartitionIndex
-from odradek.errors import ErrorCode, FormatError, KafkaError, OutcomeUnknown, StoreUnavailable
+from odradek.errors import (
+    ErrorCode,
+    FormatError,
+    ItemTooLarge,
+    KafkaError,
+    OutcomeUnknown,
+    StoreRejected,
+    StoreUnavailable,
+)
 from odradek.model.log import DeleteRecordsPartition, DeleteRecordsResult
 from odradek.model.topic_partition import PartitionId
 from odradek.ports.clock import Clock
+from odradek.ports.rng import Rng
 from odradek.settings import Settings
 
 HIGH_WATERMARK = -1
 _ATTEMPTS = 5
-_BACKOFF_S = 0.05
 
 
 class RecordDeleter:
     """Answers DeleteRecords for any partition."""
 
-    def __init__(self, index: PartitionIndex, topics: Topics, clock: Clock, settings: Settings) -> None:
+    def __init__(self, index: PartitionIndex, topics: Topics, clock: Clock, rng: Rng, settings: Settings) -> None:
         self._index = index
         self._topics = topics
-        self._clock = clock
+        self._backoff = Backoff(clock, rng, first_s=0.05, max_s=1.0)
         self._settings = settings
 
     async def delete_records(self, partitions: Sequence[DeleteRecordsPartition]) -> list[DeleteRecordsResult]:
@@ -54,13 +63,15 @@ class RecordDeleter:
                 return _failed(request, refused)
             except FormatError as damaged:
                 return _failed(request, KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, str(damaged)))
+            except (ItemTooLarge, StoreRejected):
+                return _failed(request, KafkaError(ErrorCode.POLICY_VIOLATION, "the store never takes this deletion"))
             except StoreUnavailable:
                 pass
             except OutcomeUnknown:
                 error = KafkaError(
                     ErrorCode.REQUEST_TIMED_OUT, "it is unknown whether the records were deleted: try again"
                 )
-            await self._clock.sleep(_BACKOFF_S * 2**attempt)
+            await self._backoff.pause(attempt)
         return _failed(request, error)
 
     async def _find(self, request: DeleteRecordsPartition) -> tuple[PartitionId, PartitionHead]:

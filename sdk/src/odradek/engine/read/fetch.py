@@ -22,17 +22,15 @@ from odradek.engine.partition.head import PartitionHead
 from odradek.engine.partition.index import PartitionIndex
 from odradek.engine.partition.leader_epochs import EpochHistory, LeaderEpochs
 from odradek.engine.read.log_reader import LogReader, Piece, PieceReader, patched
+from odradek.engine.tools import Tools
 from odradek.errors import ErrorCode, FormatError, KafkaError, ObjectMissing, StoreUnavailable, UnknownVersion
 from odradek.format.segment import select_batches
 from odradek.model.log import Buffer, FetchPartition, FetchResult
 from odradek.model.topic import Topic
 from odradek.model.topic_partition import PartitionId
-from odradek.ports.clock import Clock
-from odradek.settings import Settings
 
 _STORE_BUSY = KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, "the store did not answer: try again")
 _DAMAGED = "the stored log could not be read: run an audit"
-_BACKOFF_S = 0.02
 _REPLANS = 3
 
 
@@ -76,21 +74,21 @@ class Fetcher:
 
     def __init__(
         self,
+        tools: Tools,
         index: PartitionIndex,
         reader: LogReader,
         pieces: PieceReader,
         topics: Topics,
         epochs: LeaderEpochs,
-        clock: Clock,
-        settings: Settings,
     ) -> None:
         self._epochs = epochs
         self._index = index
         self._reader = reader
         self._pieces = pieces
         self._topics = topics
-        self._clock = clock
-        self._settings = settings
+        self._clock = tools.clock
+        self._backoff = tools.backoff(first_s=0.02, max_s=0.1)
+        self._settings = tools.settings
 
     async def fetch(
         self, partitions: Sequence[FetchPartition], *, max_wait_ms: int, min_bytes: int, max_bytes: int
@@ -231,7 +229,7 @@ class Fetcher:
                 error = KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, _DAMAGED)
             except StoreUnavailable:
                 error = _STORE_BUSY
-                await self._clock.sleep(_BACKOFF_S * 2**attempt)
+                await self._backoff.pause(attempt)
                 continue
             except FormatError as damage:
                 return want, _failed(want.request, _as_kafka(damage), plan.head)

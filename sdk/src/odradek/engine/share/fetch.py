@@ -9,8 +9,11 @@
     4. dead letters          a lot that any of the windows has is written (share/dead_letters.py)
 
 A member begins its rounds at a place of its own and stops where it has enough, so that members meet at different
-partitions. Each step may be cut off: a session's epoch that is spent makes the client open a new one; a record that
-was acquired and never answered comes back by its lock. Closing gives everything back at once.
+partitions. It holds at most its equal share of a partition's locks (share.partition.max.record.locks over the members
+of the group), so that one large batch or one fast member does not leave the others without records.
+
+Each step may be cut off: a session's epoch that is spent makes the client open a new one; a record that was acquired
+and never answered comes back by its lock. Closing gives everything back at once.
 """
 
 from __future__ import annotations
@@ -21,6 +24,7 @@ from dataclasses import dataclass, field, replace
 
 from odradek.engine.catalog.topics import Topics
 from odradek.engine.groups.configs import GroupConfigs, ShareConfig
+from odradek.engine.groups.items import decode_group, group_key
 from odradek.engine.groups.requests import check_group_id
 from odradek.engine.read.fetch import Fetcher
 from odradek.engine.share.dead_letters import DeadLetters
@@ -39,7 +43,16 @@ from odradek.engine.share.window import (
     settle,
 )
 from odradek.engine.share.windows import Decide, SharePartitions
-from odradek.errors import ErrorCode, FormatError, KafkaError, StoreError, StoreUnavailable
+from odradek.engine.tools import Tools
+from odradek.errors import (
+    ErrorCode,
+    FormatError,
+    ItemTooLarge,
+    KafkaError,
+    StoreError,
+    StoreRejected,
+    StoreUnavailable,
+)
 from odradek.format.batch_header import iter_headers
 from odradek.model.log import Buffer, FetchPartition, FetchResult
 from odradek.model.share import (
@@ -54,14 +67,13 @@ from odradek.model.share import (
 )
 from odradek.model.topic import Topic
 from odradek.model.topic_partition import PartitionId
-from odradek.ports.clock import Clock
-from odradek.settings import Settings
 
 MayRead = Callable[[str], bool]
 """Whether the caller may read a topic of that name."""
 
 _PARTITIONS_AT_ONCE = 16
 _ROUNDS_OF_GAPS = 8
+_GROUPS_REMEMBERED = 10_000
 
 
 @dataclass
@@ -73,6 +85,7 @@ class _Work:
     topics: dict[PartitionId, Topic] = field(default_factory=dict)
     results: dict[PartitionId, ShareFetchResult] = field(default_factory=dict)
     lots: dict[PartitionId, ShareItem] = field(default_factory=dict)
+    held_max: int = 0  # records of one partition that the member may hold
 
     def say(self, partition: PartitionId, **changes: object) -> None:
         before = self.results.get(partition, ShareFetchResult(partition))
@@ -95,27 +108,29 @@ class _Work:
 
 
 class ShareFetcher:
-    """Serves share groups from any partition; keeps nothing."""
+    """Serves share groups from any partition; keeps nothing but how many members a group had a moment ago."""
 
     def __init__(
         self,
+        tools: Tools,
         fetcher: Fetcher,
         windows: SharePartitions,
         sessions: ShareSessions,
         configs: GroupConfigs,
         dead_letters: DeadLetters,
         topics: Topics,
-        clock: Clock,
-        settings: Settings,
     ) -> None:
         self._fetcher = fetcher
+        self._groups = tools.tables.groups
+        self._rng = tools.rng
+        self._members: dict[str, tuple[float, int]] = {}  # by group: good until, and how many there are
         self._windows = windows
         self._sessions = sessions
         self._configs = configs
         self._dead_letters = dead_letters
         self._topics = topics
-        self._clock = clock
-        self._settings = settings
+        self._clock = tools.clock
+        self._settings = tools.settings
 
     async def serve(self, request: ShareFetchRequest, may_read: MayRead = lambda _: True) -> ShareFetchAnswer:
         """Answer a request; failures are answers.
@@ -131,27 +146,28 @@ class ShareFetcher:
             if request.renews and not config.may_renew:
                 raise KafkaError(ErrorCode.INVALID_REQUEST, "the group does not allow renewing locks")
             partitions = await self._sessions.enter(
-                request.group_id, request.member_id, request.session_epoch, request.partitions, request.forgotten
+                request.group_id,
+                request.member_id,
+                request.session_epoch,
+                request.partitions,
+                request.forgotten,
+                is_acknowledging=any(request.acknowledgements.values()),
             )
             work = _Work(request, config)
             await self._resolve(work, {*partitions, *request.acknowledgements}, may_read)
             await self._acknowledge(work)
             if request.session_epoch == CLOSE_SESSION_EPOCH:
-                await self._give_back(work, partitions)
+                await self._give_back(work, {*partitions, *request.acknowledgements})
                 await self._sessions.end(request.group_id, request.member_id)
-            elif request.fetches and not request.renews:
+            elif request.fetches and not request.renews and request.max_records > 0:
+                work.held_max = await self._share_of_locks(work)
                 await self._rounds(work, [each for each in _rotated(partitions, request) if each in work.topics])
             await self._bury(work)
         except (StoreError, FormatError) as error:
             return ShareFetchAnswer(*_failure(error))
         except KafkaError as error:
             return ShareFetchAnswer(error.code, error.message)
-        told = [
-            each
-            for each in work.results.values()
-            if each.acquired or each.error or each.partition in request.acknowledgements
-        ]
-        return ShareFetchAnswer(lock_duration_ms=config.policy.lock_ms, results=tuple(told))
+        return ShareFetchAnswer(lock_duration_ms=config.policy.lock_ms, results=_named(work))
 
     async def _resolve(self, work: _Work, partitions: Iterable[PartitionId], may_read: MayRead) -> None:
         """Look the topics up; a partition that cannot be read gets its error."""
@@ -200,6 +216,8 @@ class ShareFetcher:
         request, policy = work.request, work.config.policy
         if not request.renews and any(AcknowledgeType.RENEW in batch.types for batch in batches):
             return Refusal(ErrorCode.INVALID_REQUEST, "the request renews locks without declaring it")
+        if not batches:
+            return None
         if item is None:
             return Refusal(ErrorCode.INVALID_RECORD_STATE, "the group has delivered no record of this partition")
 
@@ -229,10 +247,24 @@ class ShareFetcher:
 
     # --- records ----------------------------------------------------------------------------------------------------
 
+    async def _share_of_locks(self, work: _Work) -> int:
+        """How many records of a partition the member may hold: an equal share of the group's locks."""
+        group_id = work.request.group_id
+        now_s = self._clock.monotonic()
+        known = self._members.get(group_id)
+        if known is None or known[0] <= now_s:
+            item = await self._groups.get(group_key(group_id))
+            members = 1 if item is None else decode_group(group_id, item).member_count
+            if len(self._members) >= _GROUPS_REMEMBERED:
+                self._members.clear()
+            known = now_s + self._settings.catalog_cache_ms / 1000, max(1, members)
+            self._members[group_id] = known
+        return -(-work.config.policy.max_record_locks // known[1])
+
     async def _rounds(self, work: _Work, partitions: Sequence[PartitionId]) -> None:
         """Look until something was acquired, something is wrong, or the wait is over."""
         deadline = self._clock.monotonic() + work.request.max_wait_ms / 1000
-        pause = self._settings.poll_interval_ms / 1000
+        shortest, longest = self._settings.poll_interval_ms / 1000, self._settings.poll_interval_ms_max / 1000
         while partitions:
             left = work.request.max_records
             for start in range(0, len(partitions), _PARTITIONS_AT_ONCE):
@@ -243,8 +275,8 @@ class ShareFetcher:
             is_over = left < work.request.max_records or any(each.error for each in work.results.values())
             if is_over or wait <= 0:
                 return
-            await self._clock.sleep(min(pause, wait))
-            pause = min(pause * 1.5, self._settings.poll_interval_ms_max / 1000)
+            # A pause that grew with the wait would let the member that was served last look first again.
+            await self._clock.sleep(min(wait, shortest + (longest - shortest) * self._rng.random()))
 
     async def _round(self, work: _Work, partitions: Sequence[PartitionId], max_records: int) -> int:
         """One look at some partitions; how many records were acquired."""
@@ -361,6 +393,7 @@ class ShareFetcher:
                 read_from,
                 stretches,
                 max_records=left,
+                max_held=work.held_max,
                 is_strict=request.is_strict,
             )
             # What merely time has done is written with the next thing that is worth a write. What retention and
@@ -382,6 +415,19 @@ class ShareFetcher:
                 await self._windows.change(work.request.group_id, partition, item, _buried(item.state.lot_number))
             except (KafkaError, FormatError, StoreError):
                 continue
+
+
+def _named(work: _Work) -> tuple[ShareFetchResult, ...]:
+    """The results that the answer names. What acknowledges or closes is answered about what it named itself: clients
+    look partitions up among those that they asked, and the session may have others, of deleted topics too.
+    """
+    asked = work.request.acknowledgements
+    is_answered_by_session = work.request.fetches and work.request.session_epoch != CLOSE_SESSION_EPOCH
+    return tuple(
+        each
+        for each in work.results.values()
+        if each.partition in asked or (is_answered_by_session and (each.acquired or each.error))
+    )
 
 
 def _buried(lot_number: int) -> Decide[None]:
@@ -417,6 +463,8 @@ def _holds(stretch: Stretch, acquired: Sequence[AcquiredRecords]) -> bool:
 def _failure(error: StoreError | FormatError) -> tuple[ErrorCode, str]:
     if isinstance(error, StoreUnavailable):
         return ErrorCode.COORDINATOR_NOT_AVAILABLE, "the store did not answer: try again"
+    if isinstance(error, (ItemTooLarge, StoreRejected)):
+        return ErrorCode.INVALID_REQUEST, "the store never takes this request: read fewer partitions in one session"
     if isinstance(error, FormatError):
         return ErrorCode.KAFKA_STORAGE_ERROR, f"the stored data cannot be read: {error}"
     return ErrorCode.REQUEST_TIMED_OUT, "the outcome is unknown"

@@ -6,7 +6,8 @@ of a consumer group's state machine (groups/decisions.py) is membership: session
 when a member comes, goes or subscribes otherwise, or when a topic that anybody subscribes to changes.
 
     epoch 0 ──> member at the group's epoch ── heartbeat: epoch = the group's, assignment where it changed ──┐
-                  │ epoch -1, expired: removed, with its share session; what it holds comes back by the lock <┘
+                  │ expired: removed, with its share session; what it holds comes back by the lock <─────────┤
+                  │ epoch -1: removed; the session stays for the client to close, which gives records back <─┘
 """
 
 from __future__ import annotations
@@ -38,7 +39,7 @@ def decide_share_heartbeat(
         if member is None:
             return _unknown(request)
         left = GroupHeartbeatResult(member_id=member.member_id, member_epoch=LEAVE_EPOCH)
-        return replace(decide_share_expiry(group, [member]), result=left, then="answer")
+        return replace(decide_share_expiry(group, [member]), result=left, then="answer", keeps_session=True)
     if request.member_epoch == JOIN_EPOCH:
         if member is None and len(view.members) >= around.settings.group_members_max:
             return _full(view, group, around)

@@ -15,9 +15,11 @@ from odradek.engine.groups.requests import check_group_id
 from odradek.engine.groups.state import GroupView
 from odradek.engine.groups.store import GroupStore
 from odradek.engine.groups.topics import SubscribedTopics
+from odradek.engine.partition.fields import attribute
 from odradek.engine.share.group_decisions import decide_share_heartbeat
 from odradek.engine.share.windows import forget_windows
-from odradek.errors import ErrorCode, KafkaError
+from odradek.engine.tools import Tools
+from odradek.errors import ConditionFailed, ErrorCode, KafkaError, OutcomeUnknown, StoreUnavailable
 from odradek.format.item_keys import (
     SHARE_PARTITION_END,
     SHARE_PARTITION_PREFIX,
@@ -28,21 +30,18 @@ from odradek.format.item_keys import (
 from odradek.limits import TOPICS_PER_REQUEST_MAX
 from odradek.model.group import JOIN_EPOCH, LEAVE_EPOCH, GroupHeartbeat, GroupHeartbeatResult
 from odradek.ports.clock import Clock
-from odradek.ports.rng import Rng
-from odradek.ports.table import Delete
-from odradek.ports.tables import Tables
+from odradek.ports.table import Compare, Delete
 from odradek.settings import Settings
 
 
 class ShareGroups:
     """KIP-932's group coordinator over the groups table."""
 
-    def __init__(
-        self, tables: Tables, topics: Topics, configs: GroupConfigs, clock: Clock, rng: Rng, settings: Settings
-    ) -> None:
-        self._tables = tables
+    def __init__(self, tools: Tools, topics: Topics, configs: GroupConfigs) -> None:
+        clock, settings = tools.clock, tools.settings
+        self._tables = tools.tables
         protocol = ShareHeartbeats(SubscribedTopics(topics, clock, settings), configs, clock, settings)
-        self._heartbeats = Heartbeats(GroupStore(tables.groups), protocol, clock, rng, settings)
+        self._heartbeats = Heartbeats(GroupStore(tools.tables.groups), protocol, clock, tools.rng, settings)
 
     async def heartbeat(self, request: GroupHeartbeat) -> GroupHeartbeatResult:
         """Join, live on or leave: what ShareGroupHeartbeat says, as a GroupHeartbeat. Failures are results.
@@ -51,11 +50,27 @@ class ShareGroups:
         GROUP_MAX_SIZE_REACHED, UNKNOWN_MEMBER_ID, FENCED_MEMBER_EPOCH (join again), COORDINATOR_NOT_AVAILABLE (send it
         again).
         """
-        return await self._heartbeats.heartbeat(request)
+        result = await self._heartbeats.heartbeat(request)
+        if request.member_epoch == LEAVE_EPOCH and result.error is ErrorCode.NONE:
+            await self._forget_left(request.group_id, request.member_id)
+        return result
+
+    async def _forget_left(self, group_id: str, member_id: str) -> None:
+        """Delete the sessions that others who left have not closed; where the store fails, the next leave does it."""
+        groups, pk = self._tables.groups, group_pk(group_id)
+        try:
+            sessions = await groups.query(pk, sk_from=SHARE_SESSION_PREFIX, sk_to=SHARE_SESSION_END)
+            kept = {*(await GroupStore(groups).read(group_id)).members, member_id}
+            for key, item in sessions:
+                if key.sk.removeprefix(SHARE_SESSION_PREFIX) not in kept:
+                    await groups.delete(Delete(key, Compare(("w",), "=", attribute(item, "w", bytes))))
+        except (ConditionFailed, OutcomeUnknown, StoreUnavailable):
+            return
 
     async def delete_items(self, group_id: str) -> None:
-        """Delete the windows and sessions of a share group that has no members: only a member's session lets a window
-        be made. Raises StoreError: call it again.
+        """Delete the windows and sessions of a share group that has no members: only a member makes windows.
+
+        Raises StoreError: call it again.
         """
         groups, pk = self._tables.groups, group_pk(group_id)
         windows = await groups.query(pk, sk_from=SHARE_PARTITION_PREFIX, sk_to=SHARE_PARTITION_END)

@@ -19,10 +19,13 @@ from odradek.engine.read.list_offsets import OffsetLister
 from odradek.engine.share.items import NONCE_BYTES, ShareItem, decode_share, encode_share, share_key, share_partition
 from odradek.engine.share.window import SharePartition, reset_to
 from odradek.engine.share.windows import SharePartitions, forget_windows, windows_of_topic
+from odradek.engine.tools import Tools
 from odradek.errors import (
     ErrorCode,
+    ItemTooLarge,
     KafkaError,
     OutcomeUnknown,
+    StoreRejected,
     StoreUnavailable,
     TransactionCanceled,
 )
@@ -30,13 +33,10 @@ from odradek.format.item_keys import SHARE_PARTITION_END, SHARE_PARTITION_PREFIX
 from odradek.model.log import LATEST_TIMESTAMP, ListOffsetsPartition
 from odradek.model.share import ShareOffset
 from odradek.model.topic_partition import PartitionId, TopicPartition
-from odradek.ports.clock import Clock
-from odradek.ports.rng import Rng
 from odradek.ports.table import Absent, Add, Compare, Put, Update
-from odradek.ports.tables import Tables
 
 _ATTEMPTS = 8
-_BACKOFF_S = 0.02
+_REJECTED = KafkaError(ErrorCode.INVALID_REQUEST, "the store never takes this change of the share-partition")
 _UNAVAILABLE = KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE, "the groups table cannot be reached: try again")
 
 
@@ -45,20 +45,19 @@ class ShareOffsets:
 
     def __init__(
         self,
-        tables: Tables,
+        tools: Tools,
         windows: SharePartitions,
         topics: Topics,
         lister: OffsetLister,
-        clock: Clock,
-        rng: Rng,
     ) -> None:
-        self._tables = tables
-        self._store = GroupStore(tables.groups)
+        self._tables = tools.tables
+        self._store = GroupStore(tools.tables.groups)
         self._windows = windows
         self._topics = topics
         self._lister = lister
-        self._clock = clock
-        self._rng = rng
+        self._clock = tools.clock
+        self._rng = tools.rng
+        self._backoff = tools.backoff(first_s=0.02, max_s=3.0)
 
     async def describe(self, group_id: str, partitions: Sequence[TopicPartition] | None) -> list[ShareOffset]:
         """Where the group is; None asks for all that it has read. Raises KafkaError, FormatError."""
@@ -97,6 +96,8 @@ class ShareOffsets:
                 results.append(ShareOffset(name, topic.topic_id, -1))
             except KafkaError as error:
                 results.append(ShareOffset(name, None, -1, error=error.code, message=error.message))
+            except (ItemTooLarge, StoreRejected):
+                results.append(ShareOffset(name, None, -1, error=_REJECTED.code, message=_REJECTED.message))
             except (StoreUnavailable, OutcomeUnknown, TransactionCanceled):  # deleting twice is deleting
                 results.append(ShareOffset(name, None, -1, error=_UNAVAILABLE.code, message=_UNAVAILABLE.message))
         return results
@@ -162,7 +163,9 @@ class ShareOffsets:
                     ]
                 )
             except (StoreUnavailable, OutcomeUnknown, TransactionCanceled):
-                await self._clock.sleep(_BACKOFF_S * 2**attempt)
+                await self._backoff.pause(attempt)
+            except (ItemTooLarge, StoreRejected) as error:
+                raise _REJECTED from error
             else:
                 return
         raise _UNAVAILABLE

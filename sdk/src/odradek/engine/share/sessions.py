@@ -6,14 +6,16 @@ was delayed or repeated finds a later epoch and changes nothing.
 
     open    epoch 0     the item, on condition that the member is in a share group; an older session is replaced
     next    epoch n     n -> n + 1, on condition that it is n; partitions that come and go are written with it
-    close   epoch -1    read only: the caller gives records back, then `end`
+    close   epoch -1    read only: the caller gives records back, then `end`; after the member has left too
 
-Not kept: no limit of sessions a server, no expiry of their own (they go with their members), and a session that is
-replaced gives nothing back: its records come by their locks, for the member may still be at them.
+Not kept: no limit of sessions a server and no expiry of their own. A session goes with a member that expires; one that
+a member leaves behind goes when the next member leaves. A session that is replaced gives nothing back: its records come
+by their locks, for the member may still be at them.
 """
 
 from __future__ import annotations
 
+from odradek.backoff import Backoff
 from odradek.engine.groups.items import SHARE_KIND, group_key, member_key
 from odradek.engine.groups.partition_sets import encode_partitions
 from odradek.engine.partition.fields import attribute
@@ -30,6 +32,7 @@ from odradek.errors import (
     ErrorCode,
     KafkaError,
     OutcomeUnknown,
+    StoreError,
     StoreUnavailable,
     TransactionCanceled,
 )
@@ -54,7 +57,6 @@ from odradek.ports.table import (
 )
 
 _ATTEMPTS = 6
-_BACKOFF_S = 0.01
 _EPOCH_MAX = 2**31 - 1
 PARTITIONS_MAX = 10 * TOPICS_PER_REQUEST_MAX  # of a session: their packed set stays far below an item's size
 _UNAVAILABLE = KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE, "the groups table cannot be reached: try again")
@@ -70,11 +72,18 @@ class ShareSessions:
 
     def __init__(self, table: Table, clock: Clock, rng: Rng) -> None:
         self._table = table
-        self._clock = clock
         self._rng = rng
+        self._backoff = Backoff(clock, rng, first_s=0.01, max_s=0.5)
 
     async def enter(
-        self, group_id: str, member_id: str, epoch: int, added: frozenset[PartitionId], gone: frozenset[PartitionId]
+        self,
+        group_id: str,
+        member_id: str,
+        epoch: int,
+        added: frozenset[PartitionId],
+        gone: frozenset[PartitionId],
+        *,
+        is_acknowledging: bool = False,
     ) -> frozenset[PartitionId]:
         """Take in a request; the partitions that the session has then.
 
@@ -87,17 +96,17 @@ class ShareSessions:
                 if epoch == OPEN_SESSION_EPOCH:
                     return await self._open(group_id, member_id, nonce, added)
                 if epoch == CLOSE_SESSION_EPOCH:
-                    return (await self._read(group_id, member_id)).partitions | added
+                    return await self._closing(group_id, member_id, is_acknowledging) | added
                 return await self._next(group_id, member_id, epoch, nonce, added, gone)
             except (OutcomeUnknown, StoreUnavailable):
-                await self._clock.sleep(_BACKOFF_S * 2**attempt)
+                await self._backoff.pause(attempt)
         raise _UNAVAILABLE
 
     async def end(self, group_id: str, member_id: str) -> None:
         """Forget a session; where that fails the member's end does it. Never raises for the store."""
         try:
             await self._table.delete(Delete(share_session_key(group_id, member_id)))
-        except (OutcomeUnknown, StoreUnavailable, ConditionFailed):
+        except StoreError:
             return
 
     async def _open(
@@ -159,6 +168,15 @@ class ShareSessions:
                 f"the share session of member {member_id} expects epoch {session.epoch}, not {epoch}: open a new one",
             ) from None
         return decode_session(item).partitions
+
+    async def _closing(self, group_id: str, member_id: str, is_acknowledging: bool) -> frozenset[PartitionId]:
+        """The partitions of a session that ends. Acknowledgements need none: a window knows who holds a record."""
+        try:
+            return (await self._read(group_id, member_id)).partitions
+        except KafkaError:
+            if is_acknowledging:
+                return frozenset()
+            raise
 
     async def _read(self, group_id: str, member_id: str) -> ShareSession:
         item = await self._table.get(share_session_key(group_id, member_id))

@@ -149,6 +149,7 @@ def acquire(
     batches: Sequence[Stretch],
     *,
     max_records: int,
+    max_held: int,
     is_strict: bool = False,
 ) -> tuple[SharePartition, tuple[AcquiredRecords, ...]]:
     """Give a member what is available of the batches that were read.
@@ -157,13 +158,16 @@ def acquire(
         read_from: the offset that was asked for; between it and the batches, and between those, nothing is stored.
         batches: in order, as the log holds them now.
         max_records: how many; where `is_strict` is False a batch is given whole all the same.
+        max_held: how many the member may hold then; a batch is cut there.
 
     Returns:
         The state, and what was acquired, in order. The state is the given one where nothing was and no gap was found: a
         record that compaction has taken is done, also where nothing after it is to be had.
     """
     holders = {run.member_id for run in state.runs if run.state is RecordState.ACQUIRED}
-    if not batches or max_records < 1 or (member_id not in holders and len(holders) >= SHARE_HOLDERS_MAX):
+    held = sum(run.end - run.start for run in state.runs if run.member_id == member_id)
+    room = max_held - held
+    if not batches or min(max_records, room) < 1 or (member_id not in holders and len(holders) >= SHARE_HOLDERS_MAX):
         return state, ()
     runs = list(state.runs)
     window_end = min(batches[-1].end, state.start_offset + policy.max_record_locks)
@@ -184,15 +188,16 @@ def acquire(
     acquired: list[Run] = []
     at = read_from
     for batch in batches:
-        if left <= 0:
+        if left <= 0 or room <= 0:
             break
         runs = _changed(runs, at, batch.start, RecordState.AVAILABLE, _done)
         for piece in _pieces(runs, max(batch.start, read_from), batch.end, RecordState.AVAILABLE):
-            end = min(piece.end, piece.start + left) if is_strict else piece.end
+            end = min(piece.end, piece.start + (min(left, room) if is_strict else room))
             if end > piece.start:
                 acquired.append(take(replace(piece, end=end)))
                 runs = _changed(runs, piece.start, end, RecordState.AVAILABLE, take)
                 left -= end - piece.start
+                room -= end - piece.start
         at = batch.end
     if not acquired:
         settled = _whole(state, runs)

@@ -5,7 +5,7 @@ functions never both give out a record, and a write whose outcome is not known i
 again; should sixteen others come in between, the outcome stays unknown, and is never taken for "not applied".
 
     make    at a member's first fetch: where the group begins (share.auto.offset.reset), in one transaction that checks
-            that the member has a session and that the topic is not deleted; so nothing is made for what has gone
+            that the member is in the group and that the topic is not deleted; so nothing is made for what has gone
     forget  with the group, the topic, or by an administrator: together with the row that numbers its dead letters. A
             lot is committed on condition that its window is there, so none is written after that, and the row of
             none is made again
@@ -18,8 +18,9 @@ from dataclasses import replace
 from typing import TypeVar
 from uuid import UUID
 
+from odradek.backoff import Backoff
 from odradek.engine.groups.configs import BY_DURATION, EARLIEST, ShareConfig, duration_ms
-from odradek.engine.groups.items import LISTING_PK
+from odradek.engine.groups.items import LISTING_PK, member_key
 from odradek.engine.partition.fields import attribute, check_version
 from odradek.engine.read.list_offsets import OffsetLister
 from odradek.engine.share.items import (
@@ -32,15 +33,16 @@ from odradek.engine.share.items import (
     letters_writer,
     share_key,
     share_prefix,
-    share_session_key,
 )
 from odradek.engine.share.window import SharePartition
 from odradek.engine.transactions.items import batch_key
 from odradek.errors import (
     ConditionFailed,
     ErrorCode,
+    ItemTooLarge,
     KafkaError,
     OutcomeUnknown,
+    StoreRejected,
     StoreUnavailable,
     TransactionCanceled,
 )
@@ -59,11 +61,10 @@ A = TypeVar("A")
 Decide = Callable[[SharePartition], tuple[SharePartition, A]]
 """The state after, and what to answer; the same state where there is nothing to write."""
 
-_BACKOFF_S = 0.005
-_BACKOFF_S_MAX = 0.2
 _BUSY = KafkaError(
     ErrorCode.COORDINATOR_NOT_AVAILABLE, "the share-partition is contended, or the groups table does not answer"
 )
+_REJECTED = KafkaError(ErrorCode.INVALID_REQUEST, "the store never takes this change of the share-partition")
 _UNKNOWN = KafkaError(ErrorCode.REQUEST_TIMED_OUT, "it is unknown whether the share-partition was changed: fetch again")
 
 
@@ -76,6 +77,7 @@ class SharePartitions:
         self._lister = lister
         self._clock = clock
         self._rng = rng
+        self._backoff = Backoff(clock, rng, first_s=0.005, max_s=0.2)
         self._settings = settings
 
     async def read(self, group_id: str, partitions: Sequence[PartitionId]) -> list[ShareItem | None]:
@@ -100,7 +102,7 @@ class SharePartitions:
                 await self._tables.transact(
                     [
                         TableOperation("groups", Put(key, encode_share(item), Absent(("v",)))),
-                        TableOperation("groups", Check(share_session_key(group_id, member_id), Exists(("v",)))),
+                        TableOperation("groups", Check(member_key(group_id, member_id), Exists(("v",)))),
                         TableOperation("catalog", Check(_topic_key(partition.topic_id), Exists(("name",)))),
                     ]
                 )
@@ -110,7 +112,7 @@ class SharePartitions:
                     return made
                 if error.failures[1] is not None:
                     raise KafkaError(
-                        ErrorCode.SHARE_SESSION_NOT_FOUND, f"the share session of member {member_id} has ended"
+                        ErrorCode.SHARE_SESSION_NOT_FOUND, f"member {member_id} has left group {group_id}"
                     ) from None
                 if error.failures[2] is not None:
                     raise KafkaError(ErrorCode.UNKNOWN_TOPIC_ID, f"topic {topic.name} has been deleted") from None
@@ -118,9 +120,11 @@ class SharePartitions:
                 made = await self._read_again(key)
                 if made is not None:
                     return made
+            except (ItemTooLarge, StoreRejected) as error:
+                raise _REJECTED from error
             else:
                 return item
-            await self._back_off(attempt)
+            await self._backoff.pause(attempt)
         raise _BUSY
 
     async def change(
@@ -149,10 +153,13 @@ class SharePartitions:
                 current = None if error.current is None else decode_share(error.current)
             except StoreUnavailable:
                 del tried[nonce]
-                await self._back_off(attempt)
+                await self._backoff.pause(attempt)
                 current = await self._read_patiently(key)
             except OutcomeUnknown:
                 current = await self._read_patiently(key)
+            except (ItemTooLarge, StoreRejected) as error:
+                del tried[nonce]
+                raise (_UNKNOWN if tried else _REJECTED) from error
             else:
                 return after, answer
             found = _own_write(current, tried)
@@ -163,7 +170,7 @@ class SharePartitions:
             tried = _undecided(current, tried)
             item = current
             if attempt:
-                await self._back_off(attempt)
+                await self._backoff.pause(attempt)
         raise _UNKNOWN if tried else _BUSY
 
     async def _read_again(self, key: Key) -> ShareItem | None:
@@ -178,7 +185,7 @@ class SharePartitions:
             try:
                 item = await self._groups.get(key)
             except StoreUnavailable:
-                await self._back_off(attempt)
+                await self._backoff.pause(attempt)
             else:
                 return None if item is None else decode_share(item)
         raise _UNKNOWN
@@ -196,10 +203,6 @@ class SharePartitions:
         if result.error is not ErrorCode.NONE:
             raise KafkaError(result.error, result.message or result.error.name)
         return result.offset
-
-    async def _back_off(self, attempt: int) -> None:
-        longest_s = min(_BACKOFF_S * 2**attempt, _BACKOFF_S_MAX)
-        await self._clock.sleep(longest_s * (0.5 + self._rng.random() / 2))
 
 
 async def windows_of_topic(groups: Table, group_id: str, topic_id: UUID) -> list[Row]:

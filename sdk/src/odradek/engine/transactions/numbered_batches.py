@@ -26,6 +26,7 @@ from odradek.engine.append.conditional_append import not_uploaded
 from odradek.engine.append.upload import Uploads
 from odradek.engine.partition.fields import attribute, check_version
 from odradek.engine.partition.index import PartitionIndex
+from odradek.engine.tools import Tools
 from odradek.engine.transactions.commit import AtomicCommit, CommitWork, Failed
 from odradek.engine.transactions.items import VERSION, PendingBatches, batch_key
 from odradek.engine.transactions.store import UNAVAILABLE
@@ -38,13 +39,9 @@ from odradek.limits import (
 )
 from odradek.model.log import ProducePartition
 from odradek.model.topic_partition import PartitionId
-from odradek.ports.clock import Clock
 from odradek.ports.table import Absent, Compare, Condition, Item, Put, Value, all_of
-from odradek.ports.tables import TableOperation, Tables
-from odradek.settings import Settings
+from odradek.ports.tables import TableOperation
 
-_BACKOFF_S = 0.02
-_BACKOFF_S_MAX = 1.0
 _KEY_BYTES_MAX = 900  # a sort key has at most 1,024 bytes
 
 Batches = Mapping[PartitionId, Sequence[TailEntry]]
@@ -124,14 +121,13 @@ def _is_as_read(item: Item | None, row: WriterRow) -> Condition:
 class NumberedBatches:
     """Uploads and their atomic commit; holds no state between calls."""
 
-    def __init__(
-        self, tables: Tables, index: PartitionIndex, uploads: Uploads, clock: Clock, settings: Settings
-    ) -> None:
-        self._tables = tables
+    def __init__(self, tools: Tools, index: PartitionIndex, uploads: Uploads) -> None:
+        self._tables = tools.tables
         self._index = index
         self._uploads = uploads
-        self._clock = clock
-        self._settings = settings
+        self._clock = tools.clock
+        self._backoff = tools.backoff(first_s=0.02, max_s=1.0)
+        self._settings = tools.settings
 
     async def upload(self, partitions: Sequence[ProducePartition]) -> list[PendingBatches]:
         """Make batches durable for a later `commit`, by whatever process; nothing becomes visible.
@@ -211,7 +207,7 @@ class NumberedBatches:
             try:
                 item = await self._tables.catalog.get(batch_key(key))
             except StoreUnavailable:
-                await self._back_off(attempt)
+                await self._backoff.pause(attempt - 1)
                 continue
             row = decode_writer(item)
             step = decide_step(row, batch_id, batches)
@@ -231,11 +227,8 @@ class NumberedBatches:
                 failed = outcome
             else:
                 added |= outcome == "unknown"
-                await self._back_off(attempt)
+                await self._backoff.pause(attempt - 1)
         raise UNAVAILABLE
-
-    async def _back_off(self, attempt: int) -> None:
-        await self._clock.sleep(min(_BACKOFF_S * 2 ** (attempt - 1), _BACKOFF_S_MAX))
 
 
 def _by_partition(uploaded: Sequence[PendingBatches]) -> Batches:

@@ -11,6 +11,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
 
+from odradek.backoff import Backoff
 from odradek.engine.transactions.decisions import FreshProducerId
 from odradek.engine.transactions.items import (
     PendingBatches,
@@ -26,16 +27,24 @@ from odradek.engine.transactions.items import (
     pending_range,
     row_key,
 )
-from odradek.errors import ConditionFailed, ErrorCode, KafkaError, OutcomeUnknown, StoreError, StoreUnavailable
+from odradek.errors import (
+    ConditionFailed,
+    ErrorCode,
+    ItemTooLarge,
+    KafkaError,
+    OutcomeUnknown,
+    StoreError,
+    StoreRejected,
+    StoreUnavailable,
+)
 from odradek.format.item_keys import TRANSACTIONAL_IDS_PK
 from odradek.format.tail_entry import decode_tail_entries
 from odradek.ports.clock import Clock
+from odradek.ports.rng import Rng
 from odradek.ports.table import Absent, AnyOf, Compare, Condition, Delete, Key, Put
 from odradek.ports.tables import TableOperation, Tables
 from odradek.settings import Settings
 
-_BACKOFF_S = 0.01
-_BACKOFF_S_MAX = 0.5
 _PARALLEL_WRITES = 25
 
 Decide = Callable[[TransactionRow | None, int | None], TransactionRow | FreshProducerId]
@@ -50,11 +59,12 @@ class TransactionStore:
     """Transactional ids in the catalog, their pending items in the log table."""
 
     def __init__(
-        self, tables: Tables, fresh_id: Callable[[], Awaitable[int]], clock: Clock, settings: Settings
+        self, tables: Tables, fresh_id: Callable[[], Awaitable[int]], clock: Clock, rng: Rng, settings: Settings
     ) -> None:
         self._tables = tables
         self._fresh_id = fresh_id
         self._clock = clock
+        self.backoff = Backoff(clock, rng, first_s=0.01, max_s=0.5)
         self._settings = settings
 
     async def read(self, transactional_id: str) -> TransactionRow | None:
@@ -81,7 +91,7 @@ class TransactionStore:
                 written = self.next_version(row, after)
                 await self._tables.catalog.put(self.write_operation(row, written))
             except (ConditionFailed, OutcomeUnknown, StoreUnavailable):
-                await self.back_off(attempt)
+                await self.backoff.pause(attempt)
             else:
                 return written
         raise UNAVAILABLE
@@ -107,10 +117,6 @@ class TransactionStore:
     def deciding_operation(self, before: TransactionRow, written: TransactionRow) -> TableOperation:
         """The same as a part of a transaction across the tables."""
         return TableOperation("catalog", self.write_operation(before, written))
-
-    async def back_off(self, attempt: int) -> None:
-        """Wait longer with each attempt."""
-        await self._clock.sleep(min(_BACKOFF_S * 2**attempt, _BACKOFF_S_MAX))
 
     # --- pending items --------------------------------------------------------------------------------------------
 
@@ -146,7 +152,9 @@ class TransactionStore:
                     ) from None
                 return
             except (OutcomeUnknown, StoreUnavailable):
-                await self.back_off(attempt)
+                await self.backoff.pause(attempt)
+            except (ItemTooLarge, StoreRejected) as error:
+                raise KafkaError(ErrorCode.INVALID_RECORD, "the store never takes so many batches at once") from error
             else:
                 return
         raise UNAVAILABLE
@@ -168,7 +176,9 @@ class TransactionStore:
                 newest = there if isinstance(there, int) else 0
                 pending = replace(pending, stamp_ms=max(pending.stamp_ms, newest) + 1)
             except (OutcomeUnknown, StoreUnavailable):
-                await self.back_off(attempt)
+                await self.backoff.pause(attempt)
+            except (ItemTooLarge, StoreRejected) as error:
+                raise KafkaError(ErrorCode.OFFSET_METADATA_TOO_LARGE, "commit with shorter metadata") from error
             else:
                 return
         raise UNAVAILABLE

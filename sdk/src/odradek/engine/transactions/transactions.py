@@ -28,6 +28,7 @@ from odradek.engine.groups.requests import check_group_id
 from odradek.engine.offsets.decisions import Committer, check_offset
 from odradek.engine.offsets.offsets import GroupOffsets
 from odradek.engine.partition.index import PartitionIndex
+from odradek.engine.tools import Tools
 from odradek.engine.transactions.commit import AtomicCommit, CommitWork, Failed
 from odradek.engine.transactions.decisions import (
     Ended,
@@ -61,10 +62,7 @@ from odradek.errors import (
 from odradek.model.group import OffsetCommitResult
 from odradek.model.log import ProducePartition, ProduceResult
 from odradek.model.topic_partition import OffsetAndMetadata, PartitionId, TopicPartition
-from odradek.ports.clock import Clock
 from odradek.ports.table import Key
-from odradek.ports.tables import Tables
-from odradek.settings import Settings
 
 _CLEAN_AT_ONCE_MAX = 100  # pending items that the end of a transaction deletes itself; maintenance does the rest
 _PARALLEL_WRITES = 25
@@ -75,23 +73,21 @@ class Transactions:
 
     def __init__(
         self,
-        tables: Tables,
+        tools: Tools,
         index: PartitionIndex,
         topics: Topics,
         producer_ids: ProducerIds,
         offsets: GroupOffsets,
         uploads: Uploads,
-        clock: Clock,
-        settings: Settings,
     ) -> None:
-        self.store = TransactionStore(tables, producer_ids.next_id, clock, settings)
-        self._tables = tables
+        self.store = TransactionStore(tools.tables, producer_ids.next_id, tools.clock, tools.rng, tools.settings)
+        self._tables = tools.tables
         self._index = index
         self._topics = topics
         self._offsets = offsets
         self._uploads = uploads
-        self._clock = clock
-        self._settings = settings
+        self._clock = tools.clock
+        self._settings = tools.settings
 
     # --- InitProducerId -------------------------------------------------------------------------------------------
 
@@ -368,14 +364,14 @@ class Transactions:
                         failed = outcome
                         continue
                     if outcome != "applied":
-                        await self.store.back_off(attempt)
+                        await self.store.backoff.pause(attempt)
                         continue
                     await asyncio.gather(one.spill(), self._clean(keys))
                 else:
                     await self._tables.catalog.put(self.store.write_operation(row, ended))
                     await self._clean(keys)
             except (ConditionFailed, OutcomeUnknown, StoreUnavailable):
-                await self.store.back_off(attempt)
+                await self.store.backoff.pause(attempt)
                 continue
             if failed is not None:
                 raise _cannot_commit(failed)
@@ -403,6 +399,8 @@ class Transactions:
 
     async def describe(self, transactional_id: str) -> TransactionRow | None:
         """One transactional id, None where it is not known. Raises KafkaError(COORDINATOR_NOT_AVAILABLE)."""
+        if len(transactional_id.encode()) > TRANSACTIONAL_ID_BYTES_MAX:
+            return None
         try:
             return await self.store.read(transactional_id)
         except StoreUnavailable:

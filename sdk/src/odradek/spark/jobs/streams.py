@@ -15,12 +15,14 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from odradek.backoff import Backoff
 from odradek.errors import ErrorCode, KafkaError
 from odradek.spark.available_now import process_streams_available
 from odradek.spark.exactly_once import exactly_once
 from odradek.spark.jobs.arguments import StreamArguments
 from odradek.spark.jobs.progress import READ, records_of
 from odradek.spark.jobs.run import Stop
+from odradek.system import SystemClock, SystemRng
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -32,7 +34,6 @@ Build = Callable[..., "DataFrame"]
 WriteBatch = Callable[["DataFrame", int], None]
 
 _POLL_S = 1
-_BACKOFF_S = 1.0
 _FINISH_S = 60.0  # time limit of the current micro-batch when a stop is requested
 _START_ATTEMPTS = 5
 _SLOW_START = "Python worker failed to connect back"
@@ -165,13 +166,14 @@ def _may_rest(listener: ProgressListener, arguments: StreamArguments) -> bool:
 
 def _rest(stop: Stop, position: Any, ends_now: Callable[[], Any], backoff_s_max: float) -> None:
     """Return when there is something to read or a stop is requested."""
-    pause_s = min(_BACKOFF_S, backoff_s_max)
+    backoff = Backoff(SystemClock(), SystemRng(), first_s=1.0, max_s=backoff_s_max)
+    looks = 0
     while not stop.is_set():
         ends = ends_now()
         if any(end > position.get(place, 0) for place, end in ends.items()):
             return
-        stop.wait(pause_s)
-        pause_s = min(pause_s * 2, backoff_s_max)
+        stop.wait(backoff.delay_s(looks))
+        looks += 1
 
 
 def finish(query: StreamingQuery, *, within_s: float = _FINISH_S) -> None:

@@ -40,7 +40,7 @@ class LogView(OpenedStore):
         self._topics = Topics(store.catalog, index, clock, SystemRng(), self._settings)
         segments = SegmentIndexes(store.objects)
         self._reader = LogReader(index, segments)
-        self._pieces = PieceReader(Wal(store.log, store.objects, clock, self._settings), self._settings)
+        self._pieces = PieceReader(Wal(store.log, store.objects, clock, SystemRng(), self._settings), self._settings)
         self._lister = OffsetLister(index, TimestampLookup(index, segments, self._pieces), self._topics)
 
     # --- what is there --------------------------------------------------------------------------------------------

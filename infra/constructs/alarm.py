@@ -1,0 +1,68 @@
+"""An alarm of a stage: named `odradek-<stage>-<name>`, told to the topic, explained in docs/OPERATIONS.md.
+
+A datapoint is what CloudWatch makes of a period. An alarm can reach its state only where enough of its periods have
+data, so the period is never shorter than the time between two data of its metric (tests/infra/test_alarms.py has those
+times, and evaluates each alarm as CloudWatch does).
+"""
+
+from __future__ import annotations
+
+from aws_cdk import aws_cloudwatch as cloudwatch
+from aws_cdk import aws_cloudwatch_actions as actions
+from aws_cdk import aws_sns as sns
+from constructs import Construct
+
+from infra.stages import Stage
+
+
+def alarm_name(stage: Stage, name: str) -> str:
+    """The name of an alarm in the account."""
+    return f"odradek-{stage.name}-{name}"
+
+
+def description(name: str) -> str:
+    """What whoever is told reads."""
+    return f"What to do: docs/OPERATIONS.md, {name}"
+
+
+def construct_id(name: str) -> str:
+    """`produce-faults` to ProduceFaults."""
+    return "".join(part.capitalize() for part in name.split("-"))
+
+
+def add_alarm(
+    scope: Construct,
+    stage: Stage,
+    topic: sns.ITopic | None,
+    name: str,
+    metric: cloudwatch.IMetric,
+    limit: float,
+    *,
+    periods: int,
+    of_periods: int | None = None,
+    below: bool = False,
+    missing: cloudwatch.TreatMissingData = cloudwatch.TreatMissingData.NOT_BREACHING,
+) -> cloudwatch.Alarm:
+    """An alarm when `periods` of the last `of_periods` (all, if not given) are above the limit, or below it.
+
+    Args:
+        topic: whom it is told; None: nobody, it is a part of a composite alarm.
+        metric: with the period of its datapoints.
+        missing: what a period without data counts as.
+    """
+    comparison = cloudwatch.ComparisonOperator
+    alarm = cloudwatch.Alarm(
+        scope,
+        construct_id(name),
+        alarm_name=alarm_name(stage, name),
+        alarm_description=description(name),
+        metric=metric,
+        threshold=limit,
+        evaluation_periods=of_periods or periods,
+        datapoints_to_alarm=periods,
+        comparison_operator=comparison.LESS_THAN_THRESHOLD if below else comparison.GREATER_THAN_THRESHOLD,
+        treat_missing_data=missing,
+    )
+    if topic is not None:
+        alarm.add_alarm_action(actions.SnsAction(topic))
+    return alarm

@@ -1,0 +1,37 @@
+"""The ports and settings that the parts of one engine share."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from odradek.backoff import Backoff
+from odradek.ports.clock import Clock
+from odradek.ports.object_store import ObjectStore
+from odradek.ports.rng import Rng
+from odradek.ports.tables import Tables
+from odradek.settings import Settings
+
+
+@dataclass(frozen=True, slots=True)
+class Tools:
+    """What an engine was given, in one argument.
+
+    It holds no part of the engine: a constructor names the parts that it works with. A part that needs one table and
+    a port or two names those instead, so that its constructor says what it can reach.
+
+    Args:
+        tables: log, groups and catalog, and transactions across them.
+        objects: WAL objects and segments.
+        clock, rng: time and chance.
+        settings: what the operator chose.
+    """
+
+    tables: Tables
+    objects: ObjectStore
+    clock: Clock
+    rng: Rng
+    settings: Settings
+
+    def backoff(self, *, first_s: float, max_s: float) -> Backoff:
+        """Return a back-off by this clock and this chance; see `odradek.backoff`."""
+        return Backoff(self.clock, self.rng, first_s=first_s, max_s=max_s)

@@ -1,0 +1,103 @@
+"""One JSON line a minute: what the Kafka port served, as CloudWatch metrics (embedded metric format).
+
+A container's log goes to CloudWatch Logs, which makes metrics of such lines as it does of the functions'. Names, units
+and dimensions are the functions' (functions/telemetry.py); the function is "kafka".
+
+    duration_ms    up to 100 durations, which CloudWatch makes percentiles of: every request's, or every 2nd, 4th, ...
+    connections    open when the line was written
+    the rest       sums since the line before
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from typing import Any, Final
+
+from odradek.functions.telemetry import DIMENSIONS, NAMESPACE, WriteLine
+from odradek.ports.clock import Clock
+from odradek.ports.meter import Usage
+
+KAFKA: Final = "kafka"
+INTERVAL_S: Final = 60.0
+SAMPLES_MAX: Final = 100  # values of a metric in one line (CloudWatch user guide, embedded metric format)
+GATEWAY_METRICS: Final = (
+    ("requests", "Count"),
+    ("connections", "Count"),
+    ("duration_ms", "Milliseconds"),
+    ("bytes_in", "Bytes"),
+    ("bytes_out", "Bytes"),
+    ("table_read_units", "Count"),
+    ("table_write_units", "Count"),
+    ("object_put_requests", "Count"),
+    ("object_get_requests", "Count"),
+)
+
+
+class KafkaTelemetry:
+    """The requests of one interval, and the line about them.
+
+    Args:
+        billed: what the store's calls have cost since the start.
+        write_line: where the line goes.
+    """
+
+    def __init__(self, cluster_id: str, *, clock: Clock, billed: Callable[[], Usage], write_line: WriteLine) -> None:
+        self._cluster_id = cluster_id
+        self._clock = clock
+        self._billed = billed
+        self._write_line = write_line
+        self._told = billed()
+        self._forget()
+
+    def _forget(self) -> None:
+        self._requests = self._bytes_in = self._bytes_out = 0
+        self._durations: list[float] = []
+        self._step = 1
+
+    def observe(self, duration_ms: float, bytes_in: int, bytes_out: int) -> None:
+        """Count one request."""
+        if self._requests % self._step == 0:
+            if len(self._durations) == SAMPLES_MAX:
+                del self._durations[1::2]
+                self._step *= 2
+            if self._requests % self._step == 0:
+                self._durations.append(round(duration_ms, 3))
+        self._requests += 1
+        self._bytes_in += bytes_in
+        self._bytes_out += bytes_out
+
+    def write(self, connections: int) -> None:
+        """Write the line of what came since the last one."""
+        billed = self._billed()
+        usage, self._told = billed - self._told, billed
+        values: dict[str, Any] = {
+            "requests": self._requests,
+            "connections": connections,
+            "bytes_in": self._bytes_in,
+            "bytes_out": self._bytes_out,
+            "table_read_units": usage.table_read_units,
+            "table_write_units": usage.table_write_units,
+            "object_put_requests": usage.object_put_requests,
+            "object_get_requests": usage.object_get_requests,
+        }
+        if self._durations:
+            values["duration_ms"] = self._durations
+        metrics = [{"Name": name, "Unit": unit} for name, unit in GATEWAY_METRICS if name in values]
+        directive = {"Namespace": NAMESPACE, "Dimensions": [list(DIMENSIONS)], "Metrics": metrics}
+        line = {
+            "_aws": {"Timestamp": self._clock.now_ms(), "CloudWatchMetrics": [directive]},
+            "level": "INFO",
+            "message": "gateway",
+            "cluster_id": self._cluster_id,
+            "function": KAFKA,
+            **values,
+        }
+        self._write_line(json.dumps(line, separators=(",", ":")))
+        self._forget()
+
+    async def run(self, connections: Callable[[], int]) -> None:
+        """Write a line every minute until cancelled."""
+        while True:
+            await self._clock.sleep(INTERVAL_S)
+            self.write(connections())

@@ -1,0 +1,192 @@
+"""A packet's way through the gateway stack's template: client, listener, security groups, target group, health check,
+task, and from there to AWS."""
+
+from __future__ import annotations
+
+import ipaddress
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+
+from tests.infra.conftest import GATEWAY_CONTEXT, Deployment
+
+CLIENT, STRANGER, AWS_ADDRESS = "192.0.2.77", "198.51.100.1", "203.0.113.5"
+
+
+@dataclass(frozen=True)
+class Rule:
+    """One rule of a security group: the other side is addresses, or the holders of a group."""
+
+    group: str
+    direction: str
+    first_port: int
+    last_port: int
+    cidr: str | None
+    peer: str | None
+
+
+def group_of(reference: Any) -> str:
+    """The logical id in {"Fn::GetAtt": [id, "GroupId"]}."""
+    logical_id, attribute = reference["Fn::GetAtt"]
+    assert attribute == "GroupId"
+    return str(logical_id)
+
+
+def rules(deployment: Deployment) -> Iterator[Rule]:
+    """All rules, written in the group itself or as resources of their own."""
+    for group, resource in deployment.resources("gateway", "AWS::EC2::SecurityGroup").items():
+        for direction in ("Ingress", "Egress"):
+            for rule in resource["Properties"].get(f"SecurityGroup{direction}", ()):
+                yield _rule(group, direction, rule, None)
+    for direction, peer in (("Ingress", "SourceSecurityGroupId"), ("Egress", "DestinationSecurityGroupId")):
+        for resource in deployment.resources("gateway", f"AWS::EC2::SecurityGroup{direction}").values():
+            properties = resource["Properties"]
+            yield _rule(group_of(properties["GroupId"]), direction, properties, group_of(properties[peer]))
+
+
+def _rule(group: str, direction: str, rule: dict[str, Any], peer: str | None) -> Rule:
+    whole = rule["IpProtocol"] == "-1"
+    ports = (0, 65_535) if whole else (rule.get("FromPort"), rule.get("ToPort"))
+    if rule["IpProtocol"] not in ("tcp", "-1"):
+        ports = (1, 0)  # the rule that CDK writes for "nothing": ICMP to a broadcast address
+    assert ports[0] is not None
+    assert ports[1] is not None
+    return Rule(group, direction, ports[0], ports[1], rule.get("CidrIp"), peer)
+
+
+def lets(deployment: Deployment, group: str, direction: str, port: int, other: str) -> bool:
+    """Whether a group lets a connection in, or out: `other` is an address, or the group of the other side."""
+
+    def matches(rule: Rule) -> bool:
+        if (rule.group, rule.direction) != (group, direction) or not rule.first_port <= port <= rule.last_port:
+            return False
+        if other[0].isdigit():
+            return rule.cidr is not None and ipaddress.ip_address(other) in ipaddress.ip_network(rule.cidr)
+        return rule.peer == other
+
+    return any(map(matches, rules(deployment)))
+
+
+def test_a_client_reaches_a_task_and_so_does_the_health_check(gateway: Deployment) -> None:
+    balancer_id, balancer = only(gateway, "AWS::ElasticLoadBalancingV2::LoadBalancer")
+    _, service = only(gateway, "AWS::ECS::Service")
+    _, task = only(gateway, "AWS::ECS::TaskDefinition")
+    [front] = map(group_of, balancer["SecurityGroups"])
+    [behind] = map(group_of, service["NetworkConfiguration"]["AwsvpcConfiguration"]["SecurityGroups"])
+    [container] = task["ContainerDefinitions"]
+    mapped = {each["ContainerPort"] for each in container["PortMappings"]}
+    variables = {each["Name"]: each["Value"] for each in container["Environment"]}
+    listens = {
+        int(variables["ODRADEK_GATEWAY_LISTEN"].rpartition(":")[2]),
+        int(variables["ODRADEK_GATEWAY_REGISTRY_LISTEN"].rpartition(":")[2]),
+    }
+    health_port = int(variables["ODRADEK_GATEWAY_HEALTH_PORT"])
+    registered = {each["TargetGroupArn"]["Ref"]: each for each in service["LoadBalancers"]}
+    groups = gateway.resources("gateway", "AWS::ElasticLoadBalancingV2::TargetGroup")
+    reached = set()
+    for listener in gateway.resources("gateway", "AWS::ElasticLoadBalancingV2::Listener").values():
+        properties = listener["Properties"]
+        assert properties["LoadBalancerArn"] == {"Ref": balancer_id}
+        port = properties["Port"]
+        assert lets(gateway, front, "Ingress", port, CLIENT), f"the balancer's group refuses clients on {port}"
+        assert not lets(gateway, front, "Ingress", port, STRANGER)
+        [action] = properties["DefaultActions"]
+        name = action["TargetGroupArn"]["Ref"]
+        target = groups[name]["Properties"]
+        assert target["TargetType"] == "ip"
+        assert (registered[name]["ContainerName"], registered[name]["ContainerPort"]) == ("gateway", target["Port"])
+        assert target["Port"] in mapped & listens
+        assert (target["HealthCheckProtocol"], int(target["HealthCheckPort"])) == ("HTTP", health_port)
+        assert health_port in mapped
+        for inner, what in ((target["Port"], "traffic"), (health_port, "health checks")):
+            assert lets(gateway, front, "Egress", inner, behind), f"the balancer's group keeps {what} in"
+            assert lets(gateway, behind, "Ingress", inner, front), f"the tasks' group refuses {what}"
+        # A target sees the client's address; its group still goes by the balancer's, and nobody goes round it.
+        assert {"Key": "preserve_client_ip.enabled", "Value": "true"} in target["TargetGroupAttributes"]
+        assert not lets(gateway, behind, "Ingress", target["Port"], CLIENT)
+        reached.add(port)
+    assert reached == listens == {9092, 8081}
+    assert lets(gateway, behind, "Egress", 443, AWS_ADDRESS), "a task reaches no service of AWS"
+    assert not lets(gateway, behind, "Egress", 22, AWS_ADDRESS)
+
+
+def only(deployment: Deployment, kind: str) -> tuple[str, dict[str, Any]]:
+    """The one resource of that type: its logical id and properties."""
+    [(key, resource)] = deployment.resources("gateway", kind).items()
+    return key, resource["Properties"]
+
+
+def test_the_image_is_built_for_what_runs_it(gateway: Deployment, optioned_gateway: Deployment) -> None:
+    for deployment, architecture, platform in (
+        (gateway, "X86_64", "linux/amd64"),
+        (optioned_gateway, "ARM64", "linux/arm64"),
+    ):
+        _, task = only(deployment, "AWS::ECS::TaskDefinition")
+        assert task["RuntimePlatform"] == {"CpuArchitecture": architecture, "OperatingSystemFamily": "LINUX"}
+        [image] = deployment.images["gateway"].values()
+        assert image["source"]["platform"] == platform
+
+
+def test_logs_are_dropped_after_the_stages_time_and_a_new_task_is_healthy_before_an_old_one_stops(
+    gateway: Deployment,
+) -> None:
+    _, group = only(gateway, "AWS::Logs::LogGroup")
+    assert group["RetentionInDays"] == 90
+    _, service = only(gateway, "AWS::ECS::Service")
+    assert service["DeploymentConfiguration"]["MinimumHealthyPercent"] == 100
+    assert service["HealthCheckGracePeriodSeconds"] == 120
+
+
+def test_by_default_nothing_is_added_that_costs(gateway: Deployment) -> None:
+    assert not gateway.resources("gateway", "AWS::EC2::VPCEndpoint")
+    assert not gateway.resources("gateway", "AWS::ApplicationAutoScaling::ScalableTarget")
+
+
+def test_endpoints_lead_to_all_that_a_task_calls(optioned_gateway: Deployment) -> None:
+    _, service = only(optioned_gateway, "AWS::ECS::Service")
+    subnets = service["NetworkConfiguration"]["AwsvpcConfiguration"]["Subnets"]
+    found = {}
+    for resource in optioned_gateway.resources("gateway", "AWS::EC2::VPCEndpoint").values():
+        properties = resource["Properties"]
+        assert (properties["VpcEndpointType"], properties["PrivateDnsEnabled"]) == ("Interface", True)
+        assert properties["SubnetIds"] == subnets
+        [group] = map(group_of, properties["SecurityGroupIds"])
+        for address in ("10.1.2.3", "172.20.0.9", "192.168.7.7", "100.64.1.1"):
+            assert lets(optioned_gateway, group, "Ingress", 443, address)
+        assert not lets(optioned_gateway, group, "Ingress", 443, AWS_ADDRESS)
+        found[str(properties["ServiceName"]["Fn::Join"][1][-1]).lstrip(".")] = resource
+    # The image is pulled, the certificate read and the log written before the first request; S3 and DynamoDB have
+    # gateway endpoints in the storage stack.
+    assert set(found) == {"ecr.api", "ecr.dkr", "secretsmanager", "logs"}
+
+
+def test_the_service_scales_where_it_may(optioned_gateway: Deployment) -> None:
+    _, target = only(optioned_gateway, "AWS::ApplicationAutoScaling::ScalableTarget")
+    assert (target["MinCapacity"], target["MaxCapacity"]) == (3, 9)
+    _, policy = only(optioned_gateway, "AWS::ApplicationAutoScaling::ScalingPolicy")
+    measured = policy["TargetTrackingScalingPolicyConfiguration"]["PredefinedMetricSpecification"]
+    assert measured == {"PredefinedMetricType": "ECSServiceAverageCPUUtilization"}
+    _, service = only(optioned_gateway, "AWS::ECS::Service")
+    assert "DesiredCount" not in service, "each deployment would undo what was scaled"
+
+
+@pytest.mark.parametrize(
+    ("option", "value", "text"),
+    [
+        ("tasks", "0", "gateway_tasks is a number from 1, not '0'"),
+        ("tasks_max", "1", "gateway_tasks_max is at least gateway_tasks"),
+        ("architecture", "mips", "gateway_architecture is x86_64 or arm64, not 'mips'"),
+        ("endpoints", "yes", "gateway_endpoints is true or false, not 'yes'"),
+    ],
+)
+def test_wrong_options_are_refused(option: str, value: str, text: str) -> None:
+    from infra.app import new_app
+    from infra.stacks.gateway import GatewayOptions
+
+    app = new_app()
+    for key, given in {**GATEWAY_CONTEXT, f"gateway_{option}": value}.items():
+        app.node.set_context(key, given)
+    with pytest.raises(SystemExit, match=text):
+        GatewayOptions.of(app.node)
