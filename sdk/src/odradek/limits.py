@@ -1,7 +1,7 @@
-"""Limits that are facts of AWS or of Kafka's protocol, and the relations between them.
+"""Limits set by AWS or by Kafka's protocol, and the relations between them.
 
-Numbers that an operator may choose are in settings.py. Each relation is asserted with its reason, so that a change
-which breaks one fails at import.
+Numbers that an operator may choose are in settings.py. Each relation is asserted with its reason, so that a change that
+breaks one fails at import.
 """
 
 from __future__ import annotations

@@ -71,7 +71,7 @@ def _check_fields(header: BatchHeader) -> None:
     if header.is_control:
         raise _invalid("clients may not write control batches")
     if header.delete_horizon_ms is not None:
-        raise _invalid("only compaction gives a batch a delete horizon")
+        raise _invalid("only compaction may set a delete horizon")
     if header.timestamp_type is TimestampType.LOG_APPEND_TIME:
         raise FormatError("a producer may not set LogAppendTime", ErrorCode.INVALID_TIMESTAMP)
     count = header.record_count
@@ -86,7 +86,7 @@ def _check_fields(header: BatchHeader) -> None:
         if header.producer_epoch < 0 or header.base_sequence < 0:
             raise _invalid("a batch with a producer id needs a producer epoch and a base sequence")
     elif header.producer_id != -1:
-        raise _invalid(f"{header.producer_id} is not a producer id")
+        raise _invalid(f"invalid producer id {header.producer_id}")
     elif header.is_transactional:
         raise _invalid("a transactional batch needs a producer id")
 

@@ -5,9 +5,9 @@
     ANY  /registry/<path>               -> the schema registry
     ANY  /<function>/<path>             -> that function, which sees /<path>
 
-What Lambda itself would answer - 403 unsigned, 413 too large, 502 a response that cannot be used, 504 out of time - is
-answered here, in AWS's shape, before or instead of the function. Every request must be signed, discovery too. All
-functions run on the one loop; a long poll holds no thread.
+Lambda's refusals (403 unsigned, 413 too large, 502 an unusable response, 504 timeout) are returned here, in AWS's form,
+before or instead of the function. Every request must be signed, discovery included. All functions run on one loop; a
+long poll holds no thread.
 """
 
 from __future__ import annotations
@@ -40,21 +40,21 @@ _ERROR_TYPES = {408: "RequestTimeoutException", 413: "RequestTooLargeException",
 
 @dataclass(frozen=True, slots=True)
 class FunctionLimits:
-    """How the functions are configured, as on Lambda."""
+    """The configuration of the functions, as on Lambda."""
 
     memory_mb: int = 1769  # one whole vCPU
     timeout_s: float = 30.0
 
 
 class FunctionUrlServer:
-    """Serves functions on one address.
+    """Serves the functions on one address.
 
     Args:
         functions: the handlers by name.
-        key: whose signatures are accepted.
+        key: verifies signatures.
         clock: for signatures, deadlines and events.
         limits: memory and time of every function.
-        metrics: Prometheus text, answered to GET /metrics from this machine, which cannot sign; None: not served.
+        metrics: returns Prometheus text for GET /metrics from this machine, which need not be signed; None: not served.
         registry: the schema registry, at /registry; None: not served.
         settings: limits of connections and of time.
     """
@@ -144,14 +144,14 @@ def _is_for_metrics(request: web.BaseRequest) -> bool:
 
 
 def route(path: str, *, has_registry: bool = False) -> tuple[str, str]:
-    """The function that a path belongs to, and the path within its URL. Raises ServiceRefused(404)."""
+    """Return the function of a path, and the path within its URL. Raises ServiceRefused(404)."""
     if path == DISCOVERY_PATH:
         return FunctionName.COORDINATOR.value, path
     name, _, rest = path.removeprefix("/").partition("/")
     names = [*(each.value for each in FunctionName), *([REGISTRY] if has_registry else [])]
     if name not in names:
         known = ", ".join(f"/{each}" for each in names)
-        raise ServiceRefused(404, "ResourceNotFoundException", f"There is no function at {path!r}, only at {known}.")
+        raise ServiceRefused(404, "ResourceNotFoundException", f"There is no function at {path!r}: use {known}.")
     return name, f"/{rest}"
 
 
