@@ -43,11 +43,12 @@ def examine_account(region: str | None, reserve: int, endpoint_url: str | None =
         reserve: executions at once that the functions of the stage have set aside.
     """
     with extra("aws"):
-        import boto3
+        from boto3 import client as boto3_client
     from botocore.exceptions import BotoCoreError, ClientError
 
     def client(service: str) -> Any:
-        return boto3.client(service, region_name=region, endpoint_url=endpoint_url)
+        made: Any = boto3_client  # typed for literal names alone
+        return made(service, region_name=region, endpoint_url=endpoint_url)
 
     try:
         caller = client("sts")
