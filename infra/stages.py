@@ -1,10 +1,11 @@
-"""Stages: what differs between dev and prod, and nothing else. Chosen by the context value `stage`.
+"""Stages: the differences between dev and prod. Chosen by the context value `stage`.
 
 dev can be thrown away; prod keeps its data when a stack is deleted or a resource is replaced.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
@@ -12,6 +13,10 @@ from odradek.functions.environment import MAINTAINER, MAINTENANCE, REGISTRY
 from odradek.limits import FUNCTION_TIMEOUT_S_MAX
 from odradek.protocol.api import FunctionName
 from odradek.settings import Settings
+
+JOB_TIMEOUT_MINUTES_MAX = 7 * 24 * 60  # that Glue takes
+RESTORABLE_DAYS_MAX = 35  # point-in-time recovery of DynamoDB
+CANARY_MINUTES = (0, 5, 10, 15, 30)  # that CodeDeploy has
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +40,7 @@ FUNCTION_SIZES: dict[str, FunctionSize] = {
 
 @dataclass(frozen=True, slots=True)
 class AlarmLimits:
-    """Beyond which somebody is told; docs/OPERATIONS.md says what to do then."""
+    """Thresholds of the alarms; docs/OPERATIONS.md says what to do."""
 
     function_errors_max: int = 5  # failed invocations in 5 minutes
     produce_p99_ms_max: int = 2_000
@@ -48,36 +53,65 @@ class AlarmLimits:
 
 @dataclass(frozen=True, slots=True)
 class Stage:
-    """One deployment's choices."""
+    """The options of one deployment."""
 
     name: str  # part of every stack's and function's name
     keeps_data: bool  # retain bucket, tables and logs on deletion; deletion protection on the tables
     log_retention_days: int
     maintenance_every_minutes: int
     glue_workers: int  # of the smallest streaming size; at least 2, one of them is the driver
+    keep_deleted_days: int = 0  # how long deleted objects can be brought back: 35, as long as tables; 0: not at all
+    job_timeout_minutes: int = JOB_TIMEOUT_MINUTES_MAX  # of a run; Glue restarts only what may run for seven days
+    job_maintenance_window: str = "Sun:02"  # UTC; Glue restarts a job of seven days within three hours of it
     maintenance_workers: int = 2  # maintainers at once, 2 to 1,000: what Lambda takes for a queue
     alarm_email: str = ""  # who is told by mail; others subscribe to the topic AlarmTopicArn
     alarms: AlarmLimits = field(default_factory=AlarmLimits)
     dead_letters: bool = False  # keep events of maintenance runs that failed three times
-    own_key: bool = False  # a KMS key of the deployment's own for bucket and tables: $1 a month and requests
+    own_key: bool = False  # a separate KMS key for bucket and tables: $1 a month and requests
     reserved_concurrency: Mapping[str, int] = field(default_factory=dict)  # by function; others share the account's
+    canary_minutes: int = (
+        0  # a tenth of the requests goes to a new version for so long first: 5, 10, 15, 30; 0: at once
+    )
+    tags: Mapping[str, str] = field(default_factory=dict)  # the owner's, on every resource that has tags
+    client_principals: tuple[str, ...] = ()  # ARNs of roles or accounts elsewhere that may call the functions' URLs
+    client_org_id: str = ""  # every principal of this AWS organization may: "o-a1b2c3d4e5"
     wal_zone_id: str = ""  # e.g. "use1-az4": the WAL on S3 Express One Zone there; it then lives in that zone alone
     endpoint_vpc_id: str = ""  # a VPC whose clients (gateways, Glue) reach S3 and DynamoDB without the internet
     endpoint_route_table_ids: tuple[str, ...] = ()
-    settings: Settings = field(default_factory=Settings)  # what the functions get as ODRADEK_* variables
+    settings: Settings = field(default_factory=Settings)  # the functions get them as ODRADEK_* variables
 
     def __post_init__(self) -> None:
         if self.settings.auto_create_topics:
             raise ValueError("auto_create_topics: the coordinator's role may not create topics (permissions.py)")
+        if self.canary_minutes not in CANARY_MINUTES:
+            raise ValueError(f"canary_minutes: one of {', '.join(map(str, CANARY_MINUTES))}, not {self.canary_minutes}")
+        if not 1 <= self.job_timeout_minutes <= JOB_TIMEOUT_MINUTES_MAX:
+            raise ValueError(
+                f"job_timeout_minutes: from 1 to {JOB_TIMEOUT_MINUTES_MAX}, not {self.job_timeout_minutes}"
+            )
+        if not re.fullmatch(r"(Sun|Mon|Tue|Wed|Thu|Fri|Sat):([01]?\d|2[0-3])", self.job_maintenance_window):
+            raise ValueError(
+                f"job_maintenance_window: a day and an hour like Sun:02, not {self.job_maintenance_window!r}"
+            )
+        if not 0 <= self.keep_deleted_days <= RESTORABLE_DAYS_MAX:
+            raise ValueError(
+                f"keep_deleted_days: 0 to {RESTORABLE_DAYS_MAX}, as tables are restorable no further back, "
+                f"not {self.keep_deleted_days}"
+            )
+        for principal in self.client_principals:
+            if not re.fullmatch(r"arn:aws[a-z-]*:(iam|sts)::\d{12}:.+|\d{12}", principal):
+                raise ValueError(f"client_principals: an ARN of IAM or the number of an account, not {principal!r}")
+        if self.client_org_id and not re.fullmatch(r"o-[a-z0-9]{10,32}", self.client_org_id):
+            raise ValueError(f"client_org_id: an id like o-a1b2c3d4e5, not {self.client_org_id!r}")
         if not 2 <= self.maintenance_workers <= self.reserved_concurrency.get(MAINTAINER, 1000) <= 1000:
             raise ValueError(
-                "maintenance_workers: from 2 to 1,000, and within the reserved_concurrency of the maintainer: messages "
-                "that it has no room for would count as failed"
+                "maintenance_workers must be 2 to 1,000, and within the reserved_concurrency of the maintainer: "
+                "messages beyond it would count as failed"
             )
         for name, size in FUNCTION_SIZES.items():
             if name not in (MAINTENANCE, MAINTAINER) and size.timeout_s * 1000 <= self.settings.request_timeout_ms:
                 raise ValueError(
-                    f"{name}: the function must outlive its own request_timeout_ms to answer with an error"
+                    f"{name}: timeout_s must exceed request_timeout_ms, so that the function can answer with an error"
                 )
 
 
@@ -100,6 +134,9 @@ STAGES: dict[str, Stage] = {
             maintenance_workers=60,  # some 1 GiB/s written: docs/OPERATIONS.md
             glue_workers=2,
             dead_letters=True,
+            canary_minutes=10,
+            # Long polls of consumers may take the rest of the account's quota, and no more.
+            reserved_concurrency={FunctionName.PRODUCE.value: 200, FunctionName.COORDINATOR.value: 100},
             settings=Settings(cluster_id="odradek-prod"),
         ),
     )
@@ -107,7 +144,7 @@ STAGES: dict[str, Stage] = {
 
 
 def stage_of(name: object) -> Stage:
-    """The stage of that name. Raises SystemExit that lists the known ones."""
+    """Return the stage of that name. Raises SystemExit that lists the known ones."""
     if isinstance(name, str) and name in STAGES:
         return STAGES[name]
     raise SystemExit(f"infra: unknown stage {name!r}: use -c stage={'|'.join(STAGES)}")

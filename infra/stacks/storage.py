@@ -1,4 +1,4 @@
-"""The storage stack: bucket and tables. All that lasts; the other stacks can be deleted and made again."""
+"""The storage stack: bucket and tables. It holds all data; the other stacks can be deleted and created again."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from infra.stages import Stage
 
 
 class StorageStack(Stack):
-    """Holds the data; hands out `store`."""
+    """Holds the data; `store` passes it to other stacks."""
 
     def __init__(self, scope: Construct, construct_id: str, *, stage: Stage) -> None:
         super().__init__(
@@ -30,7 +30,9 @@ class StorageStack(Stack):
             key = kms.Key(self, "Key", enable_key_rotation=True, removal_policy=removal, description="Odradek")
         self.store = Store(
             tables=Tables(self, "Tables", keeps_data=stage.keeps_data, key=key).by_name,
-            bucket=LogBucket(self, "Log", keeps_data=stage.keeps_data, key=key).bucket,
+            bucket=LogBucket(
+                self, "Log", keeps_data=stage.keeps_data, keep_deleted_days=stage.keep_deleted_days, key=key
+            ).bucket,
             key=key,
             wal_bucket=WalBucket(self, "Wal", zone_id=stage.wal_zone_id, keeps_data=stage.keeps_data, key=key).bucket
             if stage.wal_zone_id

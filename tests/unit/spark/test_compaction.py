@@ -71,7 +71,7 @@ def spark(monkeypatch: pytest.MonkeyPatch) -> Any:
 def run_hands(spark: Any, folder: Path, kind: type[SparkCompactor] = SparkCompactor) -> MaintenanceReport:
     async def run(opened: Opened) -> MaintenanceReport:
         options = parse_store({"store": f"embedded:{folder}"})
-        return await opened.keep_up(kind(spark, opened.engine, opened.store.log, options, groups_at_once=2))
+        return await opened.keep_up(kind(spark, opened.engine, options, groups_at_once=2))
 
     return using(folder, run)
 

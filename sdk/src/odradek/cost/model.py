@@ -1,5 +1,5 @@
-"""What a workload costs a month: here, and with others. Pure; the requests of an append and a fetch are measured
-(cost/measure.py), the rest is arithmetic that this page shows.
+"""The monthly cost of a workload, here and elsewhere. Pure; the requests of an append and a fetch are measured
+(cost/measure.py), the rest is the arithmetic below.
 
     requests     a producer sends when `linger_ms` is over or a batch is full, with so many in flight at most
     append       what the engine asked of the store for one request of that size, merges and spills included
@@ -7,12 +7,14 @@
                  and waits `fetch_max_wait_ms` where there is nothing. So each keeps one function busy all the time
     function     memory (infra/stages.py) times the time that the store takes (published latencies, FUNCTION_MS)
     storage      rate times retention, in the object store; nothing is replicated by us
+    deleted      where deleted objects are kept for a restore: uploads once they are merged, segments once they are
+                 merged into larger ones or past the retention, each for so long; a byte is in one of each
     queue        long polls of the maintenance queue, whatever is written: 5 of 20 s each (Lambda's documentation), and
                  three requests for ten tasks: each partition has one with every plan
     left out     free tiers, support, logs, compression (ours and theirs alike), people
 
-Others: replicas times retention on disks, two thirds of the traffic across zones, as many brokers as the rate asks for,
-three at least.
+Others: replicas times retention on disks, two thirds of the traffic across zones, as many brokers as the rate needs, at
+least three.
 """
 
 from __future__ import annotations
@@ -23,6 +25,7 @@ from dataclasses import dataclass, replace
 
 from odradek.cost.prices import GIB, PEERS_US_EAST_1, US_EAST_1, PeerPrices, PriceList
 from odradek.ports.meter import Usage
+from odradek.settings import Settings
 
 MONTH_S = 730 * 3600
 IN_FLIGHT = 5  # requests of one producer
@@ -32,7 +35,7 @@ MEMORY_MB = {"produce": 1024, "fetch": 1024}
 APPEND_MS = {"item": 14, "object": 90}  # medians: item 2 x 7.6 ms; PUT 60-100 ms and 7.6 ms
 FETCH_MS = 60  # one ranged GET and a head
 QUEUE_POLLS_PER_S = 5 / 20
-QUEUE_REQUESTS_PER_TASK = 3 / 10  # sent, received and deleted, ten at a time
+QUEUE_REQUESTS_PER_TASK = 3 / 10  # send, receive and delete, ten tasks per request
 PLAN_EVERY_S = 300  # infra/stages.py
 _CROSSING = 2 / 3  # of the traffic, with clients and brokers spread over three zones
 _REPLICAS = 3
@@ -40,7 +43,7 @@ _REPLICAS = 3
 
 @dataclass(frozen=True, slots=True)
 class Workload:
-    """What is asked of a log."""
+    """The load on a log."""
 
     bytes_per_s: float
     record_bytes: int = 1024
@@ -48,11 +51,12 @@ class Workload:
     consumers: int = 1  # each reads everything once
     retention_s: float = 7 * 86_400
     linger_ms: float = 5
-    partitions: int = 16  # for those who bill by partition
+    partitions: int = 16  # for those who bill by partition; and what a merge finds
+    keep_deleted_s: float = 0  # how long deleted objects are kept (infra/stages.py, keep_deleted_days)
 
     @property
     def requests_per_s(self) -> float:
-        """Produce requests of all producers together."""
+        """The produce requests per second of all producers."""
         rate = self.bytes_per_s / self.producers
         if rate <= 0:
             return 0.0
@@ -63,7 +67,7 @@ class Workload:
 
     @property
     def request_bytes(self) -> int:
-        """Bytes of one produce request."""
+        """The bytes of one produce request."""
         requests = self.requests_per_s
         return max(self.record_bytes, math.ceil(self.bytes_per_s / requests)) if requests else self.record_bytes
 
@@ -78,7 +82,7 @@ class Workload:
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """What the engine asked of the store."""
+    """The engine's measured store requests."""
 
     per_append: Usage
     per_fetch: Usage  # of one append's data, at the end of the log
@@ -87,7 +91,7 @@ class Measured:
 
 
 def own_cost(load: Workload, measured: Measured, prices: PriceList = US_EAST_1) -> Mapping[str, float]:
-    """Dollars a month, by component."""
+    """Return dollars per month, by component."""
     appends = load.requests_per_s * MONTH_S
     fetches_per_s = min(max(load.requests_per_s, 1 / FETCH_WAIT_S), 1000 / FETCH_MS)
     fetches = fetches_per_s * MONTH_S * load.consumers
@@ -104,6 +108,7 @@ def own_cost(load: Workload, measured: Measured, prices: PriceList = US_EAST_1) 
     queue_requests = (QUEUE_POLLS_PER_S + tasks_per_s * QUEUE_REQUESTS_PER_TASK) * MONTH_S
     puts = written.object_put_requests * appends
     gets += written.object_get_requests * appends
+    deleted = load.bytes_per_s * load.keep_deleted_s * deleted_copies(load, measured.is_item) / GIB
     return {
         "object puts": puts * prices.per_thousand_object_put_requests / 1e3,
         "object gets": gets * prices.per_thousand_object_get_requests / 1e3,
@@ -113,11 +118,24 @@ def own_cost(load: Workload, measured: Measured, prices: PriceList = US_EAST_1) 
         "function time": gb_seconds * prices.per_function_gb_second,
         "queue requests": queue_requests * prices.per_million_queue_requests / 1e6,
         "storage": load.kept_gb * prices.object_gb_month,
+        **({"deleted objects": deleted * prices.object_gb_month} if load.keep_deleted_s else {}),
     }
 
 
+def deleted_copies(load: Workload, is_item: bool) -> int:
+    """How many objects that a byte was in are deleted in its life: its upload, and each segment until the last.
+
+    The first merge takes what came within `merge_age_ms`; each later one makes a segment four times as large, up to
+    `segment_bytes_max` (docs/ARCHITECTURE.md, Maintenance).
+    """
+    settings = Settings()
+    first = load.bytes_per_s / load.partitions * settings.merge_age_ms / 1000
+    later = max(0, math.ceil(math.log(settings.segment_bytes_max / max(first, 1), 4)))
+    return (0 if is_item else 1) + 1 + later
+
+
 def peer_costs(load: Workload, prices: PeerPrices = PEERS_US_EAST_1) -> Mapping[str, float]:
-    """Dollars a month of the others, for the same workload."""
+    """Return the dollars per month of other services, for the same workload."""
     hours = MONTH_S / 3600
     written, read, kept = load.gb_month, load.gb_month * load.consumers, load.kept_gb
     after_first_day = load.bytes_per_s * max(0.0, load.retention_s - 86_400) / GIB
@@ -144,5 +162,5 @@ def peer_costs(load: Workload, prices: PeerPrices = PEERS_US_EAST_1) -> Mapping[
 
 
 def with_linger(load: Workload, linger_ms: float) -> Workload:
-    """The same workload from producers that wait longer."""
+    """Return the same workload with another linger of its producers."""
     return replace(load, linger_ms=linger_ms)

@@ -1,8 +1,8 @@
-"""Which rights each API asks for. Apache Kafka's rules (security documentation, "Operations and resources").
+"""The rights that each API requires, by Apache Kafka's rules (security documentation, "Operations and resources").
 
     REQUIRED     rights without which the whole request is refused, checked here before its handler runs
-    PER_ITEM     APIs whose handlers ask for each topic, group or id as well (or alone), and refuse or leave out those
-    FREE         APIs that anybody may call
+    PER_ITEM     APIs whose handlers also (or only) check each topic, group or id, and refuse or omit it
+    FREE         APIs that need no right
 
     Produce            WRITE topic, WRITE transactional id     Fetch                READ topic
     ListOffsets, OffsetForLeaderEpoch, Metadata                                     DESCRIBE topic
@@ -29,8 +29,8 @@
     DescribeTopicPartitions          DESCRIBE topic            DescribeProducers    READ topic
     DescribeLogDirs    DESCRIBE cluster                        ListConfigResources  DESCRIBE_CONFIGS cluster
 
-Users and ACLs decide about everything else. So over the Kafka port, where a connection may be anybody's as long as
-nobody has to log in, only super users change or see them until the first ACL says who else may.
+Users and ACLs decide about everything else. On the Kafka port without mandatory login a connection may belong to
+anyone, so only super users may read or change them until the first ACL exists.
 """
 
 from __future__ import annotations
@@ -145,7 +145,7 @@ FREE = frozenset(
     }
 )
 
-# Who decides about rights; the Kafka port trusts nobody with it before there are any.
+# APIs that decide about rights: before the first ACL, the Kafka port serves them only to super users.
 _ABOUT_RIGHTS = frozenset(
     {
         ApiKey.DESCRIBE_ACLS,
@@ -158,7 +158,7 @@ _ABOUT_RIGHTS = frozenset(
 
 
 def require(call: Call) -> None:
-    """Raises KafkaError with the code of the first right that the caller lacks for the request as a whole."""
+    """Raise KafkaError with the code of the first right that the caller lacks for the request as a whole."""
     api_key = call.request.api_key
     access = call.access
     needed = REQUIRED.get(api_key)

@@ -1,7 +1,7 @@
-"""Which handler answers which API, and how that API says that it failed as a whole.
+"""The handler of each API, and the API's response to a failure of the whole request.
 
-`handle` answers a request; `refuse` gives the same response with one error code in every place that has one. The
-dispatcher calls it for a KafkaError that a handler lets pass, and with UNKNOWN_SERVER_ERROR for anything unexpected.
+`handle` answers a request; `refuse` builds the same response with one error code in every place that has one. The
+dispatcher calls `refuse` for a KafkaError that a handler raises, and with UNKNOWN_SERVER_ERROR for any other error.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from odradek.protocol.api import ApiKey
 
 @dataclass(frozen=True, slots=True)
 class Handler:
-    """How one API is answered."""
+    """The two functions that answer an API."""
 
     handle: Callable[[Call], Awaitable[Answer]]
     refuse: Callable[[Call, ErrorCode, str], Answer]

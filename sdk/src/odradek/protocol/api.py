@@ -1,6 +1,6 @@
 """The APIs that Odradek serves, and the function that owns each.
 
-Over HTTPS one request frame is the body of one POST to its owner; over TCP one connection carries all of them. Every
+Over HTTPS one request frame is the body of one POST to its owner; one TCP connection carries all of them. Every
 function answers ApiVersions for the APIs that it owns.
 """
 
@@ -96,7 +96,7 @@ OWNED: dict[FunctionName, frozenset[ApiKey]] = {
             ApiKey.CONSUMER_GROUP_DESCRIBE,
             ApiKey.SHARE_GROUP_HEARTBEAT,
             ApiKey.SHARE_GROUP_DESCRIBE,
-            ApiKey.SHARE_FETCH,  # it writes: the fetch function may not
+            ApiKey.SHARE_FETCH,  # it writes to the store, which the fetch function may not
             ApiKey.SHARE_ACKNOWLEDGE,
             ApiKey.DESCRIBE_SHARE_GROUP_OFFSETS,
             ApiKey.ALTER_SHARE_GROUP_OFFSETS,
@@ -139,11 +139,11 @@ TCP_ONLY = frozenset(
         ApiKey.SASL_AUTHENTICATE,
     }
 )
-"""APIs that no function owns: they wait longer than a function may, or belong to a connection."""
+"""APIs without a function: they wait longer than a function may, or belong to a connection."""
 
 _OWNER = {key: function for function, keys in OWNED.items() for key in keys}
 
 
 def owner_of(api_key: ApiKey) -> FunctionName:
-    """The function that a frame of this API is sent to; ApiVersions goes to the coordinator."""
+    """Return the function that serves this API; for ApiVersions the coordinator."""
     return _OWNER.get(api_key, FunctionName.COORDINATOR)

@@ -1,7 +1,8 @@
-"""Metadata and DescribeCluster: who leads what, and where they are.
+"""Metadata and DescribeCluster: the leaders of partitions, and their addresses.
 
-A partition that is the fleet's is shown as led by whoever answers: a function, or a gateway, which takes it when it is
-written to. One that a living gateway leads is shown as that gateway's (engine/leaders/view.py).
+The response shows the answering function or gateway as the leader of a partition that belongs to the fleet; a gateway
+takes over such a partition at the first write. A partition led by a live gateway is shown with that gateway
+(engine/leaders/view.py).
 """
 
 from __future__ import annotations
@@ -77,7 +78,7 @@ def refuse_describe_cluster(call: Call, code: ErrorCode, message: str) -> Answer
 
 
 async def _asked(call: Call, asked: Any) -> Topic | dict[str, Any]:
-    """One topic by name or id, or its own error; of one that may not be described not even whether it is there."""
+    """Describe one topic by name or id, or return its error, which for a hidden topic does not reveal if it exists."""
     topic_id = getattr(asked, "topic_id", None)
     if asked.name is not None and topic_id is None and not _may_describe(call, asked.name):
         return {"error_code": ErrorCode.TOPIC_AUTHORIZATION_FAILED, "name": asked.name}
@@ -110,12 +111,12 @@ async def _created(call: Call, name: str) -> Topic | dict[str, Any]:
             return await call.engine.topics.create(name)
     except KafkaError as error:
         if error.code is ErrorCode.TOPIC_ALREADY_EXISTS and (existing := await call.engine.topics.get(name)):
-            return existing  # somebody else was faster
+            return existing  # another request created it first
         return {"error_code": error.code, "name": name}
 
 
 def _brokers(cluster: Cluster, view: LeaderView) -> list[Broker]:
-    """The place that answers first, then the other gateways."""
+    """Return the answering broker first, then the other gateways."""
     return [cluster.broker, *(broker for broker in view.brokers if broker.broker_id != cluster.broker.broker_id)]
 
 

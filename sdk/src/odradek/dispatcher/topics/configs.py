@@ -1,4 +1,4 @@
-"""DescribeConfigs, AlterConfigs, IncrementalAlterConfigs: of topics and groups; of the broker a few values to read."""
+"""DescribeConfigs, AlterConfigs, IncrementalAlterConfigs: of topics and groups; some read-only ones of the broker."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ def _logger_entries() -> Sequence[ConfigEntry]:
 
 
 def _broker_entries(call: Call) -> Sequence[ConfigEntry]:
-    """What the operator chose, under Kafka's names. Read-only: changing a setting is a deployment."""
+    """Return the operator's settings under Kafka's names. They are read-only: a deployment changes them."""
     settings = call.engine.settings
     values = (
         ("auto.create.topics.enable", str(settings.auto_create_topics).lower(), _BOOLEAN),
@@ -111,7 +111,7 @@ def _broker_entries(call: Call) -> Sequence[ConfigEntry]:
 
 
 def describe_entry(entry: ConfigEntry, include_synonyms: bool = False) -> dict[str, Any]:
-    """One value as DescribeConfigs and CreateTopics answer it."""
+    """Return one configuration in the form of DescribeConfigs and CreateTopics."""
     if entry.is_read_only:
         source = _STATIC_BROKER_CONFIG
     else:
@@ -128,7 +128,7 @@ def describe_entry(entry: ConfigEntry, include_synonyms: bool = False) -> dict[s
 
 
 async def handle_alter_configs(call: Call) -> Answer:
-    """The given values replace all overrides."""
+    """Replace all overrides by the given values."""
 
     async def alter(topic: Topic | None, resource: Any) -> None:
         values = {config.name: _required(config) for config in resource.configs}
@@ -147,7 +147,7 @@ async def handle_alter_configs(call: Call) -> Answer:
 
 
 async def handle_incremental_alter_configs(call: Call) -> Answer:
-    """Each value is set, deleted, or (lists) extended or reduced."""
+    """Set, delete, or (for lists) extend or reduce each given value."""
 
     async def alter(topic: Topic | None, resource: Any) -> None:
         effective = {} if topic is None else {e.name: e for e in call.engine.topics.describe_configs(topic)}
@@ -160,7 +160,7 @@ async def handle_incremental_alter_configs(call: Call) -> Answer:
             elif config.config_operation in (_APPEND, _SUBTRACT):
                 values[config.name] = _changed_list(effective.get(config.name), config)
             else:
-                raise KafkaError(ErrorCode.INVALID_REQUEST, f"operation {config.config_operation} is not known")
+                raise KafkaError(ErrorCode.INVALID_REQUEST, f"unknown operation {config.config_operation}")
         if topic is None:
             _require_dead_letters(call, values)
             await call.engine.group_configs.alter(
@@ -230,7 +230,7 @@ def _require(call: Call, operation: AclOperation, resource: Any) -> None:
 
 
 def _require_dead_letters(call: Call, values: Mapping[str, str]) -> None:
-    """Who lets a group write dead letters may write to their topic: the service writes them in nobody's name."""
+    """Require WRITE on the dead-letter topic of a group: the service writes dead letters without a principal."""
     topic = values.get(DEAD_LETTER_TOPIC)
     if topic:
         call.access.require(AclOperation.WRITE, ResourceType.TOPIC, topic)
@@ -238,14 +238,14 @@ def _require_dead_letters(call: Call, values: Mapping[str, str]) -> None:
 
 def _required(config: Any) -> str:
     if config.value is None:
-        raise KafkaError(ErrorCode.INVALID_CONFIG, f"{config.name} has no value: give one or delete it")
+        raise KafkaError(ErrorCode.INVALID_CONFIG, f"{config.name} has no value: set one, or delete the configuration")
     value: str = config.value
     return value
 
 
 def _changed_list(entry: ConfigEntry | None, config: Any) -> str:
     if entry is None or entry.config_type != _LIST:
-        raise KafkaError(ErrorCode.INVALID_CONFIG, f"{config.name} is not a list: use SET")
+        raise KafkaError(ErrorCode.INVALID_CONFIG, f"{config.name} is not a list: use the operation SET")
     current = [part for part in (entry.value or "").split(",") if part]
     parts = _required(config).split(",")
     if config.config_operation == _APPEND:

@@ -118,7 +118,7 @@ async def handle_delete_topics(call: Call) -> Answer:
         try:
             _refuse_repeated(name or str(topic_id), counts[name, topic_id])
             if (name is None) == (topic_id is None):
-                raise KafkaError(ErrorCode.INVALID_REQUEST, "name a topic to delete either by name or by id")
+                raise KafkaError(ErrorCode.INVALID_REQUEST, "give either the name or the id of a topic to delete")
             with translated(call):
                 if name is None:
                     named = (await call.engine.topics.resolve_patiently("", topic_id)).name
@@ -144,7 +144,7 @@ def refuse_delete_topics(call: Call, code: ErrorCode, message: str) -> Answer:
 
 
 def _to_delete(call: Call) -> Sequence[tuple[Any, Any]]:
-    """Name and id of each topic: from version 6 one of them, before that the name."""
+    """Return name and id of each topic: from version 6 on either of them, before that the name."""
     if call.api_version >= 6:
         return [(topic.name, topic.topic_id) for topic in call.message.topics]
     return [(name, None) for name in call.message.topic_names]

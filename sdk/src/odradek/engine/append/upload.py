@@ -12,13 +12,14 @@ from dataclasses import dataclass, replace
 
 from odradek.engine.append.conditional_append import not_uploaded
 from odradek.engine.append.wal import Wal
+from odradek.engine.catalog.partitions import resolve_partition
 from odradek.engine.catalog.topic_configs import TopicConfig
 from odradek.engine.catalog.topics import Topics
 from odradek.errors import ErrorCode, FormatError, KafkaError, ObjectMissing, StoreError
+from odradek.format.batch_validation import check_records, check_timestamps
 from odradek.format.object_id import new_object_id
 from odradek.format.object_keys import wal_key
 from odradek.format.record_batch import validate_batches
-from odradek.format.record_validation import check_records, check_timestamps
 from odradek.format.tail_entry import FLAG_LOG_APPEND_TIME, TailEntry
 from odradek.limits import BATCH_HEADER_BYTES, REQUEST_BATCHES_PER_PARTITION_MAX
 from odradek.model.log import Buffer, ProducePartition, ProduceResult
@@ -97,12 +98,7 @@ class Uploads:
 
         Raises KafkaError, FormatError, StoreError.
         """
-        topic = await self._topics.resolve(request.topic, request.topic_id)
-        if not 0 <= request.partition < topic.partition_count:
-            raise KafkaError(
-                ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
-                f"topic {topic.name} has partitions 0 to {topic.partition_count - 1}, not {request.partition}",
-            )
+        topic, partition = await resolve_partition(self._topics, request.topic, request.partition, request.topic_id)
         config = TopicConfig.of(topic, self._settings)
         bounds = config.timestamp_bounds(self._clock.now_ms())
         data = memoryview(request.records)
@@ -135,7 +131,6 @@ class Uploads:
                     flags=FLAG_LOG_APPEND_TIME if config.is_log_append_time else 0,
                 )
             )
-        partition = PartitionId(topic.topic_id, request.partition)
         return Upload(index, topic, partition, request, tuple(entries), data)
 
     async def store(self, uploads: Sequence[Upload]) -> list[Upload]:

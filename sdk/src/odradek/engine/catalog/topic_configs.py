@@ -13,12 +13,13 @@ from dataclasses import dataclass
 from enum import IntEnum
 
 from odradek.errors import ErrorCode, KafkaError
-from odradek.format.record_validation import TimestampBounds
+from odradek.format.batch_validation import TimestampBounds
 from odradek.limits import MESSAGE_BYTES_MAX, TIMESTAMP_MS_MAX, TIMESTAMP_MS_MIN
 from odradek.model.topic import ConfigEntry, Topic
 from odradek.settings import Settings
 
 _INT_MAX, _LONG_MAX = 2**31 - 1, 2**63 - 1
+VALUE_CHARACTERS_MAX = 300  # a number takes any blanks and zeros before it
 BEFORE_MAX, AFTER_MAX = "message.timestamp.before.max.ms", "message.timestamp.after.max.ms"
 RECORD_VALIDATION = "record.validation"  # Odradek's own
 FULL_VALIDATION = "full"
@@ -268,8 +269,8 @@ def check_configs(configs: Mapping[str, str | None]) -> dict[str, str]:
         if definition is None:
             known = ", ".join(sorted(DEFINITIONS))
             raise KafkaError(ErrorCode.INVALID_CONFIG, f"unknown topic configuration {name!r}; known are: {known}")
-        if value is None or not definition.check(value):
-            raise KafkaError(ErrorCode.INVALID_CONFIG, f"{name} cannot be {value!r}. {definition.documentation}")
+        if value is None or len(value) > VALUE_CHARACTERS_MAX or not definition.check(value):
+            raise KafkaError(ErrorCode.INVALID_CONFIG, f"{name} cannot be {value!r:.99}. {definition.documentation}")
     return {name: value for name, value in configs.items() if value is not None}
 
 

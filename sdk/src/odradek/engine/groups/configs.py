@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from odradek.backoff import Backoff
-from odradek.engine.catalog.topic_configs import Check, ConfigType, one_of
+from odradek.engine.catalog.topic_configs import VALUE_CHARACTERS_MAX, Check, ConfigType, one_of
 from odradek.engine.groups.requests import check_group_id
 from odradek.engine.partition.fields import attribute, check_version
 from odradek.errors import ConditionFailed, ErrorCode, KafkaError, OutcomeUnknown, StoreUnavailable
@@ -285,9 +285,9 @@ class GroupConfigs:
                 known = ", ".join(sorted(DEFINITIONS))
                 raise KafkaError(ErrorCode.INVALID_CONFIG, f"unknown group configuration {name!r}; known are: {known}")
         for name, value in set.items():
-            if not DEFINITIONS[name].check(value):
+            if len(value) > VALUE_CHARACTERS_MAX or not DEFINITIONS[name].check(value):
                 raise KafkaError(
-                    ErrorCode.INVALID_CONFIG, f"{name} cannot be {value!r}. {DEFINITIONS[name].documentation}"
+                    ErrorCode.INVALID_CONFIG, f"{name} cannot be {value!r:.99}. {DEFINITIONS[name].documentation}"
                 )
         for attempt in range(_ATTEMPTS):
             try:

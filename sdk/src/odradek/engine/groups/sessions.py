@@ -30,6 +30,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from odradek.engine.groups.state import GroupView, MemberState, Watch
+from odradek.limits import GROUP_WATCH_BYTES, GROUP_WATCHES_BYTES_MAX
 from odradek.model.classic_group import ClassicGroup, ClassicMember, ClassicSession
 
 LONG_DEAD_SESSIONS = 2
@@ -43,12 +44,21 @@ def elapsed_ms(member: MemberState, now_ms: int) -> int:
 
 
 def look(watcher: MemberState, view: GroupView, now_ms: int) -> dict[str, Watch]:
-    """What the watcher has seen of the late members, this look included."""
+    """What the watcher has seen of the late members, this look included.
+
+    Where all are late, after an outage, and their ids are long, one item cannot hold them all: those whose ids come
+    next are watched, as each is by those before it.
+    """
     passed_ms = elapsed_ms(watcher, now_ms)
-    watches = {}
-    for member in view.members.values():
-        if member.member_id == watcher.member_id or not _is_late(member, now_ms):
+    watches: dict[str, Watch] = {}
+    room = GROUP_WATCHES_BYTES_MAX
+    late = [each for each in view.members.values() if each is not watcher and _is_late(each, now_ms)]
+    for member in sorted(late, key=lambda each: (each.member_id <= watcher.member_id, each.member_id)):
+        if member.member_id == watcher.member_id:
             continue
+        room -= len(member.member_id.encode()) + GROUP_WATCH_BYTES
+        if room < 0:
+            break
         before = watcher.watches.get(member.member_id)
         seen_ms = before.elapsed_ms + passed_ms if before is not None and before.version == member.version else 0
         watches[member.member_id] = Watch(member.version, seen_ms)

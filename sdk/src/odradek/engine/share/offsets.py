@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Mapping, Sequence
 
+from odradek.engine.catalog.partitions import find_partition, resolve_partition
 from odradek.engine.catalog.topics import Topics
 from odradek.engine.groups.admin import has_living_members
 from odradek.engine.groups.items import SHARE_KIND, group_key
@@ -81,10 +82,10 @@ class ShareOffsets:
         results = []
         for place, offset in offsets.items():
             try:
-                topic = await self._topics.resolve(place.topic)
-                if not 0 <= place.partition < topic.partition_count or offset < 0:
+                topic, partition = await resolve_partition(self._topics, place.topic, place.partition)
+                if offset < 0:
                     raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"partition {place} has no offset {offset}")
-                await self._move(group_id, PartitionId(topic.topic_id, place.partition), offset)
+                await self._move(group_id, partition, offset)
                 results.append(ShareOffset(place.topic, topic.topic_id, place.partition, offset))
             except KafkaError as error:
                 results.append(ShareOffset(place.topic, None, place.partition, error=error.code, message=error.message))
@@ -146,8 +147,8 @@ class ShareOffsets:
         return sorted(await asyncio.gather(*found), key=lambda each: (each.topic, each.partition))
 
     async def _describe_one(self, group_id: str, place: TopicPartition) -> ShareOffset:
-        topic = await self._topics.get(place.topic)
-        if topic is None or not 0 <= place.partition < topic.partition_count:
+        there = await find_partition(self._topics, place)
+        if there is None:
             return ShareOffset(
                 place.topic,
                 None,
@@ -155,7 +156,7 @@ class ShareOffsets:
                 error=ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
                 message=f"partition {place} does not exist",
             )
-        partition = PartitionId(topic.topic_id, place.partition)
+        topic, partition = there
         [item] = await self._windows.read(group_id, [partition])
         if item is None:
             return ShareOffset(place.topic, topic.topic_id, place.partition)
