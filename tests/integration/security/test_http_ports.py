@@ -58,7 +58,7 @@ def test_the_registry_takes_what_clients_send(service: ThreadedService) -> None:
     for kind in (*REGISTRY.values(), "application/json", "application/vnd.schemaregistry+json; charset=utf-8"):
         assert register(service, Content_Type=kind) == 200
     port = address(service.registry_url)[1]
-    for host in (f"localhost:{port}", f"[::1]:{port}", "127.0.0.1", "odradek:8081", "10.0.0.7"):
+    for host in (f"localhost:{port}", f"[::1]:{port}", "127.0.0.1", "odradek:8081", "192.0.2.7"):
         assert ask(service.registry_url, "GET", "/subjects", {"Host": host})[0] == 200, host
 
 
