@@ -1,6 +1,7 @@
 """Composition root of the infrastructure: `python -m infra.app` writes the templates of one stage to cdk.out.
 
     -c stage=dev|prod   (cdk)    or    make synth STAGE=prod
+    -c tags=team=flights,...     the owner's tags, on every resource
     -c gateway_...               the gateway stack as well (stacks/gateway.py)
 
 It needs neither an account nor a network: the stacks use the account and region of the deployment. The CDK command line
@@ -14,6 +15,7 @@ import os
 import sys
 
 from aws_cdk import App, Tags
+from constructs import Node
 
 from infra.artifacts import ROOT, Artifacts
 from infra.stacks.api import ApiStack
@@ -43,7 +45,18 @@ def add_stacks(app: App, stage: Stage, artifacts: Artifacts) -> None:
         GatewayStack(
             app, f"{prefix}-gateway", stage=stage, store=store, artifacts=artifacts, options=options, alarms=watch.topic
         )
-    Tags.of(app).add("odradek:stage", stage.name)
+    for key, value in {"odradek:stage": stage.name, **stage.tags, **tags_of(app.node)}.items():
+        Tags.of(app).add(key, value)
+
+
+def tags_of(node: Node) -> dict[str, str]:
+    """The owner's tags in the context: `-c tags=team=flights,cost-centre=42`. Raises SystemExit."""
+    text = str(node.try_get_context("tags") or "")
+    pairs = [each.strip().partition("=") for each in text.split(",") if each.strip()]
+    for key, equals, value in pairs:
+        if not (key and equals and value) or key.lower().startswith("aws:"):
+            raise SystemExit(f"infra: -c tags is key=value,..., and no key begins with aws:, not {text!r}")
+    return {key: value for key, _, value in pairs}
 
 
 def new_app(outdir: str | None = None) -> App:

@@ -32,6 +32,10 @@ ACKNOWLEDGED: Mapping[str, str] = {
     "AwsSolutions-IAM5[Resource::*]": (
         "cloudwatch:PutMetricData takes no resource (service authorization reference); a condition names the namespace."
     ),
+    "AwsSolutions-IAM5[Resource::arn:<AWS::Partition>:cloudwatch:": (
+        "CodeDeploy reads the state of the alarms that guard a deployment; whether a request for some of them may be "
+        "narrowed to their names, AWS does not say. It only reads."
+    ),
     "AwsSolutions-ECS2": (
         "The gateway's variables are names of tables and settings; its certificate and key come from Secrets Manager."
     ),

@@ -5,6 +5,7 @@ dev can be thrown away; prod keeps its data when a stack is deleted or a resourc
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
@@ -12,6 +13,10 @@ from odradek.functions.environment import MAINTAINER, MAINTENANCE, REGISTRY
 from odradek.limits import FUNCTION_TIMEOUT_S_MAX
 from odradek.protocol.api import FunctionName
 from odradek.settings import Settings
+
+JOB_TIMEOUT_MINUTES_MAX = 7 * 24 * 60  # that Glue takes
+RESTORABLE_DAYS_MAX = 35  # point-in-time recovery of DynamoDB
+CANARY_MINUTES = (0, 5, 10, 15, 30)  # that CodeDeploy has
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,12 +60,19 @@ class Stage:
     log_retention_days: int
     maintenance_every_minutes: int
     glue_workers: int  # of the smallest streaming size; at least 2, one of them is the driver
+    keep_deleted_days: int = 0  # how long deleted objects can be restored: 35, as long as tables; 0: not at all
+    job_timeout_minutes: int = JOB_TIMEOUT_MINUTES_MAX  # of a run; Glue only restarts jobs that may run for seven days
+    job_maintenance_window: str = "Sun:02"  # UTC; Glue restarts a job of seven days within three hours of it
     maintenance_workers: int = 2  # concurrent maintainers, 2 to 1,000: Lambda's range for a queue
     alarm_email: str = ""  # gets mail; others subscribe to the topic AlarmTopicArn
     alarms: AlarmLimits = field(default_factory=AlarmLimits)
     dead_letters: bool = False  # keep events of maintenance runs that failed three times
     own_key: bool = False  # a separate KMS key for bucket and tables: $1 a month and requests
     reserved_concurrency: Mapping[str, int] = field(default_factory=dict)  # by function; others share the account's
+    canary_minutes: int = 0  # minutes in which a new version first gets a tenth of the requests: 5, 10, 15, 30; 0: none
+    tags: Mapping[str, str] = field(default_factory=dict)  # added to every resource that can have tags
+    client_principals: tuple[str, ...] = ()  # ARNs of roles, or accounts, that may also call the functions' URLs
+    client_org_id: str = ""  # every principal of this AWS organization may call them: "o-a1b2c3d4e5"
     wal_zone_id: str = ""  # e.g. "use1-az4": the WAL on S3 Express One Zone there, and only in that zone
     endpoint_vpc_id: str = ""  # a VPC whose clients (gateways, Glue) reach S3 and DynamoDB without the internet
     endpoint_route_table_ids: tuple[str, ...] = ()
@@ -69,6 +81,28 @@ class Stage:
     def __post_init__(self) -> None:
         if self.settings.auto_create_topics:
             raise ValueError("auto_create_topics must be false: the coordinator may not create topics (permissions.py)")
+        if self.canary_minutes not in CANARY_MINUTES:
+            raise ValueError(
+                f"canary_minutes must be one of {', '.join(map(str, CANARY_MINUTES))}, not {self.canary_minutes}"
+            )
+        if not 1 <= self.job_timeout_minutes <= JOB_TIMEOUT_MINUTES_MAX:
+            raise ValueError(
+                f"job_timeout_minutes must be 1 to {JOB_TIMEOUT_MINUTES_MAX}, not {self.job_timeout_minutes}"
+            )
+        if not re.fullmatch(r"(Sun|Mon|Tue|Wed|Thu|Fri|Sat):([01]?\d|2[0-3])", self.job_maintenance_window):
+            raise ValueError(
+                f"job_maintenance_window must be a day and an hour like Sun:02, not {self.job_maintenance_window!r}"
+            )
+        if not 0 <= self.keep_deleted_days <= RESTORABLE_DAYS_MAX:
+            raise ValueError(
+                f"keep_deleted_days must be 0 to {RESTORABLE_DAYS_MAX}, the range in which tables can be restored, "
+                f"not {self.keep_deleted_days}"
+            )
+        for principal in self.client_principals:
+            if not re.fullmatch(r"arn:aws[a-z-]*:(iam|sts)::\d{12}:.+|\d{12}", principal):
+                raise ValueError(f"client_principals must be ARNs of IAM or numbers of accounts, not {principal!r}")
+        if self.client_org_id and not re.fullmatch(r"o-[a-z0-9]{10,32}", self.client_org_id):
+            raise ValueError(f"client_org_id must be an id like o-a1b2c3d4e5, not {self.client_org_id!r}")
         if not 2 <= self.maintenance_workers <= self.reserved_concurrency.get(MAINTAINER, 1000) <= 1000:
             raise ValueError(
                 "maintenance_workers must be 2 to 1,000, and within the reserved_concurrency of the maintainer: "
@@ -100,6 +134,9 @@ STAGES: dict[str, Stage] = {
             maintenance_workers=60,  # some 1 GiB/s written: docs/OPERATIONS.md
             glue_workers=2,
             dead_letters=True,
+            canary_minutes=10,
+            # Long polls of consumers may take the rest of the account's quota, and no more.
+            reserved_concurrency={FunctionName.PRODUCE.value: 200, FunctionName.COORDINATOR.value: 100},
             settings=Settings(cluster_id="odradek-prod"),
         ),
     )

@@ -1,7 +1,11 @@
 """Function URLs, the clients' way to the functions. AWS_IAM: a request that is not signed (SigV4) never runs code.
 
-Producers and consumers attach `ClientPolicy` to their roles. Since October 2025 a URL needs two permissions (Lambda
-developer guide, "Control access to Lambda function URLs"); the second is granted only for calls through a URL.
+A URL belongs to the function's alias, so that a deployment can move it from version to version (release.py).
+
+Producers and consumers of the same account attach `ClientPolicy` to their roles. A caller of another account needs the
+same in its account, and permission in the function's policy: `client_principals` and `client_org_id` of the stage.
+Since October 2025 a URL needs two permissions (Lambda developer guide, "Control access to Lambda function URLs"); the
+second is granted only for calls through a URL.
 """
 
 from __future__ import annotations
@@ -12,23 +16,51 @@ from aws_cdk import aws_iam as iam
 from aws_cdk import aws_lambda as lambda_
 from constructs import Construct
 
+from infra.stages import Stage
+
 
 class SignedUrl(Construct):
     """The URL of one function; responses are buffered (Python functions cannot stream theirs)."""
 
-    def __init__(self, scope: Construct, construct_id: str, *, function: lambda_.Function) -> None:
+    def __init__(self, scope: Construct, construct_id: str, *, alias: lambda_.Alias, stage: Stage) -> None:
         super().__init__(scope, construct_id)
-        self.url = function.add_function_url(
+        self.url = alias.add_function_url(
             auth_type=lambda_.FunctionUrlAuthType.AWS_IAM, invoke_mode=lambda_.InvokeMode.BUFFERED
         ).url
+        for number, principal in enumerate(stage.client_principals):
+            self._admit(f"Client{number}", alias, principal, None)
+        if stage.client_org_id:
+            self._admit("Organization", alias, "*", stage.client_org_id)
+
+    def _admit(self, construct_id: str, alias: lambda_.Alias, principal: str, org_id: str | None) -> None:
+        """Allow callers of another account through the URL only; their account has to allow it, too."""
+        lambda_.CfnPermission(
+            self,
+            f"{construct_id}Url",
+            action="lambda:InvokeFunctionUrl",
+            function_name=alias.function_arn,
+            principal=principal,
+            principal_org_id=org_id,
+            function_url_auth_type="AWS_IAM",
+        )
+        lambda_.CfnPermission(
+            self,
+            f"{construct_id}Function",
+            action="lambda:InvokeFunction",
+            function_name=alias.function_arn,
+            principal=principal,
+            principal_org_id=org_id,
+            invoked_via_function_url=True,
+        )
 
 
 class ClientPolicy(Construct):
     """A managed policy that allows its holder to call these functions through their URLs, and nothing else."""
 
-    def __init__(self, scope: Construct, construct_id: str, *, functions: Iterable[lambda_.Function]) -> None:
+    def __init__(self, scope: Construct, construct_id: str, *, functions: Iterable[lambda_.Alias]) -> None:
         super().__init__(scope, construct_id)
-        arns = [function.function_arn for function in functions]
+        # The URL is the alias's; naming the function too opens nothing, since no other URL and no other way is allowed.
+        arns = [arn for alias in functions for arn in (alias.function_arn, alias.lambda_.function_arn)]
         self.policy = iam.ManagedPolicy(
             self,
             "Policy",

@@ -39,6 +39,8 @@ class GlueStreamingJob(Construct):
         name: str,
         stage_name: str,
         workers: int,
+        timeout_minutes: int,
+        maintenance_window: str,
         store: Store,
         artifacts: Artifacts,
         arguments: Mapping[str, str],
@@ -68,6 +70,9 @@ class GlueStreamingJob(Construct):
             # One run at a time owns the checkpoint; after a failure it is started again by the operator.
             execution_property=glue.CfnJob.ExecutionPropertyProperty(max_concurrent_runs=1),
             max_retries=0,
+            # Left blank, Glue ends a run after eight hours (CreateJob, Timeout: 480 minutes from Glue 5.0 on).
+            timeout=timeout_minutes,
+            maintenance_window=maintenance_window,
             default_arguments={
                 "--job-language": "python",
                 "--enable-metrics": "true",

@@ -1,8 +1,9 @@
 """The bucket: WAL objects, segments, and the jobs' output.
 
-Versioning is deliberately off: names are never reused and objects never overwritten, so a version could only be a
-deleted object that still costs money. The only lifecycle rule removes the parts of incomplete uploads; no rule may
-touch an object, because only the sweep knows what the log still refers to.
+Versioning is off unless the stage keeps deleted objects for a restore (`keep_deleted_days`): names are never reused and
+objects never overwritten, so a version can only be a deleted object that still costs money. One lifecycle rule removes
+the parts of incomplete uploads; with versions a second one removes objects deleted that long ago. No rule may touch a
+current object, because only the sweep knows what the log still refers to.
 """
 
 from __future__ import annotations
@@ -16,8 +17,25 @@ from constructs import Construct
 class LogBucket(Construct):
     """A private bucket: TLS only, encrypted with S3's keys or the given one, without any public access."""
 
-    def __init__(self, scope: Construct, construct_id: str, *, keeps_data: bool, key: kms.IKey | None = None) -> None:
+    def __init__(
+        self,
+        scope: Construct,
+        construct_id: str,
+        *,
+        keeps_data: bool,
+        keep_deleted_days: int = 0,
+        key: kms.IKey | None = None,
+    ) -> None:
         super().__init__(scope, construct_id)
+        rules = [s3.LifecycleRule(id="abort-uploads", abort_incomplete_multipart_upload_after=Duration.days(1))]
+        if keep_deleted_days:
+            rules.append(
+                s3.LifecycleRule(
+                    id="deleted-objects",
+                    noncurrent_version_expiration=Duration.days(keep_deleted_days),
+                    expired_object_delete_marker=True,
+                )
+            )
         self.bucket = s3.Bucket(
             self,
             "Bucket",
@@ -28,9 +46,7 @@ class LogBucket(Construct):
             minimum_tls_version=1.2,
             block_public_access=s3.BlockPublicAccess.BLOCK_ALL,
             object_ownership=s3.ObjectOwnership.BUCKET_OWNER_ENFORCED,
-            versioned=False,
-            lifecycle_rules=[
-                s3.LifecycleRule(id="abort-uploads", abort_incomplete_multipart_upload_after=Duration.days(1))
-            ],
+            versioned=bool(keep_deleted_days),
+            lifecycle_rules=rules,
             removal_policy=RemovalPolicy.RETAIN if keeps_data else RemovalPolicy.DESTROY,
         )

@@ -1,4 +1,4 @@
-"""The API stack: the functions that clients call, each with a URL: four for Kafka's APIs, one for schemas.
+"""The API stack: the functions that clients call, each with an alias and a URL: four for Kafka, one for schemas.
 
 The coordinator answers discovery, so it gets the addresses of the others; it learns its own URL from each request.
 """
@@ -6,6 +6,7 @@ The coordinator answers discovery, so it gets the addresses of the others; it le
 from __future__ import annotations
 
 from aws_cdk import CfnOutput, Stack
+from aws_cdk import aws_lambda as lambda_
 from constructs import Construct
 from odradek.functions.environment import FUNCTION_URLS, REGISTRY, REGISTRY_URL, format_function_urls
 from odradek.protocol.api import FunctionName
@@ -13,6 +14,7 @@ from odradek.protocol.api import FunctionName
 from infra.artifacts import Artifacts
 from infra.constructs.function import OdradekFunction, OdradekLayer
 from infra.constructs.function_url import ClientPolicy, SignedUrl
+from infra.constructs.release import CanaryDeployments, Release
 from infra.constructs.store_role import Store
 from infra.stages import Stage
 
@@ -29,14 +31,21 @@ class ApiStack(Stack):
         registry = OdradekFunction(
             self, "Registry", name=REGISTRY, stage=stage, store=store, artifacts=artifacts, layer=layer
         )
-        registry_url = SignedUrl(self, "RegistryAddress", function=registry.function).url
+        canaries = CanaryDeployments(self, "Canaries") if stage.canary_minutes else None
+
+        def released(title: str, name: str, made: OdradekFunction) -> lambda_.Alias:
+            return Release(
+                self, f"{title}Release", name=name, stage=stage, function=made.function, canaries=canaries
+            ).alias
+
+        aliases = [released("Registry", REGISTRY, registry)]
+        registry_url = SignedUrl(self, "RegistryAddress", alias=aliases[0], stage=stage).url
         CfnOutput(self, "RegistryUrl", value=registry_url)
-        functions: dict[FunctionName, OdradekFunction] = {}
         urls: dict[FunctionName, str] = {}
         # The coordinator last: it gets the others' URLs.
         for name in sorted(FunctionName, key=lambda name: name is FunctionName.COORDINATOR):
             title = name.value.capitalize()
-            functions[name] = OdradekFunction(
+            made = OdradekFunction(
                 self,
                 title,
                 name=name.value,
@@ -48,7 +57,8 @@ class ApiStack(Stack):
                 if name is FunctionName.COORDINATOR
                 else None,
             )
-            urls[name] = SignedUrl(self, f"{title}Address", function=functions[name].function).url
+            aliases.append(released(title, name.value, made))
+            urls[name] = SignedUrl(self, f"{title}Address", alias=aliases[-1], stage=stage).url
             CfnOutput(self, f"{title}Url", value=urls[name])
-        clients = ClientPolicy(self, "Clients", functions=[made.function for made in (*functions.values(), registry)])
+        clients = ClientPolicy(self, "Clients", functions=aliases)
         CfnOutput(self, "ClientPolicyArn", value=clients.policy.managed_policy_arn)

@@ -1,6 +1,7 @@
 """The observability stack: one dashboard, the alarms that need action, and their topic.
 
     odradek-<stage>-*   alarms; docs/OPERATIONS.md explains each and says what to do
+    job-failed          a rule, not an alarm: Glue's events about failed runs
     AlarmTopicArn       an SNS topic; `alarm_email` of the stage is subscribed to it
 
 The metrics are those that the functions write as log lines (odradek.functions.telemetry) and AWS's metrics of
@@ -14,6 +15,8 @@ from collections.abc import Sequence
 from aws_cdk import CfnOutput, Duration, Stack
 from aws_cdk import aws_cloudwatch as cloudwatch
 from aws_cdk import aws_cloudwatch_actions as actions
+from aws_cdk import aws_events as events
+from aws_cdk import aws_events_targets as targets
 from aws_cdk import aws_iam as iam
 from aws_cdk import aws_sns as sns
 from aws_cdk import aws_sns_subscriptions as subscriptions
@@ -24,11 +27,13 @@ from odradek.functions.telemetry import NAMESPACE, REJECTIONS, REQUEST_METRICS
 from odradek.protocol.api import FunctionName
 
 from infra.artifacts import Artifacts
+from infra.constructs.alarm import add_alarm, alarm_name, description
 from infra.constructs.store_role import Store
 from infra.constructs.task_queue import dead_letters_name, queue_name
 from infra.stages import Stage
 
 _PERIOD = Duration.minutes(5)
+FAILED_STATES = ("FAILED", "TIMEOUT", "ERROR", "EXPIRED")  # of a run of a job (Glue's JobRunState)
 _FUNCTIONS = (*(name.value for name in FunctionName), MAINTENANCE, MAINTAINER, REGISTRY)
 _BACKLOG = (*Backlog().gauges(), "maintenance_failures")
 
@@ -53,11 +58,18 @@ class ObservabilityStack(Stack):
         )
         if stage.alarm_email:
             self.topic.add_subscription(subscriptions.EmailSubscription(stage.alarm_email))
+        # Whatever comes of plans comes as often as they do; a shorter period would be mostly empty.
+        self._plan_period = Duration.minutes(max(5, stage.maintenance_every_minutes))
         self._add_alarms()
+        self._add_job_events()
         self._add_dashboard()
         CfnOutput(self, "AlarmTopicArn", value=self.topic.topic_arn)
 
     # --- metrics --------------------------------------------------------------------------------------------------
+
+    def _period(self, function: str) -> Duration:
+        """How long a datapoint of a function is."""
+        return self._plan_period if function in (MAINTENANCE, MAINTAINER) else _PERIOD
 
     def _request(self, name: str, function: str, statistic: str = "Sum") -> cloudwatch.Metric:
         if name not in REQUEST_METRICS:
@@ -68,7 +80,7 @@ class ObservabilityStack(Stack):
             metric_name=name,
             dimensions_map=dimensions,
             statistic=statistic,
-            period=_PERIOD,
+            period=self._period(function),
             label=f"{function} {statistic}" if statistic != "Sum" else function,
         )
 
@@ -80,7 +92,7 @@ class ObservabilityStack(Stack):
             metric_name=name,
             dimensions_map={"cluster_id": self._stage.settings.cluster_id},
             statistic="Maximum",
-            period=_PERIOD,
+            period=self._plan_period,
         )
 
     def _rejections(self) -> cloudwatch.Metric:
@@ -98,7 +110,7 @@ class ObservabilityStack(Stack):
             metric_name=name,
             dimensions_map={"FunctionName": f"odradek-{self._stage.name}-{function}"},
             statistic=statistic,
-            period=_PERIOD,
+            period=self._period(function),
             label=function,
         )
 
@@ -128,63 +140,104 @@ class ObservabilityStack(Stack):
     # --- alarms ---------------------------------------------------------------------------------------------------
 
     def _add_alarms(self) -> None:
-        stage = self._stage
+        limits = self._stage.alarms
         for name in _FUNCTIONS:
-            self._alarm(f"{name}-faults", self._request("faults", name), 0, periods=1, missing_is_bad=False)
-            self._alarm(f"{name}-throttled", self._of_function("Throttles", name), 0, periods=3, missing_is_bad=False)
-        for name in (FunctionName.PRODUCE.value, FunctionName.FETCH.value):
-            self._alarm(
-                f"{name}-errors", self._of_function("Errors", name), stage.alarms.function_errors_max, periods=2
-            )
+            self._alarm(f"{name}-faults", self._request("faults", name), 0, periods=1)
+            self._alarm(f"{name}-errors", self._failed_invocations(name), 0, periods=1)
+            self._alarm(f"{name}-throttled", self._of_function("Throttles", name), 0, periods=2, of_periods=3)
         latency = self._request("duration_ms", FunctionName.PRODUCE.value, "p99")
-        self._alarm("produce-slow", latency, stage.alarms.produce_p99_ms_max, periods=3)
+        self._alarm("produce-slow", latency, limits.produce_p99_ms_max, periods=3)
         self._alarm("store-rejected", self._rejections(), 0, periods=1)
-        late = max(1, -(-3 * stage.maintenance_every_minutes // 5))
-        ran = self._of_function("Invocations", MAINTENANCE)
-        self._alarm("maintenance-silent", ran, 1, periods=late, below=True, missing_is_bad=True)
-        self._alarm("maintenance-failures", self._backlog("maintenance_failures"), 0, periods=late)
-        age = self._of_queue("ApproximateAgeOfOldestMessage", queue_name(stage))
-        self._alarm("maintenance-late", age, stage.alarms.task_age_s_max, periods=3)
-        dead = self._of_queue("ApproximateNumberOfMessagesVisible", dead_letters_name(stage))
+        self._add_silence()
+        for name, metric, limit in (
+            ("maintenance-failures", "maintenance_failures", 0),
+            ("tail-long", "tail_entries_max", limits.tail_entries_max),
+            ("sweep-behind", "sweep_backlog_seconds", limits.sweep_backlog_s_max),
+            ("group-lag", "group_lag_records_max", limits.group_lag_max),
+        ):
+            # One of three may be missing: a plan that is a minute late has its data in the next period.
+            self._alarm(name, self._backlog(metric), limit, periods=2, of_periods=3)
+        age = self._of_queue("ApproximateAgeOfOldestMessage", queue_name(self._stage))
+        self._alarm("maintenance-late", age, limits.task_age_s_max, periods=3)
+        dead = self._of_queue("ApproximateNumberOfMessagesVisible", dead_letters_name(self._stage))
         self._alarm("maintenance-dead-letters", dead, 0, periods=1)
-        self._alarm("tail-long", self._backlog("tail_entries_max"), stage.alarms.tail_entries_max, periods=late)
-        self._alarm(
-            "sweep-behind", self._backlog("sweep_backlog_seconds"), stage.alarms.sweep_backlog_s_max, periods=late
-        )
-        self._alarm("group-lag", self._backlog("group_lag_records_max"), stage.alarms.group_lag_max, periods=late)
         throttled = cloudwatch.MathExpression(
-            expression="SUM(METRICS())",
+            # Alarms on DynamoDB's metrics keep their state where data are missing; filled, they come back to OK.
+            expression="SUM(FILL(METRICS(), 0))",
             using_metrics={f"m{i}": metric for i, metric in enumerate(self._throttled_tables())},
             period=_PERIOD,
             label="throttled requests to tables",
         )
-        self._alarm("tables-throttled", throttled, stage.alarms.table_throttles_max, periods=2)
+        self._alarm("tables-throttled", throttled, limits.table_throttles_max, periods=2)
 
     def _alarm(
-        self,
-        name: str,
-        metric: cloudwatch.IMetric,
-        limit: float,
-        *,
-        periods: int,
-        below: bool = False,
-        missing_is_bad: bool = False,
+        self, name: str, metric: cloudwatch.IMetric, limit: float, *, periods: int, of_periods: int | None = None
     ) -> None:
-        comparison = cloudwatch.ComparisonOperator
-        alarm = cloudwatch.Alarm(
-            self,
-            "".join(part.capitalize() for part in name.split("-")),
-            alarm_name=f"odradek-{self._stage.name}-{name}",
-            alarm_description=f"What to do: docs/OPERATIONS.md, {name}",
-            metric=metric,
-            threshold=limit,
-            evaluation_periods=periods,
-            comparison_operator=comparison.LESS_THAN_THRESHOLD if below else comparison.GREATER_THAN_THRESHOLD,
-            treat_missing_data=cloudwatch.TreatMissingData.BREACHING
-            if missing_is_bad
-            else cloudwatch.TreatMissingData.NOT_BREACHING,
+        add_alarm(self, self._stage, self.topic, name, metric, limit, periods=periods, of_periods=of_periods)
+
+    def _failed_invocations(self, name: str) -> cloudwatch.MathExpression:
+        """Invocations that failed as a whole, where they are many or all: of a function that fails to import, all."""
+        errors, invocations = self._of_function("Errors", name), self._of_function("Invocations", name)
+        return cloudwatch.MathExpression(
+            expression=f"IF(errors > {self._stage.alarms.function_errors_max} || errors >= invocations, errors, 0)",
+            using_metrics={"errors": errors, "invocations": invocations},
+            period=errors.period,
+            label=f"{name}: failed invocations",
         )
-        alarm.add_alarm_action(actions.SnsAction(self.topic))
+
+    def _add_silence(self) -> None:
+        """An alarm when the schedule has stopped: no data where there were some.
+
+        No data is what a new deployment has, too. So it takes two: one that has seen data and remembers it, since it
+        keeps its state where data are missing; and one to which missing data are bad.
+        """
+        ran = self._of_function("Invocations", MAINTENANCE)
+        missing = cloudwatch.TreatMissingData
+        started = add_alarm(
+            self, self._stage, None, "maintenance-started", ran, 1, periods=1, below=True, missing=missing.IGNORE
+        )
+        stopped = add_alarm(
+            self, self._stage, None, "maintenance-stopped", ran, 1, periods=3, below=True, missing=missing.BREACHING
+        )
+        silent = cloudwatch.CompositeAlarm(
+            self,
+            "MaintenanceSilent",
+            composite_alarm_name=alarm_name(self._stage, "maintenance-silent"),
+            alarm_description=description("maintenance-silent"),
+            alarm_rule=cloudwatch.AlarmRule.all_of(
+                cloudwatch.AlarmRule.from_alarm(stopped, cloudwatch.AlarmState.ALARM),
+                cloudwatch.AlarmRule.from_alarm(started, cloudwatch.AlarmState.OK),
+            ),
+        )
+        silent.add_alarm_action(actions.SnsAction(self.topic))
+
+    def _add_job_events(self) -> None:
+        """A message for every run of a job that ended otherwise than by success or by hand: Glue tells of each end."""
+        events.Rule(
+            self,
+            "JobFailed",
+            rule_name=alarm_name(self._stage, "job-failed"),
+            description=description("job-failed"),
+            event_pattern=events.EventPattern(
+                source=["aws.glue"],
+                detail_type=["Glue Job State Change"],
+                detail={
+                    "jobName": events.Match.prefix(f"odradek-{self._stage.name}-"),
+                    "state": list(FAILED_STATES),
+                },
+            ),
+            targets=[
+                targets.SnsTopic(
+                    self.topic,
+                    message=events.RuleTargetInput.from_text(
+                        f"{events.EventField.from_path('$.detail.jobName')} ended as "
+                        f"{events.EventField.from_path('$.detail.state')}, run "
+                        f"{events.EventField.from_path('$.detail.jobRunId')}: "
+                        f"{events.EventField.from_path('$.detail.message')}. {description('job-failed')}"
+                    ),
+                )
+            ],
+        )
 
     # --- dashboard ------------------------------------------------------------------------------------------------
 

@@ -49,6 +49,8 @@ class PipelineStack(Stack):
                 name=name,
                 stage_name=stage.name,
                 workers=stage.glue_workers,
+                timeout_minutes=stage.job_timeout_minutes,
+                maintenance_window=stage.job_maintenance_window,
                 store=store,
                 artifacts=artifacts,
                 arguments=arguments,

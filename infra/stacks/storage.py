@@ -30,7 +30,9 @@ class StorageStack(Stack):
             key = kms.Key(self, "Key", enable_key_rotation=True, removal_policy=removal, description="Odradek")
         self.store = Store(
             tables=Tables(self, "Tables", keeps_data=stage.keeps_data, key=key).by_name,
-            bucket=LogBucket(self, "Log", keeps_data=stage.keeps_data, key=key).bucket,
+            bucket=LogBucket(
+                self, "Log", keeps_data=stage.keeps_data, keep_deleted_days=stage.keep_deleted_days, key=key
+            ).bucket,
             key=key,
             wal_bucket=WalBucket(self, "Wal", zone_id=stage.wal_zone_id, keeps_data=stage.keeps_data, key=key).bucket
             if stage.wal_zone_id

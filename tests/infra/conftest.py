@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -58,21 +58,30 @@ def read_deployment(out: Path) -> Deployment:
 
 
 @pytest.fixture(scope="session")
-def synthesize(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Deployment]:
-    """Write a stage's templates; with a root that has no dist/, as on a fresh clone."""
+def synthesize_stage(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Deployment]:
+    """Write the templates of a stage, with some context; from a root that has no dist/, as on a fresh clone."""
 
     from infra.app import add_stacks, new_app  # not before it is needed: aws_cdk takes seconds to import
     from infra.artifacts import Artifacts
-    from infra.stages import STAGES
 
-    def make(stage: str, root: Path | None = None) -> Deployment:
-        out = tmp_path_factory.mktemp(f"cdk-{stage}")
+    def make(stage: Any, context: Mapping[str, str] | None = None, root: Path | None = None) -> Deployment:
+        out = tmp_path_factory.mktemp(f"cdk-{stage.name}")
         app = new_app(str(out))
-        add_stacks(app, STAGES[stage], Artifacts.find(root or tmp_path_factory.mktemp("fresh")))
+        for key, value in (context or {}).items():
+            app.node.set_context(key, value)
+        add_stacks(app, stage, Artifacts.find(root or tmp_path_factory.mktemp("fresh")))
         app.synth()
         return read_deployment(out)
 
     return make
+
+
+@pytest.fixture(scope="session")
+def synthesize(synthesize_stage: Callable[..., Deployment]) -> Callable[..., Deployment]:
+    """The same by the stage's name."""
+    from infra.stages import STAGES
+
+    return lambda stage, root=None: synthesize_stage(STAGES[stage], None, root)
 
 
 @pytest.fixture(scope="session")
@@ -86,22 +95,11 @@ def prod(synthesize: Callable[..., Deployment]) -> Deployment:
 
 
 @pytest.fixture(scope="session")
-def with_gateway(tmp_path_factory: pytest.TempPathFactory) -> Callable[[dict[str, str]], Deployment]:
+def with_gateway(synthesize_stage: Callable[..., Deployment]) -> Callable[[dict[str, str]], Deployment]:
     """Write prod's templates with what the context says of a gateway."""
-    from infra.app import add_stacks, new_app
-    from infra.artifacts import Artifacts
     from infra.stages import STAGES
 
-    def make(context: dict[str, str]) -> Deployment:
-        out = tmp_path_factory.mktemp("cdk-gateway")
-        app = new_app(str(out))
-        for key, value in context.items():
-            app.node.set_context(key, value)
-        add_stacks(app, STAGES["prod"], Artifacts.find(out / "nothing-built"))
-        app.synth()
-        return read_deployment(out)
-
-    return make
+    return lambda context: synthesize_stage(STAGES["prod"], context)
 
 
 GATEWAY_CONTEXT = {

@@ -91,7 +91,7 @@ def test_the_functions_are_told_the_tables_that_exist(deployed: dict[str, str]) 
 
 def test_the_schedule_calls_the_maintenance_function(deployed: dict[str, str]) -> None:
     events = boto3.client("events", REGION)
-    (rule,) = events.list_rules()["Rules"]
+    [rule] = [each for each in events.list_rules()["Rules"] if "ScheduleExpression" in each]
     (target,) = events.list_targets_by_rule(Rule=rule["Name"])["Targets"]
     assert target["Arn"].endswith(f":function:{deployed['MaintenanceFunctionName']}")
 

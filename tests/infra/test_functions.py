@@ -87,6 +87,7 @@ def test_urls_ask_for_a_signature(dev: Deployment) -> None:
         assert url["Properties"]["AuthType"] == "AWS_IAM"
         assert url["Properties"]["InvokeMode"] == "BUFFERED"
         assert "Cors" not in url["Properties"]
+        assert url["Properties"]["Qualifier"] == "live", "a deployment moves what the URL names"
     # No resource policy lets anyone in: who may call is said on the caller's side alone.
     assert not dev.resources("api", "AWS::Lambda::Permission")
     assert not dev.resources("maintenance", "AWS::Lambda::Url")

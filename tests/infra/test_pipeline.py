@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import importlib
 import json
-from dataclasses import MISSING, fields
+from dataclasses import MISSING, fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +12,7 @@ import pytest
 
 from infra.job_requirements import job_requirements
 from infra.permissions import COMPACT_TOPIC, JOBS
+from infra.stages import STAGES
 from tests.infra.conftest import Deployment, as_list
 
 
@@ -42,6 +43,21 @@ def test_the_job_streams_on_glue_6_with_the_smallest_workers(job: dict[str, Any]
     assert job["Command"]["Name"] == "gluestreaming"
     assert job["Command"]["PythonVersion"] == "3"
     assert job["ExecutionProperty"] == {"MaxConcurrentRuns": 1}  # a checkpoint has one owner
+
+
+@pytest.mark.parametrize("name", JOBS)
+def test_a_job_runs_until_glue_restarts_it_in_its_window(dev: Deployment, name: str) -> None:
+    # A run without a time-out ends after 480 minutes; one below seven days ends, and is not restarted.
+    assert jobs(dev)[name]["Timeout"] == 7 * 24 * 60
+    assert jobs(dev)[name]["MaintenanceWindow"] == "Sun:02"
+
+
+@pytest.mark.parametrize(
+    "change", [{"job_timeout_minutes": 10_081}, {"job_timeout_minutes": 0}, {"job_maintenance_window": "Sunday 2"}]
+)
+def test_what_glue_would_refuse_is_refused_before(change: dict[str, Any]) -> None:
+    with pytest.raises(ValueError, match=next(iter(change))):
+        replace(STAGES["dev"], **change)
 
 
 def test_nothing_starts_the_job_by_itself(dev: Deployment) -> None:

@@ -169,7 +169,10 @@ def test_clients_may_call_urls_and_nothing_else(dev: Deployment) -> None:
     by_action = {each["Action"]: each for each in policy["Properties"]["PolicyDocument"]["Statement"]}
     assert set(by_action) == {"lambda:InvokeFunctionUrl", "lambda:InvokeFunction"}
     for statement in by_action.values():
-        assert len(statement["Resource"]) == 5
+        aliases, functions = dev.resources("api", "AWS::Lambda::Alias"), dev.resources("api", "AWS::Lambda::Function")
+        named = {each.get("Ref") or each["Fn::GetAtt"][0] for each in statement["Resource"]}
+        assert named == {*aliases, *functions}
+        assert len(aliases) == len(functions) == 5
     # Directly invoked, a function would take any event; by its URL it takes signed requests.
     assert by_action["lambda:InvokeFunction"]["Condition"] == {"Bool": {"lambda:InvokedViaFunctionUrl": "true"}}
 

@@ -3,7 +3,12 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
+from dataclasses import replace
 
+import pytest
+
+from infra.stages import STAGES
 from tests.infra.conftest import Deployment
 
 
@@ -32,6 +37,25 @@ def test_no_lifecycle_rule_can_delete_an_object(dev: Deployment) -> None:
     (rule,) = properties["LifecycleConfiguration"]["Rules"]
     assert set(rule) == {"Id", "Status", "AbortIncompleteMultipartUpload"}
     assert "VersioningConfiguration" not in properties
+
+
+def test_deleted_objects_can_be_brought_back_for_as_long_as_the_stage_says(
+    synthesize_stage: Callable[..., Deployment],
+) -> None:
+    deployment = synthesize_stage(replace(STAGES["prod"], keep_deleted_days=35))
+    properties = deployment.only("storage", "AWS::S3::Bucket")["Properties"]
+    assert properties["VersioningConfiguration"] == {"Status": "Enabled"}
+    rules = {each["Id"]: each for each in properties["LifecycleConfiguration"]["Rules"]}
+    assert rules["deleted-objects"] == {
+        "Id": "deleted-objects",
+        "Status": "Enabled",
+        "NoncurrentVersionExpiration": {"NoncurrentDays": 35},
+        "ExpiredObjectDeleteMarker": True,
+    }
+    for rule in rules.values():
+        assert not {"ExpirationInDays", "ExpirationDate", "Transitions"} & set(rule), "it would delete what is there"
+    with pytest.raises(ValueError, match="keep_deleted_days: 0 to 35"):
+        replace(STAGES["prod"], keep_deleted_days=36)
 
 
 def test_three_tables_on_demand_with_point_in_time_recovery(dev: Deployment) -> None:

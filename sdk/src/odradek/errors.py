@@ -238,11 +238,20 @@ class OffsetConflict(KafkaError):
 
 
 class FormatError(OdradekError):
-    """Bytes do not follow their format. `code` is the Kafka error with which a server answers."""
+    """Bytes do not follow their format. `code` is the Kafka error with which a server answers.
 
-    def __init__(self, message: str, code: ErrorCode = ErrorCode.CORRUPT_MESSAGE) -> None:
+    `record_errors` are the records of a batch that are the reason, by their index in it (KIP-467).
+    """
+
+    def __init__(
+        self,
+        message: str,
+        code: ErrorCode = ErrorCode.CORRUPT_MESSAGE,
+        record_errors: tuple[tuple[int, str], ...] = (),
+    ) -> None:
         super().__init__(message)
         self.code = code
+        self.record_errors = record_errors
 
 
 class UnknownVersion(FormatError):

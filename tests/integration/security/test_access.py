@@ -326,3 +326,76 @@ async def test_dead_letters_of_a_share_group_need_the_right_to_write_to_their_to
 
     assert await configure("secret") == TOPIC
     assert await configure("") == 0
+
+
+SUBSCRIPTION = b"\0\1" + b"\0\0\0\1" + b"\0\6secret" + b"\xff\xff\xff\xff" + b"\0\0\0\0"
+OWNED = b"\0\1" + b"\0\0\0\0" + b"\xff\xff\xff\xff" + b"\0\0\0\1" + b"\0\6secret" + b"\0\0\0\0"
+ASSIGNED = b"\0\0" + b"\0\0\0\1" + b"\0\6secret" + b"\0\0\0\1" + b"\0\0\0\0" + b"\xff\xff\xff\xff"
+
+
+@pytest.mark.parametrize(
+    ("protocol_type", "subscription", "assignment", "code"),
+    [
+        ("consumer", SUBSCRIPTION, b"", TOPIC),
+        ("consumer", OWNED, b"", TOPIC),
+        ("consumer", b"", ASSIGNED, TOPIC),
+        ("consumer", b"\0\1\0\0\0\5secret", b"", TOPIC),  # nobody can tell what it names
+        ("consumer", b"", b"", 0),
+        ("connect", b"secret", b"", 0),  # no topics, as far as anybody knows
+    ],
+)
+async def test_a_group_does_not_tell_of_hidden_topics(
+    world: World, protocol_type: str, subscription: bytes, assignment: bytes, code: int
+) -> None:
+    """Whoever may describe a group, by a rule for groups of a prefix say, learns nothing of topics that are hidden."""
+    member = {
+        "group_id": "classic",
+        "session_timeout": 30_000,
+        "rebalance_timeout": 30_000,
+        "member_id": "",
+        "protocol_type": protocol_type,
+        "protocols": [{"name": "range", "metadata": subscription}],
+    }
+    await add(world.engine, allow(OWNER, Op.ALL, group="classic"), allow(MALLORY, Op.DESCRIBE, group="classic"))
+    first = await ask_as(world.engine, OWNER, ApiKey.JOIN_GROUP, member, 4)
+    joined = await ask_as(world.engine, OWNER, ApiKey.JOIN_GROUP, {**member, "member_id": first.member_id or "x"}, 4)
+    synced = await ask_as(
+        world.engine,
+        OWNER,
+        ApiKey.SYNC_GROUP,
+        {
+            "group_id": "classic",
+            "generation_id": joined.generation_id,
+            "member_id": joined.member_id,
+            "assignments": [{"member_id": joined.member_id, "assignment": assignment}],
+        },
+        4,
+    )
+    assert (joined.error_code, synced.error_code) == (0, 0)
+    shown = (await ask_as(world.engine, MALLORY, ApiKey.DESCRIBE_GROUPS, {"groups": ["classic"]})).groups[0]
+    assert shown.error_code == code
+    assert ("secret" in str(shown)) == (protocol_type == "connect")
+    owners = (await ask_as(world.engine, OWNER, ApiKey.DESCRIBE_GROUPS, {"groups": ["classic"]})).groups[0]
+    assert owners.error_code == (TOPIC if b"\5secret" in subscription else 0)
+
+
+async def test_the_configuration_of_a_group_can_be_granted(world: World) -> None:
+    """Only who had every right, or was a super user, could: there was no rule to give the right by itself."""
+    resource = {"resource_type": 32, "resource_name": "g"}
+
+    async def describe() -> int:
+        asked = {"resources": [{**resource, "configuration_keys": None}]}
+        answer = await ask_as(world.engine, MALLORY, ApiKey.DESCRIBE_CONFIGS, asked)
+        return int(answer.results[0].error_code)
+
+    async def alter() -> int:
+        config = {"name": "share.record.lock.duration.ms", "config_operation": 0, "value": "20000"}
+        asked = {"resources": [{**resource, "configs": [config]}]}
+        answer = await ask_as(world.engine, MALLORY, ApiKey.INCREMENTAL_ALTER_CONFIGS, asked)
+        return int(answer.responses[0].error_code)
+
+    assert (await describe(), await alter()) == (GROUP, GROUP)
+    await add(world.engine, allow(MALLORY, Op.DESCRIBE_CONFIGS, group="g"))
+    assert (await describe(), await alter()) == (0, GROUP)
+    await add(world.engine, allow(MALLORY, Op.ALTER_CONFIGS, group="g"))
+    assert (await describe(), await alter()) == (0, 0)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,8 +12,9 @@ from odradek.cli.service.cost import parse_rate, parse_time
 from odradek.cli.service.doctor import _advice, check_reach, clock_finding, queue_finding, table_findings
 from odradek.client.profiles import Profile, load_profile, save_profile
 from odradek.cost.measure import measure
-from odradek.cost.model import Workload, own_cost, peer_costs, with_linger
+from odradek.cost.model import Measured, Workload, deleted_copies, own_cost, peer_costs, with_linger
 from odradek.errors import ErrorCode, KafkaError
+from odradek.ports.meter import Usage
 
 MIB = 2**20
 
@@ -34,6 +36,23 @@ def test_peers_cost_what_their_price_pages_say_for_a_tebibyte() -> None:
     assert peers["MSK Serverless"] == pytest.approx(177 + 548, rel=0.02)
     assert peers["MSK provisioned"] == pytest.approx(98 + 447, rel=0.02)
     assert peers["Kafka in three zones"] == pytest.approx(125 + 3 * 730 * 0.0816, rel=0.02)
+
+
+@pytest.mark.parametrize(
+    ("rate", "is_item", "copies"),
+    [
+        (16 * MIB, False, 2),  # a partition fills a segment of 64 MiB within the ten minutes of a merge
+        (MIB, False, 3),  # 38 MiB, then 64
+        (MIB / 1000, True, 7),  # no upload; 38 KiB, four times as much, and so on up to 64 MiB
+    ],
+)
+def test_what_is_kept_of_deleted_objects_costs_storage(rate: float, is_item: bool, copies: int) -> None:
+    load = Workload(rate, partitions=16, retention_s=86_400, keep_deleted_s=35 * 86_400)
+    measured = Measured(Usage(), Usage(), Usage(), is_item)
+    assert deleted_copies(load, is_item) == copies
+    dollars = own_cost(load, measured)
+    assert dollars["deleted objects"] == pytest.approx(35 * copies * dollars["storage"])
+    assert "deleted objects" not in own_cost(replace(load, keep_deleted_s=0), measured)
 
 
 async def test_own_cost_follows_from_counted_requests() -> None:

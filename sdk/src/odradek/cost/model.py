@@ -7,6 +7,8 @@
                  response, and waits `fetch_max_wait_ms` if there is nothing. So each keeps one function busy
     function     memory (infra/stages.py) times the latency of the store (published latencies, FUNCTION_MS)
     storage      rate times retention, in the object store; Odradek does not replicate
+    deleted      if deleted objects are kept for a restore: uploads after they are merged, and segments after they are
+                 merged into larger ones or past the retention, each for that time; a byte is in one of each
     queue        long polls of the maintenance queue, independent of the load: 5 of 20 s each (Lambda's documentation),
                  and three requests for ten tasks: each partition has one with every plan
     left out     free tiers, support, logs, compression (the same everywhere), people
@@ -23,6 +25,7 @@ from dataclasses import dataclass, replace
 
 from odradek.cost.prices import GIB, PEERS_US_EAST_1, US_EAST_1, PeerPrices, PriceList
 from odradek.ports.meter import Usage
+from odradek.settings import Settings
 
 MONTH_S = 730 * 3600
 IN_FLIGHT = 5  # requests of one producer
@@ -48,7 +51,8 @@ class Workload:
     consumers: int = 1  # each reads everything once
     retention_s: float = 7 * 86_400
     linger_ms: float = 5
-    partitions: int = 16  # for services that bill by partition
+    partitions: int = 16  # for services that bill by partition; also the input of merges
+    keep_deleted_s: float = 0  # how long deleted objects are kept (infra/stages.py, keep_deleted_days)
 
     @property
     def requests_per_s(self) -> float:
@@ -104,6 +108,7 @@ def own_cost(load: Workload, measured: Measured, prices: PriceList = US_EAST_1) 
     queue_requests = (QUEUE_POLLS_PER_S + tasks_per_s * QUEUE_REQUESTS_PER_TASK) * MONTH_S
     puts = written.object_put_requests * appends
     gets += written.object_get_requests * appends
+    deleted = load.bytes_per_s * load.keep_deleted_s * deleted_copies(load, measured.is_item) / GIB
     return {
         "object puts": puts * prices.per_thousand_object_put_requests / 1e3,
         "object gets": gets * prices.per_thousand_object_get_requests / 1e3,
@@ -113,7 +118,20 @@ def own_cost(load: Workload, measured: Measured, prices: PriceList = US_EAST_1) 
         "function time": gb_seconds * prices.per_function_gb_second,
         "queue requests": queue_requests * prices.per_million_queue_requests / 1e6,
         "storage": load.kept_gb * prices.object_gb_month,
+        **({"deleted objects": deleted * prices.object_gb_month} if load.keep_deleted_s else {}),
     }
+
+
+def deleted_copies(load: Workload, is_item: bool) -> int:
+    """How many objects that a byte was in are deleted in its life: its upload, and each segment until the last.
+
+    The first merge takes what came within `merge_age_ms`; each later one makes a segment four times as large, up to
+    `segment_bytes_max` (docs/ARCHITECTURE.md, Maintenance).
+    """
+    settings = Settings()
+    first = load.bytes_per_s / load.partitions * settings.merge_age_ms / 1000
+    later = max(0, math.ceil(math.log(settings.segment_bytes_max / max(first, 1), 4)))
+    return (0 if is_item else 1) + 1 + later
 
 
 def peer_costs(load: Workload, prices: PeerPrices = PEERS_US_EAST_1) -> Mapping[str, float]:

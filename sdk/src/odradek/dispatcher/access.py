@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, TypeVar
 from uuid import UUID
 
+from odradek.engine.access.acls import OPERATIONS
 from odradek.engine.access.decisions import AclSet
 from odradek.errors import ErrorCode, KafkaError
 from odradek.model.acl import CLUSTER, AclOperation, Resource, ResourceType
@@ -60,6 +61,10 @@ class Access:
     def may_any(self, operation: AclOperation, kind: ResourceType) -> bool:
         """Return True if the caller may do this operation on at least one resource of the type."""
         return not self.is_bound or self.acls.allows_any(self.principal, self.host, operation, kind)
+
+    def operations(self, kind: ResourceType, name: str) -> int:
+        """What the caller may do with that resource, as a bit per operation (KIP-430)."""
+        return sum(1 << operation for operation in OPERATIONS[kind] if self.may(operation, kind, name))
 
     def require(self, operation: AclOperation, kind: ResourceType, name: str) -> None:
         """Raise KafkaError with the type's code if the caller may not do this operation on the resource."""

@@ -26,6 +26,8 @@
     Describe-, ListTransactions      DESCRIBE transactional id (those that may be)
     Describe-, Create-, DeleteAcls   DESCRIBE cluster, ALTER cluster
     Describe-, AlterUserScramCredentials                       DESCRIBE cluster, ALTER cluster
+    DescribeTopicPartitions          DESCRIBE topic            DescribeProducers    READ topic
+    DescribeLogDirs    DESCRIBE cluster                        ListConfigResources  DESCRIBE_CONFIGS cluster
 
 Users and ACLs decide about everything else. On the Kafka port without mandatory login a connection may belong to
 anyone, so only super users may read or change them until the first ACL exists.
@@ -90,6 +92,8 @@ REQUIRED: Mapping[ApiKey, Callable[[Any], Iterable[Right]]] = {
     ApiKey.CREATE_ACLS: _cluster(_ALTER),
     ApiKey.DELETE_ACLS: _cluster(_ALTER),
     ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS: _cluster(_DESCRIBE),
+    ApiKey.DESCRIBE_LOG_DIRS: _cluster(_DESCRIBE),
+    ApiKey.LIST_CONFIG_RESOURCES: _cluster(AclOperation.DESCRIBE_CONFIGS),
     ApiKey.ALTER_USER_SCRAM_CREDENTIALS: _cluster(_ALTER),
 }
 
@@ -127,6 +131,9 @@ PER_ITEM = frozenset(
         ApiKey.INCREMENTAL_ALTER_CONFIGS,
         ApiKey.DESCRIBE_TRANSACTIONS,
         ApiKey.LIST_TRANSACTIONS,
+        ApiKey.DESCRIBE_TOPIC_PARTITIONS,
+        ApiKey.DESCRIBE_PRODUCERS,
+        ApiKey.DESCRIBE_CLUSTER,  # addresses, which whoever asks has called; as in Kafka
     }
 )
 
@@ -135,7 +142,6 @@ FREE = frozenset(
         ApiKey.API_VERSIONS,
         ApiKey.SASL_HANDSHAKE,
         ApiKey.SASL_AUTHENTICATE,
-        ApiKey.DESCRIBE_CLUSTER,  # returns addresses, which the caller has used already; as in Kafka
     }
 )
 

@@ -28,7 +28,10 @@ def item_size(pk: str, sk: str, item: dict[str, Any]) -> int:
 
 def attributes_size(item: dict[str, Any]) -> int:
     """Return the bytes of an item's attributes without its key."""
-    return sum(_text_size(name) + value_size(value) for name, value in item.items())
+    size = 0
+    for name, value in item.items():
+        size += _text_size(name) + value_size(value)
+    return size
 
 
 def value_size(value: Any) -> int:
@@ -45,7 +48,7 @@ def value_size(value: Any) -> int:
     if kind is list:
         return 3 + len(value) + sum(map(value_size, value))
     if kind is dict:
-        return 3 + len(value) + sum(_text_size(name) + value_size(each) for name, each in value.items())
+        return 3 + len(value) + attributes_size(value)
     raise ValueError(f"an item cannot hold a value of type {kind.__name__}")
 
 

@@ -68,6 +68,7 @@ class ClientFirst:
 
     user: str
     nonce: str
+    header: str  # says whether the connection's TLS is part of the login; repeated in the last message
     bare: str  # without its header: part of the signed text
 
 
@@ -85,7 +86,7 @@ def parse_client_first(token: bytes) -> ClientFirst:
         raise _bad()
     if not user or not nonce:
         raise _bad()
-    return ClientFirst(user, nonce, bare)
+    return ClientFirst(user, nonce, f"{binding},{authorization_id},", bare)
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,7 +125,7 @@ def verify_client_final(given: Challenge, token: bytes) -> bytes:
         raise _bad() from None
     signed = f"{given.first.bare},{given.message},{without_proof}".encode()
     signature = _hmac(given.mechanism, given.credential.stored_key, signed)
-    if nonce != given.nonce or header[:2] not in (b"n,", b"y,") or len(proof) != len(signature):
+    if nonce != given.nonce or header != given.first.header.encode() or len(proof) != len(signature):
         raise _bad()
     client_key = bytes(a ^ b for a, b in zip(proof, signature, strict=True))
     if not hmac.compare_digest(_hash(given.mechanism, client_key), given.credential.stored_key):

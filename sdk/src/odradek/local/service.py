@@ -212,7 +212,9 @@ class LocalService:
             )
             await self._serve(engine, registry)
             if self._registry_listener is not None:
-                port = RegistryPort(registry, engine.users, self._registry_listener, clock=self._clock, rng=engine.rng)
+                port = RegistryPort(
+                    registry, engine.users, self._registry_listener, self.settings, clock=self._clock, rng=engine.rng
+                )
                 self._registry_port = await port.start()
             if self._kafka is not None:
                 gateway = Gateway(
@@ -251,6 +253,7 @@ class LocalService:
             limits=self._limits,
             metrics=self._metrics_text,
             registry=RegistryHandler(registry, self._instruments),
+            settings=self.settings,
         )
         await self._server.start(listener)
 

@@ -1,7 +1,7 @@
 """Hand-written Produce responses, versions 3 to 13: the same bytes as kio's writer, an order of magnitude faster.
 
     responses [ name | topic id (13+), [ index i32, error i16, base offset i64, log append time i64,
-                log start offset i64 (5+), record errors [] (8+), error message (8+),
+                log start offset i64 (5+), record errors [ index i32, message ] (8+), error message (8+),
                 {0: current leader (10+), 10001: next offset i64, ours (conditional_produce.py)} ] ]
     throttle time i32, {0: node endpoints} (10+)
 
@@ -70,7 +70,10 @@ def _partition(result: ProduceResult, api_version: int, flexible: bool) -> bytes
     if api_version >= _LOG_START_OFFSET_FROM:
         data += _INT64(result.log_start_offset)
     if api_version >= _RECORD_ERRORS_FROM:
-        data += encode.count(0, flexible) + encode.string(result.message, flexible)
+        data += encode.count(len(result.record_errors), flexible)
+        for index, message in result.record_errors:
+            data += _INT32(index) + encode.string(message, flexible) + (encode.NO_TAGS if flexible else b"")
+        data += encode.string(result.message, flexible)
     if flexible:
         tags = []
         if api_version >= _CURRENT_LEADER_FROM:

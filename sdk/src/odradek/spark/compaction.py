@@ -29,18 +29,22 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from odradek.backoff import Backoff
+from odradek.engine.catalog.partitions import partition_of
 from odradek.engine.compaction.batch import compact_batch, read_keys
 from odradek.engine.compaction.compactor import CompactionPass, Compactor
 from odradek.engine.compaction.decisions import Bounds, CompactionPolicy, joins
 from odradek.engine.compaction.offset_map import OffsetMap
-from odradek.engine.compaction.segments import NewSegment, object_keys, read_stretches, row_in_place_of
+from odradek.engine.compaction.segments import NewSegment, read_stretches
 from odradek.engine.compaction.state import CompactionState
 from odradek.engine.engine import Engine
 from odradek.engine.maintenance.maintenance import HeldPartition, Maintenance, MaintenanceReport
+from odradek.engine.maintenance.segment_swap import put_once
+from odradek.engine.maintenance.swap_decisions import row_in_place_of
 from odradek.engine.partition.index import ROWS_REPLACED_MAX
 from odradek.engine.partition.index_row import IndexRow
-from odradek.errors import ErrorCode, KafkaError, ObjectExists, StoreUnavailable
+from odradek.errors import ErrorCode, KafkaError, StoreUnavailable
 from odradek.format.object_id import new_object_id
+from odradek.format.object_keys import index_key, segment_key
 from odradek.format.offset_index import encode_offset_index
 from odradek.model.topic import Topic
 from odradek.model.topic_partition import PartitionId
@@ -142,18 +146,17 @@ def rewrite_group(plan: Rewriting, group: int, latest: Mapping[bytes, int]) -> l
             return []
         segment = made.build()
         index = encode_offset_index(segment.index)
-        rng = SystemRng()
-        row = made.row(segment, new_object_id(SystemClock().now_ms(), rng.random_bytes), len(index))
-        log_object, index_object = object_keys(plan.partition, row)
-        await _put(objects, log_object, segment.parts)
-        await _put(objects, index_object, [index])
+        segment_id = new_object_id(SystemClock().now_ms(), SystemRng().random_bytes)
+        base_offset = segment.index.base_offset
+        await put_once(objects, segment_key(plan.partition, base_offset, segment_id), segment.parts)
+        await put_once(objects, index_key(plan.partition, base_offset, segment_id), [index])
         return [
             {
                 "grp": group,
-                "segment_id": row.segment_id,
-                "max_timestamp_ms": row.max_timestamp_ms,
-                "size_bytes": row.size_bytes,
-                "index_bytes": row.index_bytes,
+                "segment_id": segment_id,
+                "max_timestamp_ms": segment.index.max_timestamp_ms,
+                "size_bytes": segment.index.size_bytes,
+                "index_bytes": len(index),
                 "dropped": made.dropped,
             }
         ]
@@ -179,14 +182,6 @@ def _with_objects(options: StoreOptions, work: Callable[[ObjectStore], Awaitable
             await store.aclose()
 
     return asyncio.run(run())
-
-
-async def _put(objects: ObjectStore, key: str, parts: Sequence[Any]) -> None:
-    """Put an object under a unique name: an existing object is from an earlier attempt of this request."""
-    try:
-        await objects.put(key, parts)
-    except ObjectExists:
-        return
 
 
 # --- the same with DataFrames -----------------------------------------------------------------------------------------
@@ -315,8 +310,14 @@ class SparkCompactor(Compactor):
                 state = replace(state, position=old[-1].end_offset, clean_bytes=state.clean_bytes + kept_bytes)
                 continue
             row = row_in_place_of(
-                old, bytes(made.segment_id), made.max_timestamp_ms, made.size_bytes, made.index_bytes
-            )  # fmt: skip
+                old,
+                bytes(made.segment_id),
+                base_offset=old[0].base_offset,
+                end_offset=old[-1].end_offset,
+                max_timestamp_ms=made.max_timestamp_ms,
+                size_bytes=made.size_bytes,
+                index_bytes=made.index_bytes,
+            )
             state = await self.put_in_place(held, old, row, made.dropped, state)
         return state
 
@@ -355,7 +356,7 @@ class SparkCompactor(Compactor):
         while True:
             await self._engine.clock.sleep(self._engine.settings.maintenance_lease_ms / 8_000)
             try:
-                await self.hold_on(held)
+                await self.swap.hold_on(held)
             except StoreUnavailable:
                 continue  # the epoch keeps writes safe whatever the time
 
@@ -378,12 +379,8 @@ async def compact(
     try:
         engine = Engine(tables=store, objects=store.objects, clock=store.clock, rng=SystemRng())
         topic: Topic = await engine.topics.resolve(topic_name)
-        beyond = [number for number in partitions if not 0 <= number < topic.partition_count]
-        if beyond:
-            raise KafkaError(
-                ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
-                f"{topic_name} has partitions 0 to {topic.partition_count - 1}, not {beyond[0]}",
-            )
+        for number in partitions:
+            partition_of(topic, number)
         compactor = SparkCompactor(spark, engine, options, groups_at_once=groups_at_once)
         maintenance = Maintenance(engine.tools, engine.index, engine.topics, engine.leases, [engine.orphans, compactor])
         report = MaintenanceReport()

@@ -29,6 +29,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from odradek.adapters.embedded.database import SCHEMA_VERSION
+from odradek.adapters.embedded.private import create_file, make_folder
 from odradek.adapters.embedded.store import DATABASE_NAME
 from odradek.errors import StoreUnavailable
 
@@ -71,17 +72,17 @@ class Backup:
             raise StoreUnavailable(f"{target} is not empty: choose a new folder")
         self._from, self._to = data_dir, target
         self._copies, self._advance = copies, advance
-        target.mkdir(mode=0o700, parents=True, exist_ok=True)  # it holds the clients' keys
+        make_folder(target)  # it holds the clients' keys
 
     def secure_objects(self) -> None:
         """Do steps 1 and 3: link or copy every object that is not secured yet. Raises OSError."""
         source, target = self._from / _OBJECTS, self._to / _OBJECTS
-        target.mkdir(exist_ok=True)
+        make_folder(target)
         for folder, _, names in os.walk(source):
             there = target / Path(folder).relative_to(source)
             for name in names:
                 if not (there / name).exists():
-                    there.mkdir(parents=True, exist_ok=True)
+                    make_folder(there)
                     self._secure(Path(folder, name), there / name)
 
     def _secure(self, source: Path, target: Path) -> None:
@@ -109,6 +110,7 @@ class Backup:
         self._forget_readers()
         uri = f"{(self._from / DATABASE_NAME).absolute().as_uri()}?mode=ro"
         try:
+            os.close(create_file(copy))
             source = sqlite3.connect(uri, uri=True, timeout=10)
             target = sqlite3.connect(copy)
             try:
@@ -141,7 +143,8 @@ class Backup:
             bytes=sum(sizes) + (self._to / DATABASE_NAME).stat().st_size,
         )
         fresh = self._to / f"{MANIFEST_NAME}.new"
-        fresh.write_text(json.dumps(asdict(manifest), indent=2) + "\n", encoding="utf-8")
+        with os.fdopen(create_file(fresh, os.O_WRONLY | os.O_TRUNC), "w", encoding="utf-8") as file:
+            file.write(json.dumps(asdict(manifest), indent=2) + "\n")
         _sync(fresh)
         fresh.replace(self._to / MANIFEST_NAME)
         return manifest
@@ -177,12 +180,12 @@ def restore(backup: Path, data_dir: Path, *, advance: Advance) -> Manifest:
     if data_dir.exists() and (not data_dir.is_dir() or any(data_dir.iterdir())):
         raise StoreUnavailable(f"{data_dir} is not empty: stop its service and move it away, or choose a new folder")
     parent = data_dir.absolute().parent
-    parent.mkdir(parents=True, exist_ok=True)
+    make_folder(parent)
     fresh = parent / f".{data_dir.name}.restoring"
     shutil.rmtree(fresh, ignore_errors=True)
     for folder, _, names in os.walk(backup):
         there = fresh / Path(folder).relative_to(backup)
-        there.mkdir(parents=True, exist_ok=True)
+        make_folder(there)
         for name in names:
             if Path(folder) == backup and name.startswith(MANIFEST_NAME):
                 continue
@@ -196,10 +199,13 @@ def restore(backup: Path, data_dir: Path, *, advance: Advance) -> Manifest:
 
 
 def _copy(source: Path, target: Path) -> None:
-    """Copy contents and permissions, durably and atomically."""
+    """Copy the contents, readable by this user only, durably and atomically."""
     fresh = target.with_name(f".{target.name}.new")
-    shutil.copy(source, fresh)
-    _sync(fresh)
+    fresh.unlink(missing_ok=True)
+    with source.open("rb") as content, os.fdopen(create_file(fresh), "wb") as file:
+        shutil.copyfileobj(content, file, 1024 * 1024)
+        file.flush()
+        os.fsync(file.fileno())
     fresh.replace(target)
 
 

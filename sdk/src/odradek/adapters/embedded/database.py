@@ -33,6 +33,7 @@ from pathlib import Path
 from typing import Any, Final, Literal, NamedTuple
 
 from odradek.adapters.embedded.item_codec import decode_item, encode_item
+from odradek.adapters.embedded.private import create_file, make_folder
 from odradek.adapters.expressions import NOTHING, State, state_of
 from odradek.errors import OutcomeUnknown, StoreError, StoreFull, StoreUnavailable
 from odradek.ports.table import Key
@@ -109,6 +110,7 @@ class Database:
             return
         self._lock_fd = _locked(path.with_name("lock"))
         try:
+            os.close(create_file(path, os.O_RDWR))  # SQLite gives its other files the mode of this one
             self._connection = self._connect()
             _refuse_damaged(self._connection, path, check)
             _prepare(self._connection, path, synchronous)
@@ -283,8 +285,8 @@ def _translated(error: Exception) -> Exception:
 def _locked(path: Path) -> int:
     """Hold the lock file; return its descriptor. Raises StoreUnavailable."""
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        make_folder(path.parent)
+        descriptor = create_file(path, os.O_RDWR)
     except OSError as error:
         raise StoreUnavailable(f"cannot write to {path.parent}: {error.strerror}") from error
     try:

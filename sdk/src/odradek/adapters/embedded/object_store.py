@@ -23,6 +23,7 @@ from itertools import islice
 from pathlib import Path
 from typing import TypeVar
 
+from odradek.adapters.embedded.private import FOLDER_MODE, create_file
 from odradek.adapters.object_keys import check_limit, check_object_key, check_object_prefix, check_range, check_upload
 from odradek.adapters.rejections import RejectionsTold
 from odradek.errors import ObjectExists, ObjectMissing, OutcomeUnknown, StoreFull, StoreUnavailable
@@ -119,7 +120,7 @@ class FileObjectStore:
         self._make_folder(self._uploads)
         upload = os.path.join(self._uploads, secrets.token_hex(16))
         try:
-            with open(upload, "xb") as file:
+            with os.fdopen(create_file(upload), "wb") as file:
                 for part in parts:
                     file.write(part)
                 file.flush()
@@ -157,7 +158,7 @@ class FileObjectStore:
         if folder in self._folders:
             return None
         try:
-            os.mkdir(folder)
+            os.mkdir(folder, FOLDER_MODE)
         except FileExistsError:
             if not os.path.isdir(folder):
                 raise NotADirectoryError(folder) from None

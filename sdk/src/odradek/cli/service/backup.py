@@ -16,7 +16,7 @@ import typer
 from odradek.cli.connection import DEFAULT_DATA_DIR, DataDir
 from odradek.cli.output import Output, OutputOption, show_data
 from odradek.cli.screen import progress
-from odradek.errors import OdradekError, StoreUnavailable
+from odradek.errors import ErrorCode, KafkaError, OdradekError, StoreUnavailable
 from odradek.extras import extra
 
 if TYPE_CHECKING:
@@ -83,17 +83,42 @@ async def _audited(folder: Path) -> AuditReport:
 
 
 def restore(
-    backup: Annotated[Path, typer.Argument(help="Folder created by `odradek backup`.")],
+    backup: Annotated[Path | None, typer.Argument(help="Folder created by `odradek backup`.")] = None,
+    to: Annotated[
+        str, typer.Option("--to", help="AWS: restore the profile's deployment to this time, 2026-11-22T10:00:00Z.")
+    ] = "",
+    accept_missing: Annotated[
+        bool, typer.Option("--accept-missing", help="AWS: restore even where objects are no longer there.")
+    ] = False,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="AWS: do not ask.")] = False,
+    endpoint_url: Annotated[
+        str, typer.Option(envvar="ODRADEK_ENDPOINT_URL", help="Where AWS's services are, instead of AWS.")
+    ] = "",
     data_dir: DataDir = DEFAULT_DATA_DIR,
     output: OutputOption = Output.TABLE,
 ) -> None:
-    """Create a data directory from a backup. It must not exist yet: a store is never overwritten.
+    """Restore an embedded service from a backup, or a deployment on AWS to an earlier second.
 
-    Records written after the backup are missing: restart producers that are still running. Consumers may find that the
-    log ends before their offset (OFFSET_OUT_OF_RANGE, auto.offset.reset).
+    A data directory must not exist yet: a store is never overwritten. On AWS the tables return to the time of --to, by
+    DynamoDB's point-in-time recovery, and deleted objects come back where the bucket keeps them.
+
+    Records written after the backup, or after that time, are missing: restart producers that are still running.
+    Consumers may find that the log ends before their offset (OFFSET_OUT_OF_RANGE, auto.offset.reset).
 
     Example: [bold]odradek restore /backups/2026-11-22 --data-dir ./data[/bold]
+
+    Example: [bold]odradek restore --to 2026-11-22T10:00:00Z[/bold]
     """
+    if (backup is None) == (not to):
+        raise KafkaError(
+            ErrorCode.INVALID_CONFIG,
+            "name a backup's folder, or --to a time for a deployment on AWS: one of the two",
+        )
+    if backup is None:
+        from odradek.cli.service.restore import restore_deployment
+
+        restore_deployment(to, accept_missing=accept_missing, yes=yes, output=output, endpoint_url=endpoint_url or None)
+        return
     with extra("local"):
         from odradek.adapters.embedded.backup import read_manifest
         from odradek.adapters.embedded.backup import restore as copy_back

@@ -61,6 +61,9 @@ def estimate(
         float | None, typer.Option("--linger-ms", min=0, help="linger.ms of producers; several if left out.")
     ] = None,
     partitions: Annotated[int, typer.Option("--partitions", min=1, help="Partitions, billed by MSK Serverless.")] = 16,
+    keep_deleted: Annotated[
+        str, typer.Option("--keep-deleted", help="How long deleted objects are kept for a restore, such as 35d.")
+    ] = "0d",
     chart: Annotated[Path | None, typer.Option("--chart", help="Draw cost against rate into this file.")] = None,
     output: OutputOption = Output.TABLE,
 ) -> None:
@@ -72,7 +75,15 @@ def estimate(
     from odradek.cost.model import Workload, own_cost, peer_costs, with_linger
     from odradek.cost.prices import PEERS_US_EAST_1, US_EAST_1
 
-    load = Workload(parse_rate(rate), record_bytes, producers, consumers, parse_time(retention), partitions=partitions)
+    load = Workload(
+        parse_rate(rate),
+        record_bytes,
+        producers,
+        consumers,
+        parse_time(retention),
+        partitions=partitions,
+        keep_deleted_s=parse_time(keep_deleted),
+    )
     lingers = _LINGERS_MS if linger_ms is None else (linger_ms,)
     if chart is not None:
         _refuse_format(chart)

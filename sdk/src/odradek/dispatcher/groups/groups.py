@@ -15,7 +15,8 @@ from odradek.dispatcher.answer import to_ms
 from odradek.dispatcher.context import Answer, Call
 from odradek.dispatcher.groups.topic_names import TopicNames
 from odradek.errors import ErrorCode
-from odradek.model.acl import AclOperation
+from odradek.format.consumer_protocol import topics_named
+from odradek.model.acl import AclOperation, ResourceType
 from odradek.model.classic_group import ClassicGroup
 from odradek.model.group import GroupDescription, GroupHeartbeat, GroupHeartbeatResult, MemberDescription
 
@@ -100,6 +101,12 @@ async def describe_groups(call: Call, group_ids: Sequence[str]) -> list[GroupDes
     ]
 
 
+def group_operations(call: Call, group: GroupDescription) -> int | None:
+    """What the caller may do with a group that is there, if it asks (KIP-430)."""
+    is_told = getattr(call.message, "include_authorized_operations", False) and not group.error
+    return call.access.operations(ResourceType.GROUP, group.group_id) if is_told else None
+
+
 def refuse_list_groups(call: Call, code: ErrorCode, message: str) -> Answer:
     return {"error_code": code}
 
@@ -119,6 +126,7 @@ async def handle_consumer_group_describe(call: Call) -> Answer:
                 "assignment_epoch": group.assignment_epoch,
                 "assignor_name": group.assignor,
                 "members": [await _member(member, names) for member in group.members],
+                "authorized_operations": group_operations(call, group),
             }
             for group in groups
         ]
@@ -142,6 +150,11 @@ async def without_hidden_topics(call: Call, group: GroupDescription, names: Topi
     if not call.access.is_bound:
         return group
     seen = {name for member in group.members for name in member.subscribed_topic_names or ()}
+    try:
+        seen |= set() if group.classic is None else _named_by(group.classic)
+    except ValueError:  # nobody can tell what its bytes give away
+        message = "the group's members have subscriptions that cannot be read, nor shown to who may not see all topics"
+        return GroupDescription(group.group_id, ErrorCode.TOPIC_AUTHORIZATION_FAILED, message)
     for member in group.members:
         for assignment in (member.assignment, member.target_assignment):
             seen.update([await names.of(topic_id) for topic_id in assignment])
@@ -149,6 +162,15 @@ async def without_hidden_topics(call: Call, group: GroupDescription, names: Topi
         return group
     message = "the group uses topics that you may not describe"
     return GroupDescription(group.group_id, ErrorCode.TOPIC_AUTHORIZATION_FAILED, message)
+
+
+def _named_by(group: ClassicGroup) -> set[str]:
+    """The topics in what members of a classic group of consumers say to each other. Raises ValueError."""
+    if group.protocol_type != "consumer":
+        return set()
+    return {
+        name for member in group.members for name in topics_named(member.metadata(group.protocol), member.assignment)
+    }
 
 
 def refuse_consumer_group_describe(call: Call, code: ErrorCode, message: str) -> Answer:
@@ -186,8 +208,15 @@ async def _assignment(assignment: _Assignment, names: TopicNames) -> dict[str, A
 
 async def handle_describe_groups(call: Call) -> Answer:
     names = TopicNames(call)
-    groups = await describe_groups(call, call.message.groups)
-    return {"groups": [await _classic(call, group, names) for group in groups]}
+    groups = [
+        await without_hidden_topics(call, group, names) for group in await describe_groups(call, call.message.groups)
+    ]
+    return {
+        "groups": [
+            {**await _classic(call, group, names), "authorized_operations": group_operations(call, group)}
+            for group in groups
+        ]
+    }
 
 
 def refuse_describe_groups(call: Call, code: ErrorCode, message: str) -> Answer:

@@ -1,0 +1,223 @@
+"""A deployment's tables as they were at an earlier second, and the objects that they refer to.
+
+    tables     restored by DynamoDB's point-in-time recovery into new tables; then the deployment's own tables are made
+               equal to these, item by item, where they differ. So nothing that names a table has to change: functions,
+               roles, gateways, jobs, alarms, templates. Point-in-time recovery of the own tables goes on, so even a
+               wrong restore can be undone by another one.
+    objects    a bucket with versions keeps what is deleted: removing the delete marker brings it back. Without versions
+               a deleted object is gone.
+
+The caller sees to it that nobody writes meanwhile (deployment.py). Every step may be repeated: a restored table that
+exists is used, an item that is equal is left, a marker that is gone is not looked for. The counter of producer ids is
+not set back: an id that is in use would be given to a second producer, whose batches would look like repetitions.
+
+Source: DynamoDB developer guide, "Point-in-time recovery"; S3 user guide, "Deleting object versions".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any, Final
+
+from odradek.errors import ErrorCode, KafkaError, StoreUnavailable
+from odradek.format.item_keys import COUNTERS_PK, PRODUCER_ID_SK
+
+PREFIXES: Final = ("wal/", "topics/")  # the log's objects; jobs/ is the jobs' own
+POLL_S: Final = 20.0
+_GET_ITEMS: Final = 100  # of a BatchGetItem
+_WRITE_ITEMS: Final = 25  # of a BatchWriteItem
+_ATTEMPTS: Final = 10
+
+Item = dict[str, Any]  # as botocore has it: attribute values
+Sleep = Callable[[float], None]
+Tell = Callable[[str], None]
+
+
+@dataclass(slots=True)
+class TableChanges:
+    """What it took to make a table equal to another."""
+
+    put: int = 0
+    deleted: int = 0
+
+
+def restored_name(table_name: str, to: datetime) -> str:
+    """The name of the table that one is restored into."""
+    return f"{table_name[:220]}-at-{to:%Y%m%dT%H%M%SZ}"
+
+
+def check_recoverable(dynamodb: Any, table_names: Sequence[str], to: datetime) -> None:
+    """Raise KafkaError(INVALID_CONFIG) unless all tables can be restored to that second."""
+    for name in table_names:
+        backups = dynamodb.describe_continuous_backups(TableName=name)["ContinuousBackupsDescription"]
+        recovery = backups.get("PointInTimeRecoveryDescription", {})
+        if recovery.get("PointInTimeRecoveryStatus") != "ENABLED":
+            raise KafkaError(ErrorCode.INVALID_CONFIG, f"{name} has no point-in-time recovery: nothing to restore from")
+        first, last = recovery["EarliestRestorableDateTime"], recovery["LatestRestorableDateTime"]
+        if not first <= to <= last:
+            raise KafkaError(
+                ErrorCode.INVALID_CONFIG,
+                f"{name} can be restored to any second from {_iso(first)} to {_iso(last)}, not to {_iso(to)}",
+            )
+
+
+def restore_tables(
+    dynamodb: Any, table_names: Sequence[str], to: datetime, *, sleep: Sleep, tell: Tell
+) -> dict[str, str]:
+    """Restore each table into a new one and wait until all are there: minutes to hours, by their size.
+
+    Returns the names of the restored tables by those of their sources. Raises StoreUnavailable.
+    """
+    names = {name: restored_name(name, to) for name in table_names}
+    for source, target in names.items():
+        try:
+            dynamodb.restore_table_to_point_in_time(
+                SourceTableName=source,
+                TargetTableName=target,
+                RestoreDateTime=to,
+                BillingModeOverride="PAY_PER_REQUEST",
+            )
+        except (
+            dynamodb.exceptions.TableAlreadyExistsException,
+            dynamodb.exceptions.ResourceInUseException,
+        ):
+            continue  # of an attempt before this one
+    waiting = set(names.values())
+    while waiting:
+        for name in sorted(waiting):
+            status = dynamodb.describe_table(TableName=name)["Table"]["TableStatus"]
+            if status == "ACTIVE":
+                waiting.discard(name)
+            elif status != "CREATING":
+                raise StoreUnavailable(f"the restored table {name} is {status}: delete it and begin again")
+        if waiting:
+            tell(f"DynamoDB is restoring {', '.join(sorted(waiting))}")
+            sleep(POLL_S)
+    return names
+
+
+def drop_tables(dynamodb: Any, names: Sequence[str]) -> None:
+    """Delete restored tables."""
+    for name in names:
+        dynamodb.delete_table(TableName=name)
+
+
+# --- objects ----------------------------------------------------------------------------------------------------------
+
+
+def has_versions(s3: Any, bucket: str) -> bool:
+    """Whether the bucket keeps what is deleted."""
+    return bool(s3.get_bucket_versioning(Bucket=bucket).get("Status") == "Enabled")
+
+
+def bring_back(s3: Any, bucket: str, to: datetime) -> int:
+    """Undo every deletion of the log's objects since that second; returns how many. What nobody needs, the sweep and
+    the next merge delete again.
+
+    Raises StoreUnavailable where a marker cannot be removed.
+    """
+    count = 0
+    for prefix in PREFIXES:
+        for page in s3.get_paginator("list_object_versions").paginate(Bucket=bucket, Prefix=prefix):
+            markers = [
+                {"Key": each["Key"], "VersionId": each["VersionId"]}
+                for each in page.get("DeleteMarkers", ())
+                if each["IsLatest"] and each["LastModified"] >= to
+            ]
+            if not markers:
+                continue
+            answer = s3.delete_objects(Bucket=bucket, Delete={"Objects": markers, "Quiet": True})
+            for error in answer.get("Errors", ()):
+                raise StoreUnavailable(f"{error['Key']} cannot be brought back: {error.get('Code')}")
+            count += len(markers)
+    return count
+
+
+# --- items ------------------------------------------------------------------------------------------------------------
+
+
+def make_equal(dynamodb: Any, table_name: str, restored: str, *, sleep: Sleep) -> TableChanges:
+    """Make a table equal to a restored one; nobody else may write to it.
+
+    Reads both as a whole, a page at a time, and writes what differs. Raises StoreUnavailable where DynamoDB does not
+    take the writes; call it again then.
+    """
+    changes = TableChanges()
+    for page in _scan(dynamodb, restored):
+        there = _get(dynamodb, table_name, [_key(item) for item in page], sleep)
+        different = [item for item in page if _differs(there.get(_identity(item)), item)]
+        _write(dynamodb, table_name, [{"PutRequest": {"Item": item}} for item in different], sleep)
+        changes.put += len(different)
+    for page in _scan(dynamodb, table_name, ProjectionExpression="pk, sk"):
+        wanted = _get(dynamodb, restored, [_key(item) for item in page], sleep, ProjectionExpression="pk, sk")
+        extra = [_key(item) for item in page if _identity(item) not in wanted and not _is_counter(item)]
+        _write(dynamodb, table_name, [{"DeleteRequest": {"Key": key}} for key in extra], sleep)
+        changes.deleted += len(extra)
+    return changes
+
+
+def _differs(there: Item | None, wanted: Item) -> bool:
+    if there is not None and _is_counter(wanted):
+        return int(there["next"]["N"]) < int(wanted["next"]["N"])
+    return there != wanted
+
+
+def _is_counter(item: Mapping[str, Any]) -> bool:
+    return _identity(item) == (COUNTERS_PK, PRODUCER_ID_SK)
+
+
+def _key(item: Mapping[str, Any]) -> Item:
+    return {"pk": item["pk"], "sk": item["sk"]}
+
+
+def _identity(item: Mapping[str, Any]) -> tuple[str, str]:
+    return item["pk"]["S"], item["sk"]["S"]
+
+
+def _scan(dynamodb: Any, table_name: str, **parameters: Any) -> Iterator[list[Item]]:
+    """The items of a table, in lists of what one BatchGetItem takes."""
+    pages = dynamodb.get_paginator("scan").paginate(TableName=table_name, ConsistentRead=True, **parameters)
+    for page in pages:
+        items = page["Items"]
+        for start in range(0, len(items), _GET_ITEMS):
+            yield items[start : start + _GET_ITEMS]
+
+
+def _get(
+    dynamodb: Any, table_name: str, keys: Sequence[Item], sleep: Sleep, **parameters: Any
+) -> dict[tuple[str, str], Item]:
+    """The items with these keys, by their key."""
+    found: dict[tuple[str, str], Item] = {}
+    left: Sequence[Item] = keys
+    for attempt in range(_ATTEMPTS):
+        if not left:
+            return found
+        asked = {table_name: {"Keys": list(left), "ConsistentRead": True, **parameters}}
+        answer = dynamodb.batch_get_item(RequestItems=asked)
+        found |= {_identity(item): item for item in answer["Responses"].get(table_name, ())}
+        left = answer.get("UnprocessedKeys", {}).get(table_name, {}).get("Keys", ())
+        if left:
+            sleep(0.1 * 2**attempt)
+    raise StoreUnavailable(f"{table_name} is throttled: run the same command again in some minutes")
+
+
+def _write(dynamodb: Any, table_name: str, requests: Sequence[Item], sleep: Sleep) -> None:
+    for start in range(0, len(requests), _WRITE_ITEMS):
+        left: Sequence[Item] = requests[start : start + _WRITE_ITEMS]
+        for attempt in range(_ATTEMPTS):
+            left = (
+                dynamodb.batch_write_item(RequestItems={table_name: list(left)})
+                .get("UnprocessedItems", {})
+                .get(table_name, ())
+            )
+            if not left:
+                break
+            sleep(0.1 * 2**attempt)
+        else:
+            raise StoreUnavailable(f"{table_name} is throttled: run the same command again in some minutes")
+
+
+def _iso(moment: datetime) -> str:
+    return moment.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
