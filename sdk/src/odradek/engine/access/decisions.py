@@ -1,17 +1,17 @@
-"""Who may do what: one decision over the rules. Pure.
+"""The decision whether an operation is allowed, by the ACLs. Pure.
 
     super user                                            yes
-    no rule at all, and the setting lets everyone         yes
-    a rule denies the operation, or ALL                   no
-    a rule allows it, or ALL, or what implies it          yes
+    no ACL at all, and the setting allows everyone        yes
+    an ACL denies the operation, or ALL                   no
+    an ACL allows it, or ALL, or an operation that implies it   yes
     otherwise                                             no
 
 READ, WRITE, DELETE and ALTER imply DESCRIBE; ALTER_CONFIGS implies DESCRIBE_CONFIGS; a denial implies nothing. Source:
-Apache Kafka's StandardAuthorizer, except that there `allow.everyone.if.no.acl.found` looks at each resource by itself:
-here the first rule closes everything that no rule opens.
+Apache Kafka's StandardAuthorizer, except that there `allow.everyone.if.no.acl.found` applies to each resource; here the
+first ACL denies everything that no ACL allows.
 
-A role that is assumed has a session in its ARN, another one each time. A rule that names the ARN without the session,
-or the role as IAM shows it, is meant for all of them; so a caller answers to several names.
+The ARN of an assumed role contains a session, a different one each time. An ACL that names the ARN without the session,
+or the role as in IAM, applies to all sessions; so a caller has several names.
 """
 
 from __future__ import annotations
@@ -44,17 +44,17 @@ def identities(principal: str) -> frozenset[str]:
 
 
 def grants(operation: AclOperation) -> frozenset[AclOperation]:
-    """The operations of allowing rules that let somebody do this one."""
+    """Return the operations whose ALLOW entries permit this one."""
     return frozenset({operation, AclOperation.ALL, *_IMPLIED_BY.get(operation, ())})
 
 
 class AclSet:
-    """The rules as they stood at one moment.
+    """The ACLs at one moment.
 
     Args:
         acls: all of them.
-        super_users: principals whom no rule binds.
-        allow_everyone_if_empty: whether everyone may do everything while there is no rule.
+        super_users: principals to whom no ACL applies.
+        allow_everyone_if_empty: True if everyone may do everything while there is no ACL.
     """
 
     def __init__(
@@ -74,11 +74,11 @@ class AclSet:
                 self._literal.setdefault((acl.resource_type, acl.name), []).append(acl)
 
     def binds(self, principal: str) -> bool:
-        """Whether the rules mean anything for this caller: False where it may do everything."""
+        """Return False if the caller may do everything, so that the ACLs do not apply."""
         return not self._is_open and not self.is_super_user(principal)
 
     def is_super_user(self, principal: str) -> bool:
-        """Whether the setting names the caller."""
+        """Return True if the setting names the caller."""
         return not self._super_users.isdisjoint(identities(principal))
 
     def allows(self, principal: str, host: str, operation: AclOperation, resource: Resource) -> bool:
@@ -95,8 +95,8 @@ class AclSet:
         return decided
 
     def allows_any(self, principal: str, host: str, operation: AclOperation, kind: Type) -> bool:
-        """Whether there is a resource of the type that the caller may do this with: a rule allows some, and no denial
-        covers all that it allows."""
+        """Return True if the caller may do this with at least one resource of the type: an ACL allows some, and no
+        denial covers all of those."""
         if not self.binds(principal):
             return True
         who, allowing = identities(principal), grants(operation)
@@ -143,7 +143,7 @@ def _is_meant(acl: AclBinding, who: frozenset[str], host: str) -> bool:
 
 
 def _covers_all(denial: AclBinding, allowed: AclBinding) -> bool:
-    """Whether the denial's pattern covers whatever the other's does."""
+    """Return True if the denial's pattern covers everything that the other pattern covers."""
     if denial.pattern is PatternType.PREFIXED:
         is_everything = allowed.pattern is PatternType.LITERAL and allowed.name == WILDCARD
         return not is_everything and allowed.name.startswith(denial.name)
