@@ -80,8 +80,8 @@ class Settings:
     gateway_connections_max: int = _knob(2_000)  # connections of clients that a gateway holds
     gateway_connections_per_address_max: int = _knob(1_000)  # of them, from one address
     gateway_connections_per_principal_max: int = _knob(1_000)  # of them, logged in as one user
-    gateway_peer_timeout_ms: int = _knob(30_000)  # a login, sending a request and reading an answer, at most; or
-    gateway_peer_bytes_per_s_min: int = _knob(16_384)  # from then on so many bytes a second of a request or an answer
+    gateway_peer_timeout_ms: int = _knob(30_000)  # a peer logs in, sends a request, reads an answer in this time, or
+    gateway_peer_bytes_per_s_min: int = _knob(16_384)  # gets on by so many bytes a second of that time
     gateway_idle_timeout_ms: int = _knob(600_000)  # a connection without traffic is closed
     gateway_buffered_bytes_max: int = _knob(512 * 1024 * 1024)  # requests that are not answered yet, all connections
     gateway_linger_ms: int = _knob(2)  # how long produce requests that meet others wait to share an upload

@@ -26,7 +26,7 @@ BUFFERED = 3_000_000
 @pytest.fixture(scope="module")
 def service() -> Iterator[ThreadedService]:
     with port.kafka_service(
-        gateway_buffered_bytes_max=BUFFERED, gateway_peer_timeout_ms=1_000, gateway_peer_bytes_per_s_min=10_000_000
+        gateway_buffered_bytes_max=BUFFERED, gateway_peer_timeout_ms=1_000, gateway_peer_bytes_per_s_min=500_000
     ) as service:
         with odradek.Admin(**service.client_config) as admin:
             admin.create_topics([odradek.NewTopic("t", 1)])
@@ -159,6 +159,11 @@ def test_who_does_not_log_in_is_ended() -> None:
     ):
         peer.send(request_frame(ApiKey.API_VERSIONS, 0, b""))
         peer.receive()
+        assert peer.is_closed_by_peer()
+
+
+def test_who_never_asks_anything_is_ended(service: ThreadedService) -> None:
+    with RawConnection(service.kafka_bootstrap_servers) as peer:
         assert peer.is_closed_by_peer()
 
 

@@ -40,13 +40,31 @@ _PRODUCE = int(ApiKey.PRODUCE).to_bytes(2, "big")
 
 @dataclass(frozen=True, slots=True)
 class Pace:
-    """What is asked of a peer that has begun something: all of it in `grace_s`, or from then on `bytes_per_s`."""
+    """What is asked of a peer that has begun something: to end it in `grace_s`, or to get on by `bytes_per_s` in it."""
 
     grace_s: float
     bytes_per_s: int
 
-    def is_behind(self, waited_s: float, done_bytes: int) -> bool:
-        return waited_s > self.grace_s and done_bytes < (waited_s - self.grace_s) * self.bytes_per_s
+
+class _Progress:
+    """Of one thing that a peer has begun, in windows of the grace."""
+
+    def __init__(self) -> None:
+        self._waited_s = 0.0
+        self._at = 0  # how many bytes were done when the window began
+
+    def reset(self, done: int = 0) -> None:
+        self._waited_s, self._at = 0.0, done
+
+    def is_behind(self, passed_s: float, done: int, pace: Pace) -> bool:
+        """Whether the peer is too slow, `passed_s` after the last question."""
+        self._waited_s += passed_s
+        if self._waited_s <= pace.grace_s:
+            return False
+        if done - self._at < pace.grace_s * pace.bytes_per_s:
+            return True
+        self.reset(done)
+        return False
 
 
 class Session(Protocol):
@@ -110,10 +128,12 @@ class Connection(asyncio.BufferedProtocol):
         self.opened_s = self.active_s
         self.blocked_s: float | None = None  # since when the gateway has no memory for it
         self._checked_s = self.active_s
-        self._receiving_s = 0.0  # how long the rest of a frame has been waited for
-        self._sending_s = 0.0  # how long answers have been waiting to be read
-        self._sent_before = 0  # what had been read when the waiting began
+        self._receiving = _Progress()  # of the frame that is not whole
+        self._sending = _Progress()  # of the answers that wait to be read
+        self._read_before = 0  # what the peer had read of them at the last check
+        self._is_unread = False
         self._written = 0
+        self._has_asked = False
         self._transport: asyncio.Transport | None = None
         self._session: Session | None = None
         self._reader = FrameReader(0, self._may_hold)
@@ -190,8 +210,9 @@ class Connection(asyncio.BufferedProtocol):
         try:
             for frame in cast("Sequence[Buffer]", frames):
                 self._frames.append(frame)
+                self._has_asked = True
                 self._unanswered += 1
-                self._receiving_s = 0.0
+                self._receiving.reset()
                 self._host.completed(self)
         except FormatError as error:
             self._end(str(error))
@@ -298,8 +319,9 @@ class Connection(asyncio.BufferedProtocol):
 
     @property
     def held_bytes(self) -> int:
-        """Memory that the frame takes which is not whole yet."""
-        return self._reader.reserved_bytes
+        """Memory that the frame takes which is not whole yet; of a connection that is ending, none."""
+        is_ending = self._transport is None or self._transport.is_closing()
+        return 0 if is_ending else self._reader.reserved_bytes
 
     @property
     def unsent_bytes(self) -> int:
@@ -308,26 +330,31 @@ class Connection(asyncio.BufferedProtocol):
 
     @property
     def is_unread(self) -> bool:
-        """Whether the peer has read nothing since answers began to wait."""
-        return self._sending_s > 0 and self._written - self.unsent_bytes == self._sent_before
+        """Whether answers wait, and the peer has read nothing of them between the last two checks."""
+        return self._is_unread
 
     def check(self, now_s: float, pace: Pace) -> str | None:
         """Why the connection must end, if it must; called every now and then."""
         passed_s, self._checked_s = now_s - self._checked_s, now_s
-        if self._session is not None and not self._session.is_open and now_s - self.opened_s > pace.grace_s:
-            return "no login in time"
-        if self._reader.partial_bytes == 0:
-            self._receiving_s = 0.0
-        elif not self._is_paused:  # else it is we who do not read
-            self._receiving_s += passed_s
-        if pace.is_behind(self._receiving_s, self._reader.partial_bytes):
+        if self._transport is None or self._transport.is_closing():
+            return None
+        if self._session is not None and now_s - self.opened_s > pace.grace_s:
+            if not self._session.is_open:
+                return "no login in time"
+            if not self._has_asked and self._reader.partial_bytes == 0:
+                return "no request in time"
+        partial = self._reader.partial_bytes
+        if partial == 0:
+            self._receiving.reset()
+        elif not self._is_paused and self._receiving.is_behind(passed_s, partial, pace):
             return "a request comes too slowly"
         unsent = self.unsent_bytes
+        read = self._written - unsent
+        self._is_unread = unsent > 0 and read == self._read_before
+        self._read_before = read
         if unsent == 0:
-            self._sending_s, self._sent_before = 0.0, self._written
-        else:
-            self._sending_s += passed_s
-        if pace.is_behind(self._sending_s, self._written - unsent - self._sent_before):
+            self._sending.reset(read)
+        elif self._sending.is_behind(passed_s, read, pace):
             return "answers are read too slowly"
         return None
 

@@ -48,7 +48,7 @@ class FrameReader:
     @property
     def partial_bytes(self) -> int:
         """What is there of a frame that is not whole."""
-        return self._end - self._start if self._large is None else self._filled
+        return self._end - self._start if self._large is None else _LENGTH_BYTES + self._filled
 
     def free(self) -> memoryview:
         """Where the next bytes go; not empty unless `blocked`. Ends what earlier views are for."""

@@ -4,7 +4,8 @@
     beyond gateway_connections_per_address_max        the same
     beyond gateway_connections_per_principal_max      the login is refused
     silent for gateway_idle_timeout_ms                closed; one that waits for an answer of ours is not silent
-    behind gateway_peer_timeout_ms, .._bytes_per_s    closed: a login, a request or the reading of answers is too slow
+    behind gateway_peer_timeout_ms, .._bytes_per_s    closed: the first request, a login, any request, or the reading of
+                                                      answers is too slow
     gateway_buffered_bytes_max                        requests wait; small ones have an eighth more
     stop                                              no new connections or requests; answers first, then the rest
 
