@@ -1,1 +1,1 @@
-"""Glue jobs: one folder a job, job.py (arguments, session, call) and transform.py (DataFrame in, DataFrame out)."""
+"""Glue jobs: a folder per job; job.py has arguments, session and call, transform.py DataFrame in, DataFrame out."""

@@ -4,8 +4,8 @@
     -c tags=team=flights,...     the owner's tags, on every resource
     -c gateway_...               the gateway stack as well (stacks/gateway.py)
 
-It needs neither an account nor a network: the stacks take the account and region of whoever deploys them. The CDK
-command line runs the same module (cdk.json) and passes where to write in CDK_OUTDIR.
+It needs neither an account nor a network: the stacks use the account and region of the deployment. The CDK command line
+runs the same module (cdk.json) and passes the output directory in CDK_OUTDIR.
 """
 
 from __future__ import annotations
@@ -60,13 +60,13 @@ def tags_of(node: Node) -> dict[str, str]:
 
 
 def new_app(outdir: str | None = None) -> App:
-    """An app with the feature flags of cdk.json, which else only the CDK command line would pass."""
+    """Return an app with the feature flags of cdk.json, which otherwise only the CDK command line would pass."""
     context = json.loads((ROOT / "cdk.json").read_text())["context"]
     return App(outdir=outdir, context=context, analytics_reporting=False)
 
 
 def main() -> None:
-    """Write the templates; say where, and what is still missing for a deployment."""
+    """Write the templates; print their location, and what a deployment still needs."""
     app = new_app(os.environ.get("CDK_OUTDIR") or str(ROOT / "cdk.out"))
     stage = stage_of(app.node.try_get_context("stage") or DEFAULT_STAGE)
     artifacts = Artifacts.find()
@@ -76,7 +76,7 @@ def main() -> None:
         print(f"{stack.stack_name}: {len(stack.template['Resources'])} resources, {stack.template_full_path}")
     if artifacts.missing:
         print(
-            f"Not built yet, so not to be deployed: {', '.join(artifacts.missing)}. Run `make package`.",
+            f"Not built yet, so it cannot be deployed: {', '.join(artifacts.missing)}. Run `make package`.",
             file=sys.stderr,
         )
 

@@ -1,13 +1,13 @@
-"""What is uploaded: the artifacts of `make package`, or stand-ins where they are not built yet.
+"""The files to upload: the artifacts of `make package`, or stand-ins for those that are not built yet.
 
-    dist/layer.zip       the wheel and what it needs, for Lambda's Python 3.13 on arm64
+    dist/layer.zip       the wheel and its dependencies, for Lambda's Python 3.13 on arm64
     dist/functions.zip   lambdas/
-    dist/odradek-*.whl   for Glue, as is
+    dist/odradek-*.whl   for Glue, unchanged
     dist/jobs.zip        glue_jobs/
 
 The templates can be written on a fresh clone, without a network: a missing artifact is replaced by a stand-in, and the
 stacks that use it carry an error. `cdk deploy` and `cdk synth` refuse a stack with an error and print it; `make synth`
-writes the templates all the same. So nothing half-built can be deployed by accident.
+writes the templates anyway. So nothing half-built can be deployed by accident.
 """
 
 from __future__ import annotations
@@ -25,17 +25,17 @@ STAND_IN = "STAND-IN"  # the file in a stand-in directory
 
 @dataclass(frozen=True, slots=True)
 class Artifacts:
-    """Paths of what is uploaded; `missing` names what `make package` has yet to build, relative to the repository."""
+    """Paths of the files to upload; `missing` has those that `make package` must build, relative to the repository."""
 
     layer: Path  # zip, or a stand-in directory
     functions: Path  # zip, or a stand-in directory
     jobs: Path  # zip, or a stand-in directory
-    wheel: Path  # file name is a wheel's, stand-in or not: pip on Glue goes by the name
+    wheel: Path  # has a wheel's file name even as a stand-in: pip on Glue uses the name
     missing: tuple[str, ...] = ()
 
     @classmethod
     def find(cls, root: Path = ROOT) -> Artifacts:
-        """Look into dist/; make stand-ins in a temporary directory for what is not there."""
+        """Return the artifacts in dist/, with stand-ins in a temporary directory for missing ones."""
         dist = root / "dist"
         layer, functions, jobs = (dist / f"{name}.zip" for name in ("layer", "functions", "jobs"))
         wheels = sorted(dist.glob("odradek-*.whl"), key=lambda wheel: wheel.stat().st_mtime)
@@ -54,7 +54,7 @@ class Artifacts:
         )
 
     def require(self, scope: IConstruct) -> None:
-        """Put an error on the scope if anything is a stand-in."""
+        """Add an error to the scope if any artifact is a stand-in."""
         if self.missing:
             Annotations.of(scope).add_error(
                 f"not built: {', '.join(self.missing)}. Run `make package`, then deploy again."
@@ -62,7 +62,7 @@ class Artifacts:
 
 
 def _stand_in_directory() -> Path:
-    """A directory with fixed content, so that its hash, and with it the template, is the same in every run."""
+    """Return a directory with fixed content, so that its hash, and with it the template, is the same in every run."""
     directory = Path(tempfile.gettempdir()) / "odradek-stand-in"
     directory.mkdir(exist_ok=True)
     (directory / STAND_IN).write_text("Run `make package` before deploying.\n")

@@ -1,8 +1,8 @@
-"""What cdk-nag (AwsSolutions) says of the stacks, and why it is so.
+"""The accepted findings of cdk-nag (AwsSolutions) in the stacks, with their reasons.
 
 A test fails on a finding without a reason here, and on a reason without a finding.
 
-A rule is matched by the beginning of its name; IAM5 names the resource in brackets.
+A rule is matched by a prefix of its name; IAM5 names the resource in brackets.
 """
 
 from __future__ import annotations
@@ -11,23 +11,23 @@ from collections.abc import Mapping
 
 ACKNOWLEDGED: Mapping[str, str] = {
     "AwsSolutions-S1": (
-        "Server access logs cost a write a request and answer nothing that CloudTrail's data events do not; who wants "
-        "them turns those on for the bucket."
+        "Server access logs cost a write per request and answer nothing that CloudTrail's data events do not; they can "
+        "be enabled for the bucket."
     ),
-    "AwsSolutions-SQS3": ("Queues of dead letters: a queue behind one of them would hold the same messages again."),
+    "AwsSolutions-SQS3": ("Dead-letter queues: a queue behind one of them would hold the same messages again."),
     "AwsSolutions-L1": (
         "Python 3.13 by choice: the layer's compiled packages and their bytecode are built for it (tools/package.py), "
         "and Glue 6.0 runs it as well."
     ),
     "AwsSolutions-IAM5[Resource::odradek-": (
-        "Object keys are made at run time, so a role names prefixes of the one bucket (permissions.py): wal/, topics/, "
-        "a job's own folder. No action is a wildcard."
+        "Object keys are created at run time, so a role names prefixes of the bucket (permissions.py): wal/, topics/, "
+        "a job's folder. No action is a wildcard."
     ),
     "AwsSolutions-IAM5[Resource::arn:<AWS::Partition>:logs:": (
-        "Glue makes its log groups and streams under /aws-glue/ itself; their names are not known before."
+        "Glue creates its log groups and streams under /aws-glue/; their names are not known before."
     ),
     "AwsSolutions-IAM5[Resource::arn:<AWS::Partition>:glue:": (
-        "export_table makes tables whose names are chosen when it runs; they lie in databases named odradek_*."
+        "export_table creates tables whose names are chosen when it runs; they are in databases named odradek_*."
     ),
     "AwsSolutions-IAM5[Resource::*]": (
         "cloudwatch:PutMetricData takes no resource (service authorization reference); a condition names the namespace."
@@ -40,12 +40,12 @@ ACKNOWLEDGED: Mapping[str, str] = {
         "The gateway's variables are names of tables and settings; its certificate and key come from Secrets Manager."
     ),
     "AwsSolutions-ELB2": (
-        "A network load balancer's access log tells of TLS connections that it ends itself; here the gateways end them "
-        "and log who connects and what changes."
+        "A network load balancer's access log covers TLS connections that it ends itself; here the gateways end them "
+        "and log logins and administrative requests."
     ),
     "AwsSolutions-GL1": (
-        "The job logs offsets, counts and times, no records; log groups are encrypted by CloudWatch's own key. A stage "
-        "that needs a key of its own adds a security configuration."
+        "The job logs offsets, counts and times, no records; log groups are encrypted by CloudWatch's key. A stage "
+        "that needs a separate key adds a security configuration."
     ),
     "AwsSolutions-GL3": "The job keeps no bookmarks: its progress is the checkpoint under its own prefix.",
 }

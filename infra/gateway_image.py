@@ -1,7 +1,7 @@
-"""What the gateway's container image is built of: a Dockerfile, the wheel, and the versions of uv.lock.
+"""The build context of the gateway's container image: a Dockerfile, the wheel, and the versions of uv.lock.
 
-CDK's command line builds it with Docker when the stack is deployed; writing the templates needs none. The directory has
-the same content for the same inputs, so the image is built anew only where something changed.
+The CDK command line builds the image with Docker when the stack is deployed; writing the templates needs no Docker. The
+directory has the same content for the same inputs, so the image is only rebuilt after a change.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ ENTRYPOINT ["python", "-m", "odradek.gateway"]
 
 
 def image_directory(artifacts: Artifacts) -> Path:
-    """The build context."""
+    """Return the build context."""
     directory = Path(tempfile.gettempdir()) / "odradek-gateway-image"
     shutil.rmtree(directory, ignore_errors=True)
     directory.mkdir()
@@ -36,7 +36,7 @@ def image_directory(artifacts: Artifacts) -> Path:
 
 
 def constraints(lock: Path = ROOT / "uv.lock") -> str:
-    """Every version of the lock, for pip; packages that are there twice, by Python version, are left to it."""
+    """Return every version of the lock, for pip, except packages with several versions by Python version."""
     packages = tomllib.loads(lock.read_text())["package"]
     counts = Counter(each["name"] for each in packages)
     lines = [

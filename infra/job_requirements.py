@@ -1,6 +1,6 @@
-"""What a Glue job installs when it starts, read from the extras of the wheel.
+"""The packages that a Glue job installs when it starts, from the extras of the wheel.
 
-Apart from the constructs, so that a test may ask without starting CDK.
+This module is separate from the constructs, so that a test can import it without starting CDK.
 """
 
 from __future__ import annotations
@@ -9,12 +9,12 @@ import tomllib
 from pathlib import Path
 
 _SDK_PROJECT = Path(__file__).resolve().parent.parent / "sdk" / "pyproject.toml"
-# In the extras, but part of Glue already: installing them over Glue's own would break it.
+# In the extras, but part of Glue: installing them over Glue's versions would break it.
 PROVIDED_BY_GLUE = ("pyspark", "pandas", "numpy", "pyarrow", "boto3")
 
 
 def job_requirements(sdk_project: Path = _SDK_PROJECT) -> list[str]:
-    """What the jobs' extras ask for (`spark` too) beyond the wheel's dependencies and what Glue brings."""
+    """Return the requirements of the jobs' extras (`spark` too), less the wheel's dependencies and Glue's packages."""
     extras: dict[str, list[str]] = tomllib.loads(sdk_project.read_text())["project"]["optional-dependencies"]
 
     def expand(extra: str) -> list[str]:
@@ -27,7 +27,7 @@ def job_requirements(sdk_project: Path = _SDK_PROJECT) -> list[str]:
                 found.append(requirement)
         return found
 
-    # Glue splits the list at commas, so of a range only the first bound can be told.
+    # Glue splits the list at commas, so only the first bound of a range can be passed.
     wanted = (
         requirement.split(",")[0] for extra in ("aws", "tables", "avro", "protobuf") for requirement in expand(extra)
     )

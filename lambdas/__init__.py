@@ -1,1 +1,1 @@
-"""Composition roots of the functions: one handler a folder, all made by wiring.py."""
+"""Composition roots of the functions: one handler per folder, all built by wiring.py."""

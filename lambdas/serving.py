@@ -1,8 +1,8 @@
-"""The four functions with a URL: their handler, and the schemas that their first request would otherwise wait for.
+"""The four functions with a URL: their handler, and schemas loaded before their first request.
 
-A schema costs 5 to 15 ms at its first use. Those that our own SDK speaks are loaded while Lambda initializes the
-function, when it has a whole processor; other versions are loaded by the first request that brings them. A test keeps
-the list equal to what the SDK imports.
+A schema takes 5 to 15 ms at its first use. The schemas that the SDK uses are loaded while Lambda initializes the
+function, when it has a whole processor; other versions are loaded by the first request with them. A test keeps the list
+equal to what the SDK imports.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ SPOKEN_BY_SDK: dict[FunctionName, dict[ApiKey, int]] = {
         ApiKey.OFFSET_FETCH: 9,
         ApiKey.CONSUMER_GROUP_HEARTBEAT: 1,
     },
-    FunctionName.ADMIN: {},  # rare calls, each of another API: a person waits 10 ms
+    FunctionName.ADMIN: {},  # rare calls, each of another API: a person can wait 10 ms
 }
 
 
 def serve(name: FunctionName) -> FunctionHandler:
-    """Make the handler of one function."""
+    """Create the handler of one function."""
     parts = wire()
     for api_key, version in SPOKEN_BY_SDK[name].items():
         preload([api_key], [version])

@@ -1,7 +1,7 @@
-"""What every function is made of: environment -> settings, store, engine, dispatcher, handler.
+"""The parts of every function: environment -> settings, store, engine, dispatcher, handler.
 
-This is the only place that reads the environment of a function. It runs once a process, while Lambda initializes it: a
-function that lacks variables fails there, with a message that names them all, and never serves.
+Only this module reads the environment of a function. It runs once per process, while Lambda initializes it: a function
+that lacks variables fails there, with a message that names all of them, and never serves.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ class Wiring:
         )
 
     def open_queue(self) -> TaskQueue | None:
-        """The queue of maintenance tasks; None where the environment names none."""
+        """Return the queue of maintenance tasks; None if the environment names none."""
         environment = self.environment
         if environment.queue_url is None:
             return None
@@ -65,15 +65,15 @@ class Wiring:
 
     @property
     def cluster(self) -> Cluster:
-        """The fleet is one logical broker; over HTTPS nobody dials its address, but Metadata must name one."""
+        """Return the fleet as one broker. Over HTTPS no client connects to its address, but Metadata must name one."""
         url = self.environment.function_urls.get(FunctionName.PRODUCE, "")
         return Cluster(self.settings.cluster_id, Broker(FLEET_BROKER_ID, urlsplit(url).hostname or "fleet", HTTPS_PORT))
 
 
 def wire() -> Wiring:
-    """The parts of this process' function.
+    """Return the parts of this process's function.
 
-    Raises KafkaError(INVALID_CONFIG) where the environment is not whole: Lambda reports its message as the reason why
-    the function does not initialize.
+    Raises KafkaError(INVALID_CONFIG) for an incomplete environment: Lambda reports its message as the reason why the
+    function does not initialize.
     """
     return Wiring(os.environ)

@@ -1,11 +1,11 @@
-"""compact_topic: the last record of each key, for partitions that are too large for the maintenance function.
+"""compact_topic: keeps the last record of each key, for partitions too large for the maintenance function.
 
     here    python -m glue_jobs.compact_topic.job --store embedded:.odradek --topic accounts     (the service stopped)
     Glue    the same file, with --log_table, --catalog_table and --bucket in place of the store
 
-What the engine's own compaction does, by its rules and under its lease, with the keys spread over a cluster
-(odradek/spark/compaction.py): so it is done where the topic's configuration says that it pays, and what one of the two
-leaves half done the other finishes. An embedded store has one writer: there, the service must not run meanwhile.
+The job applies the rules of the engine's compaction under the engine's lease, with the keys spread over a cluster
+(odradek/spark/compaction.py). It compacts if the topic's configuration says that compaction is due, and either of the
+two continues what the other has begun. An embedded store has one writer: its service must not run meanwhile.
 """
 
 from __future__ import annotations
@@ -33,14 +33,14 @@ _POLL_S = 5.0
 class Arguments(StoreArguments):
     """See the module."""
 
-    topic: str  # compacted topic to work on
+    topic: str  # the compacted topic
     partitions: tuple[str, ...] = ()  # numbers; none: all
-    groups_at_once: int = 64  # segments that are rewritten before any is put in place
+    groups_at_once: int = 64  # segments that are rewritten before any is swapped in
     wait_seconds: float = 150.0  # for another maintainer to leave a partition
 
 
 def run(spark: SparkSession, arguments: Arguments, stop: Stop) -> dict[str, Any]:
-    """Compact where it pays; returns what was done."""
+    """Compact the partitions that are due, and return a summary."""
     if not all(each.isdigit() for each in arguments.partitions):
         raise KafkaError(ErrorCode.INVALID_CONFIG, "--partitions must be numbers, separated by commas")
     if arguments.groups_at_once < 1:
@@ -70,7 +70,7 @@ def run(spark: SparkSession, arguments: Arguments, stop: Stop) -> dict[str, Any]
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run the job; prints its summary as one JSON line. 1 after one line that says what went wrong."""
+    """Run the job and print its summary as one JSON line; after an error print one line and return 1."""
     return run_job(NAME, Arguments, run, argv, description=(__doc__ or "").splitlines()[0])
 
 

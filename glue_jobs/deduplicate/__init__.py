@@ -1,1 +1,1 @@
-"""A topic without the records that came twice."""
+"""Removes duplicate records of a topic."""

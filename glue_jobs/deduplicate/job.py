@@ -1,10 +1,10 @@
-"""deduplicate: a topic without the records that came twice, as they were, exactly once.
+"""deduplicate: copies a topic without its duplicate records, exactly once.
 
     python -m glue_jobs.deduplicate.job --store embedded:.odradek --bootstrap-servers URL --once \\
         --checkpoint-location DIR --input-topic orders --output-topic orders_once --by id --within "1 day"
 
-Records keep key, value, headers and timestamp. One that is older than `within` against the newest cannot be told from
-one that came before, and is left out; the summary counts them.
+Records keep key, value, headers and timestamp. A record that is older than `within` relative to the newest cannot be
+checked for duplicates, and is dropped; the summary counts such records.
 """
 
 from __future__ import annotations
@@ -31,14 +31,14 @@ NAME = "deduplicate"
 class Arguments(StreamArguments):
     """See the module."""
 
-    input_topic: str  # topic that is read
-    output_topic: str  # topic that results are written to
-    by: tuple[str, ...] = ("key",)  # fields of the value that make a record the same; key is the record's key
-    within: str = "1 hour"  # repetitions may come so much later, by event time
+    input_topic: str  # topic to read
+    output_topic: str  # topic of the results
+    by: tuple[str, ...] = ("key",)  # fields of the value that identify a record; key is the record's key
+    within: str = "1 hour"  # the largest distance of duplicates in event time
 
 
 def run(spark: SparkSession, arguments: Arguments, stop: Stop) -> dict[str, Any]:
-    """Process what there is, or until a stop; returns a summary."""
+    """Process existing records, or all until a stop; return a summary."""
     return run_streams(
         spark,
         arguments,
@@ -53,7 +53,7 @@ def run(spark: SparkSession, arguments: Arguments, stop: Stop) -> dict[str, Any]
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run the job; prints its summary as one JSON line. 1 after one line that says what went wrong."""
+    """Run the job and print its summary as one JSON line; after an error print one line and return 1."""
     return run_job(NAME, Arguments, run, argv, description=(__doc__ or "").splitlines()[0])
 
 

@@ -1,7 +1,7 @@
-"""Records without those that came before with the same identity. A stream in, a stream out, no I/O.
+"""Removes records with the identity of an earlier one. A stream in, a stream out, no I/O.
 
-The first one of an identity passes; others do not, as long as its time is less than `within` behind the newest record
-(and no longer than need be after). So the state is what came in that time.
+The first record of an identity passes; later ones do not, while its time is less than `within` behind the newest
+record (and possibly a little longer). So the state contains the identities of that period.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ KEY, VALUE = "key", "value"
 
 
 def deduplicate(records: DataFrame, by: Sequence[str], *, within: str) -> DataFrame:
-    """The records, each identity once.
+    """Return the records, each identity once.
 
     Args:
-        records: a stream of key, value, timestamp and what else is to pass.
-        by: what makes the identity: `key`, `value`, and fields of a JSON value (`id`, `order.id`).
-        within: how far apart in event time duplicates may be, such as "1 hour".
+        records: a stream of key, value, timestamp and other columns, which pass unchanged.
+        by: the parts of the identity: `key`, `value`, and fields of a JSON value (`id`, `order.id`).
+        within: the largest distance of duplicates in event time, such as "1 hour".
 
     Raises KafkaError(INVALID_CONFIG).
     """
@@ -34,7 +34,7 @@ def deduplicate(records: DataFrame, by: Sequence[str], *, within: str) -> DataFr
 
 
 def identity_of(by: Sequence[str]) -> Column:
-    """What two duplicates have in common. Raises KafkaError(INVALID_CONFIG)."""
+    """Return the identity that duplicates share. Raises KafkaError(INVALID_CONFIG)."""
     if not by:
         raise KafkaError(ErrorCode.INVALID_CONFIG, "--by must name key, value or fields of the value")
     return F.sha2(F.to_json(F.struct(*(_part(name, i) for i, name in enumerate(by)))), 256)

@@ -1,13 +1,13 @@
-"""Protobuf messages in Confluent's wire format as values, by the registry's schemas: no class of protoc is at hand.
+"""Protobuf messages in Confluent's wire format as values, by the registry's schemas, without classes from protoc.
 
     magic, schema_id                      client/serializers/wire.py
-    schema_id -> file descriptor          the registry's, as it serializes it; of one that answers text, made here
-    its references, Google's own files    in a descriptor pool of the schema's own, so that versions do not meet
+    schema_id -> file descriptor          as the registry serializes it; built here if the registry returns text
+    its references, Google's own files    in a separate descriptor pool per schema, so that versions do not conflict
     indexes -> message type               in the file, then in each enclosing type
 
-Values follow Protobuf's JSON mapping, fields under their names in the .proto file: enums by name (a number without
-one as text), well-known types as their JSON. Apart from it 64-bit integers stay numbers, and bytes bytes. A field that
-knows whether it was set is left out where it was not; any other has its default, a repeated one is empty.
+Values follow Protobuf's JSON mapping, with fields under their names in the .proto file: enums by name (a number without
+a name as text), well-known types as their JSON. The exceptions: 64-bit integers stay numbers, and bytes stay bytes. A
+field with presence is left out if it is not set; any other has its default, a repeated one is empty.
 """
 
 from __future__ import annotations
@@ -37,14 +37,14 @@ _FLOAT32 = struct.Struct("<f")
 
 
 class DynamicProtobufDeserializer:
-    """Protobuf to a value: a dict of fields, but of a well-known type its JSON.
+    """Deserializes Protobuf to a value: a dict of fields, or for a well-known type its JSON.
 
-    Raises KafkaError, when called: INVALID_RECORD for bytes that are not of their schema, an id that the registry does
-    not know, a path to no type, a schema that is none; what the registry raises where it does not answer.
+    Raises KafkaError, when called: INVALID_RECORD for bytes that do not match their schema, an id that is unknown to
+    the registry, an invalid path to a type, or an invalid schema; the registry's error if it does not answer.
     """
 
     def __init__(self, registry: Registry) -> None:
-        """Raises KafkaError(INVALID_CONFIG) without protobuf."""
+        """Prepare for a registry. Raises KafkaError(INVALID_CONFIG) without protobuf."""
         try:
             self._google = {name: import_module(f"google.protobuf.{name}") for name in _MODULES}
         except ImportError as error:
@@ -68,15 +68,15 @@ class DynamicProtobufDeserializer:
             return self._value_of(message_type.FromString(payload))
         except OdradekError:
             raise
-        except Exception as error:  # protobuf's DecodeError; ValueError and others of values that JSON has no form for
+        except Exception as error:  # protobuf's DecodeError; ValueError and others for values without a JSON form
             raise KafkaError(
-                ErrorCode.INVALID_RECORD, f"the bytes are not of schema {schema_id}: {type(error).__name__} {error}"
+                ErrorCode.INVALID_RECORD, f"the bytes do not match schema {schema_id}: {type(error).__name__} {error}"
             ) from error
 
     # --- types --------------------------------------------------------------------------------------------------------
 
     def _type_at(self, schema_id: int, indexes: list[int]) -> Any:
-        """The class of the messages that the path leads to."""
+        """Return the class of the messages at the path."""
         file = self._files.get(schema_id)
         if file is None:
             file = self._files[schema_id] = self._file_of(schema_id)
@@ -94,13 +94,13 @@ class DynamicProtobufDeserializer:
             raise KafkaError(ErrorCode.INVALID_RECORD, f"schema {schema_id} is {schema.kind}, not PROTOBUF")
         texts: dict[str, str] = {}
         self._gather(schema, texts)
-        name = f"schema-{schema_id}.proto"  # a descriptor may have none, and the pool wants one
+        name = f"schema-{schema_id}.proto"  # a descriptor may have no name, and the pool needs one
         pool = self._google["descriptor_pool"].DescriptorPool()
         self._add(pool, name, schema.text, texts, set())
         return pool.FindFileByName(name)
 
     def _gather(self, schema: Schema, texts: dict[str, str]) -> None:
-        """The files that a schema refers to, directly or not, by the path that imports name."""
+        """Collect the files that a schema refers to, directly or not, by their import paths."""
         for each in schema.references:
             if each.name not in texts:
                 _, referenced = self._registry.at(each.subject, each.version, serialized=True)
@@ -108,7 +108,7 @@ class DynamicProtobufDeserializer:
                 self._gather(referenced, texts)
 
     def _add(self, pool: Any, name: str, text: str, texts: dict[str, str], added: set[str]) -> None:
-        """A file into the pool, after what it imports."""
+        """Add a file to the pool, after its imports."""
         added.add(name)
         descriptor = base64.b64decode(text if is_serialized(text) else _serialized(text, texts))
         file = self._google["descriptor_pb2"].FileDescriptorProto.FromString(descriptor)
@@ -135,7 +135,7 @@ class DynamicProtobufDeserializer:
         }
 
     def _any(self, message: Any) -> dict[str, Any]:
-        """What is packed, with its type beside; its bytes where the schema does not hold that type."""
+        """Return the packed message with its type; its bytes if the schema does not contain that type."""
         if not message.type_url:
             return {}
         told = {"@type": message.type_url}
@@ -148,7 +148,7 @@ class DynamicProtobufDeserializer:
         return {**told, **inner} if is_plain else {**told, "value": inner}
 
     def _field(self, value: Any, field: Any) -> Any:
-        # Asked first: google.protobuf.Struct is a mapping too, and ListValue a sequence.
+        # Checked first: google.protobuf.Struct is a mapping too, and ListValue a sequence.
         if isinstance(value, self._google["message"].Message):
             return self._value_of(value)
         if isinstance(value, MutableMapping):
@@ -168,12 +168,12 @@ class DynamicProtobufDeserializer:
 
 
 def _key(key: Any) -> str:
-    """A map's key in JSON."""
+    """Return a map's key in JSON."""
     return key if isinstance(key, str) else json.dumps(key)
 
 
 def _shortest(value: float) -> float:
-    """The shortest decimal that is this 32-bit number: 0.1, not 0.10000000149011612."""
+    """Return the shortest decimal that equals this 32-bit number: 0.1, not 0.10000000149011612."""
     for digits in range(6, 9):
         short = float(f"{value:.{digits}g}")
         if _FLOAT32.unpack(_FLOAT32.pack(short))[0] == value:
@@ -182,20 +182,20 @@ def _shortest(value: float) -> float:
 
 
 def _serialized(text: str, texts: dict[str, str]) -> str:
-    """The descriptor, in base64, of a file that a registry gave as text. Raises SchemaInvalid."""
+    """Return the descriptor, in base64, of a file that a registry returned as text. Raises SchemaInvalid."""
     file = parse_proto(text)
     references = {path: parse_proto(each) for path, each in texts.items()}
     imported = {path for each in (file, *references.values()) for path, _ in each.imports}
     for path in imported - references.keys():
-        if not path.startswith(protobuf_file.GOOGLE):  # which it knows
+        if not path.startswith(protobuf_file.GOOGLE):  # those are known
             references[path] = parse_proto(_unregistered(path))
     return protobuf_wire.encode_descriptor(*protobuf_file.resolve(file, references))
 
 
 def _unregistered(path: str) -> str:
-    """A file that clients do not register, such as google/protobuf/duration.proto or google/type/date.proto.
+    """Return a file that clients do not register, such as google/protobuf/duration.proto or google/type/date.proto.
 
-    One that is not installed is empty: it may be imported for its options alone, and a type that is missed is told.
+    A file that is not installed is empty: it may be imported only for its options, and a missing type is reported.
     """
     if path.startswith("google/"):
         try:

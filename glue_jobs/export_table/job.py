@@ -1,13 +1,13 @@
-"""export_table: JSON, Avro or Protobuf values of a topic as Parquet files or an Apache Iceberg table, exactly once.
+"""export_table: exports JSON, Avro or Protobuf values of a topic to Parquet files or an Iceberg table, exactly once.
 
     Parquet   python -m glue_jobs.export_table.job --store embedded:.odradek --bootstrap-servers URL --once \\
                   --checkpoint-location DIR --input-topic flights --output DIR
-    Iceberg   the same with --table demo.flights: the table is in the catalog of --output (SQLite here, Glue on AWS)
+    Iceberg   the same with --table demo.flights: a table in the catalog of --output (SQLite locally, Glue on AWS)
 
-Without --value-schema the columns follow the JSON of the values, and grow with it (--evolve none: they stay as they
-are). With --format avro or protobuf, and --registry URL, values are Avro records or Protobuf messages in Confluent's
-wire format (registry_values.py). A record that is none, or does not fit a column, goes to --dead-letter-topic as it
-was, with headers that say why; without such a topic to <output>/dead_letters/ as Parquet. Each of the outputs holds
+Without --value-schema the columns follow the JSON of the values, and grow with it (--evolve none fixes them). With
+--format avro or protobuf, and --registry URL, values are Avro records or Protobuf messages in Confluent's wire format
+(registry_values.py). A record that is invalid, or does not fit a column, goes to --dead-letter-topic unchanged, with
+headers that name the reason; without such a topic to <output>/dead_letters/ as Parquet. Each of the outputs contains
 each record once: target.py.
 """
 
@@ -43,30 +43,30 @@ _OBJECTS = {"json": "JSON object", **OBJECTS}
 class Arguments(StreamArguments):
     """See the module."""
 
-    input_topic: str  # topic that is read
-    output: str  # folder or bucket; of an Iceberg table, the warehouse
+    input_topic: str  # topic to read
+    output: str  # folder or bucket; for an Iceberg table, the warehouse
     table: str = ""  # <namespace>.<name>: Iceberg; empty: Parquet
     catalog: str = ""  # glue or sql; empty: sql for an embedded store, else glue
     format: str = "json"  # or avro, protobuf
-    registry: str = ""  # of Avro and Protobuf: the URL of a schema registry
-    registry_user: str = ""  # who logs in to the registry; empty: nobody
+    registry: str = ""  # for Avro and Protobuf: the URL of a schema registry
+    registry_user: str = ""  # user of the registry; empty: no login
     registry_password: str = ""  # of that user
-    value_schema: str = ""  # as DDL; empty: what the values look like
+    value_schema: str = ""  # as DDL; empty: derived from the values
     evolve: str = "add"  # or none
     partition_by: tuple[str, ...] = ()  # fields; Parquet only
 
     def target(self) -> Target:
-        """Raises KafkaError(INVALID_CONFIG)."""
+        """Return the destination. Raises KafkaError(INVALID_CONFIG)."""
         if not self.table:
             return ParquetTarget(self.output, self.partition_by)
         if self.partition_by:
-            raise _refused("--partition-by is for Parquet: an Iceberg table is partitioned by the tools of its catalog")
+            raise _refused("--partition-by applies to Parquet: partition an Iceberg table with its catalog's tools")
         catalog = self.catalog or ("sql" if self.store else "glue")
         return IcebergTarget(self.output, self.table, catalog=catalog, region=self.region)
 
 
 def run(spark: SparkSession, arguments: Arguments, stop: Stop) -> dict[str, Any]:
-    """Export what there is, or until a stop; returns a summary with the count of dead letters of this run."""
+    """Export existing records, or all until a stop; return a summary with the number of dead letters of this run."""
     if arguments.format not in _OBJECTS:
         raise _refused(f"--format must be json, avro or protobuf, not {arguments.format!r}")
     registry: RegistryAddress | None = None
@@ -121,7 +121,7 @@ def _bury(bad: DataFrame, batch_id: int, arguments: Arguments, dead: _Dead) -> N
     if not count:
         return
     if arguments.dead_letter_topic:
-        reason = f"the value is no {_OBJECTS[arguments.format]} of the table's schema"
+        reason = f"the value is not {_OBJECTS[arguments.format]} of the table's schema"
         letters = dead_letters(bad, arguments.dead_letter_topic, reason)
         write_once(letters, batch_id, arguments.sink(), name="dead_letters")
         return
@@ -134,7 +134,7 @@ def _refused(message: str) -> KafkaError:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run the job; prints its summary as one JSON line. 1 after one line that says what went wrong."""
+    """Run the job and print its summary as one JSON line; after an error print one line and return 1."""
     return run_job(NAME, Arguments, run, argv, description=(__doc__ or "").splitlines()[0])
 
 

@@ -1,10 +1,10 @@
-"""Values by a registry's schemas as JSON values: what the rest of the export goes on with.
+"""Converts values to JSON by a registry's schemas, for the rest of the export.
 
-    value      the record's fields as a JSON object; empty, which is no JSON, where the bytes are not of their schema
-    original   the value as it was: what a dead letter holds
+    value      the record's fields as a JSON object; empty, which is not JSON, if the bytes do not match their schema
+    original   the unchanged value, for a dead letter
 
 Avro: times become ISO 8601 in UTC, bytes Base64, decimals and UUIDs text. Protobuf: dynamic_protobuf.py. A schema is
-asked for once a task. A registry that does not answer fails the micro-batch, which is run again: it makes no dead
+requested once per task. A registry that does not answer fails the micro-batch, which is run again; it causes no dead
 letters.
 """
 
@@ -29,14 +29,14 @@ if TYPE_CHECKING:
 
 ORIGINAL = "original"
 OBJECTS = {"avro": "Avro record", "protobuf": "Protobuf message"}
-"""What a value is called, by the format of those that need a registry."""
+"""The names of values in messages, by format, for the formats that need a registry."""
 
 _NO_JSON = b""
 
 
 @dataclass(frozen=True, slots=True)
 class RegistryAddress:
-    """Where the registry is, and the format of the values: plain data that executors get."""
+    """The address of the registry, and the format of the values: plain data for executors."""
 
     format: str  # one of OBJECTS
     url: str
@@ -44,7 +44,7 @@ class RegistryAddress:
     password: str = ""
 
     def deserializer(self) -> Callable[[bytes | None], Any]:
-        """Raises KafkaError(INVALID_CONFIG): a wrong URL, or a package that is missing."""
+        """Return a deserializer. Raises KafkaError(INVALID_CONFIG): a wrong URL, or a missing package."""
         from odradek.client.serializers import AvroDeserializer, HttpRegistry
 
         from glue_jobs.export_table.dynamic_protobuf import DynamicProtobufDeserializer
@@ -54,7 +54,7 @@ class RegistryAddress:
 
 
 def values_as_json(records: DataFrame, address: RegistryAddress) -> DataFrame:
-    """The records with their values as JSON, and the column `original`."""
+    """Return the records with their values as JSON, and the column `original`."""
     schema = StructType.fromJson(records.schema.jsonValue()).add(ORIGINAL, BinaryType())
 
     def decode(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -66,7 +66,7 @@ def values_as_json(records: DataFrame, address: RegistryAddress) -> DataFrame:
 
 
 def decode_batch(batch: pa.RecordBatch, deserialize: Callable[[bytes | None], Any]) -> pa.RecordBatch:
-    """The same for an Arrow batch. Raises KafkaError where the registry does not answer."""
+    """Convert an Arrow batch in the same way. Raises KafkaError if the registry does not answer."""
     import pyarrow as pa
 
     at = batch.schema.get_field_index("value")
@@ -86,12 +86,12 @@ def _as_json(data: bytes | None, deserialize: Callable[[bytes | None], Any]) -> 
             raise
         return _NO_JSON
     if not isinstance(value, Mapping):
-        return _NO_JSON  # a table has columns
+        return _NO_JSON  # the rows of a table have columns
     return json.dumps(plain(value), ensure_ascii=False).encode()
 
 
 def plain(value: Any) -> Any:
-    """A deserialized value as one that JSON has."""
+    """Convert a deserialized value to one that JSON can represent."""
     if isinstance(value, Mapping):
         return {str(name): plain(each) for name, each in value.items()}
     if isinstance(value, list | tuple):
@@ -111,9 +111,9 @@ def plain(value: Any) -> Any:
 
 
 def address_of(value_format: str, url: str, user: str, password: str) -> RegistryAddress:
-    """Raises KafkaError(INVALID_CONFIG) where there is none."""
+    """Return the address. Raises KafkaError(INVALID_CONFIG) if there is none."""
     if not url:
         raise KafkaError(ErrorCode.INVALID_CONFIG, f"--format {value_format} needs --registry, the registry's URL")
     address = RegistryAddress(value_format, url, user, password)
-    address.deserializer()  # a wrong URL, or a missing package, is said before anything is read
+    address.deserializer()  # report a wrong URL, or a missing package, before anything is read
     return address

@@ -1,10 +1,10 @@
-"""The schema of JSON values: what is seen, and how a table takes it in. Pure.
+"""The schema of JSON values: inference, and the evolution of a table. Pure.
 
-Seen: null fields say nothing; whole numbers are BIGINT, others DOUBLE, both together DOUBLE; what is of several kinds
-is STRING, its JSON text. `merge` is commutative and associative, so tasks may see any part of the values.
+Inference: null fields are ignored; whole numbers are BIGINT, others DOUBLE, both together DOUBLE; values of several
+kinds are STRING, their JSON text. `merge` is commutative and associative, so tasks may see any part of the values.
 
-A table only ever gets more columns, nested ones too. A column keeps its type: a value that does not fit it makes its
-record a dead letter. So every reader of older files and snapshots goes on reading.
+A table only ever gets more columns, also nested ones. A column keeps its type: a record with a value that does not fit
+becomes a dead letter. So readers of older files and snapshots continue to work.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ from pyspark.sql.types import (
     StructType,
 )
 
-FIELDS_MAX = 2_000  # of a table; JSON with data in its field names must not make a column of each
+FIELDS_MAX = 2_000  # per table; JSON with data in its field names must not create a column for each
 _LONG_MAX = 2**63 - 1
 
 
 def type_of(value: Any) -> DataType | None:
-    """The type of a JSON value; None where it says nothing (null, empty)."""
+    """Return the type of a JSON value; None for a value without information (null, empty)."""
     if isinstance(value, bool):
         return BooleanType()
     if isinstance(value, int):
@@ -51,7 +51,7 @@ def type_of(value: Any) -> DataType | None:
 
 
 def merge(one: DataType | None, other: DataType | None) -> DataType | None:
-    """The type that holds both."""
+    """Return the type that holds both."""
     if one is None or other is None or one == other:
         return other if one is None else one
     if isinstance(one, StructType) and isinstance(other, StructType):
@@ -75,7 +75,7 @@ def _struct(fields: dict[str, DataType]) -> StructType:
 
 
 def schema_of(values: Iterable[bytes | None]) -> StructType:
-    """Of all values that are JSON objects; others are left out."""
+    """Return the schema of all values that are JSON objects; others are ignored."""
     seen: DataType | None = None
     for value in values:
         if value is None:
@@ -90,9 +90,9 @@ def schema_of(values: Iterable[bytes | None]) -> StructType:
 
 
 def grown(table: StructType, seen: StructType) -> StructType:
-    """The table's schema with what was seen and it lacks; columns keep their place and type.
+    """Return the table's schema with the missing columns added; columns keep their position and type.
 
-    Names are compared as Spark does, whatever their case.
+    Names are compared case-insensitively, as in Spark.
 
     Raises KafkaError(INVALID_RECORD): there would be too many columns.
     """
@@ -100,7 +100,7 @@ def grown(table: StructType, seen: StructType) -> StructType:
     if _count(schema) > FIELDS_MAX:
         raise KafkaError(
             ErrorCode.INVALID_RECORD,
-            f"the values have more than {FIELDS_MAX} different fields: give --value-schema and --evolve none",
+            f"the values have more than {FIELDS_MAX} different fields: set --value-schema and --evolve none",
         )
     return schema
 

@@ -1,17 +1,17 @@
-"""Where the rows go: Parquet files, or an Apache Iceberg table. A micro-batch is added once, however often it runs.
+"""The destinations of rows: Parquet files, or an Iceberg table. A micro-batch is added once, however often it runs.
 
-Parquet     <output>/data/query_id=<checkpoint>/batch_id=<n>/...   replaced whole when the micro-batch runs again.
+Parquet     <output>/data/query_id=<checkpoint>/batch_id=<n>/...   replaced when the micro-batch runs again.
             A reader may see a micro-batch's files one by one. <output>/_schema.json is the newest schema.
 
-Iceberg     Spark writes the files of each attempt into a folder of their own; then one commit of the table adds them,
-            new columns, and the property odradek.batch.<query id> = n. A micro-batch whose number is not above the
-            property is there already. Iceberg refuses a commit that was not made on top of the newest version of the
-            table, so of two drivers of one query only one adds a micro-batch, and a driver that does not know whether
-            its commit came through finds out by reading the table again. Files of attempts that failed belong to no
-            snapshot: Iceberg's own removal of orphans takes them.
+Iceberg     Spark writes the files of each attempt into a separate folder; then one commit of the table adds them, new
+            columns, and the property odradek.batch.<query id> = n. A micro-batch whose number is not above the property
+            has been added already. Iceberg refuses a commit that is not based on the newest version of the table, so
+            of two drivers of one query only one adds a micro-batch, and a driver that does not know whether its commit
+            was applied finds out by reading the table again. Files of failed attempts belong to no snapshot; Iceberg's
+            removal of orphan files deletes them.
 
-PyIceberg rather than Iceberg's Spark runtime: that one is a jar, which a laptop has only by a download of its own; this
-is a Python package with both a Glue catalog and one in SQLite.
+The job uses PyIceberg rather than Iceberg's Spark runtime, because the latter is a jar that needs a separate download;
+PyIceberg is a Python package with both a Glue catalog and one in SQLite.
 """
 
 from __future__ import annotations
@@ -37,13 +37,13 @@ _ATTEMPTS = 8
 
 
 class Target(Protocol):
-    """A table that grows."""
+    """A table whose schema may grow."""
 
     def schema(self) -> StructType | None:
-        """Of the values; None before there is a table."""
+        """Return the schema of the values; None before there is a table."""
 
     def add(self, rows: DataFrame, schema: StructType, query_id: str, batch_id: int) -> None:
-        """Add the rows of a micro-batch; nothing if they are there. The schema is that of the values."""
+        """Add the rows of a micro-batch, unless they were added before. The schema is that of the values."""
 
 
 class ParquetTarget:
@@ -66,10 +66,10 @@ class ParquetTarget:
 
 
 class IcebergTarget:
-    """A table of a catalog: `glue`, or `sql` for one in SQLite beside the tables."""
+    """A table of a catalog: `glue`, or `sql` for a catalog in SQLite beside the tables."""
 
     def __init__(self, warehouse: str, identifier: str, *, catalog: str, region: str = "") -> None:
-        """Raises KafkaError(INVALID_CONFIG)."""
+        """Prepare the catalog. Raises KafkaError(INVALID_CONFIG)."""
         if identifier.count(".") != 1 or not all(identifier.split(".")):
             raise KafkaError(ErrorCode.INVALID_CONFIG, f"--table must be <namespace>.<name>, not {identifier!r}")
         self._warehouse = warehouse.rstrip("/")
@@ -95,8 +95,8 @@ class IcebergTarget:
             if _is_added(table, query_id, batch_id):
                 return
             try:
-                # In memory only. PyIceberg's own retries would put the files on top of whatever came in between, the
-                # same micro-batch by another driver too: here the property is looked at again before each attempt.
+                # In memory only. PyIceberg's retries would add the files on top of any newer version, even one with
+                # the same micro-batch by another driver: here the property is checked again before each attempt.
                 table.metadata.properties[_RETRIES] = "0"
                 with table.transaction() as transaction:
                     with transaction.update_schema() as update:
@@ -124,7 +124,7 @@ class IcebergTarget:
 
 
 def open_catalog(warehouse: str, kind: str, region: str = "") -> Any:
-    """A PyIceberg catalog. Raises KafkaError(INVALID_CONFIG)."""
+    """Open a PyIceberg catalog. Raises KafkaError(INVALID_CONFIG)."""
     try:
         from pyiceberg.catalog import load_catalog
     except ImportError:
@@ -135,7 +135,7 @@ def open_catalog(warehouse: str, kind: str, region: str = "") -> Any:
     if kind != "sql":
         raise KafkaError(ErrorCode.INVALID_CONFIG, f"--catalog must be glue or sql, not {kind!r}")
     if "://" in warehouse and not warehouse.startswith("file://"):
-        raise KafkaError(ErrorCode.INVALID_CONFIG, "--catalog sql keeps its tables in a folder: --output DIR")
+        raise KafkaError(ErrorCode.INVALID_CONFIG, "--catalog sql needs a folder for its tables: set --output to one")
     folder = Path(warehouse.removeprefix("file://")).absolute()
     folder.mkdir(parents=True, exist_ok=True)
     return load_catalog("odradek", type="sql", uri=f"sqlite:///{folder / 'catalog.db'}", warehouse=folder.as_uri())

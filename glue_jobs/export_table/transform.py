@@ -1,6 +1,6 @@
-"""Records to the rows of a table, and what cannot be a row. DataFrame in, DataFrame out, no I/O.
+"""Splits records into rows of a table and records that cannot be rows. DataFrame in, DataFrame out, no I/O.
 
-A row is the fields of the value, and where the record was: record_key (text), record_topic, record_partition,
+A row has the fields of the value, and the record's origin: record_key (text), record_topic, record_partition,
 record_offset, record_timestamp. Tombstones (no value) are left out.
 """
 
@@ -38,17 +38,17 @@ PLACE = StructType(
 
 
 def with_place(schema: StructType) -> StructType:
-    """The schema of rows, of that of values."""
+    """Return the schema of rows for a schema of values."""
     return StructType([*schema.fields, *PLACE.fields])
 
 
 def without_place(schema: StructType) -> StructType:
-    """The schema of values, of that of rows."""
+    """Return the schema of values for a schema of rows."""
     return StructType([field for field in schema.fields if field.name not in PLACE.fieldNames()])
 
 
 def seen_schema(records: DataFrame) -> StructType:
-    """What the values of some records look like; reads them all."""
+    """Infer the schema of the values of some records; reads all of them."""
 
     def look(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         import pyarrow as pa
@@ -78,7 +78,7 @@ def _json(text: str) -> dict[str, object]:
 
 
 def split_records(records: DataFrame, schema: StructType) -> tuple[DataFrame, DataFrame]:
-    """Rows of a table with this schema, and the records that cannot be one.
+    """Return the rows of a table with this schema, and the records that cannot be rows.
 
     Args:
         records: key, value, topic, partition, offset, timestamp.

@@ -1,17 +1,18 @@
 """flight_delays: Structured Streaming from the topics flights, weather and airlines to Parquet and the topic delays.
 
-    here    python -m glue_jobs.flight_delays.job --checkpoint-location DIR --output DIR \\
+    local   python -m glue_jobs.flight_delays.job --checkpoint-location DIR --output DIR \\
                 --store embedded:DIR --bootstrap-servers URL
-    Glue    the same file and arguments, with --log_table, --catalog_table and --bucket in place of the last two
+    Glue    the same file and arguments, with --log_table, --catalog_table and --bucket instead of the last two
 
-A run processes what is there when it starts (Trigger.AvailableNow) and ends; the next run goes on from the checkpoint.
+A run processes the records that exist at its start (Trigger.AvailableNow) and ends; the next continues from its
+checkpoint.
 
-    <output>/changes/batch_id=N/   Parquet: the windows that micro-batch N changed; replaced whole when N runs again
-    <output>/windows/              Parquet: the windows as they stand after this run, made from changes/
+    <output>/changes/batch_id=N/   Parquet: the windows that micro-batch N changed; replaced if N runs again
+    <output>/windows/              Parquet: the windows as of this run, computed from changes/
     topic delays                   the same changes, keyed by window: compacted, its latest value per key is the window
 
-Guarantees. A window is updated until the watermark passes it, so the last hours of the data are there without waiting
-for later flights. changes/ and the topic are exactly once: a micro-batch that runs again replaces its files, and the
+Guarantees: a window is updated until the watermark passes it, so the last hours of the data are included without
+waiting for later flights. changes/ and the topic are exactly once: a repeated micro-batch replaces its files, and the
 sink finds its number in the log (odradek.spark.write_once).
 """
 
@@ -49,18 +50,18 @@ class Arguments(StoreArguments):
     flights_topic: str = "flights"  # topic of flights
     weather_topic: str = "weather"  # topic of the weather
     airlines_topic: str = "airlines"  # topic of the airlines' names
-    delays_topic: str = "delays"  # "none" writes no topic
+    delays_topic: str = "delays"  # topic of the results; "none" writes no topic
     # More than any two partitions may be apart in event time when a backlog is read in several micro-batches.
     watermark: str = "10 days"
-    max_offsets_per_trigger: int = 200_000  # records of a micro-batch, at most
+    max_offsets_per_trigger: int = 200_000  # maximum number of records of a micro-batch
 
     def delays_sink(self) -> dict[str, str] | None:
-        """Options of the sink for the delays; None where no topic is written."""
+        """Return options of the sink for the delays; None if no topic is written."""
         return None if self.delays_topic == "none" else self.sink(self.delays_topic)
 
 
 def run(spark: SparkSession, arguments: Arguments, stop: Stop) -> dict[str, Any]:
-    """Process what is there now and return a summary; the end is fixed when it starts, so a stop waits for it."""
+    """Process the existing records and return a summary. The end is fixed at the start, so a stop waits for it."""
     sink = arguments.delays_sink()
     if sink is not None:
         parse_sink_options(sink, is_streaming=False)  # before anything is read
@@ -89,7 +90,7 @@ def run(spark: SparkSession, arguments: Arguments, stop: Stop) -> dict[str, Any]
     if summary["late_groups_dropped"]:
         print(
             f"{NAME}: {summary['late_groups_dropped']} groups of flights came after the watermark and were "
-            "dropped: give a longer --watermark and a new checkpoint",
+            "dropped: set a longer --watermark and a new checkpoint",
             file=sys.stderr,
         )
     return summary
@@ -97,13 +98,13 @@ def run(spark: SparkSession, arguments: Arguments, stop: Stop) -> dict[str, Any]
 
 @dataclass(slots=True)
 class _Sent:
-    """What the micro-batches of this run have for the topic."""
+    """The number of records that the micro-batches of this run wrote to the topic."""
 
     records: int = 0
 
 
 def _table(spark: SparkSession, arguments: Arguments, topic: str, columns: str) -> DataFrame:
-    """A topic as it is now, read once for all micro-batches."""
+    """Return a topic as it is now, read once for all micro-batches."""
     frame = spark.read.format("odradek").options(**arguments.source(topic, columns=columns)).load()
     return frame.persist()
 
@@ -114,7 +115,7 @@ def _write_batch(changes: str, sink: dict[str, str] | None, sent: _Sent) -> Call
         try:
             if batch_id and windows.isEmpty():
                 return
-            # A checkpoint's first micro-batch starts the output anew: what an older one left would count as newer.
+            # A checkpoint's first micro-batch clears the output: files of an older checkpoint would count as newer.
             mode = "static" if batch_id == 0 else "dynamic"
             (
                 windows.withColumn("batch_id", F.lit(batch_id))
@@ -134,7 +135,7 @@ def _write_batch(changes: str, sink: dict[str, str] | None, sent: _Sent) -> Call
 
 
 def _write_windows(spark: SparkSession, output: str) -> int:
-    """Make windows/ from changes/ and return how many there are."""
+    """Compute windows/ from changes/ and return the number of windows."""
     root = output.rstrip("/")
     try:
         changes = spark.read.parquet(f"{root}/changes")
@@ -161,7 +162,7 @@ def _summary(progress: list[dict[str, Any]], windows: int, sent: int) -> dict[st
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run the job; prints its summary as one JSON line. 1 after one line that says what went wrong."""
+    """Run the job and print its summary as one JSON line; after an error print one line and return 1."""
     return run_job(NAME, Arguments, run, argv, description=(__doc__ or "").splitlines()[0])
 
 

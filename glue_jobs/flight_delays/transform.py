@@ -4,15 +4,15 @@
 
 Records are the columns of the source: key, value (JSON), timestamp (event time), offset ...
 
-What a row means, where the data leave a choice:
-* The window holds a flight by its *scheduled* departure, the record's timestamp, in UTC. Hours without daylight saving
-  keep the night of the change free of a doubled or missing hour.
+The meaning of a row, where the data allow several:
+* A flight belongs to the window of its *scheduled* departure, the record's timestamp, in UTC. UTC has no daylight
+  saving, so the nights of the change have no doubled or missing hour.
 * A cancelled flight has no departure delay: it counts in `scheduled` and `cancelled`, never as a delay of 0. A window
-  with nothing but cancellations has departures 0 and null delays.
+  with only cancellations has departures 0 and null delays.
 * The 95th percentile is the smallest delay with at least 95 % of the departures at or below it (nearest rank):
   percentile_approx, exact as long as a window has fewer departures than its accuracy.
-* The airline is that of the window's worst departure: it says whom to call about this hour. Ties go to the greatest
-  (carrier, flight, destination), so that a replay gives the same row.
+* The airline is that of the window's worst departure. Ties go to the greatest (carrier, flight, destination), so that a
+  replay gives the same row.
 * Weather and airline are left joins: an hour without observations keeps its delays.
 """
 
@@ -31,19 +31,19 @@ _ISO = "yyyy-MM-dd'T'HH:mm:ss'Z'"
 
 
 def flight_delays(flights: DataFrame, weather: DataFrame, airlines: DataFrame, *, watermark: str) -> DataFrame:
-    """One row a (origin, hour) that has flights.
+    """Return one row per (origin, hour) with flights.
 
     Args:
         flights: records of the topic, a stream or a batch.
         weather, airlines: records of the topics as batches; the latest of each key counts.
-        watermark: how much later than the newest event a flight may come, such as "10 days".
+        watermark: the largest lateness of a flight relative to the newest event, such as "10 days".
     """
     windows = delays_by_hour(parse_flights(flights), watermark)
     return with_airline(with_weather(windows, latest_weather(weather)), latest_airlines(airlines))
 
 
 def parse_flights(records: DataFrame) -> DataFrame:
-    """Flights of JSON records. What does not parse is left out and counted as `malformed`."""
+    """Return the flights of JSON records. Records that do not parse are dropped and counted as `malformed`."""
     flight = F.from_json(F.col("value").cast("string"), FLIGHT)
     parsed = records.select(F.col("timestamp").alias("event_time"), flight.alias("flight")).select(
         "event_time", "flight.*"
@@ -55,7 +55,7 @@ def parse_flights(records: DataFrame) -> DataFrame:
 
 
 def delays_by_hour(flights: DataFrame, watermark: str) -> DataFrame:
-    """The windows, without weather and airline's name."""
+    """Return the windows, without weather and airline's name."""
     delay = F.col("dep_delay")
     worst = F.max(F.when(delay.isNotNull(), F.struct("dep_delay", "carrier", "flight", "dest")))
     return (
@@ -86,7 +86,7 @@ def delays_by_hour(flights: DataFrame, watermark: str) -> DataFrame:
 
 
 def latest_weather(records: DataFrame) -> DataFrame:
-    """The latest observation of each (origin, hour)."""
+    """Return the latest observation of each (origin, hour)."""
     observed = records.where(F.col("value").isNotNull()).select(
         F.from_json(F.col("value").cast("string"), WEATHER).alias("weather"),
         F.date_trunc("hour", "timestamp").alias("hour"),
@@ -107,7 +107,7 @@ def latest_weather(records: DataFrame) -> DataFrame:
 
 
 def latest_airlines(records: DataFrame) -> DataFrame:
-    """The latest name of each carrier; a tombstone takes it away."""
+    """Return the latest name of each carrier; a tombstone removes it."""
     latest = records.groupBy(F.col("key").cast("string").alias("carrier")).agg(
         F.max_by("value", "offset").alias("value")
     )
@@ -129,14 +129,14 @@ def with_airline(windows: DataFrame, airlines: DataFrame) -> DataFrame:
 
 
 def latest_windows(changes: DataFrame) -> DataFrame:
-    """The windows as they stand: of several rows of one window, that of the newest micro-batch (`batch_id`)."""
+    """Return the current windows: of several rows of a window, the one of the newest micro-batch (`batch_id`)."""
     columns = [F.col(name) for name in changes.columns if name not in ("origin", "window_start")]
     latest = changes.groupBy("origin", "window_start").agg(F.max_by(F.struct(*columns), "batch_id").alias("row"))
     return latest.select("origin", "window_start", "row.*").drop("batch_id")
 
 
 def as_records(windows: DataFrame) -> DataFrame:
-    """Windows as records of a compacted topic: key `origin|window start`, JSON value, the window's end as timestamp."""
+    """Return windows as records of a compacted topic: key `origin|window start`, JSON value, the window's end."""
     key = F.concat_ws("|", "origin", _iso("window_start"))
     value = F.to_json(
         F.struct(*sorted(windows.columns)),

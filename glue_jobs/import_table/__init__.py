@@ -1,1 +1,1 @@
-"""Parquet, CSV, JSON and JDBC tables into topics."""
+"""Imports Parquet, CSV, JSON and JDBC tables into topics."""

@@ -1,14 +1,14 @@
-"""import_table: Parquet, CSV and JSON files, or a table by JDBC, into a topic, exactly once.
+"""import_table: imports Parquet, CSV and JSON files, or a JDBC table, into a topic, exactly once.
 
     files   python -m glue_jobs.import_table.job --store embedded:.odradek --bootstrap-servers URL --once \\
                 --checkpoint-location DIR --output-topic orders --format csv --path DIR --key id
     JDBC    the same with --format jdbc --jdbc-url URL --jdbc-table orders --incrementing id
 
-Files are a stream: a file is loaded once, and without --once new ones are as they come. A file must not change.
+Files are a stream: each is imported once, and without --once also new files as they arrive. A file must not change.
 
-A JDBC table is read in slices of its incrementing column, a whole number: rows that were added since are loaded by the
-next run, those that changed are not. Without such a column the table is loaded whole, once a checkpoint. The driver's
-jar is given to Spark as for any JDBC source (on Glue: --extra-jars).
+A JDBC table is read in slices of its incrementing column, a whole number. The next run imports rows added since then,
+not changed ones. Without such a column the table is imported completely, once per checkpoint. The driver's jar is given
+to Spark as for any JDBC source (on Glue: --extra-jars).
 """
 
 from __future__ import annotations
@@ -42,25 +42,25 @@ _JDBC_POLL_S = 10.0
 class Arguments(StreamArguments):
     """See the module."""
 
-    output_topic: str  # topic that results are written to
+    output_topic: str  # topic of the results
     format: str  # parquet, csv, json or jdbc
     path: str = ""  # of files: a folder or a pattern
     key: tuple[str, ...] = ()  # columns; none: records have no key
     timestamp: str = ""  # a column; empty: the time of writing
-    value_schema: str = ""  # as DDL; empty: what the files look like now
+    value_schema: str = ""  # as DDL; empty: inferred from the existing files
     header: bool = True  # CSV: the first line names the columns
-    max_files_per_trigger: int = 100  # files of a micro-batch, at most
+    max_files_per_trigger: int = 100  # maximum number of files of a micro-batch
     jdbc_url: str = ""  # jdbc:..., for format jdbc
     jdbc_table: str = ""  # a name, or a query in parentheses with an alias
-    jdbc_user: str = ""  # who logs in to the database
+    jdbc_user: str = ""  # user of the database
     jdbc_password: str = ""  # of that user
     jdbc_driver: str = ""  # a class; empty: by the URL
-    incrementing: str = ""  # JDBC: a column of whole numbers that grows; empty: the table is loaded whole, once
+    incrementing: str = ""  # JDBC: a growing column of whole numbers; empty: the table is imported completely, once
     rows_per_slice: int = 100_000  # JDBC: rows that are read at once
 
 
 def run(spark: SparkSession, arguments: Arguments, stop: Stop) -> dict[str, Any]:
-    """Load what there is, or until a stop; returns a summary."""
+    """Import existing rows, or all until a stop; return a summary."""
     if arguments.format == "jdbc":
         return run_jdbc(spark, arguments, stop)
     if arguments.format not in FILE_FORMATS:
@@ -68,7 +68,7 @@ def run(spark: SparkSession, arguments: Arguments, stop: Stop) -> dict[str, Any]
             ErrorCode.INVALID_CONFIG, f"--format must be {', '.join(FILE_FORMATS)} or jdbc, not {arguments.format!r}"
         )
     if not arguments.path:
-        raise KafkaError(ErrorCode.INVALID_CONFIG, "needed: --path")
+        raise KafkaError(ErrorCode.INVALID_CONFIG, "required: --path")
     options = file_options(arguments.format, header=arguments.header)
     schema = arguments.value_schema or read_files(spark, arguments.format, arguments.path, options).schema
     write = exactly_once(arguments.sink())
@@ -91,19 +91,19 @@ def run(spark: SparkSession, arguments: Arguments, stop: Stop) -> dict[str, Any]
 
 
 def file_options(kind: str, *, header: bool) -> dict[str, str]:
-    """Options of Spark's reader of files."""
+    """Return options of Spark's file reader."""
     return {"header": str(header).lower(), "inferSchema": "true"} if kind == "csv" else {}
 
 
 def read_files(spark: SparkSession, kind: str, path: str, options: Mapping[str, str]) -> DataFrame:
-    """The files as they are now."""
+    """Return the existing files as a frame."""
     return spark.read.format(kind).options(**options).load(path)
 
 
 def run_jdbc(spark: SparkSession, arguments: Arguments, stop: Stop) -> dict[str, Any]:
-    """Load a JDBC table in slices."""
+    """Import a JDBC table in slices."""
     if not arguments.jdbc_url or not arguments.jdbc_table:
-        raise KafkaError(ErrorCode.INVALID_CONFIG, "needed: --jdbc-url and --jdbc-table")
+        raise KafkaError(ErrorCode.INVALID_CONFIG, "required: --jdbc-url and --jdbc-table")
     table = _jdbc(spark, arguments)
     order = arguments.incrementing
     if order and check_order(table.dtypes, order) != "bigint":
@@ -113,7 +113,7 @@ def run_jdbc(spark: SparkSession, arguments: Arguments, stop: Stop) -> dict[str,
     while not stop.is_set():
         if slices.next is None:
             if not order:
-                slices = slices.extended(0, 1, 1)  # one slice for good: nothing says what is new
+                slices = slices.extended(0, 1, 1)  # only one slice: nothing tells which rows are new
             else:
                 low, high, rows = table.select(F.min(order), F.max(order), F.count(F.lit(1))).first() or (None, None, 0)
                 if low is not None and high is not None:
@@ -148,7 +148,7 @@ def _jdbc(spark: SparkSession, arguments: Arguments) -> DataFrame:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run the job; prints its summary as one JSON line. 1 after one line that says what went wrong."""
+    """Run the job and print its summary as one JSON line; after an error print one line and return 1."""
     return run_job(NAME, Arguments, run, argv, description=(__doc__ or "").splitlines()[0])
 
 

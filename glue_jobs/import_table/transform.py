@@ -1,7 +1,7 @@
-"""Rows of any table as records. DataFrame in, DataFrame out, no I/O.
+"""Converts rows of any table to records. DataFrame in, DataFrame out, no I/O.
 
-The value is all columns as one JSON object, the key the text of the key columns, joined by `|`, the time that of a
-column, or of the writing.
+The value is all columns as one JSON object, the key the text of the key columns, joined by `|`, and the timestamp that
+of a column, or of the writing.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ from pyspark.sql import functions as F
 
 
 def as_records(rows: DataFrame, *, key: Sequence[str] = (), timestamp: str = "", topic: str) -> DataFrame:
-    """topic, key, value and, where a column is named for it, timestamp. Raises KafkaError(INVALID_CONFIG)."""
+    """Return topic, key, value and, if a column is named for it, timestamp. Raises KafkaError(INVALID_CONFIG)."""
     missing = [name for name in (*key, *([timestamp] if timestamp else [])) if name not in rows.columns]
     if missing:
         raise KafkaError(
-            ErrorCode.INVALID_CONFIG, f"there is no column {', '.join(missing)}; there are {', '.join(rows.columns)}"
+            ErrorCode.INVALID_CONFIG, f"unknown column {', '.join(missing)}: use {', '.join(rows.columns)}"
         )
     columns = [F.lit(topic).alias("topic"), json_of(rows.columns).alias("value")]
     if key:
@@ -30,7 +30,7 @@ def as_records(rows: DataFrame, *, key: Sequence[str] = (), timestamp: str = "",
 
 
 def time_of(rows: DataFrame, column: str) -> Column:
-    """A column as a time: times and dates as they are, numbers as ms since the epoch, text as Spark reads it."""
+    """Return a column as a time: times and dates unchanged, numbers as ms since the epoch, text as parsed by Spark."""
     kind = dict(rows.dtypes)[column]
     if kind in {"timestamp", "timestamp_ntz", "date"}:
         return F.col(column).cast("timestamp")

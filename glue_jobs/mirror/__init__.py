@@ -1,1 +1,1 @@
-"""Topics of one installation kept in another."""
+"""Mirrors topics of one installation to another."""

@@ -1,6 +1,6 @@
-"""Committed offsets of consumer groups, carried from one installation to another.
+"""Committed offsets of consumer groups, copied from one installation to another.
 
-A group of the target is moved forward only, and only while it has no members: whoever reads there decides then.
+A group of the target is only moved forward, and only while it has no members: its own members take precedence.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 def sync_groups(source: Admin, target: Admin, pattern: str, syncs: Syncs, *, topic_prefix: str = "") -> dict[str, int]:
-    """Carry the offsets of the groups whose name matches; how many partitions were moved, by group.
+    """Copy the offsets of matching groups; return the number of moved partitions by group.
 
     Raises KafkaError.
     """

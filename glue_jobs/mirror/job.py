@@ -1,16 +1,16 @@
-"""mirror: topics of one installation kept in another, with offset translation and the offsets of consumer groups.
+"""mirror: copies topics of one installation to another, with offset translation and the offsets of consumer groups.
 
     python -m glue_jobs.mirror.job --store embedded:.here --bootstrap-servers URL --topics flights,weather \\
         --target-store embedded:.there --target-bootstrap-servers URL --checkpoint-location DIR --groups "reports-.*"
 
-Records keep key, value, headers, timestamp and partition, and are there once. Their offsets differ where the source has
-lost records to retention or compaction: <checkpoint>/offset_syncs.json says which is which (offsets.py), and is
-written after each micro-batch; a crash before that is made up for by the micro-batch's repetition. Topics that the
-target lacks are made with as many partitions. Nothing else may write to a mirrored topic of the target; that is
-checked.
+Records keep key, value, headers, timestamp and partition, and are written once. Their offsets differ if the source has
+lost records to retention or compaction: <checkpoint>/offset_syncs.json maps them (offsets.py). It is written after each
+micro-batch; after a crash before that, the repeated micro-batch writes it. Topics missing in the target are created
+with the same number of partitions. Nothing else may write to a mirrored topic of the target; each micro-batch checks
+that.
 
-With --groups, offsets that matching groups have committed in the source are committed, translated, in the target,
-while a group has no members there. That asks both coordinators: --bootstrap-servers and --target-bootstrap-servers.
+With --groups, offsets that matching groups have committed in the source are translated and committed in the target,
+while a group has no members there. This needs both coordinators: --bootstrap-servers and --target-bootstrap-servers.
 """
 
 from __future__ import annotations
@@ -61,10 +61,10 @@ class Arguments(StreamArguments):
     target_endpoint_url: str = ""  # as for the source
     target_bootstrap_servers: str = ""  # as for the source
     groups: str = ""  # pattern of names; empty: none
-    group_sync_seconds: float = 60.0  # between two looks at the groups' offsets
+    group_sync_seconds: float = 60.0  # time between two reads of the groups' offsets
 
     def target(self) -> StreamArguments:
-        """The target as a store."""
+        """Return the target's arguments in the form of a store's."""
         return StreamArguments(
             store=self.target_store,
             log_table=self.target_log_table,
@@ -79,7 +79,7 @@ class Arguments(StreamArguments):
 
 
 class Mirror:
-    """What the driver keeps between micro-batches."""
+    """The state of the driver between micro-batches."""
 
     def __init__(self, arguments: Arguments) -> None:
         self._arguments = arguments
@@ -98,7 +98,7 @@ class Mirror:
             raise KafkaError(ErrorCode.INVALID_CONFIG, f"{self._path} is damaged") from None
 
     def write(self, records: DataFrame, batch_id: int) -> None:
-        """Add a micro-batch to the target and note where it went."""
+        """Add a micro-batch to the target and record its offsets."""
         records = records.persist()
         try:
             rows = stretches(records).collect()
@@ -122,7 +122,7 @@ class Mirror:
             self.carry_groups()
 
     def make_topics(self) -> None:
-        """Make what the target lacks, where its coordinator's address is known. Raises KafkaError."""
+        """Create the topics missing in the target, if its coordinator's address is known. Raises KafkaError."""
         ends = json.loads(latest_offsets(self._arguments.source(",".join(self._arguments.topics))))
         if not self._arguments.target_bootstrap_servers:
             return
@@ -137,7 +137,7 @@ class Mirror:
                 admin.create_topics(missing)
 
     def carry_groups(self) -> None:
-        """Carry the offsets of groups. Raises KafkaError."""
+        """Copy the offsets of groups. Raises KafkaError."""
         self._groups_at = time.monotonic()
         if not self._arguments.groups:
             return
@@ -170,7 +170,7 @@ def _admin(arguments: StreamArguments) -> Admin:
 
 
 def run(spark: SparkSession, arguments: Arguments, stop: Stop) -> dict[str, Any]:
-    """Copy what there is, or until a stop; returns a summary."""
+    """Copy existing records, or all until a stop; return a summary."""
     mirror = Mirror(arguments)
     mirror.make_topics()
     done = run_streams(
@@ -187,7 +187,7 @@ def run(spark: SparkSession, arguments: Arguments, stop: Stop) -> dict[str, Any]
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run the job; prints its summary as one JSON line. 1 after one line that says what went wrong."""
+    """Run the job and print its summary as one JSON line; after an error print one line and return 1."""
     return run_job(NAME, Arguments, run, argv, description=(__doc__ or "").splitlines()[0])
 
 

@@ -1,10 +1,10 @@
-"""Where the records of a source partition are in the target, as offsets. Pure.
+"""Translation of offsets from a source partition to the target. Pure.
 
     sync   source [100, 150)  ->  target [40, 90)     as many records as offsets: one to one
-           source [150, 200)  ->  target [90, 120)    compaction left 30 of 50: only the ends are known
+           source [150, 200)  ->  target [90, 120)    compaction left 30 of 50: only the bounds are known
 
-A committed offset is translated to the place after everything that the group has read, or before it, never beyond: a
-group that moves to the target may see records again and misses none. That holds as long as nothing but the mirror
+A committed offset is translated to the position after everything that the group has read, or to an earlier one, never a
+later one: a group that moves to the target may see records again and misses none. This holds as long as only the mirror
 writes to the target's partitions, which every micro-batch checks.
 """
 
@@ -19,7 +19,7 @@ from odradek.errors import ErrorCode, KafkaError
 
 @dataclass(frozen=True, slots=True)
 class OffsetSync:
-    """Where one stretch went."""
+    """The offsets of one copied range."""
 
     source_start: int
     source_end: int  # exclusive
@@ -28,7 +28,7 @@ class OffsetSync:
 
     @property
     def is_dense(self) -> bool:
-        """Whether every offset of the source holds a record."""
+        """True if every offset of the source has a record."""
         return self.source_end - self.source_start == self.target_end - self.target_start
 
 
@@ -36,9 +36,9 @@ Syncs = dict[str, dict[int, list[OffsetSync]]]  # by topic of the source and par
 
 
 def with_sync(syncs: Sequence[OffsetSync], new: OffsetSync, *, place: str) -> list[OffsetSync]:
-    """The syncs with one more; the same one again changes nothing, one that carries on a dense one extends it.
+    """Return the syncs with one more; a repeated one changes nothing, one that continues a dense one extends it.
 
-    Raises KafkaError(INVALID_REQUEST): someone else wrote to the target's partition.
+    Raises KafkaError(INVALID_REQUEST): another writer wrote to the target's partition.
     """
     if any(each.source_start <= new.source_start and new.source_end <= each.source_end for each in syncs):
         return list(syncs)
@@ -55,7 +55,7 @@ def with_sync(syncs: Sequence[OffsetSync], new: OffsetSync, *, place: str) -> li
 
 
 def translate(syncs: Sequence[OffsetSync], offset: int) -> int | None:
-    """The target's offset for a committed offset of the source; None before anything was mirrored."""
+    """Return the target's offset for a committed offset of the source; None before anything was mirrored."""
     translated: int | None = None
     for sync in syncs:
         if offset <= sync.source_start:
@@ -68,7 +68,7 @@ def translate(syncs: Sequence[OffsetSync], offset: int) -> int | None:
 
 
 def syncs_document(syncs: Syncs) -> dict[str, Any]:
-    """As JSON: {"topic": {"0": [[source start, source end, target start, target end], ...]}}."""
+    """Return syncs as JSON: {"topic": {"0": [[source start, source end, target start, target end], ...]}}."""
     return {
         topic: {
             str(partition): [[each.source_start, each.source_end, each.target_start, each.target_end] for each in rows]
@@ -79,7 +79,7 @@ def syncs_document(syncs: Syncs) -> dict[str, Any]:
 
 
 def parse_syncs(document: Mapping[str, Any]) -> Syncs:
-    """Of such JSON. Raises KafkaError(INVALID_CONFIG)."""
+    """Parse that JSON. Raises KafkaError(INVALID_CONFIG)."""
     try:
         return {
             topic: {int(partition): [OffsetSync(*row) for row in rows] for partition, rows in partitions.items()}

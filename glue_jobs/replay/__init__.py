@@ -1,1 +1,1 @@
-"""A table into a topic in the order and at the pace at which it happened."""
+"""Writes a table to a topic in the order and at the pace of its events."""

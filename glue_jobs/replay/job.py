@@ -1,12 +1,12 @@
-"""replay: a table into a topic in the order of its events, at their pace or faster: old data as live traffic.
+"""replay: writes a table to a topic in the order of its events, at their pace or faster: old data as live traffic.
 
     python -m glue_jobs.replay.job --store embedded:.odradek --bootstrap-servers URL \\
         --checkpoint-location DIR --output-topic flights --format parquet --path DIR \\
         --timestamp time_hour --key carrier --speed 3600 --slice "15 minutes"
 
 The table is cut into slices of event time, and each is written when it is due: an hour of events takes a second at
---speed 3600, and --speed 0 does not wait. Each slice is there once, whatever happens: a run that was stopped goes on
-where it was, its clock too. Rows without a time are left out.
+--speed 3600, and --speed 0 does not wait. Each slice is written once. A run that was stopped continues where it was,
+with its clock. Rows without a time are left out.
 """
 
 from __future__ import annotations
@@ -39,24 +39,24 @@ NAME = "replay"
 class Arguments(StoreArguments):
     """See the module."""
 
-    checkpoint_location: str  # folder or s3:// of what was written so far
-    output_topic: str  # topic that results are written to
+    checkpoint_location: str  # folder or s3:// of the progress
+    output_topic: str  # topic of the results
     format: str  # parquet, csv or json
     path: str  # a folder or a pattern
     timestamp: str  # the column of event time
     key: tuple[str, ...] = ()  # columns; none: records have no key
     header: bool = True  # CSV: the first line names the columns
-    speed: float = 1.0  # event seconds a second; 0: as fast as it goes
-    slice: str = "1 minute"  # of event time: what is written at once
+    speed: float = 1.0  # seconds of event time per second; 0: without waiting
+    slice: str = "1 minute"  # event time that is written at once
 
 
 def run(spark: SparkSession, arguments: Arguments, stop: Stop) -> dict[str, Any]:
-    """Write all, or until a stop; returns a summary."""
+    """Write all slices, or until a stop; return a summary."""
     if arguments.format not in FILE_FORMATS:
         raise KafkaError(ErrorCode.INVALID_CONFIG, f"--format must be one of {', '.join(FILE_FORMATS)}")
     options = file_options(arguments.format, header=arguments.header)
     table = read_files(spark, arguments.format, arguments.path, options)
-    # Checks the columns too, before anything is read.
+    # Also checks the columns, before anything is read.
     as_records(table, key=arguments.key, timestamp=arguments.timestamp, topic=arguments.output_topic)
     timed = table.withColumn("_event_us", F.unix_micros(time_of(table, arguments.timestamp)))
     slices = load_slices(arguments.checkpoint_location, f"replay/{uuid.uuid4().hex}")
@@ -86,7 +86,7 @@ def run(spark: SparkSession, arguments: Arguments, stop: Stop) -> dict[str, Any]
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run the job; prints its summary as one JSON line. 1 after one line that says what went wrong."""
+    """Run the job and print its summary as one JSON line; after an error print one line and return 1."""
     return run_job(NAME, Arguments, run, argv, description=(__doc__ or "").splitlines()[0])
 
 

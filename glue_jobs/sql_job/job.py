@@ -1,12 +1,12 @@
-"""sql_job: a script of stream SQL (docs/SQL.md), the same that `odradek sql` runs.
+"""sql_job: runs a script of stream SQL (docs/SQL.md), as `odradek sql` does.
 
-    here    python -m glue_jobs.sql_job.job --script delays.sql --checkpoint-location DIR \\
+    local   python -m glue_jobs.sql_job.job --script delays.sql --checkpoint-location DIR \\
                 --store embedded:DIR --bootstrap-servers URL --once
-    Glue    the same file, --script s3://..., with --log_table, --catalog_table and --bucket in place of the store
+    Glue    the same file, --script s3://..., with --log_table, --catalog_table and --bucket instead of the store
 
-The script is checked whole before anything runs. Its persistent queries go on until the job is stopped, with `--once`
-to the end of what is there; each adds every micro-batch to its topic once, and goes on from its own checkpoint under
-`--checkpoint-location`. Rows of SELECT are JSON lines of the log.
+The script is checked completely before anything runs. Its persistent queries run until the job is stopped, or with
+`--once` until everything that exists is processed. Each adds every micro-batch to its topic once, and continues from a
+separate checkpoint under `--checkpoint-location`. Rows of SELECT are JSON lines of the log.
 """
 
 from __future__ import annotations
@@ -29,13 +29,13 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Arguments(StreamArguments):
-    """What the job takes."""
+    """The arguments of the job."""
 
     script: str  # path or s3://
 
 
 class LogScreen:
-    """Results as JSON lines of the job's log."""
+    """Prints results as JSON lines of the job's log."""
 
     def table(self, title: str, columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> None:
         self.rows(columns, rows)
@@ -74,7 +74,7 @@ def work(spark: SparkSession, arguments: Arguments, stop: Stop) -> dict[str, Any
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run the job; 1 after one message that says what went wrong, with its place in the script."""
+    """Run the job; after an error print one message with the position in the script, and return 1."""
     return run_job("sql_job", Arguments, work, argv, description=__doc__.splitlines()[0])
 
 

@@ -1,1 +1,1 @@
-"""Two streams joined where their records lie close in time."""
+"""Joins two streams on records that are close in time."""

@@ -1,11 +1,11 @@
-"""stream_join: pairs of records of two topics with the same key and close in time, exactly once.
+"""stream_join: joins records of two topics with the same key and close in time, exactly once.
 
     python -m glue_jobs.stream_join.job --store embedded:.odradek --bootstrap-servers URL --once \\
         --checkpoint-location DIR --left-topic arrivals --right-topic departures --output-topic turnarounds \\
         --left-schema "tailnum STRING, airport STRING" --right-schema "tailnum STRING, airport STRING" \\
         --on tailnum,airport --before "0 seconds" --after "12 hours" --watermark "1 day"
 
-What a pair is: transform.py. State is what may still find a partner: records of the last `before + after + watermark`.
+transform.py defines the pairs. State: records that may still find a partner, of the last `before + after + watermark`.
 """
 
 from __future__ import annotations
@@ -34,20 +34,20 @@ class Arguments(StreamArguments):
 
     left_topic: str  # topic of one side
     right_topic: str  # topic of the other side
-    output_topic: str  # topic that results are written to
+    output_topic: str  # topic of the results
     left_schema: str  # of the values, as DDL
     right_schema: str  # of the values, as DDL
-    on: tuple[str, ...]  # fields that both have; record_key is the record's key
+    on: tuple[str, ...]  # fields of both sides; record_key is the record's key
     join: str = "inner"  # left, right, full
-    before: str = "1 hour"  # the right record may be so much older than the left one
-    after: str = "1 hour"  # the right record may be so much newer than the left one
+    before: str = "1 hour"  # the right record may be older than the left one by this
+    after: str = "1 hour"  # the right record may be newer than the left one by this
     left_time: str = "timestamp"  # a timestamp: the record's, or a field of the value
     right_time: str = "timestamp"  # a timestamp: the record's, or a field of the value
-    watermark: str = "10 minutes"  # events may come so much later than the newest
+    watermark: str = "10 minutes"  # the largest lateness of an event
 
 
 def run(spark: SparkSession, arguments: Arguments, stop: Stop) -> dict[str, Any]:
-    """Process what there is, or until a stop; returns a summary."""
+    """Process existing records, or all until a stop; return a summary."""
     left_schema, right_schema = read_schema(arguments.left_schema), read_schema(arguments.right_schema)
     require_fields(left_schema, arguments.on)
     require_fields(right_schema, arguments.on)
@@ -81,7 +81,7 @@ def run(spark: SparkSession, arguments: Arguments, stop: Stop) -> dict[str, Any]
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run the job; prints its summary as one JSON line. 1 after one line that says what went wrong."""
+    """Run the job and print its summary as one JSON line; after an error print one line and return 1."""
     return run_job(NAME, Arguments, run, argv, description=(__doc__ or "").splitlines()[0])
 
 

@@ -1,12 +1,12 @@
-"""Two streams joined where records with the same key lie close in time. DataFrame in, DataFrame out, no I/O.
+"""Joins two streams on records with the same key and close in time. DataFrame in, DataFrame out, no I/O.
 
     left ──┐  same fields `on`, and
            ├  left time - before  <=  right time  <=  left time + after
     right ─┘
 
-Every pair that fits is a row: {on ..., "left": {...}, "right": {...}}, whose time is the later of the two, as in Kafka
-Streams. Outer joins give a record without a partner once no partner can come any more: when the watermark is past.
-A record whose key is null has no partner.
+Every matching pair is a row: {on ..., "left": {...}, "right": {...}}, whose time is the later of the two, as in Kafka
+Streams. Outer joins return a record without a partner once no partner can come any more, that is, after the watermark.
+A record with a null key has no partner.
 """
 
 from __future__ import annotations
@@ -25,19 +25,19 @@ KINDS = {"inner": "inner", "left": "leftOuter", "right": "rightOuter", "full": "
 
 @dataclass(frozen=True, slots=True)
 class Within:
-    """How far apart partners may be; durations as Spark writes them."""
+    """The largest distance of partners; durations in Spark's notation."""
 
-    before: str  # the right one at most so long before the left one
-    after: str  # and so long after it
+    before: str  # how long the right one may precede the left one
+    after: str  # how long it may follow
 
     def __post_init__(self) -> None:
-        """Raises KafkaError(INVALID_CONFIG)."""
+        """Check the durations. Raises KafkaError(INVALID_CONFIG)."""
         for name, text in (("--before", self.before), ("--after", self.after)):
             if text.strip() != "0 seconds":
                 duration_us(text, name=name)
 
     def condition(self, left_time: str, right_time: str) -> Column:
-        """Whether two times are close enough."""
+        """Return a condition that is true for times that are close enough."""
         return F.expr(
             f"{right_time} >= {left_time} - INTERVAL {self.before} AND "
             f"{right_time} <= {left_time} + INTERVAL {self.after}"
@@ -47,12 +47,12 @@ class Within:
 def join_within(
     left: DataFrame, right: DataFrame, on: Sequence[str], within: Within, *, kind: str = "inner", watermark: str
 ) -> DataFrame:
-    """Pairs as rows: the fields `on`, `left` and `right` (structs, null where there is no partner), event_time.
+    """Return pairs as rows: the fields `on`, `left` and `right` (structs, null without a partner), event_time.
 
     Args:
         left, right: events, with event_time and the fields `on`, of the same types.
         kind: inner, left, right or full.
-        watermark: how much later than the newest event of its stream another one may come.
+        watermark: the largest lateness of an event relative to the newest of its stream.
 
     Raises KafkaError(INVALID_CONFIG).
     """
@@ -84,7 +84,7 @@ def _side(events: DataFrame, side: str, on: Sequence[str], watermark: str) -> Da
 
 
 def as_records(pairs: DataFrame, on: Sequence[str]) -> DataFrame:
-    """Pairs as records, keyed by the fields `on`."""
+    """Return pairs as records, keyed by the fields `on`."""
     return pairs.select(
         key_of(on).alias("key"),
         json_of([*on, "left", "right"]).alias("value"),

@@ -1,1 +1,1 @@
-"""A stream joined with a compacted topic as a table."""
+"""Joins a stream with a compacted topic as a table."""

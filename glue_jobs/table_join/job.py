@@ -1,11 +1,11 @@
-"""table_join: the records of a topic with what a compacted topic holds for them (stream-table join).
+"""table_join: joins the records of a topic with the values of a compacted topic (stream-table join).
 
     python -m glue_jobs.table_join.job --store embedded:.odradek --bootstrap-servers URL --once \\
         --checkpoint-location DIR --input-topic flights --table-topic airlines --output-topic named_flights \\
         --value-schema "carrier STRING, flight INT" --table-schema "name STRING" --on carrier
 
-A record meets the table as it is when its micro-batch begins. Later changes of the table touch no record that was
-joined, as in Kafka Streams. A micro-batch that runs again may meet a newer table; it adds nothing if its first run did.
+A record is joined with the table as of the beginning of its micro-batch. As in Kafka Streams, later changes of the
+table do not affect joined records. A repeated micro-batch may see a newer table; it adds nothing if its first run did.
 """
 
 from __future__ import annotations
@@ -42,9 +42,9 @@ NAME = "table_join"
 class Arguments(StreamArguments):
     """See the module."""
 
-    input_topic: str  # topic that is read
-    table_topic: str  # compacted topic that is the table
-    output_topic: str  # topic that results are written to
+    input_topic: str  # topic to read
+    table_topic: str  # compacted topic of the table
+    output_topic: str  # topic of the results
     value_schema: str  # as DDL
     table_schema: str  # of the table's values, as DDL
     on: str = RECORD_KEY  # the field of the value that is the table's key
@@ -53,7 +53,7 @@ class Arguments(StreamArguments):
 
 
 def run(spark: SparkSession, arguments: Arguments, stop: Stop) -> dict[str, Any]:
-    """Process what there is, or until a stop; returns a summary."""
+    """Process existing records, or all until a stop; return a summary."""
     schema, table_schema = read_schema(arguments.value_schema), read_schema(arguments.table_schema)
     require_fields(schema, [arguments.on])
     table = LatestTable(spark, arguments.source(arguments.table_topic))
@@ -79,7 +79,7 @@ def run(spark: SparkSession, arguments: Arguments, stop: Stop) -> dict[str, Any]
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run the job; prints its summary as one JSON line. 1 after one line that says what went wrong."""
+    """Run the job and print its summary as one JSON line; after an error print one line and return 1."""
     return run_job(NAME, Arguments, run, argv, description=(__doc__ or "").splitlines()[0])
 
 

@@ -1,4 +1,4 @@
-"""Events with what a table holds for them now. DataFrame in, DataFrame out, no I/O.
+"""Joins events with the current rows of a table. DataFrame in, DataFrame out, no I/O.
 
 events {"carrier": "UA", ...}  +  table  UA -> {"name": "United Air Lines Inc."}
     -> {"carrier": "UA", ..., "table": {"name": "United Air Lines Inc."}}
@@ -17,7 +17,7 @@ KINDS = ("inner", "left")
 
 
 def table_rows(latest: DataFrame, schema: StructType) -> DataFrame:
-    """The latest records of a table as rows: table_key (text) and `table`, a struct; what does not parse is no row."""
+    """Return the latest records of a table as rows: table_key (text) and `table`, a struct; drop malformed ones."""
     parsed = F.from_json(F.col("value").cast("string"), schema, {"mode": "PERMISSIVE"})
     return latest.select(F.col("key").cast("string").alias("table_key"), parsed.alias(TABLE)).where(
         F.col(TABLE).isNotNull()
@@ -25,24 +25,24 @@ def table_rows(latest: DataFrame, schema: StructType) -> DataFrame:
 
 
 def join_table(events: DataFrame, rows: DataFrame, *, on: str = RECORD_KEY, kind: str = "left") -> DataFrame:
-    """The events with the column `table`.
+    """Return the events with the column `table`.
 
     Args:
         on: the field whose text is the table's key.
-        kind: left keeps events that the table has nothing for, inner does not.
+        kind: left keeps events without a row in the table, inner does not.
 
     Raises KafkaError(INVALID_CONFIG).
     """
     if kind not in KINDS:
         raise KafkaError(
             ErrorCode.INVALID_CONFIG,
-            f"--join must be inner or left, not {kind!r}: a table has no time at which its rows would come alone",
+            f"--join must be inner or left, not {kind!r}: a row of a table alone has no time",
         )
     return events.join(rows, F.col(on).cast("string") == F.col("table_key"), kind).drop("table_key")
 
 
 def as_records(joined: DataFrame) -> DataFrame:
-    """Rows as records with the key of the event."""
+    """Return rows as records with the key of the event."""
     fields = [name for name in joined.columns if name not in (EVENT_TIME, RECORD_KEY)]
     return joined.select(
         F.col(RECORD_KEY).cast("binary").alias("key"),

@@ -1,1 +1,1 @@
-"""The most played of each chart, kept up to date and ready to be asked for."""
+"""Maintains charts of the most played items, which can be queried."""

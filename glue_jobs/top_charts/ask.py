@@ -1,4 +1,4 @@
-"""ask: the charts as they are now, read from their topic without Spark.
+"""ask: prints the current charts, read from their topic without Spark.
 
 python -m glue_jobs.top_charts.ask --store embedded:.odradek --topic charts --name all
 """
@@ -31,7 +31,7 @@ class Arguments(StoreArguments):
 
 
 def charts_now(options: Mapping[str, str]) -> dict[str, Ranked]:
-    """The latest value of each chart; options of the source. Raises KafkaError."""
+    """Return the latest value of each chart; options of the source. Raises KafkaError."""
     parsed = parse_options(options)
     values: list[bytes] = []
     with LogView(parsed.store) as view:
@@ -47,7 +47,7 @@ def charts_now(options: Mapping[str, str]) -> dict[str, Ranked]:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Print the charts as JSON, one a line; 1 after one line that says what went wrong."""
+    """Print the charts as JSON, one per line; after an error print one line and return 1."""
     try:
         arguments = parse_arguments(Arguments, sys.argv[1:] if argv is None else argv, prog=NAME)
         charts = charts_now(arguments.source(arguments.topic))

@@ -1,14 +1,14 @@
-"""top_charts: the most played items, of all and of each genre, kept up to date in a compacted topic that can be asked.
+"""top_charts: maintains the most played items, overall and by genre, in a compacted topic that can be queried.
 
     python -m glue_jobs.top_charts.job --store embedded:.odradek --bootstrap-servers URL --once \\
         --checkpoint-location DIR --plays-topic plays --details-topic songs --output-topic charts \\
         --value-schema "song STRING" --item song --chart genre --n 5
     python -m glue_jobs.top_charts.ask --store embedded:.odradek --topic charts [--name all]
 
-The topic `charts` holds a chart a key: its latest value is the chart, so any consumer can keep all of them, and `ask`
-reads them without Spark. The state needs --state-store rocksdb, the default. The details are read when a query starts:
-newer ones count from the next start on (each run with --once, each wake-up from rest), and move no play that was
-counted.
+The topic `charts` has one key per chart, and the latest value is the chart, so any consumer can keep all of them, and
+`ask` reads them without Spark. The state needs --state-store rocksdb, the default. The details are read when a query
+starts: newer ones apply from the next start on (each run with --once, each wake-up from rest), and do not move plays
+that were already counted.
 """
 
 from __future__ import annotations
@@ -41,19 +41,19 @@ class Arguments(StreamArguments):
     plays_topic: str  # topic of plays
     output_topic: str  # compacted topic of the charts
     value_schema: str  # of plays, as DDL
-    item: str  # the field of a play that says what was played
-    details_topic: str = ""  # compacted, keyed by item; empty: only the chart of all
-    chart: str = ""  # the field of the details that names the item's chart
+    item: str  # the field of a play with the played item
+    details_topic: str = ""  # compacted, keyed by item; empty: only the overall chart
+    chart: str = ""  # the field of the details with the item's chart
     event_time: str = "timestamp"  # a timestamp: the record's, or a field of the value
     n: int = 5  # items of a chart
 
 
 def run(spark: SparkSession, arguments: Arguments, stop: Stop) -> dict[str, Any]:
-    """Process what there is, or until a stop; returns a summary."""
+    """Process existing records, or all until a stop; return a summary."""
     schema = read_schema(arguments.value_schema)
     require_fields(schema, [arguments.item])
     if bool(arguments.details_topic) != bool(arguments.chart):
-        raise KafkaError(ErrorCode.INVALID_CONFIG, "--details-topic and --chart are given together or not at all")
+        raise KafkaError(ErrorCode.INVALID_CONFIG, "set both --details-topic and --chart, or neither")
     if not 1 <= arguments.n <= 1_000:
         raise KafkaError(ErrorCode.INVALID_CONFIG, f"--n must be from 1 to 1,000, not {arguments.n}")
 
@@ -78,7 +78,7 @@ def run(spark: SparkSession, arguments: Arguments, stop: Stop) -> dict[str, Any]
 
 
 def _details(spark: SparkSession, arguments: Arguments) -> DataFrame | None:
-    """item_key, chart; Spark reads the topic anew for each micro-batch."""
+    """Return item_key, chart; Spark reads the topic again for each micro-batch."""
     if not arguments.details_topic:
         return None
     records = spark.read.format("odradek").options(**arguments.source(arguments.details_topic), columns=COLUMNS).load()
@@ -87,7 +87,7 @@ def _details(spark: SparkSession, arguments: Arguments) -> DataFrame | None:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run the job; prints its summary as one JSON line. 1 after one line that says what went wrong."""
+    """Run the job and print its summary as one JSON line; after an error print one line and return 1."""
     return run_job(NAME, Arguments, run, argv, description=(__doc__ or "").splitlines()[0])
 
 

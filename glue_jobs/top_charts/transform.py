@@ -3,8 +3,8 @@
     plays {"item": ...}  +  details: item -> {"genre": ...}
         -> chart "all" and chart <genre>, the n items with the most plays, best first
 
-State of a chart: how often each item was played, and the n best as they are. Counts only grow, so the new best n are
-among the old ones and the items that were played now: a micro-batch costs what it plays, not what was ever played.
+State of a chart: the count of each item, and the current n best. Counts only grow, so the new best n are among the old
+ones and the newly played items: a micro-batch costs what it contains, not the whole history.
 """
 
 from __future__ import annotations
@@ -29,13 +29,13 @@ Ranked = list[tuple[str, int]]
 
 
 def updated(top: Sequence[tuple[str, int]], counts: Mapping[str, int], n: int) -> Ranked:
-    """The n best of a chart, of those it had and the new counts; ties by name."""
+    """Return the n best of a chart, from its previous best and the new counts; ties by name."""
     merged = {**dict(top), **counts}
     return sorted(merged.items(), key=lambda each: (-each[1], each[0]))[:n]
 
 
 def plays_by_chart(plays: DataFrame, details: DataFrame | None, *, item: str) -> DataFrame:
-    """Each play once in the chart `all` and, where there are details, once in that of its item: chart, item, timestamp.
+    """Return each play once in the chart `all` and, with details, once in that of its item: chart, item, timestamp.
 
     Args:
         plays: events with the field `item` and event_time.
@@ -52,7 +52,7 @@ def plays_by_chart(plays: DataFrame, details: DataFrame | None, *, item: str) ->
 
 
 class TopOfChart(StatefulProcessor):
-    """Counts of a chart's items, and its best n."""
+    """The counts of a chart's items, and its best n."""
 
     def __init__(self, n: int) -> None:
         self._n = n
@@ -85,11 +85,11 @@ class TopOfChart(StatefulProcessor):
         yield pd.DataFrame({"chart": [key[0]], "top": [document], "timestamp": [newest]})
 
     def close(self) -> None:
-        """Nothing is open."""
+        """Do nothing: nothing is open."""
 
 
 def top_charts(plays: DataFrame, n: int) -> DataFrame:
-    """A row for each chart that changed: chart, top (an array of item and plays, best first), timestamp.
+    """Return a row for each changed chart: chart, top (an array of item and plays, best first), timestamp.
 
     Args:
         plays: a stream of chart, item, timestamp.
@@ -101,14 +101,14 @@ def top_charts(plays: DataFrame, n: int) -> DataFrame:
 
 
 def as_records(charts: DataFrame) -> DataFrame:
-    """Charts as records of a compacted topic, keyed by the chart's name."""
+    """Return charts as records of a compacted topic, keyed by the chart's name."""
     return charts.select(
         F.col("chart").cast("binary").alias("key"), json_of(["chart", "top"]).alias("value"), "timestamp"
     )
 
 
 def latest_charts(values: Iterable[bytes]) -> dict[str, Ranked]:
-    """The charts of records in the order in which they were written."""
+    """Return the charts of records, given in the order of writing."""
     charts: dict[str, Ranked] = {}
     for value in values:
         document = json.loads(value)

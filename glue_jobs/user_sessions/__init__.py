@@ -1,1 +1,1 @@
-"""What each user did between two pauses."""
+"""Sessions of users: their events between two pauses."""

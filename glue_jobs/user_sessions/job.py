@@ -1,10 +1,10 @@
-"""user_sessions: sessions of users with their length and path, each once, when it is over.
+"""user_sessions: writes sessions of users with their duration and path, each once, when it is over.
 
     python -m glue_jobs.user_sessions.job --store embedded:.odradek --bootstrap-servers URL --once \\
         --checkpoint-location DIR --input-topic visits --output-topic sessions \\
         --value-schema "user STRING, page STRING" --user user --page page --gap "30 minutes"
 
-A session is sent when the watermark has passed its last event by `gap`: nothing can be added to it then.
+A session is written when the watermark has passed its last event by `gap`: nothing can be added to it any more.
 """
 
 from __future__ import annotations
@@ -31,18 +31,18 @@ NAME = "user_sessions"
 class Arguments(StreamArguments):
     """See the module."""
 
-    input_topic: str  # topic that is read
-    output_topic: str  # topic that results are written to
+    input_topic: str  # topic to read
+    output_topic: str  # topic of the results
     value_schema: str  # as DDL
-    user: str = "user"  # fields of the value; record_key is the record's key
-    page: str = "page"  # field that names the page
+    user: str = "user"  # field that identifies the user; record_key is the record's key
+    page: str = "page"  # field with the page
     event_time: str = "timestamp"  # a timestamp: the record's, or a field of the value
     gap: str = "30 minutes"  # silence after which a session is over
-    watermark: str = "10 minutes"  # events may come so much later than the newest
+    watermark: str = "10 minutes"  # the largest lateness of an event
 
 
 def run(spark: SparkSession, arguments: Arguments, stop: Stop) -> dict[str, Any]:
-    """Process what there is, or until a stop; returns a summary."""
+    """Process existing records, or all until a stop; return a summary."""
     schema = read_schema(arguments.value_schema)
     require_fields(schema, [arguments.user, arguments.page])
 
@@ -71,7 +71,7 @@ def run(spark: SparkSession, arguments: Arguments, stop: Stop) -> dict[str, Any]
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run the job; prints its summary as one JSON line. 1 after one line that says what went wrong."""
+    """Run the job and print its summary as one JSON line; after an error print one line and return 1."""
     return run_job(NAME, Arguments, run, argv, description=(__doc__ or "").splitlines()[0])
 
 

@@ -1,7 +1,7 @@
-"""What each user did between two pauses. DataFrame in, DataFrame out, no I/O.
+"""Groups a user's events into sessions. DataFrame in, DataFrame out, no I/O.
 
-A session is a run of a user's events with no pause longer than `gap` between neighbours, as in Kafka Streams. Its end
-is the time of its last event, its duration the time from the first to the last: one event makes a session of 0 seconds.
+A session is a run of a user's events without a pause longer than `gap`, as in Kafka Streams. Its end is the time of its
+last event, its duration the time from the first to the last: a single event is a session of 0 seconds.
 """
 
 from __future__ import annotations
@@ -14,12 +14,12 @@ PATH_MAX = 100
 
 
 def user_sessions(events: DataFrame, *, user: str, page: str, gap: str, watermark: str) -> DataFrame:
-    """One row a session: user, started, ended, duration_s, events, pages, first_page, last_page, path.
+    """Return one row per session: user, started, ended, duration_s, events, pages, first_page, last_page, path.
 
     Args:
-        user, page: fields of the events; those without a user are left out.
+        user, page: fields of the events; events without a user are dropped.
         gap: such as "30 minutes".
-        watermark: how much later than the newest event another one may come.
+        watermark: the largest lateness of an event relative to the newest.
     """
     visit = F.struct(F.col(EVENT_TIME).alias("at"), F.col(page).cast("string").alias("page"))
     sessions = (
@@ -43,7 +43,7 @@ def user_sessions(events: DataFrame, *, user: str, page: str, gap: str, watermar
 
 
 def as_records(sessions: DataFrame) -> DataFrame:
-    """Sessions as records: key `user|start`, JSON value, the session's end as time."""
+    """Return sessions as records: key `user|start`, JSON value, the session's end as timestamp."""
     return sessions.select(
         key_of(["user", iso("started")]).alias("key"),
         json_of(sessions.columns).alias("value"),

@@ -1,18 +1,18 @@
-"""windowed_aggregates: what happened per group and window of event time, from one topic to another.
+"""windowed_aggregates: aggregates events per group and window of event time, from one topic to another.
 
     python -m glue_jobs.windowed_aggregates.job --store embedded:.odradek --bootstrap-servers URL --once \\
         --checkpoint-location DIR --input-topic flights --output-topic delays \\
         --value-schema "origin STRING, dep_delay INT" --group-by origin --window tumbling --size "1 hour" \\
         --aggregates "flights=count(), mean_delay=mean(dep_delay), p95=percentile(dep_delay, 0.95)"
 
-transform.py has the windows and the aggregates. Results are records keyed by group and window start, so that in a
-compacted topic the latest value of a key is the window. `--emit update` (the default) sends a window whenever it
-changes; `append` sends it once, when the watermark has passed its end. Session windows know only `append`, as they are
-not final, nor have a key, before.
+transform.py defines the windows and the aggregates. Results are records keyed by group and window start, so that in a
+compacted topic the latest value of a key is the window. `--emit update` (the default) writes a window whenever it
+changes; `append` writes it once, when the watermark has passed its end. Session windows support only `append`, because
+they are not final, and have no key, before.
 
-With --dead-letter-topic, records that do not parse and events that come too late for one of their windows go there,
-with the starts of the windows that they missed in the header odradek.missed-windows. Results and dead letters of a
-micro-batch are one commit: each is there exactly once.
+With --dead-letter-topic, records that do not parse and events that are too late for one of their windows go there, with
+the starts of the missed windows in the header odradek.missed-windows. Results and dead letters of a micro-batch are one
+commit, so each is written exactly once.
 """
 
 from __future__ import annotations
@@ -55,8 +55,8 @@ NAME = "windowed_aggregates"
 class Arguments(StreamArguments):
     """See the module."""
 
-    input_topic: str  # topic that is read
-    output_topic: str  # topic that results are written to
+    input_topic: str  # topic to read
+    output_topic: str  # topic of the results
     value_schema: str  # as DDL
     aggregates: tuple[str, ...]  # name=function(field), such as flights=count()
     event_time: str = "timestamp"  # the record's, or a field: a timestamp, or ms since the epoch
@@ -65,16 +65,16 @@ class Arguments(StreamArguments):
     size: str = "1 hour"  # of a tumbling or sliding window
     advance: str = ""  # of sliding windows: from one start to the next
     gap: str = ""  # of session windows: silence that ends one
-    watermark: str = "10 minutes"  # events may come so much later than the newest
+    watermark: str = "10 minutes"  # the largest lateness of an event
     emit: str = "update"  # update: a window whenever it changes; append: once, when it is over
 
     def window_spec(self) -> WindowSpec:
-        """Raises KafkaError(INVALID_CONFIG)."""
+        """Return the windows. Raises KafkaError(INVALID_CONFIG)."""
         return WindowSpec(self.window, self.size, self.advance, self.gap)
 
 
 def run(spark: SparkSession, arguments: Arguments, stop: Stop) -> dict[str, Any]:
-    """Process what there is, or until a stop; returns a summary."""
+    """Process existing records, or all until a stop; return a summary."""
     schema = read_schema(arguments.value_schema)
     aggregates = [parse_aggregate(text) for text in arguments.aggregates]
     require_fields(schema, [*arguments.group_by, *(name for each in aggregates for name in each.fields)])
@@ -97,7 +97,7 @@ def run(spark: SparkSession, arguments: Arguments, stop: Stop) -> dict[str, Any]
 def results(
     records: DataFrame, arguments: Arguments, schema: StructType, window: WindowSpec, aggregates: Sequence[Aggregate]
 ) -> DataFrame:
-    """Records for the topics of results and of dead letters."""
+    """Return records for the topics of results and of dead letters."""
     events = events_of(records, schema, event_time=arguments.event_time)
     windows = windowed(events, window, arguments.group_by, aggregates, watermark=arguments.watermark)
     output = as_output(as_records(windows, arguments.group_by), arguments.output_topic)
@@ -107,7 +107,7 @@ def results(
 
 
 def unused_records(records: DataFrame, arguments: Arguments, schema: StructType, window: WindowSpec) -> DataFrame:
-    """The records that do not parse, and the events that are too late for at least one of their windows."""
+    """Return the records that do not parse, and the events that are too late for at least one of their windows."""
     parsed = parse_values(with_watermark_of_batch(records, arguments.checkpoint_location), schema)
     timed = parsed.withColumn(EVENT_TIME, F.when(~F.col("is_malformed"), time_of(schema, arguments.event_time)))
     no_time = F.col(EVENT_TIME).isNull()
@@ -118,7 +118,7 @@ def unused_records(records: DataFrame, arguments: Arguments, schema: StructType,
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run the job; prints its summary as one JSON line. 1 after one line that says what went wrong."""
+    """Run the job and print its summary as one JSON line; after an error print one line and return 1."""
     return run_job(NAME, Arguments, run, argv, description=(__doc__ or "").splitlines()[0])
 
 

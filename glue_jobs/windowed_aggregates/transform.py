@@ -1,10 +1,10 @@
 """Aggregates over windows of event time, per group. DataFrame in, DataFrame out: batch and streaming alike, no I/O.
 
-    events ── window ── group ── aggregate ──> one row a (group, window)
+    events ── window ── group ── aggregate ──> one row per (group, window)
 
-Windows hold an event by its time: tumbling [0 h, 1 h), [1 h, 2 h) ...; sliding ones of the same size every `advance`,
-so that an event lies in several; a session reaches from a group's first event to `gap` after its last. All are counted
-from 1970-01-01T00:00:00Z.
+Windows contain an event by its time: tumbling [0 h, 1 h), [1 h, 2 h) ...; sliding ones of the same size every
+`advance`, so that an event is in several; a session lasts from a group's first event to `gap` after its last. All are
+counted from 1970-01-01T00:00:00Z.
 
 Aggregates are written `name = function(field, ...)`:
 
@@ -12,7 +12,7 @@ Aggregates are written `name = function(field, ...)`:
     sum(f) mean(f) min(f) max(f)                         approximate_distinct(f)      within 5 % (HyperLogLog++)
     percentile(f, 0.95)       nearest rank; exact up to 10,000 values a window, within 1/10,000 of the rank beyond
     top(f, n, g, ...)         the n largest f with their g: [{"f": .., "g": ..}]; ties by g, so that a replay agrees.
-                              The state of a window keeps all its values of f
+                              The state of a window contains all its values of f
     most_frequent(f, n)       the n most frequent f with their counts, approximate beyond 10,000 different ones
     earliest(f) latest(f)     by event time
 """
@@ -38,7 +38,7 @@ _FORM = re.compile(r"\s*(\w+)\s*=\s*(\w+)\s*\((.*)\)\s*", re.DOTALL)
 
 @dataclass(frozen=True, slots=True)
 class WindowSpec:
-    """Which windows; durations as Spark writes them."""
+    """The windows; durations in Spark's notation."""
 
     kind: str = "tumbling"  # tumbling, sliding or session
     size: str = "1 hour"
@@ -46,7 +46,7 @@ class WindowSpec:
     gap: str = ""  # session only
 
     def __post_init__(self) -> None:
-        """Raises KafkaError(INVALID_CONFIG)."""
+        """Check the values. Raises KafkaError(INVALID_CONFIG)."""
         if self.kind not in {"tumbling", "sliding", "session"}:
             raise _refused(f"--window must be tumbling, sliding or session, not {self.kind!r}")
         if self.kind == "session":
@@ -57,13 +57,13 @@ class WindowSpec:
             raise _refused("--advance must not be longer than --size: events between two windows would be lost")
 
     def column(self) -> Column:
-        """The window of an event."""
+        """Return the window of an event."""
         if self.kind == "session":
             return F.session_window(EVENT_TIME, self.gap)
         return F.window(EVENT_TIME, self.size, self.advance if self.kind == "sliding" else None)
 
     def missed(self, watermark: str | Column = WATERMARK) -> Column:
-        """The starts of an event's windows that a watermark has closed; empty where it comes in time."""
+        """Return the starts of an event's windows that a watermark has closed; empty if the event is in time."""
         closed_us = F.unix_micros(F.col(watermark) if isinstance(watermark, str) else watermark)
         time_us = F.unix_micros(EVENT_TIME)
         if self.kind == "session":
@@ -90,24 +90,24 @@ class Aggregate:
 
     @property
     def fields(self) -> tuple[str, ...]:
-        """What it reads."""
+        """The fields that it reads."""
         if self.function == "top":
             return (self.arguments[0], *self.arguments[2:])
         return self.arguments[:1]
 
     def column(self) -> Column:
-        """The aggregate, named."""
+        """Return the aggregate as a named column."""
         return _FUNCTIONS[self.function][1](self.arguments).alias(self.name)
 
 
 def parse_aggregate(text: str) -> Aggregate:
-    """`p95 = percentile(dep_delay, 0.95)`. Raises KafkaError(INVALID_CONFIG)."""
+    """Parse `p95 = percentile(dep_delay, 0.95)`. Raises KafkaError(INVALID_CONFIG)."""
     form = _FORM.fullmatch(text)
     if form is None:
-        raise _refused(f"an aggregate is written name = function(field), not {text!r}")
+        raise _refused(f"an aggregate must have the form name = function(field), not {text!r}")
     name, function, arguments = form[1], form[2].lower(), tuple(split_list(form[3]))
     if function not in _FUNCTIONS:
-        raise _refused(f"there is no aggregate {function}: there are {', '.join(_FUNCTIONS)}")
+        raise _refused(f"unknown aggregate {function}: use {', '.join(_FUNCTIONS)}")
     wanted = _FUNCTIONS[function][0]
     if not wanted.fullmatch(",".join(arguments)):
         raise _refused(f"{text.strip()!r}: {_USAGE.get(function, f'write {function}(field)')}")
@@ -117,11 +117,11 @@ def parse_aggregate(text: str) -> Aggregate:
 def windowed(
     events: DataFrame, window: WindowSpec, group_by: Sequence[str], aggregates: Sequence[Aggregate], *, watermark: str
 ) -> DataFrame:
-    """One row a (group, window): the group's columns, window_start, window_end, the aggregates.
+    """Return one row per (group, window): the group's columns, window_start, window_end, the aggregates.
 
     Args:
-        events: a column event_time, and those that are grouped and aggregated.
-        watermark: how much later than the newest event another one may come, such as "10 minutes".
+        events: a column event_time, and the columns to group by and aggregate.
+        watermark: the largest lateness of an event relative to the newest, such as "10 minutes".
     """
     grouped = events.withWatermark(EVENT_TIME, watermark).groupBy(window.column().alias(WINDOW), *group_by)
     return grouped.agg(*(each.column() for each in aggregates)).select(
@@ -133,7 +133,7 @@ def windowed(
 
 
 def as_records(windows: DataFrame, group_by: Sequence[str]) -> DataFrame:
-    """Windows as records of a compacted topic: key `group|...|window start`, JSON value, the window's end as time."""
+    """Return windows as records of a compacted topic: key `group|...|window start`, JSON value, the window's end."""
     return windows.select(
         key_of([*group_by, iso("window_start")]).alias("key"),
         json_of(windows.columns).alias("value"),

@@ -1,1 +1,1 @@
-"""How often each word occurs: the first example of every stream library."""
+"""Counts the occurrences of words: the first example of every stream library."""

@@ -1,9 +1,9 @@
-"""word_count: how often each word occurs in a topic, as a compacted topic of counts, exactly once.
+"""word_count: counts the occurrences of each word in a topic, as a compacted topic of counts, exactly once.
 
     python -m glue_jobs.word_count.job --store embedded:.odradek --bootstrap-servers URL --once \\
         --checkpoint-location DIR --input-topic lines --output-topic word_counts
 
-A count is sent whenever it changes; the latest value of a word is its count. The state has a row a word, for good.
+A count is written whenever it changes; the latest value of a word is its count. The state has a row per word, forever.
 """
 
 from __future__ import annotations
@@ -30,13 +30,13 @@ NAME = "word_count"
 class Arguments(StreamArguments):
     """See the module."""
 
-    input_topic: str  # topic that is read
+    input_topic: str  # topic to read
     output_topic: str  # compacted topic of the counts
     field: str = ""  # of a JSON value; empty: the value is the text
 
 
 def run(spark: SparkSession, arguments: Arguments, stop: Stop) -> dict[str, Any]:
-    """Process what there is, or until a stop; returns a summary."""
+    """Process existing records, or all until a stop; return a summary."""
     return run_streams(
         spark,
         arguments,
@@ -52,7 +52,7 @@ def run(spark: SparkSession, arguments: Arguments, stop: Stop) -> dict[str, Any]
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run the job; prints its summary as one JSON line. 1 after one line that says what went wrong."""
+    """Run the job and print its summary as one JSON line; after an error print one line and return 1."""
     return run_job(NAME, Arguments, run, argv, description=(__doc__ or "").splitlines()[0])
 
 

@@ -1,4 +1,4 @@
-"""How often each word occurs in the text of records. DataFrame in, DataFrame out, no I/O."""
+"""Counts the occurrences of each word in the text of records. DataFrame in, DataFrame out, no I/O."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pyspark.sql import functions as F
 
 
 def count_words(records: DataFrame, *, field: str = "") -> DataFrame:
-    """word, count, and the time of its newest occurrence. Words are runs of letters and digits, in lower case.
+    """Return word, count, and the time of its newest occurrence. Words are runs of letters and digits, in lower case.
 
     Args:
         field: of a JSON value; empty: the value is the text.
@@ -22,7 +22,7 @@ def count_words(records: DataFrame, *, field: str = "") -> DataFrame:
 
 
 def as_records(counts: DataFrame) -> DataFrame:
-    """Counts as records of a compacted topic, keyed by the word."""
+    """Return counts as records of a compacted topic, keyed by the word."""
     return counts.select(
         F.col("word").cast("binary").alias("key"), json_of(["word", "count"]).alias("value"), "timestamp"
     )

@@ -1,1 +1,1 @@
-"""One capability a file. A construct knows nothing of stacks or stages beyond its arguments."""
+"""One capability per file. A construct knows nothing about stacks or stages except its arguments."""

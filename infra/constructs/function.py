@@ -1,7 +1,7 @@
-"""A function of Odradek: code, layer, role, log group, environment. arm64: a fifth cheaper a GB-second than x86.
+"""A function of Odradek: code, layer, role, log group, environment. arm64: a fifth cheaper per GB-second than x86.
 
 The environment is filled from the names that lambdas/ reads (odradek.functions.environment) and from
-`Settings.to_env`, so the two sides cannot drift.
+`Settings.to_env`, so the two sides cannot differ.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ ARCHITECTURE = lambda_.Architecture.ARM_64
 
 
 class OdradekLayer(Construct):
-    """The wheel and its dependencies. One a stack, from one asset: a layer's ARN changes with every version, and
+    """The wheel and its dependencies. One per stack, from one asset: a layer's ARN changes with every version, and
     CloudFormation refuses to change a value that another stack imports."""
 
     def __init__(self, scope: Construct, construct_id: str, *, artifacts: Artifacts) -> None:
@@ -35,7 +35,7 @@ class OdradekLayer(Construct):
             code=lambda_.Code.from_asset(str(artifacts.layer)),
             compatible_runtimes=[RUNTIME],
             compatible_architectures=[ARCHITECTURE],
-            description="odradek and what it needs",
+            description="odradek and its dependencies",
         )
 
 
@@ -65,7 +65,7 @@ class OdradekFunction(Construct):
             retention=log_retention(stage.log_retention_days),
             removal_policy=RemovalPolicy.RETAIN if stage.keeps_data else RemovalPolicy.DESTROY,
         )
-        # Streams and events only: the group is made here, so the function never creates one that lives for ever.
+        # Streams and events only: the log group is created here, so the function never creates one without expiry.
         self.log_group.grant_write(self.role)
         self.function = lambda_.Function(
             self,
@@ -88,7 +88,7 @@ class OdradekFunction(Construct):
 
 
 def store_environment(store: Store) -> dict[str, str]:
-    """The variables that say where the store is."""
+    """Return the variables that locate the store."""
     return {
         variables.LOG_TABLE: store.tables[TableName.LOG].table_name,
         variables.GROUPS_TABLE: store.tables[TableName.GROUPS].table_name,
@@ -98,11 +98,11 @@ def store_environment(store: Store) -> dict[str, str]:
 
 
 def log_retention(days: int) -> logs.RetentionDays:
-    """CloudWatch's name for that many days. Raises ValueError where it has none."""
+    """Return CloudWatch's name for that many days. Raises ValueError if there is none."""
     names = {
         1: "ONE_DAY", 3: "THREE_DAYS", 5: "FIVE_DAYS", 7: "ONE_WEEK", 14: "TWO_WEEKS", 30: "ONE_MONTH",
         60: "TWO_MONTHS", 90: "THREE_MONTHS", 180: "SIX_MONTHS", 365: "ONE_YEAR",
     }  # fmt: skip
     if days not in names:
-        raise ValueError(f"CloudWatch keeps logs {', '.join(map(str, names))} days, not {days}")
+        raise ValueError(f"CloudWatch keeps logs for {', '.join(map(str, names))} days, not {days}")
     return logs.RetentionDays[names[days]]

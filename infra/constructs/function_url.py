@@ -1,4 +1,4 @@
-"""Function URLs: how clients reach the functions. AWS_IAM: a request that is not signed (SigV4) never runs code.
+"""Function URLs, the clients' way to the functions. AWS_IAM: a request that is not signed (SigV4) never runs code.
 
 A URL is of the function's alias, so that a deployment may move it from version to version (release.py).
 
@@ -20,7 +20,7 @@ from infra.stages import Stage
 
 
 class SignedUrl(Construct):
-    """The URL of one function; answers are buffered (Python functions cannot stream theirs)."""
+    """The URL of one function; responses are buffered (Python functions cannot stream theirs)."""
 
     def __init__(self, scope: Construct, construct_id: str, *, alias: lambda_.Alias, stage: Stage) -> None:
         super().__init__(scope, construct_id)
@@ -55,7 +55,7 @@ class SignedUrl(Construct):
 
 
 class ClientPolicy(Construct):
-    """A managed policy that lets its holder call these functions by their URLs, and do nothing else."""
+    """A managed policy that allows its holder to call these functions through their URLs, and nothing else."""
 
     def __init__(self, scope: Construct, construct_id: str, *, functions: Iterable[lambda_.Alias]) -> None:
         super().__init__(scope, construct_id)

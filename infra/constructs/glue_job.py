@@ -1,9 +1,9 @@
 """A Glue streaming job: one of the folders under glue_jobs/, with the wheel that it imports.
 
-Nothing starts it here: a job costs money while it runs, and an idle Odradek costs none.
+No run is started here: a job costs money while it runs, and an idle Odradek costs none.
 
-The wheel is uploaded under its own file name (in a folder named after its content), because Glue hands it to pip and
-pip goes by the name; CDK's usual asset names are bare hashes. Its dependencies, and those of the extras the job needs,
+The wheel is uploaded under its file name (in a folder named after its content), because Glue passes it to pip, which
+uses the name; CDK's usual asset names are bare hashes. Its dependencies, and those of the extras that the job needs,
 are installed from the package index when the job starts.
 """
 
@@ -29,7 +29,7 @@ WORKER_TYPE = "G.025X"  # the smallest, for streaming only
 
 
 class GlueStreamingJob(Construct):
-    """The job glue_jobs/<name>/job.py. `arguments` are passed on as `--name value`."""
+    """The job glue_jobs/<name>/job.py. `arguments` are passed as `--name value`."""
 
     def __init__(
         self,
@@ -52,7 +52,7 @@ class GlueStreamingJob(Construct):
         for statement in _observability(self):
             self.role.add_to_policy(statement)
         script = assets.Asset(self, "Script", path=str(ROOT / "glue_jobs" / name / "job.py"))
-        # Of all jobs, with the folder glue_jobs/ in the zip: job.py imports its transform as glue_jobs.<name>.
+        # For all jobs, with the folder glue_jobs/ in the zip: job.py imports its transform as glue_jobs.<name>.
         modules = assets.Asset(self, "Modules", path=str(artifacts.jobs))
         wheel = _wheel_location(self, artifacts.wheel)
         self.role.add_to_policy(_read_assets(self, script, modules, wheel))
@@ -67,7 +67,7 @@ class GlueStreamingJob(Construct):
             command=glue.CfnJob.JobCommandProperty(
                 name="gluestreaming", python_version="3", script_location=script.s3_object_url
             ),
-            # One run at a time owns the checkpoint; a failed one is started again from there by whoever started it.
+            # One run at a time owns the checkpoint; after a failure it is started again by the operator.
             execution_property=glue.CfnJob.ExecutionPropertyProperty(max_concurrent_runs=1),
             max_retries=0,
             # Left blank, Glue ends a run after eight hours (CreateJob, Timeout: 480 minutes from Glue 5.0 on).
@@ -85,7 +85,7 @@ class GlueStreamingJob(Construct):
 
 
 def _wheel_location(scope: Construct, wheel: Path) -> FileAssetLocation:
-    """Have the wheel uploaded as <hash of its content>/<its file name>."""
+    """Upload the wheel as <hash of its content>/<its file name>."""
     digest = hashlib.sha256(wheel.read_bytes()).hexdigest()
     return Stack.of(scope).synthesizer.add_file_asset(
         file_name=str(wheel), packaging=FileAssetPackaging.FILE, source_hash=f"{digest}/{wheel.stem}"
@@ -95,7 +95,7 @@ def _wheel_location(scope: Construct, wheel: Path) -> FileAssetLocation:
 def _read_assets(
     scope: Construct, script: assets.Asset, modules: assets.Asset, wheel: FileAssetLocation
 ) -> iam.PolicyStatement:
-    """Just these three objects: Asset.grant_read would open every asset of every app in the account."""
+    """Allow reading these three objects only: Asset.grant_read would open every asset of every app in the account."""
     places = [(each.s3_bucket_name, each.s3_object_key) for each in (script, modules)]
     return iam.PolicyStatement(
         actions=["s3:GetObject"],
@@ -107,7 +107,7 @@ def _read_assets(
 
 
 def _observability(scope: Construct) -> list[iam.PolicyStatement]:
-    """Logs and metrics as Glue writes them itself."""
+    """Allow the logs and metrics that Glue writes."""
     log_groups = Stack.of(scope).format_arn(
         service="logs", resource="log-group", resource_name="/aws-glue/*", arn_format=ArnFormat.COLON_RESOURCE_NAME
     )
@@ -117,7 +117,7 @@ def _observability(scope: Construct) -> list[iam.PolicyStatement]:
         ),
         iam.PolicyStatement(
             actions=["cloudwatch:PutMetricData"],
-            resources=["*"],  # the action knows no resources; the namespace narrows it
+            resources=["*"],  # the action has no resources; the namespace restricts it
             conditions={"StringEquals": {"cloudwatch:namespace": "Glue"}},
         ),
     ]

@@ -15,7 +15,7 @@ from constructs import Construct
 
 
 class LogBucket(Construct):
-    """A private bucket: TLS only, encrypted with S3's own keys or the one given, no public access of any kind."""
+    """A private bucket: TLS only, encrypted with S3's keys or the given one, without any public access."""
 
     def __init__(
         self,
@@ -41,7 +41,7 @@ class LogBucket(Construct):
             "Bucket",
             encryption=s3.BucketEncryption.S3_MANAGED if key is None else s3.BucketEncryption.KMS,
             encryption_key=key,
-            bucket_key_enabled=None if key is None else True,  # one request to KMS for many objects
+            bucket_key_enabled=None if key is None else True,  # one KMS request for many objects
             enforce_ssl=True,
             minimum_tls_version=1.2,
             block_public_access=s3.BlockPublicAccess.BLOCK_ALL,

@@ -1,7 +1,7 @@
 """A function called every few minutes.
 
-A run that fails is tried twice more within the period and then given up: the next tick does the same work, every step
-of which may be repeated. With `dead_letters` its event goes to a queue, for whoever asks later what failed and when.
+A failed run is retried twice within the period and then given up: the next tick does the same work, and every step may
+be repeated. With `dead_letters` its event goes to a queue, as a record of what failed and when.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class Schedule(Construct):
         self.rule.add_target(
             targets.LambdaFunction(function, retry_attempts=2, max_event_age=period, dead_letter_queue=queue)
         )
-        if queue is not None:  # the rule hands events over; what the function then fails at is its own queue's
+        if queue is not None:  # the rule delivers events; failures of the function itself go to the function's queue
             function.configure_async_invoke(
                 retry_attempts=2, max_event_age=period, on_failure=destinations.SqsDestination(queue)
             )

@@ -1,4 +1,4 @@
-"""A role made of a row of permissions.py: it names its tables, prefixes and actions."""
+"""A role built from a row of permissions.py, with its tables, prefixes and actions."""
 
 from __future__ import annotations
 
@@ -18,22 +18,22 @@ from infra.permissions import WAL_PREFIX, ObjectGrant, Permissions, TableGrant, 
 
 @dataclass(frozen=True, slots=True)
 class Store:
-    """Where the log lives: what the storage stack hands to the others."""
+    """The resources of the log, which the storage stack passes to the others."""
 
     tables: dict[TableName, dynamodb.Table]
     bucket: s3.Bucket
-    key: kms.IKey | None = None  # what both are encrypted with, where it is the deployment's own
-    wal_bucket: s3express.CfnDirectoryBucket | None = None  # where the WAL has a bucket of its own
+    key: kms.IKey | None = None  # encrypts both, if the deployment has a separate key
+    wal_bucket: s3express.CfnDirectoryBucket | None = None  # if the WAL has a separate bucket
 
     @property
     def bucket_names(self) -> str:
-        """What ODRADEK_BUCKET and the jobs are told (odradek.adapters.aws.wal_bucket)."""
+        """The value of ODRADEK_BUCKET and of the jobs' argument (odradek.adapters.aws.wal_bucket)."""
         wal = self.wal_bucket
         return self.bucket.bucket_name if wal is None else f"{self.bucket.bucket_name},{wal.ref}"
 
 
 class StoreRole(Construct):
-    """A role that one service may assume and that may do to the store what `permissions` says."""
+    """A role that one service may assume, with the given permissions on the store."""
 
     def __init__(
         self, scope: Construct, construct_id: str, *, service: str, permissions: Permissions, store: Store
@@ -66,7 +66,7 @@ def _statements(permissions: Permissions, store: Store) -> Iterator[iam.PolicySt
 
 
 def _wal_statements(permissions: Permissions, bucket: s3express.CfnDirectoryBucket) -> Iterator[iam.PolicyStatement]:
-    """A directory bucket knows sessions only: of readers, and of writers, who may read and delete as well."""
+    """Yield statements for a directory bucket: a session of a reader, or of a writer, who may also read and delete."""
     actions = {action for grant in permissions.objects if WAL_PREFIX in grant.prefixes for action in grant.actions}
     if not actions:
         return
@@ -79,7 +79,7 @@ def _wal_statements(permissions: Permissions, bucket: s3express.CfnDirectoryBuck
 
 
 def _catalog_statement(store: Store) -> iam.PolicyStatement:
-    """Tables of the Glue data catalog, in databases that are named for them."""
+    """Return a statement for tables of the Glue data catalog, in databases named odradek_*."""
     stack = Stack.of(store.bucket)
     names = ("catalog", "database/odradek_*", "table/odradek_*/*")
     return iam.PolicyStatement(

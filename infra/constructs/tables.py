@@ -1,6 +1,6 @@
-"""The three tables. One shape: items under (`pk`, `sk`), strings both; billed by request; restorable to any second.
+"""The three tables, with the same form: items under (`pk`, `sk`), both strings; on demand; point-in-time recovery.
 
-Names are generated, so a table that was retained never stands in the way of a new deployment.
+Names are generated, so a retained table never blocks a new deployment.
 """
 
 from __future__ import annotations

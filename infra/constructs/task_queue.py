@@ -1,10 +1,10 @@
-"""The queue of maintenance tasks: a standard queue, the dead letters behind it, and who may send and take.
+"""The queue of maintenance tasks: a standard queue, its dead-letter queue, and the permissions to send and receive.
 
     visibility timeout    six times the maintainer's timeout, as AWS advises: Lambda may hold a batch before it calls
     receptions            5: a task that fails, or is cut short, comes again after that timeout; five times are seven
-                          hours, in which plans have named the same work again: no passing trouble
-    retention             two days: longer than these receptions take, or nothing would reach the dead letters
-    dead letters          kept for 14 days, to be looked at; nothing is lost with them (OPERATIONS.md)
+                          hours, in which plans have named the same work again: not a transient failure
+    retention             two days: longer than these receptions take, so that messages reach the dead-letter queue
+    dead letters          kept for 14 days, for inspection; losing them loses no work (OPERATIONS.md)
 
 Names are fixed, so that the alarms can name the queues without a reference between the stacks.
 """
@@ -25,16 +25,16 @@ from infra.permissions import PERMISSIONS
 from infra.stages import FUNCTION_SIZES, Stage
 
 RECEPTIONS_MAX = 5
-BATCH_TASKS = MESSAGES_PER_SEND_MAX  # the largest that Lambda takes without waiting for it to fill
+BATCH_TASKS = MESSAGES_PER_SEND_MAX  # the largest batch that Lambda receives without waiting for it to fill
 
 
 def queue_name(stage: Stage) -> str:
-    """The name of the queue."""
+    """Return the name of the queue."""
     return f"odradek-{stage.name}-maintenance"
 
 
 def dead_letters_name(stage: Stage) -> str:
-    """The name of the queue of its dead letters."""
+    """Return the name of its dead-letter queue."""
     return f"{queue_name(stage)}-dead-letters"
 
 
@@ -66,13 +66,13 @@ class TaskQueue(Construct):
         )
 
     def allow(self, name: str, made: OdradekFunction) -> None:
-        """Let a function do what its row of permissions.py says."""
+        """Grant a function the permissions of its row in permissions.py."""
         made.role.add_to_policy(
             iam.PolicyStatement(actions=list(PERMISSIONS[name].queue), resources=[self.queue.queue_arn])
         )
 
     def call(self, function: lambda_.Function, *, workers: int) -> None:
-        """Call the function with messages, so many invocations at once at most; it answers which are to come again."""
+        """Invoke the function with messages, at most `workers` times at once; it returns the failed messages."""
         lambda_.EventSourceMapping(
             self,
             "Calls",

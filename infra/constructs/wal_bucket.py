@@ -1,7 +1,7 @@
-"""A bucket for the WAL alone, on S3 Express One Zone: cheaper and faster PUTs, in one availability zone.
+"""A bucket only for the WAL, on S3 Express One Zone: cheaper and faster PUTs, in one availability zone.
 
-What is acknowledged lies here alone until a merge has made a segment of it in the main bucket: minutes. The loss of the
-zone loses that much, which is the price of the option. A directory bucket is private, TLS only and encrypted by nature.
+Acknowledged data is only here until a merge writes a segment to the main bucket: minutes. The loss of the zone loses
+that much, which is the price of the option. A directory bucket is always private, TLS only and encrypted.
 """
 
 from __future__ import annotations

@@ -1,1 +1,1 @@
-"""Wiring only: a stack makes constructs and hands one what another needs."""
+"""Wiring only: a stack creates constructs and passes one what it needs of another."""

@@ -1,6 +1,6 @@
 """The API stack: the functions that clients call, each with an alias and its URL: four of Kafka's APIs, one of schemas.
 
-The coordinator answers discovery, so it is told where the others are; its own URL it learns from each request.
+The coordinator answers discovery, so it gets the addresses of the others; it learns its own URL from each request.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from infra.stages import Stage
 
 
 class ApiStack(Stack):
-    """Functions and their URLs; the coordinator's is the one address a client needs."""
+    """Functions and their URLs; a client needs only the coordinator's."""
 
     def __init__(
         self, scope: Construct, construct_id: str, *, stage: Stage, store: Store, artifacts: Artifacts
@@ -42,7 +42,7 @@ class ApiStack(Stack):
         registry_url = SignedUrl(self, "RegistryAddress", alias=aliases[0], stage=stage).url
         CfnOutput(self, "RegistryUrl", value=registry_url)
         urls: dict[FunctionName, str] = {}
-        # The coordinator last: it is told the others' URLs.
+        # The coordinator last: it gets the others' URLs.
         for name in sorted(FunctionName, key=lambda name: name is FunctionName.COORDINATOR):
             title = name.value.capitalize()
             made = OdradekFunction(

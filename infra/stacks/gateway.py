@@ -7,23 +7,23 @@ The balancer's group takes clients in and lets traffic and health checks out to 
 else in. A load balancer passes clients' addresses on, so that ACLs of hosts and the audit log have them; the tasks'
 group refers to the balancer's all the same (Elastic Load Balancing user guide, "Update the security groups").
 
-It costs money while idle (a load balancer and at least one task), which is why it is made only where the context names
-the subnets:
+It costs money while idle (a load balancer and at least one task), so it is created only if the context names the
+subnets:
 
-    -c gateway_vpc_id=vpc-1 -c gateway_subnet_ids=subnet-1,subnet-2     where; a NAT, or endpoints of S3, DynamoDB, ECR,
-                                                                        Secrets Manager and CloudWatch Logs
+    -c gateway_vpc_id=vpc-1 -c gateway_subnet_ids=subnet-1,subnet-2     location; a NAT, or endpoints of S3,
+                                                                        DynamoDB, ECR, Secrets Manager, CloudWatch Logs
     -c gateway_tls_secret_arn=arn:...      a secret {"certificate": PEM, "key": PEM}: the ports speak TLS
-    -c gateway_advertised=kafka.example    the name in that certificate; by default the load balancer's own
-    -c gateway_client_cidr=192.0.2.0/24    from where clients may connect
-    -c gateway_tasks=2                     how many (2); any number serves, none keeps anything
-    -c gateway_tasks_max=8                 up to how many the service scales by itself; by default it does not
+    -c gateway_advertised=kafka.example    the name in that certificate; by default the load balancer's name
+    -c gateway_client_cidr=192.0.2.0/24    addresses of clients
+    -c gateway_tasks=2                     number of gateways (2); gateways have no state
+    -c gateway_tasks_max=8                 maximum for automatic scaling; without it the number is fixed
     -c gateway_architecture=arm64          of the image and its tasks; x86_64, which Docker builds on most machines
-    -c gateway_endpoints=172.31.0.0/16     make the four interface endpoints in the subnets, for this
-                                           range, the VPC's (docs/DEPLOY.md has prices)
+    -c gateway_endpoints=172.31.0.0/16     create four interface endpoints in the subnets for this range, the VPC's
+                                           (docs/DEPLOY.md has prices)
 
-Clients log in (SASL over the users of `odradek users`), always. Every gateway is the fleet's broker: it leads nothing,
-so a client may reach any of them. The role is the union of the functions' rows in permissions.py, since a gateway does
-all that they do.
+Clients must always log in (SASL with the users of `odradek users`). Every gateway acts as the fleet's broker: it leads
+no partition, so a client may use any of them. The role is the union of the functions' rows in permissions.py, since a
+gateway does all that they do.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ _ARCHITECTURES = {
 
 @dataclass(frozen=True)
 class GatewayOptions:
-    """What the context says; see the module."""
+    """The options in the context; see the module."""
 
     vpc_id: str
     subnet_ids: tuple[str, ...]
@@ -77,7 +77,7 @@ class GatewayOptions:
 
     @classmethod
     def of(cls, node: Node) -> GatewayOptions | None:
-        """The options in an app's context; None where there are none. Raises SystemExit for half of them."""
+        """Return the options in an app's context; None without any. Raises SystemExit for incomplete ones."""
         known = {name: str(node.try_get_context(f"gateway_{name}") or "") for name in (*_NEEDED, *_OPTIONAL)}
         if not any(known.values()):
             return None
@@ -86,19 +86,20 @@ class GatewayOptions:
             raise SystemExit(f"infra: a gateway needs -c {', -c '.join(missing)}: see infra/stacks/gateway.py")
         for name in ("tasks", "tasks_max"):
             if known[name] and not (known[name].isdigit() and int(known[name])):
-                raise SystemExit(f"infra: gateway_{name} is a number from 1, not {known[name]!r}")
+                raise SystemExit(f"infra: gateway_{name} must be a number from 1, not {known[name]!r}")
         tasks, tasks_max = int(known["tasks"] or cls.tasks), int(known["tasks_max"] or 0)
         if tasks_max and tasks_max < tasks:
-            raise SystemExit(f"infra: gateway_tasks_max is at least gateway_tasks ({tasks}), not {tasks_max}")
+            raise SystemExit(f"infra: gateway_tasks_max must be at least gateway_tasks ({tasks}), not {tasks_max}")
         architecture = known["architecture"] or cls.architecture
         if architecture not in _ARCHITECTURES:
-            raise SystemExit(f"infra: gateway_architecture is {' or '.join(_ARCHITECTURES)}, not {architecture!r}")
+            raise SystemExit(f"infra: gateway_architecture must be {' or '.join(_ARCHITECTURES)}, not {architecture!r}")
         if known["endpoints"]:
             try:
                 ipaddress.IPv4Network(known["endpoints"])
             except ValueError:
                 raise SystemExit(
-                    f"infra: gateway_endpoints is the range of the VPC, like 172.31.0.0/16, not {known['endpoints']!r}"
+                    "infra: gateway_endpoints must be the range of the VPC, such as 172.31.0.0/16, "
+                    f"not {known['endpoints']!r}"
                 ) from None
         return cls(
             known["vpc_id"],

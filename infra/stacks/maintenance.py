@@ -1,7 +1,7 @@
-"""The maintenance stack: what no request waits for.
+"""The maintenance stack: planning, its queue, and the workers.
 
-schedule ──> maintenance, which plans ──> queue ──> maintainers, as many at once as the stage says
-                                            └──> dead letters: what failed again and again
+schedule ──> maintenance, which plans ──> queue ──> maintainers, up to the stage's number
+                                            └──> dead letters: tasks that failed repeatedly
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from infra.stages import Stage
 
 
 class MaintenanceStack(Stack):
-    """The planning function, its schedule, the queue, and the function that does what was planned."""
+    """The planning function, its schedule, the queue, and the function that runs the tasks."""
 
     def __init__(
         self, scope: Construct, construct_id: str, *, stage: Stage, store: Store, artifacts: Artifacts

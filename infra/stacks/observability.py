@@ -1,11 +1,11 @@
-"""The observability stack: one dashboard, the alarms that somebody has to act on, and where they are told.
+"""The observability stack: one dashboard, the alarms that need action, and their topic.
 
     odradek-<stage>-*   alarms; what each means and what to do: docs/OPERATIONS.md
     job-failed          no alarm but a rule: Glue's events about runs that failed
     AlarmTopicArn       an SNS topic; `alarm_email` of the stage is subscribed to it
 
-The metrics are those that the functions write as log lines (odradek.functions.telemetry) and AWS's own of the
-functions, tables and queues. Names are taken from the code that writes them: a dashboard cannot show what is not there.
+The metrics are those that the functions write as log lines (odradek.functions.telemetry) and AWS's metrics of
+functions, tables and queues. Names come from the code that writes them, so a dashboard cannot name an unknown metric.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """The pipeline stack: Glue jobs over the log. They read the store directly, not through the functions.
 
-Every folder of glue_jobs/ that permissions.JOBS names is a job, with its checkpoint and output under jobs/<name>/ in
-the bucket. What a run processes is said when it is started: `aws glue start-job-run --arguments`, or `--config` with a
-YAML file in the bucket.
+Every folder of glue_jobs/ in permissions.JOBS is a job, with its checkpoint and output under jobs/<name>/ in the
+bucket. The arguments of a run are given at its start: `aws glue start-job-run --arguments`, or `--config` with a YAML
+file in the bucket.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from infra.permissions import COMPACT_TOPIC, EXPORT_TABLE, FLIGHT_DELAYS, JOBS, 
 from infra.stages import Stage
 
 WITH_OUTPUT = (FLIGHT_DELAYS, EXPORT_TABLE)
-WITHOUT_CHECKPOINT = (COMPACT_TOPIC,)  # how far it is, the log says
+WITHOUT_CHECKPOINT = (COMPACT_TOPIC,)  # its progress is in the log
 
 
 class PipelineStack(Stack):

@@ -1,4 +1,4 @@
-"""The storage stack: bucket and tables. All that lasts; the other stacks can be deleted and made again."""
+"""The storage stack: bucket and tables. It holds all data; the other stacks can be deleted and created again."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from infra.stages import Stage
 
 
 class StorageStack(Stack):
-    """Holds the data; hands out `store`."""
+    """Holds the data; `store` passes it to other stacks."""
 
     def __init__(self, scope: Construct, construct_id: str, *, stage: Stage) -> None:
         super().__init__(

@@ -1,4 +1,4 @@
-"""maintainer: called with messages of the queue, does the maintenance that was planned."""
+"""maintainer: called with messages of the queue, runs the planned maintenance."""
 
 from __future__ import annotations
 

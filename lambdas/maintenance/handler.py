@@ -1,4 +1,4 @@
-"""maintenance: called by a schedule, plans what no request waits for and sends it to the queue."""
+"""maintenance: called by a schedule, plans maintenance and sends the tasks to the queue."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""produce: Produce. The batches of a request become one object (or item), then one conditional update a partition."""
+"""produce: Produce. The batches of a request become one object (or item), then one conditional update per partition."""
 
 from __future__ import annotations
 

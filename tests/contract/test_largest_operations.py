@@ -1,92 +1,58 @@
 """The engine's operations at their largest, over every backend: nothing that is sent is beyond a limit of the store.
 
-The most producers, entries, places and members; the longest names; the largest numbers. Over moto, or over the strict
-emulator of `make contract-strict`, where the limits are DynamoDB's and not only ours.
+The most producers, entries, places, rows and versions; the longest names; the largest numbers. Over moto, or over the
+strict emulator of `make contract-strict`, where the limits are DynamoDB's and not only ours. What an operation begins
+with is put into the tables as it is (tests/support/largest.py): each case is the one operation that it is about.
 """
 
 from __future__ import annotations
 
-import asyncio
-import uuid
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+import json
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
-from pathlib import Path
+from dataclasses import replace
 from typing import Any
 
 import pytest
-from odradek.adapters.aws import AwsStore, DynamoTable
-from odradek.adapters.embedded import open_embedded
-from odradek.adapters.memory import MemoryObjectStore, MemoryStore
+from odradek.engine.access.users import NAME_BYTES_MAX, SALT_BYTES_MAX
+from odradek.engine.catalog.topic_configs import DEFINITIONS, VALUE_CHARACTERS_MAX
 from odradek.engine.engine import Engine
 from odradek.engine.partition.head import PartitionHead, ProducerState, encode_head, head_key
+from odradek.engine.partition.index import ROWS_REPLACED_MAX
+from odradek.engine.partition.index_row import IndexRow, encode_index_row
 from odradek.errors import ErrorCode, KafkaError
+from odradek.format.item_keys import index_sk, partition_pk
 from odradek.format.tail_entry import TailEntry, encode_tail_entry
-from odradek.functions.metering import Tally
 from odradek.limits import (
+    ABORTED_SEQUENCES_MAX,
     OFFSET_MAX,
     OFFSET_METADATA_BYTES_MAX,
     PRODUCER_EPOCH_MAX,
+    REQUEST_BATCHES_PER_PARTITION_MAX,
+    SCHEMA_BYTES_MAX,
+    SCHEMA_REFERENCES_MAX,
     SEQUENCE_MAX,
     SPILL_ENTRIES_MAX,
-    TOPIC_NAME_LENGTH_MAX,
+    SUBJECT_NAME_BYTES_MAX,
+    SUBJECT_VERSIONS_MAX,
     TRANSACTION_PLACES_MAX,
 )
-from odradek.model.group import GroupHeartbeat
+from odradek.model.acl import AclBinding, AclFilter, AclOperation, AclPermission, PatternType, ResourceType
 from odradek.model.log import ProducePartition
 from odradek.model.topic_partition import OffsetAndMetadata, PartitionId, TopicPartition
-from odradek.ports.table import Put
-from odradek.settings import Settings
+from odradek.model.user import SaslMechanism, ScramCredential, User
+from odradek.ports.table import Key, Put
+from odradek.registry.errors import RegistryError
+from odradek.registry.rows import Subject, SubjectVersion, encode_subject, subject_key
+from odradek.registry.schemas import Reference, Schema
+from odradek.registry.subjects import Subjects
 from odradek.system import SystemClock, SystemRng
 
-from tests.support.aws import CREDENTIALS, DYNAMODB, create_tables, moto_server, open_store
 from tests.support.engine import batch, produce, read_all
-from tests.support.transactions import Transactor, values
+from tests.support.largest import ID, long_id, name_of, plays_moto, put_all, topic_of
+from tests.support.transactions import Transactor, transactional_batch, values
 
-ID = "é" * 450  # of a group, a member, a transaction: 900 bytes
-
-
-@pytest.fixture(scope="module")
-def aws() -> Iterator[tuple[AwsStore, Tally]]:
-    meter = Tally()
-    with pytest.MonkeyPatch.context() as patch, moto_server() as endpoint:
-        for name, value in CREDENTIALS.items():
-            patch.setenv(name, value)
-        store = open_store(endpoint, create_tables(endpoint), meter=meter)
-        yield store, meter
-        asyncio.run(store.aclose())
-
-
-@pytest.fixture(params=["memory", "embedded", "aws"])
-async def engine_of(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Callable[..., Engine]]:
-    """Makes engines over a backend; in the end nothing that was sent was one too many."""
-    clock = SystemClock()
-
-    def maker(tables: Any, objects: Any) -> Callable[..., Engine]:
-        def make(**settings: Any) -> Engine:
-            return Engine(tables=tables, objects=objects, clock=clock, rng=SystemRng(), settings=Settings(**settings))
-
-        return make
-
-    meter = Tally()
-    if request.param == "memory":
-        yield maker(MemoryStore(meter), MemoryObjectStore(clock))
-    elif request.param == "embedded":
-        async with open_embedded(tmp_path, synchronous="NORMAL", meter=meter) as embedded:
-            yield maker(embedded, embedded.objects)
-    else:
-        store, meter = request.getfixturevalue("aws")
-        yield maker(store, store.objects)
-    assert meter.usage.rejected_requests == 0
-
-
-def name_of(number: int) -> str:
-    """A topic's name of the largest length."""
-    return f"{uuid.uuid4().hex}-{number:04d}".ljust(TOPIC_NAME_LENGTH_MAX, "x")
-
-
-def plays_moto(engine: Engine) -> bool:
-    """Whether moto plays DynamoDB."""
-    return DYNAMODB is None and isinstance(engine.index._log, DynamoTable)
+Engines = Callable[..., Engine]
 
 
 async def partition_of(engine: Engine, topic: str) -> PartitionId:
@@ -94,9 +60,7 @@ async def partition_of(engine: Engine, topic: str) -> PartitionId:
 
 
 @pytest.mark.parametrize("producers", [40, SPILL_ENTRIES_MAX])
-async def test_a_spill_of_the_longest_tail_and_the_most_producers(
-    engine_of: Callable[..., Engine], producers: int
-) -> None:
+async def test_a_spill_of_the_longest_tail_and_the_most_producers(engine_of: Engines, producers: int) -> None:
     engine = engine_of()
     topic = name_of(0)
     await engine.topics.create(topic, 1)
@@ -129,13 +93,13 @@ async def test_a_spill_of_the_longest_tail_and_the_most_producers(
     assert len(after.producers) <= 32 + SPILL_ENTRIES_MAX
 
 
-async def test_an_append_of_the_most_batches(engine_of: Callable[..., Engine]) -> None:
+async def test_an_append_of_the_most_batches(engine_of: Engines) -> None:
     engine = engine_of()
     topic = name_of(0)
     await engine.topics.create(topic, 1)
-    result = await produce(engine, topic, 0, batch([b"x"]) * 1_000)
+    result = await produce(engine, topic, 0, batch([b"x"]) * REQUEST_BATCHES_PER_PARTITION_MAX)
     assert (result.error, result.base_offset) == (ErrorCode.NONE, 0)
-    assert len(await read_all(engine, topic, 0)) == 1_000
+    assert len(await read_all(engine, topic, 0)) == REQUEST_BATCHES_PER_PARTITION_MAX
     if plays_moto(engine):
         return  # it cannot remove so many elements
     head = await engine.index.read_head(await partition_of(engine, topic))
@@ -143,69 +107,173 @@ async def test_an_append_of_the_most_batches(engine_of: Callable[..., Engine]) -
     assert len(head.tail) < 100
 
 
-async def test_a_transaction_of_the_most_places(engine_of: Callable[..., Engine]) -> None:
-    engine = engine_of()
-    topic, count = name_of(0), TRANSACTION_PLACES_MAX // 2
-    await engine.topics.create(topic, count + 1)
-    transactor = await Transactor(engine, ID[:-8] + uuid.uuid4().hex[:16]).init()
-    for partition in range(count):
-        await transactor.send(topic, partition, b"a", b"b")
-    offsets = {
-        TopicPartition(topic, partition): OffsetAndMetadata(OFFSET_MAX, 2**31 - 1, "m" * OFFSET_METADATA_BYTES_MAX)
-        for partition in range(TRANSACTION_PLACES_MAX - count)
-    }
+async def test_a_transaction_of_the_most_places(engine_of: Engines) -> None:
+    engine = engine_of(offset_metadata_bytes_max=OFFSET_METADATA_BYTES_MAX)
+    count = TRANSACTION_PLACES_MAX // 2
+    topic = await topic_of(engine, count + 1, heads=count)
+    transactor = await Transactor(engine, f"{topic.topic_id}{ID[:-18]}").init()
+    written = [
+        ProducePartition(topic.name, each, transactional_batch([b"a", b"b"], transactor.producer_id, 0, 0))
+        for each in range(count)
+    ]
+    results = await engine.produce(written, transactional_id=transactor.transactional_id)
+    assert {result.error for result in results} == {ErrorCode.NONE}
+    offsets = longest_offsets(topic.name, TRANSACTION_PLACES_MAX - count)
     results = await engine.transactions.commit_offsets(
         transactor.transactional_id, transactor.producer_id, transactor.epoch, ID, offsets, announces=True
     )
     assert {result.error for result in results} == {ErrorCode.NONE}
     await transactor.commit()
-    assert await values(engine, topic, count - 1) == [b"a", b"b"]
+    assert await values(engine, topic.name, count - 1) == [b"a", b"b"]
 
 
-async def test_offsets_of_many_partitions_with_the_longest_metadata(engine_of: Callable[..., Engine]) -> None:
+async def test_the_row_of_a_transactional_id(engine_of: Engines) -> None:
+    """The most partitions and groups, and the most sequences of aborted writes: what is one too many is refused."""
     engine = engine_of()
-    topic = name_of(0)
-    await engine.topics.create(topic, 150)
-    offsets = {
-        TopicPartition(topic, partition): OffsetAndMetadata(OFFSET_MAX, 2**31 - 1, "m" * OFFSET_METADATA_BYTES_MAX)
-        for partition in range(150)
-    }
-    group = uuid.uuid4().hex + ID[:400]
+    topic = await topic_of(engine, ABORTED_SEQUENCES_MAX + 1)
+    transactor = await Transactor(engine, f"{topic.topic_id}{ID[:-18]}", bumps=False).init()
+    named = (transactor.transactional_id, transactor.producer_id, transactor.epoch)
+    store = engine.transactions.store
+    row = await store.read(transactor.transactional_id)
+    assert row is not None
+    remembered = {PartitionId(topic.topic_id, number): SEQUENCE_MAX for number in range(ABORTED_SEQUENCES_MAX)}
+    begun = replace(row, aborted_sequences=remembered, groups=tuple(map(long_id, range(TRANSACTION_PLACES_MAX - 1))))
+    partitions = [TopicPartition(topic.name, number) for number in range(ABORTED_SEQUENCES_MAX)]
+    await engine.catalog.put(store.write_operation(row, store.next_version(row, begun)))
+    assert not any((await engine.transactions.add_partitions(*named, partitions[:TRANSACTION_PLACES_MAX])).values())
+    row = await store.read(transactor.transactional_id)
+    assert row is not None
+    full = replace(row, groups=tuple(map(long_id, range(TRANSACTION_PLACES_MAX))))
+    await engine.catalog.put(store.write_operation(row, store.next_version(row, full)))
+    with pytest.raises(KafkaError) as refused:
+        await engine.transactions.add_offsets(*named, "one more")
+    assert refused.value.code is ErrorCode.TRANSACTION_ABORTABLE
+    await engine.transactions.end(*named, commit=False, bump=False)
+    with pytest.raises(KafkaError) as refused:
+        await engine.transactions.add_partitions(*named, [TopicPartition(topic.name, ABORTED_SEQUENCES_MAX)])
+    assert refused.value.code is ErrorCode.PRODUCER_FENCED
+    assert (await transactor.init()).epoch > 0, "the next instance has an empty row"
+
+
+async def test_offsets_of_many_partitions_with_the_longest_metadata(engine_of: Engines) -> None:
+    engine = engine_of(offset_metadata_bytes_max=OFFSET_METADATA_BYTES_MAX)
+    topic = await topic_of(engine, 150)
+    offsets = longest_offsets(topic.name, 150)
+    group = f"{topic.topic_id}{ID[:400]}"
     results = await engine.offsets.commit(group, offsets)
     assert {result.error for result in results} == {ErrorCode.NONE}
     found = await engine.offsets.fetch(group, list(offsets))
     assert all(each.committed == offsets[each.partition] for each in found)
 
 
-async def test_members_with_the_longest_subscriptions(engine_of: Callable[..., Engine]) -> None:
-    engine = engine_of()
-    names = [name_of(number) for number in range(1_000)]
-    await engine.topics.create(names[0], 100)
-    group, members = uuid.uuid4().hex + ID[:400], 6
-    joined = []
-    for number in range(members):
-        result = await engine.groups.heartbeat(
-            GroupHeartbeat(
-                group,
-                f"{number}{ID[:449]}",
-                0,
-                instance_id=f"{number}{ID[:449]}",
-                rack_id=ID,
-                rebalance_timeout_ms=2**31 - 1,
-                subscribed_topic_names=names,
-                client_id=ID,
-                client_host="h",
-            )
-        )
-        assert result.error is ErrorCode.NONE, result.message
-        joined.append(result)
-    assert len(joined) == members
+def longest_offsets(topic: str, count: int) -> dict[TopicPartition, OffsetAndMetadata]:
+    longest = OffsetAndMetadata(OFFSET_MAX, 2**31 - 1, "m" * OFFSET_METADATA_BYTES_MAX)
+    return {TopicPartition(topic, partition): longest for partition in range(count)}
 
 
-async def test_users_rules_and_configurations_of_the_longest_names(engine_of: Callable[..., Engine]) -> None:
+@pytest.mark.parametrize("is_spilled", [True, False], ids=["spilled rows", "segments"])
+async def test_a_swap_of_the_most_rows(engine_of: Engines, is_spilled: bool) -> None:
     engine = engine_of()
-    await engine.users.create("é" * 127, "secret")
-    assert [user.name for user in await engine.users.list()] == ["é" * 127]
+    partition = PartitionId((await topic_of(engine)).topic_id, 0)
+    each = 50 if plays_moto(engine) else SPILL_ENTRIES_MAX
+    base = OFFSET_MAX - 10**6
+    old = [
+        row_of(base + number * each, base + (number + 1) * each, is_spilled=is_spilled)
+        for number in range(ROWS_REPLACED_MAX)
+    ]
+    items = [(Key(partition_pk(partition), index_sk(row.base_offset)), encode_index_row(row)) for row in old]
+    await put_all(engine.index._log, items)
+    lease = await engine.leases.take(partition)
+    assert lease is not None
+    end = old[-1].end_offset
+    new = row_of(base, end, is_spilled=False)
+    await engine.index.replace_rows(lease, old, [new], merged_offset=end if is_spilled else None)
+    assert await engine.index.rows_from(partition, 0) == [new]
+
+
+def row_of(base: int, end: int, *, is_spilled: bool) -> IndexRow:
+    entry = TailEntry(b"\xff" * 16, 2**31, 2**31, 1, 2**62, 2**62, PRODUCER_EPOCH_MAX, SEQUENCE_MAX, 2**62)
+    row = IndexRow(base, end, 2**62, 2**62, 2**62, running_max_timestamp_ms=2**62)
+    if is_spilled:
+        return replace(row, entries=(entry,) * (end - base))
+    return replace(row, segment_id=base.to_bytes(16, "big"), index_bytes=2**31, segment_started_ms=2**62)
+
+
+async def test_users_rules_and_configurations_of_the_longest_names(engine_of: Engines) -> None:
+    engine = engine_of()
+    user = "é" * (NAME_BYTES_MAX // 2)
+    credential = ScramCredential(b"s" * SALT_BYTES_MAX, 4096, b"k" * 64, b"k" * 64)
+    await engine.users.put(User(user, {SaslMechanism.SCRAM_SHA_256: credential}))
+    assert [each.name for each in await engine.users.list()] == [user]
+    await engine.users.delete(user, SaslMechanism.SCRAM_SHA_256)
+    with pytest.raises(KafkaError) as refused:
+        await engine.users.put(User(user, {SaslMechanism.SCRAM_SHA_256: replace(credential, salt=bytes(2_000))}))
+    assert refused.value.code is ErrorCode.UNACCEPTABLE_CREDENTIAL
+    rule = AclBinding(
+        ResourceType.GROUP,
+        "é" * 1_024,
+        PatternType.PREFIXED,
+        "User:" + "u" * 2_043,
+        "h" * 2_048,
+        AclOperation.ALL,
+        AclPermission.ALLOW,
+    )
+    await engine.acls.create(rule)
+    assert list(await engine.acls.list()) == [rule]
+    with pytest.raises(KafkaError) as refused:
+        await engine.acls.create(replace(rule, name="é" * 1_025))
+    assert refused.value.code is ErrorCode.INVALID_REQUEST
+    assert await engine.acls.delete(AclFilter()) == [rule]
+    group, value = f"{name_of(1)[:36]}{ID[:400]}", "0" * (VALUE_CHARACTERS_MAX - 4) + "5000"
+    await engine.group_configs.alter(group, set={"share.session.timeout.ms": value.replace("5", "6")})
+    topic = await topic_of(engine)
+    numbers = [name for name in DEFINITIONS if name.endswith(".ms")]
+    await engine.topics.alter_configs(topic.name, set=dict.fromkeys(numbers, value))
+    for alter in (
+        lambda text: engine.topics.alter_configs(topic.name, set={"retention.ms": text}),
+        lambda text: engine.group_configs.alter(group, set={"share.session.timeout.ms": text}),
+        lambda text: engine.group_configs.alter(group, set={"share.auto.offset.reset": f"by_duration:P{text}D"}),
+    ):
+        with pytest.raises(KafkaError) as refused:
+            await alter("0" * 500_000 + "6000")
+        assert refused.value.code is ErrorCode.INVALID_CONFIG
+
+
+async def test_schemas_of_the_largest_size_and_the_most_versions(engine_of: Engines) -> None:
+    engine = engine_of()
+    subjects = Subjects(engine.catalog, SystemClock(), SystemRng())
+    unique = f"n{name_of(0)[:32]}"
+    subject = f"{unique}{'é' * ((SUBJECT_NAME_BYTES_MAX - len(unique)) // 2)}"
+    references = []
+    for number in range(SCHEMA_REFERENCES_MAX):
+        referred_to = Reference(f"{unique}.r{number}", f"{unique}-{number}", 1)
+        await subjects.register(referred_to.subject, Schema("AVRO", record_of(referred_to.name)))
+        references.append(referred_to)
+    size = len(record_of(f"{unique}.largest", uses=references))
+    size += sum(len(each.name) + len(each.subject) for each in references)
+    doc = "x" * (SCHEMA_BYTES_MAX - size)
+    first = await subjects.register(subject, avro(record_of(f"{unique}.largest", doc, references), references))
+    with pytest.raises(RegistryError) as refused:
+        await subjects.register(subject, avro(record_of(f"{unique}.largest", doc + "x", references), references))
+    assert refused.value.error_code == 42209
+    versions = [SubjectVersion(number, first.stored.schema_id) for number in range(1, SUBJECT_VERSIONS_MAX)]
+    row = Subject(subject, rev=1, versions=tuple(versions))
+    await engine.catalog.put(Put(subject_key(subject), encode_subject(row)))
+    last = await subjects.register(subject, Schema("AVRO", record_of(f"{unique}.largest", "y", references[:0])))
+    assert last.version == SUBJECT_VERSIONS_MAX
+    with pytest.raises(RegistryError) as refused:
+        await subjects.register(subject, Schema("AVRO", record_of(f"{unique}.largest", "z")))
+    assert refused.value.error_code == 42205
+
+
+def avro(text: str, references: Sequence[Reference]) -> Schema:
+    return Schema("AVRO", text, tuple(references))
+
+
+def record_of(name: str, doc: str = "", uses: Sequence[Reference] = ()) -> str:
+    fields = [{"name": f"f{number}", "type": ["null", each.name]} for number, each in enumerate(uses)]
+    namespace, _, short = name.rpartition(".")
+    return json.dumps({"type": "record", "name": short, "namespace": namespace, "doc": doc, "fields": fields})
 
 
 CALLS: list[Callable[[Engine], Awaitable[Any]]] = [
@@ -218,7 +286,7 @@ CALLS: list[Callable[[Engine], Awaitable[Any]]] = [
 
 @pytest.mark.parametrize("call", CALLS, ids=["commit", "fetch", "init", "produce"])
 async def test_longer_names_are_refused_before_the_store(
-    engine_of: Callable[..., Engine], call: Callable[[Engine], Awaitable[Any]]
+    engine_of: Engines, call: Callable[[Engine], Awaitable[Any]]
 ) -> None:
     """The fixture asks that nothing was rejected; a KafkaError or a result with an error is the answer."""
     answer = []

@@ -120,6 +120,7 @@ async def write(world: World) -> None:
         )
     )
     await engine.users.create("ada", "lovelace")
+    await engine.users.secret()
     await engine.topics.create("deleted", 1)
     await produce(engine, "deleted", 0, batch([b"x" * 900]))
     await engine.topics.delete("deleted")

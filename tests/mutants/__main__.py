@@ -97,7 +97,7 @@ def main(argv: list[str] | None = None) -> int:
     parser.add_argument("--tests", action="store_true", help="run the tests that the list names")
     arguments = parser.parse_args(argv)
     if arguments.tests:
-        return _run_tests(arguments.only)
+        return _run_tests(arguments.only, arguments.jobs)
     results = Results(_RESULTS)
     if not arguments.report:
         chosen = [MUTANTS[name] for name in arguments.only] or list(MUTANTS.values())
@@ -151,17 +151,22 @@ def _trial(mutant: Mutant | None, seeds: list[int]) -> dict[str, Any]:
     return outcome
 
 
-def _run_tests(only: list[str]) -> int:
+def _run_tests(only: list[str], jobs: int) -> int:
     """Each named test must fail with its mutant."""
-    bad = 0
-    for mutant in MUTANTS.values():
-        if not mutant.killed_by or (only and mutant.name not in only):
-            continue
+    chosen = [each for each in MUTANTS.values() if each.killed_by and (not only or each.name in only)]
+
+    def fails(mutant: Mutant) -> bool:
         command = [sys.executable, "-m", "tests.mutants.trial", mutant.name, "--test", mutant.killed_by]
         code = subprocess.run(command, capture_output=True, text=True, check=False).returncode
-        bad += code != 1  # pytest: tests were run and some failed
-        print(f"{mutant.name}: {mutant.killed_by} {'fails, as it must' if code == 1 else f'ended with {code}'}")
-    return 1 if bad else 0
+        is_good = code == 1  # pytest: tests were run and some failed
+        verdict = "fails, as it must" if is_good else f"ended with {code}"
+        print(f"{mutant.name}: {mutant.killed_by} {verdict}", flush=True)
+        return is_good
+
+    with ThreadPoolExecutor(jobs) as pool:
+        good = sum(pool.map(fails, chosen))
+    print(f"{good} of {len(chosen)} named tests fail with their mutants")
+    return 0 if good == len(chosen) else 1
 
 
 def _report(results: Results) -> int:

@@ -99,6 +99,8 @@ MUTANTS = [
         _DECISIONS,
         "after = replace(after, recent=recent, first_sequence=state.first_sequence)",
         "after = replace(after, first_sequence=state.first_sequence)",
+        killed_by="tests/unit/engine/append/test_append.py"
+        "::test_the_last_five_batches_of_a_producer_that_left_the_head_and_came_back_are_known",
     ),
     # --- append: the procedure
     Mutant(
@@ -148,6 +150,8 @@ MUTANTS = [
         _APPEND,
         "is_lowered = head is None or head.spill_floor_ms < floor_ms",
         "is_lowered = head is None",
+        killed_by="tests/unit/engine/append/test_wrong_clocks.py"
+        "::test_a_plain_append_whose_rows_are_searched_during_the_repair_is_not_applied_twice",
     ),
     Mutant(
         "plain append that cannot be known is tried again",

@@ -8,6 +8,7 @@ _CLAIMS = "engine/partition/claims.py"
 _EPOCHS = "engine/partition/leader_epochs.py"
 _READER = "engine/read/log_reader.py"
 _FETCH = "engine/read/fetch.py"
+_LOOKUP = "engine/read/timestamp_lookup.py"
 _COMMIT = "engine/transactions/commit.py"
 _TRANSACTION = "engine/transactions/decisions.py"
 _STORE = "engine/transactions/store.py"
@@ -127,9 +128,9 @@ MUTANTS = [
     ),
     Mutant(
         "topic's deletion is not noticed by fetch",
-        _FETCH,
-        "                self._topics.forget(want.topic)\n                gone",
-        "                gone",
+        "engine/catalog/partitions.py",
+        "    topics.forget(topic)\n    return",
+        "    return",
         killed_by="tests/unit/engine/read/test_fetch.py::test_a_topic_that_was_recreated_is_found_by_the_next_fetch",
     ),
     Mutant(
@@ -141,18 +142,38 @@ MUTANTS = [
         "                return await self._delete(request, partition, head, at)",
         killed_by="tests/unit/engine/read/test_delete_records.py::test_a_repetition_deletes_nothing_that_came_meanwhile",
     ),
+    Mutant(
+        "lookup by time passes over a row before the one that it finds",
+        _LOOKUP,
+        "        _check_seen(below, high)\n        return found\n",
+        "        return found\n",
+        killed_by="tests/unit/engine/read/test_list_offsets.py"
+        "::test_a_lookup_does_not_pass_over_records_whose_row_is_not_visible_yet",
+    ),
+    Mutant(
+        "lookup by time ends where the rows that it sees end",
+        _LOOKUP,
+        "            if not rows:\n                _check_seen(last.end_offset, head.tail_base_offset)\n",
+        "",
+        killed_by="tests/unit/engine/read/test_list_offsets.py"
+        "::test_a_lookup_does_not_pass_over_records_whose_row_is_not_visible_yet",
+    ),
     # --- transactions
     Mutant(
         "commit takes batches from below the sweep floor",
         _COMMIT,
         "if head.sweep_floor > oldest:",
         "if False:",
+        killed_by="tests/unit/engine/transactions/test_transactions.py"
+        "::test_objects_below_the_sweep_floor_fail_the_whole_transaction",
     ),
     Mutant(
         "commit goes by its own time alone",
         _COMMIT,
         "commit_ms = max(now_ms, head.spill_floor_ms + 1)",
         "commit_ms = now_ms",
+        killed_by="tests/unit/engine/transactions/test_transactions.py"
+        "::test_a_commit_above_a_raised_spill_floor_takes_a_new_time",
     ),
     Mutant(
         "commit under another leader is taken",
@@ -167,12 +188,16 @@ MUTANTS = [
         _COMMIT,
         '            fences.append(TableOperation("groups", fence(group_id, member_id, generation)))\n',
         "            pass\n",
+        killed_by="tests/unit/engine/transactions/test_faults.py"
+        "::test_a_classic_member_that_is_removed_during_its_commit_commits_nothing_at_all",
     ),
     Mutant(
         "refused offset does not fail the commit",
         _COMMIT,
         "            if isinstance(refusal, ErrorCode):\n                return Failed(",
         "            if isinstance(refusal, ErrorCode) and False:\n                return Failed(",
+        killed_by="tests/unit/engine/transactions/test_faults.py"
+        "::test_a_member_that_lost_its_partition_commits_nothing_at_all",
     ),
     Mutant(
         "commit under an older producer epoch follows",
@@ -194,36 +219,46 @@ MUTANTS = [
         _TRANSACTION,
         "new = [entry for entry in entries if not _lies_behind(entry.base_sequence, next_expected)]",
         "new = list(entries)",
+        killed_by="tests/unit/engine/transactions/test_transactions.py"
+        "::test_a_late_duplicate_of_an_aborted_batch_never_enters_a_log",
     ),
     Mutant(
         "open transaction goes on under the old number",
         _TRANSACTION,
         "number=row.number + 1, start_ms=now_ms)",
         "number=row.number, start_ms=now_ms)",
+        killed_by="tests/unit/engine/transactions/test_faults.py::test_of_two_that_end_a_transaction_one_way_is_taken",
     ),
     Mutant(
         "aborted sequences are not kept",
         _TRANSACTION,
         "            kept[partition] = _after(entries[-1])\n",
         "            pass\n",
+        killed_by="tests/unit/engine/transactions/test_transactions.py"
+        "::test_an_abort_leaves_no_trace_and_the_next_transaction_goes_on",
     ),
     Mutant(
         "transaction that timed out may end",
         _TRANSACTION,
         "return TimedOut() if row.has_timed_out(now_ms) else End()",
         "return End()",
+        killed_by="tests/unit/engine/transactions/test_transactions.py"
+        "::test_a_transaction_that_is_too_old_is_refused_and_its_producer_may_come_back",
     ),
     Mutant(
         "transactional id's row is written whatever its version",
         _STORE,
         'condition: Condition = Absent(("v",)) if before is None else Compare(("n",), "=", before.version)',
         'condition: Condition = Absent(("v",)) if before is None else Compare(("n",), ">=", 0)',
+        killed_by="tests/unit/engine/transactions/test_faults.py::test_a_late_commit_of_a_fenced_producer_does_nothing",
     ),
     Mutant(
         "pending batches overwrite others",
         _STORE,
         'encode_batches(pending), Absent(("v",)))',
         "encode_batches(pending))",
+        killed_by="tests/unit/engine/transactions/test_transactions.py"
+        "::test_other_batches_under_a_used_sequence_are_refused",
     ),
     Mutant(
         "pending offset overwrites a later one",

@@ -10,6 +10,8 @@ _RETENTION = "engine/maintenance/retention.py"
 _ORPHANS = "engine/maintenance/orphans.py"
 _MERGE = "engine/maintenance/merge.py"
 _WINDOW = "engine/maintenance/merge_decisions.py"
+_SWAP = "engine/maintenance/segment_swap.py"
+_SWAPPED = "engine/maintenance/swap_decisions.py"
 _COMPACTOR = "engine/compaction/compactor.py"
 _CLEANING = "engine/compaction/decisions.py"
 _BATCH = "engine/compaction/batch.py"
@@ -36,6 +38,8 @@ MUTANTS = [
         _LEASE,
         'put = Put(key, _encode(lease, item.get("s")), Compare(("e",), "=", seen))',
         'put = Put(key, _encode(lease, item.get("s")), Exists(("e",)))',
+        killed_by="tests/unit/engine/maintenance/test_maintenance.py"
+        "::test_a_taking_that_arrives_late_takes_nothing_from_the_holder",
     ),
     Mutant(
         "held lease says that it was left clean",
@@ -215,25 +219,29 @@ MUTANTS = [
         _MERGE,
         "if row.end_offset <= head.tail_base_offset and not is_ghost(row, head.merged_offset)]",
         "if row.end_offset <= head.tail_base_offset]",
+        equivalent="whoever calls it has passed over ghosts by the same head; rows that are read from the merged "
+        "offset on begin above it, so none of them is one",
     ),
     Mutant(
         "merge does not raise the merged offset",
-        _MERGE,
-        "merged_offset = None if window[-1].is_segment else window[-1].end_offset",
-        "merged_offset = None",
+        _SWAPPED,
+        "return None if old[-1].is_segment else old[-1].end_offset",
+        "return None",
         killed_by="tests/unit/engine/maintenance/test_merge.py::test_rows_become_a_segment_and_nobody_sees_a_difference",
     ),
     Mutant(
-        "merge says nothing of an upload that may appear late",
-        _MERGE,
+        "swap says nothing of an upload that may appear late",
+        _SWAP,
         "                    held.left_clean = False  # it may appear again after it was deleted\n",
         "                    pass\n",
+        killed_by="tests/unit/engine/compaction/test_compaction_faults.py"
+        "::test_an_upload_that_may_come_late_leaves_the_partition_unclean",
     ),
     Mutant(
-        "merge leaves the segments that it replaced",
-        _MERGE,
-        "        await self._delete_segments(held, window)\n        return merged",
-        "        return merged",
+        "swap leaves the segments that it replaced",
+        _SWAP,
+        "        await self._delete(held, old)\n",
+        "",
         killed_by="tests/unit/engine/maintenance/test_merge.py::test_later_rows_are_taken_into_what_is_small",
     ),
     Mutant(
@@ -241,18 +249,20 @@ MUTANTS = [
         _MERGE,
         "epoch = await self._epochs.at(held.partition, head, piece.base_offset)",
         "epoch = head.leader_epoch",
+        killed_by="tests/unit/engine/leaders/test_leaders.py"
+        "::test_a_merge_keeps_the_epoch_under_which_a_batch_was_written",
     ),
     Mutant(
         "merged row has the spill floor of its first row",
-        _MERGE,
-        "spill_floor_ms=window[-1].spill_floor_ms,",
-        "spill_floor_ms=window[0].spill_floor_ms,",
+        _SWAPPED,
+        "spill_floor_ms=max(row.spill_floor_ms for row in old),",
+        "spill_floor_ms=old[0].spill_floor_ms,",
         killed_by="tests/unit/engine/maintenance/test_merge.py::test_a_merged_row_has_the_floor_of_all_that_it_holds",
     ),
     Mutant(
-        "merge swaps before it uploads the index",
-        _MERGE,
-        "        await self._put(held, index_key(held.partition, base_offset, segment_id), [index])\n",
+        "swap without an upload of the index",
+        _SWAP,
+        "        await self._put(held, index_key(held.partition, index.base_offset, segment_id), [packed])\n",
         "",
         killed_by="tests/unit/engine/maintenance/test_merge.py::test_rows_become_a_segment_and_nobody_sees_a_difference",
     ),
@@ -344,17 +354,21 @@ MUTANTS = [
         killed_by="tests/unit/engine/compaction/test_compaction_faults.py::test_any_call_may_fail_once",
     ),
     Mutant(
-        "compaction leaves the segments that it replaced",
-        _COMPACTOR,
-        "        await self._delete(held, [key for each in old for key in object_keys(held.partition, each)])\n",
-        "",
-        killed_by="tests/unit/engine/compaction/test_compaction.py::test_the_last_record_of_each_key_stays_at_its_offset",
+        "segments are deleted after a swap of unknown outcome",
+        _SWAP,
+        "        await self._swap(held, old, new)\n",
+        "        try:\n            await self._swap(held, old, new)\n"
+        "        except OutcomeUnknown:\n            pass\n",
+        killed_by="tests/unit/engine/maintenance/test_segment_swap.py"
+        "::test_of_a_swap_whose_outcome_is_unknown_both_sides_stay",
     ),
     Mutant(
         "compaction writes its state without the lease",
         _COMPACTOR,
         "operations: list[Operation] = [held.lease.held, Put(state_key(held.partition), encode_state(state))]",
         "operations: list[Operation] = [Put(state_key(held.partition), encode_state(state))]",
+        killed_by="tests/unit/engine/compaction/test_compaction_faults.py"
+        "::test_stalled_at_any_call_it_is_fenced_and_changes_nothing",
     ),
     Mutant(
         "unfinished pass begins anew at its end",

@@ -79,6 +79,15 @@ def read_from(position: int, parts: Sequence[Buffer]) -> tuple[list[Record], int
     return [record for record in decode_batches(data) if record.offset >= position], max([position, *ends])
 
 
+def idle_pace_s(world: World) -> float:
+    """The pace of a member that waits for the run's end: often enough for its session, by its timeout, s.
+
+    A group may wait for a process that is stalled or frozen for more than an hour, and each heartbeat of the others
+    meanwhile is several steps of the run.
+    """
+    return max(1.0, world.settings.group_session_timeout_ms / 3_000)
+
+
 async def find_topic(engine: Engine, name: str) -> Topic:
     """The topic, however long the store stays away."""
     while True:

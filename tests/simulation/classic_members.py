@@ -20,7 +20,7 @@ from odradek.model.classic_group import (
 )
 from odradek.model.topic_partition import OffsetAndMetadata, PartitionId, TopicPartition
 
-from tests.simulation.actors import pause
+from tests.simulation.actors import idle_pace_s, pause
 from tests.simulation.audit_groups import lagging
 from tests.simulation.classic_book import signature
 from tests.simulation.group_members import GroupMember
@@ -119,7 +119,7 @@ class ClassicGroupMember(GroupMember):
             self._turns -= 1
             if self._turns == 0:
                 await world.settled.wait()  # silent until then: its session expires
-            await asyncio.sleep(world.rng.random() * (self._pace_s if self._turns > 0 else 1.0))
+            await asyncio.sleep(world.rng.random() * (self._pace_s if self._turns > 0 else idle_pace_s(world)))
         return None
 
     async def _work(

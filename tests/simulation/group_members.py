@@ -8,7 +8,7 @@ from odradek.errors import ErrorCode, FormatError, KafkaError
 from odradek.model.log import FetchPartition
 from odradek.model.topic_partition import PartitionId, TopicPartition
 
-from tests.simulation.actors import pause, read_from
+from tests.simulation.actors import idle_pace_s, pause, read_from
 from tests.simulation.world import Process, World
 from tests.support.groups import Member
 
@@ -53,7 +53,7 @@ class GroupMember:
                 self._turns -= 1
                 if self._turns == 0:
                     await world.settled.wait()  # silent until then: its session expires
-                await asyncio.sleep(world.rng.random() * (self._pace_s if self._turns > 0 else 1.5))
+                await asyncio.sleep(world.rng.random() * (self._pace_s if self._turns > 0 else idle_pace_s(world)))
 
     async def _turn(self, process: Process, member: Member, positions: dict[PartitionId, int]) -> None:
         world = self._world

@@ -54,41 +54,48 @@ def lease_taken_while_a_swap_is_applied() -> Iterator[None]:
 
 
 def _ghosts(scenario: Scenario) -> Scenario:
-    """Plain producers that do not learn what became of a write, and spillers whose rows come after the merge."""
+    """Plain producers that learn late what became of a write, and rows of spills that come later than their merge.
+
+    An entry must enter after the late row was planned, and its writer must look for it while the row is there. So rows
+    are later than writers stall, a merge runs every other minute, and spills seldom fail: then there are many rows.
+    """
     fates = replace(
         Fates(crash=0, unavailable=0, lost_request=0, repeated=0, freeze=0, jump=0, twice=0, torn=0),
-        lost_answer=0.6,
+        lost_answer=0.2,
         losing=frozenset({"log.update"}),
-        stall=0.25,
+        stall=0.08,
         stalling=frozenset({"log.update"}),
-        stalls_s=(6.0, 12.0, 18.0),
-        late=0.25,
+        stalls_s=(100.0, 150.0),
+        late=0.2,
         lating=frozenset({"log.put"}),
-        lates_s=(4.0, 8.0, 12.0),
+        lates_s=(200.0, 280.0),
     )
     return replace(
         scenario,
         topics=(TopicPlan("alpha", 1),),
-        producers=4,
+        producers=10,
         idempotent_share=0.0,
-        records_of=100,
+        records_of=120,
         deleters=0,
         maintainers=1,
-        maintainer_pace_s=2.0,
-        maintainer_turns=60,
-        pace_s=0.5,
+        maintainer_pace_s=80.0,
+        maintainer_turns=40,
+        pace_s=15.0,
         fates=fates,
         settings={
             **scenario.settings,
             "head_bytes_max": 400,
-            "spill_entries": 2,
+            "spill_entries": 1,
+            "item_bytes_max": 0,
+            "append_attempts_max": 20,
+            "request_timeout_ms": 300_000,
             "merge_rows_min": 1,
             "merge_age_ms": 0,
             "merge_delay_ms": 0,
-            "append_attempts_max": 20,
-            "maintenance_lease_ms": 2_000,
-            "item_bytes_max": 0,
             "segment_bytes_max": 64 * 1024 * 1024,
+            "maintenance_lease_ms": 2_000,
+            "sweep_horizon_ms": 960_000,
+            "sweep_interval_ms": 10**9,
         },
     )
 

@@ -11,11 +11,10 @@ from odradek.engine.append import conditional_append
 from odradek.engine.compaction.compactor import Compactor
 from odradek.engine.compaction.decisions import CompactionPolicy
 from odradek.engine.compaction.offset_map import OffsetMap
-from odradek.engine.compaction.segments import object_keys
 from odradek.engine.maintenance import sweep
-from odradek.engine.maintenance.merge import Merger
 from odradek.engine.maintenance.orphans import Orphans
 from odradek.engine.maintenance.retention import Retention
+from odradek.engine.maintenance.segment_swap import SegmentSwap
 from odradek.engine.partition.head import NO_FLOOR, PartitionHead
 from odradek.engine.partition.index import PartitionIndex
 from odradek.engine.partition.maintenance_lease import MaintenanceLease
@@ -167,13 +166,13 @@ def swap_without_the_lease() -> Iterator[None]:
 @bug("upkeep")
 def objects_deleted_before_the_swap() -> Iterator[None]:
     """A merge deletes what it replaces while readers are still sent there."""
-    original = Merger._swap
+    original = SegmentSwap._swap
 
-    async def swap(self: Merger, held: Any, window: Any, merged: Any) -> None:
-        await self._delete_segments(held, window)
-        await original(self, held, window, merged)
+    async def swap(self: SegmentSwap, held: Any, old: Any, new: Any) -> None:
+        await self._delete(held, old)
+        await original(self, held, old, new)
 
-    with patch.object(Merger, "_swap", swap):
+    with patch.object(SegmentSwap, "_swap", swap):
         yield
 
 
@@ -287,13 +286,12 @@ def compaction_drops_tombstones_at_once() -> Iterator[None]:
 
 @bug("compaction", change=_compacting)
 def compaction_deletes_before_the_swap() -> Iterator[None]:
-    """The segments that are replaced go first."""
-    original = Compactor._finish
+    """The segments that a compaction replaces go first; a merge does as it should."""
+    original = Compactor.put_in_place
 
-    async def finish(self: Compactor, held: Any, group: Any, state: Any) -> Any:
-        if group.is_worthwhile:
-            await self._delete(held, [key for old in group.rows for key in object_keys(held.partition, old)])
-        return await original(self, held, group, state)
+    async def put_in_place(self: Compactor, held: Any, old: Any, *others: Any) -> Any:
+        await self.swap._delete(held, old)
+        return await original(self, held, old, *others)
 
-    with patch.object(Compactor, "_finish", finish):
+    with patch.object(Compactor, "put_in_place", put_in_place):
         yield

@@ -375,6 +375,11 @@ def _crowd(rng: Random) -> Scenario:
     )
 
 
+# A group waits for its stalled members, and two dozen others send heartbeats meanwhile: stalls of minutes, which are
+# longer than each session and round, show what those of hours would, for a hundredth of the steps.
+_MINUTES = Fates(stalls_s=(2.0, 60.0, 120.0), freezes_s=(5.0, 90.0, 120.0))
+
+
 def _large_groups(rng: Random) -> Scenario:
     """Groups of both protocols with many members over many partitions."""
     return Scenario(
@@ -388,8 +393,10 @@ def _large_groups(rng: Random) -> Scenario:
         group_turns=rng.randrange(4, 10),
         pace_s=1.0,
         write_units=1_000,
+        fates=_MINUTES,
         settings={
             **_group_settings(rng),
+            "group_session_timeout_ms": rng.choice((10_000, 45_000)),
             "group_session_timeout_ms_min": 1_000,
             "group_initial_rebalance_delay_ms": 500,
             "poll_interval_ms": 100,

@@ -18,6 +18,7 @@ SUITES = (
     "tests/contract/test_aws_contract.py",
     "tests/contract/test_aws_races.py",
     "tests/contract/test_largest_operations.py",
+    "tests/contract/test_largest_groups.py",
     "tests/strict",
 )
 

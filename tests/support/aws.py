@@ -1,7 +1,8 @@
 """AWS on this machine: moto's server in a thread, with tables and bucket as infra/ makes them.
 
 moto's DynamoDB loses updates and transactions under concurrent writers, so every DynamoDB request goes through one lock
-around the WSGI application; S3's go beside it.
+around the WSGI application; S3's go beside it. For each item of a transaction it copies the whole table, to undo it;
+here it copies the items that the transaction names.
 
     with moto_server() as endpoint:
         create_tables(endpoint)
@@ -12,6 +13,7 @@ Under `make contract-strict` the tables are those of an emulator that is stricte
 
 from __future__ import annotations
 
+import copy
 import os
 import threading
 from collections.abc import Callable, Iterable, Iterator
@@ -58,6 +60,7 @@ def moto_server() -> Iterator[str]:
         def log(self, type: str, message: str, *args: object) -> None:
             pass
 
+    _copy_only_what_a_transaction_names()
     application = _with_one_lock_for_dynamodb(DomainDispatcherApplication(create_backend_app))
     server = make_server("127.0.0.1", 0, application, threaded=True, request_handler=QuietHandler)
     thread = threading.Thread(target=server.serve_forever, name="moto", daemon=True)
@@ -163,6 +166,40 @@ def _with_one_lock_for_dynamodb(application: Application) -> Application:
         return application(environ, start_response)
 
     return locked
+
+
+def _copy_only_what_a_transaction_names() -> None:
+    """Make moto's transactions cost what their items do. Safe under the one lock."""
+    from moto.dynamodb.models import DynamoDBBackend
+    from moto.dynamodb.models.table import Table
+
+    transact = DynamoDBBackend.transact_write_items
+    if hasattr(transact, "copies_items_only"):
+        return
+
+    def copying_items(self: Any, transact_items: list[dict[str, Any]]) -> None:
+        before = []
+        for operation in (next(iter(each.values())) for each in transact_items):
+            table = self.tables.get(operation.get("TableName"))
+            named = operation.get("Key") or operation.get("Item")
+            if table is not None and named and {table.hash_key_attr, table.range_key_attr} <= named.keys():
+                keys = self.get_keys_value(table, named)
+                before.append((table, keys, copy.deepcopy(table.get_item(*keys))))
+        Table.__deepcopy__ = lambda table, memo: table  # type: ignore[attr-defined]
+        try:
+            transact(self, transact_items)
+        except BaseException:
+            for table, (partition_key, sort_key), item in before:
+                if item is None:
+                    table.delete_item(partition_key, sort_key)
+                else:
+                    table.items[partition_key][sort_key] = item
+            raise
+        finally:
+            del Table.__deepcopy__  # type: ignore[attr-defined]
+
+    copying_items.copies_items_only = True  # type: ignore[attr-defined]
+    DynamoDBBackend.transact_write_items = copying_items  # type: ignore[method-assign]
 
 
 def _reset() -> None:

@@ -2,7 +2,7 @@
 
     from odradek import Producer, Consumer, Admin
 
-Names are imported when they are first used, so that a function which needs no client does not pay for one.
+Names are imported on first use, so that a function without a client does not pay for one.
 """
 
 from __future__ import annotations

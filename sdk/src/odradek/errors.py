@@ -1,16 +1,15 @@
-"""The one error taxonomy: Kafka's error codes, and what each means to a caller.
+"""The error taxonomy: Kafka's error codes, and what each means to a caller.
 
 Every failure answers three questions (docs/ARCHITECTURE.md, "Errors"): whose fault is it (HTTP status), may it be
-retried (`is_retryable`), and could the request have taken effect all the same (`has_no_side_effects`). The tables below
-are total; a test keeps them exhaustive. Numbers and names are Apache Kafka's (protocol guide, "Error codes").
+retried (`is_retryable`), and could the request have taken effect in spite of it (`has_no_side_effects`). The tables
+below are total; a test keeps them exhaustive. Numbers and names are Apache Kafka's (protocol guide, "Error codes").
 
 Two families of exceptions:
 
-* `KafkaError` carries an `ErrorCode` and a message that says what to do. It is what a user of the SDK catches.
-* `StoreError` and its children are raised by adapters at the ports and never reach a user. They keep apart
-  *conflict* (surely not applied), *unavailable* (surely not applied, try later), *rejected* (surely not applied, and
-  never will be) and *outcome unknown* (may or may not have been applied: resolve by reading back, never by blind
-  retry).
+* `KafkaError` carries an `ErrorCode` and a message that says what to do. Users of the SDK catch it.
+* `StoreError` and its subclasses are raised by adapters at the ports and never reach a user. They distinguish
+  *conflict* (certainly not applied), *unavailable* (certainly not applied, try later), *rejected* (certainly not
+  applied, now and always) and *outcome unknown* (may have been applied: resolve by reading back, never by blind retry).
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ if TYPE_CHECKING:
 
 
 class ErrorCode(IntEnum):
-    """Kafka protocol error codes that Odradek answers or understands."""
+    """Kafka protocol error codes that Odradek returns or understands."""
 
     UNKNOWN_SERVER_ERROR = -1
     NONE = 0
@@ -119,17 +118,17 @@ class ErrorCode(IntEnum):
 
     @property
     def is_retryable(self) -> bool:
-        """Whether the same request may succeed later without a change by the caller."""
+        """True if the same request may succeed later without a change by the caller."""
         return self in _RETRYABLE
 
     @property
     def has_no_side_effects(self) -> bool:
-        """Whether a request answered with this code surely changed nothing."""
+        """True if a request with this error certainly changed nothing."""
         return self not in _MAY_HAVE_APPLIED
 
     @property
     def http_status(self) -> int:
-        """The HTTP status for failures answered before or instead of a protocol frame."""
+        """The HTTP status of failures that are answered before or instead of a protocol frame."""
         return _HTTP_STATUS.get(self, 503 if self.is_retryable else 400)
 
 
@@ -192,7 +191,7 @@ _HTTP_STATUS: Mapping[ErrorCode, int] = {
 
 
 class OdradekError(Exception):
-    """Base of everything that Odradek raises on purpose."""
+    """Base of all errors that Odradek raises deliberately."""
 
 
 class KafkaError(OdradekError):
@@ -210,7 +209,7 @@ class KafkaError(OdradekError):
 
     @property
     def is_retryable(self) -> bool:
-        """Whether the same request may succeed later without a change by the caller."""
+        """True if the same request may succeed later without a change by the caller."""
         return self.code.is_retryable
 
     def __str__(self) -> str:
@@ -218,7 +217,7 @@ class KafkaError(OdradekError):
 
 
 class OffsetConflict(KafkaError):
-    """A conditional send failed: the log did not end at the expected offset. Nothing was written.
+    """A conditional send failed, because the log does not end at the expected offset. Nothing was written.
 
     Attributes:
         expected_offset: the offset that the sender expected.
@@ -239,17 +238,26 @@ class OffsetConflict(KafkaError):
 
 
 class FormatError(OdradekError):
-    """Bytes do not follow their format. `code` is the Kafka error that a server answers for them."""
+    """Bytes do not follow their format. `code` is the Kafka error that a server answers for them.
 
-    def __init__(self, message: str, code: ErrorCode = ErrorCode.CORRUPT_MESSAGE) -> None:
+    `record_errors` are the records of a batch that are the reason, by their index in it (KIP-467).
+    """
+
+    def __init__(
+        self,
+        message: str,
+        code: ErrorCode = ErrorCode.CORRUPT_MESSAGE,
+        record_errors: tuple[tuple[int, str], ...] = (),
+    ) -> None:
         super().__init__(message)
         self.code = code
+        self.record_errors = record_errors
 
 
 class UnknownVersion(FormatError):
-    """What is stored was written by a release that this one does not know. Nothing is changed; newer code can read it.
+    """Stored data was written by a newer release. Nothing is changed; the newer release can read it.
 
-    Clients may try again: while functions are replaced, another one may answer.
+    Clients may retry: during an upgrade, a function of the new release may answer.
     """
 
     def __init__(self, message: str) -> None:
@@ -257,16 +265,16 @@ class UnknownVersion(FormatError):
 
 
 class StoreError(OdradekError):
-    """Base of what adapters raise at the ports."""
+    """Base of the errors that adapters raise at the ports."""
 
 
 class ConditionFailed(StoreError):
-    """A conditional write was refused: surely not applied *by this attempt*.
+    """A conditional write was refused: certainly not applied *by this attempt*.
 
     An earlier attempt whose answer was lost may have been applied; `current` shows it.
 
     Attributes:
-        current: the item as it stands, or None where there is none.
+        current: the stored item, or None if there is none.
     """
 
     def __init__(self, current: Item | None) -> None:
@@ -275,7 +283,7 @@ class ConditionFailed(StoreError):
 
 
 class TransactionCanceled(StoreError):
-    """A multi-item write was refused whole: nothing of it was applied by this attempt.
+    """A multi-item write was refused: this attempt applied none of it.
 
     Attributes:
         failures: for each operation in order, None if its condition held, else the `ConditionFailed` with the item.
@@ -287,10 +295,10 @@ class TransactionCanceled(StoreError):
 
 
 class ItemTooLarge(StoreError):
-    """The item would be larger than a table holds (400 KB): surely not applied, and never will be.
+    """The item would be larger than a table allows (400 KB): certainly not applied, now and always.
 
     Attributes:
-        size_bytes: the item's size, or None where the store did not say.
+        size_bytes: the item's size, or None if the store did not report it.
     """
 
     def __init__(self, size_bytes: int | None = None) -> None:
@@ -299,10 +307,10 @@ class ItemTooLarge(StoreError):
 
 
 class StoreRejected(StoreError):
-    """The request is one that the store never takes (a documented limit): surely not applied, and never will be.
+    """A documented limit of the store refuses the request: certainly not applied, now and always.
 
-    A defect of ours, or a name far too long: trying again is in vain. Adapters log it and count it, as an alarm asks
-    for (docs/OPERATIONS.md, `store-rejected`). Kept apart from `ItemTooLarge`, which room in the item cures.
+    The cause is a defect of Odradek, or a name that is far too long; a retry is useless. Adapters log and count it, for
+    an alarm (docs/OPERATIONS.md, `store-rejected`). `ItemTooLarge` is separate, because room in the item resolves it.
     """
 
 
@@ -311,19 +319,19 @@ class ObjectExists(StoreError):
 
 
 class ObjectMissing(StoreError):
-    """The object is not there."""
+    """The object does not exist."""
 
 
 class StoreUnavailable(StoreError):
-    """Throttled, contended or unreachable before sending: surely not applied; try again with back-off."""
+    """Throttled, contended or unreachable before sending: certainly not applied; retry with back-off."""
 
 
 class TransactionConflict(StoreUnavailable):
-    """Refused because a transaction over an item of the call is being applied: surely not applied; try again."""
+    """Refused because another transaction is writing an item of the call: certainly not applied; retry."""
 
 
 class StoreFull(StoreUnavailable):
-    """No room is left, on the disk of an embedded store: trying again helps once somebody has made room."""
+    """The disk of an embedded store is full: a retry succeeds after space is freed."""
 
 
 class OutcomeUnknown(StoreError):

@@ -1,10 +1,10 @@
-"""Extras: what a feature needs beyond the base wheel, and the one error that names it.
+"""Extras: the libraries of a feature beyond the base wheel, and the error that names the missing extra.
 
     with extra("table"):
         import pyarrow
 
-A module that is missing for any other reason stays the ModuleNotFoundError that it is: it would be a bug, and naming an
-extra for it would hide that.
+A module that is missing for another reason raises the usual ModuleNotFoundError: that is a bug, which naming an extra
+would hide.
 """
 
 from __future__ import annotations
@@ -35,10 +35,10 @@ _EXTRA_OF = {
 
 
 class MissingExtra(KafkaError, ImportError):
-    """A feature was used whose libraries are not installed. An ImportError as well, as Python users expect.
+    """The libraries of a feature are not installed. Also an ImportError, as Python users expect.
 
     Attributes:
-        extra: the extra that brings them.
+        extra: the extra that contains them.
     """
 
     def __init__(self, name: str) -> None:
@@ -50,16 +50,16 @@ class MissingExtra(KafkaError, ImportError):
 
 
 def extra_of(module_name: str | None) -> str | None:
-    """The extra that brings a module such as "pyarrow.compute", or None where no extra does."""
+    """Return the extra with a module such as "pyarrow.compute", or None."""
     return _EXTRA_OF.get((module_name or "").split(".")[0])
 
 
 @contextmanager
 def extra(name: str) -> Iterator[None]:
-    """Imports for which an extra is needed.
+    """Import the libraries of an extra in this block.
 
     Args:
-        name: the extra that the feature as a whole needs; it may bring more than the module that is missing.
+        name: the extra of the feature as a whole; it may contain more than the missing module.
 
     Raises MissingExtra.
     """

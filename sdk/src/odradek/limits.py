@@ -1,7 +1,7 @@
-"""Limits that are facts of AWS or of Kafka's protocol, and the relations between them.
+"""Limits set by AWS or by Kafka's protocol, and the relations between them.
 
-Numbers that an operator may choose are in settings.py. Each relation is asserted with its reason, so that a change
-which breaks one fails at import.
+Numbers that an operator may choose are in settings.py. Each relation is asserted with its reason, so that a change that
+breaks one fails at import.
 """
 
 from __future__ import annotations
@@ -44,7 +44,6 @@ SEQUENCE_MAX = 2**31 - 1
 OFFSET_MAX = 2**63 - 1
 BATCH_HEADER_BYTES = 61
 PRODUCER_BATCHES_REMEMBERED = 5  # duplicates of the last five batches of a producer are known
-OFFSET_METADATA_BYTES_MAX = 4096
 PRODUCER_EPOCH_MAX = 2**15 - 2  # that a coordinator gives: the last short stays free for a fence above it
 
 # Ours.
@@ -53,6 +52,8 @@ MESSAGE_BYTES_MAX = FUNCTION_BINARY_BYTES_MAX - 128 * 1024  # the largest batch 
 PARTITIONS_PER_TOPIC_MAX = 10_000
 TOPICS_PER_REQUEST_MAX = 1_000
 HEADERS_PER_RECORD_MAX = 10_000
+# The years 1 to 9999: others overflow where a reader counts in us, or has a calendar.
+TIMESTAMP_MS_MIN, TIMESTAMP_MS_MAX = -62_135_596_800_000, 253_402_300_799_999
 DECOMPRESSED_BATCH_BYTES_MAX = 256 * 1024 * 1024  # a decompression bomb is refused by this
 REQUEST_BATCHES_PER_PARTITION_MAX = 1_000  # clients send one; each is an entry of the head's tail until it is spilled
 ACLS_MAX = 5_000  # rules of a cluster: every process keeps them all
@@ -60,6 +61,13 @@ SCHEMA_BYTES_MAX = 256 * 1024  # text of a schema in the registry
 SUBJECT_NAME_BYTES_MAX = 512
 SUBJECT_VERSIONS_MAX = 2_000  # soft-deleted ones included
 SCHEMA_REFERENCES_MAX = 50  # direct ones
+OFFSET_METADATA_BYTES_MAX = 12 * 1024  # that an operator may allow; Kafka's default is 4,096
+WAL_ITEM_BYTES_MAX = 384 * 1024  # of a request that is stored as one item, at most
+ABORTED_SEQUENCES_MAX = 8_000  # partitions whose aborted writes a transactional id remembers within one epoch
+ID_BYTES_MAX = 900  # of group, member, instance and transactional ids
+GROUP_WATCH_BYTES = 32  # of a member's watch of another, beside that one's id
+GROUP_WATCHES_BYTES_MAX = 32 * 1024  # of a member's watches: without long ids room for several hundred
+GROUP_TARGET_BYTES_MAX = 300 * 1024  # of a group's target, packed
 SPILL_ENTRIES_MAX = 250  # entries that one index row takes from a head
 SPILL_PRODUCERS_MAX = 40  # producers that the update notes or evicts with which the most entries leave the head
 SPILL_FEW_ENTRIES = 100  # with no more entries, or with none, an update has room for the next
@@ -70,6 +78,7 @@ TRANSACTION_PLACES_MAX = TABLE_TRANSACTION_ITEMS_MAX - 1  # partitions and offse
 TRANSACTION_BATCHES_PER_PARTITION_MAX = 1_000
 TRANSACTION_BATCHES_MAX = 20_000
 SHARE_RECORD_LOCKS_MAX = 10_000  # records in flight of a share-partition, at most
+SHARE_SESSION_PARTITIONS_MAX = 10 * TOPICS_PER_REQUEST_MAX
 SHARE_HOLDERS_MAX = 100  # members that hold records of one share-partition at the same time
 NUMBERED_GROUP_PARTITIONS = 90  # of a topic: a numbered batch of more than TRANSACTION_PLACES_MAX goes group by group
 
@@ -118,9 +127,31 @@ assert PRODUCERS_IN_HEAD_MAX * (40 + 18 * PRODUCER_BATCHES_REMEMBERED) < TABLE_I
 assert TRANSACTION_BATCHES_PER_PARTITION_MAX * 64 < TABLE_ITEM_BYTES_MAX // 4, (
     "a head takes a transaction's tail entries beside those that are there"
 )
-assert TRANSACTION_BATCHES_MAX * 64 + TRANSACTION_PLACES_MAX * 16 * 1024 < TABLE_TRANSACTION_BYTES_MAX, (
-    "all heads of a transaction fit one TransactWriteItems, long tails included"
+_PLACE_BYTES = 16 * 1024  # a head with its tail before the transaction, or a lease
+assert TRANSACTION_BATCHES_MAX * 64 + TRANSACTION_PLACES_MAX * _PLACE_BYTES < TABLE_TRANSACTION_BYTES_MAX, (
+    "all heads and leases of a transaction fit one TransactWriteItems, long tails included"
 )
+assert OFFSET_METADATA_BYTES_MAX + TOPIC_NAME_LENGTH_MAX + 2 * ID_BYTES_MAX + 256 < _PLACE_BYTES, "a lease is a place"
+assert (
+    TRANSACTION_PLACES_MAX * (20 + 22 + ID_BYTES_MAX + 3) + ABORTED_SEQUENCES_MAX * 24 + 2 * ID_BYTES_MAX
+    < TABLE_ITEM_BYTES_MAX
+), "the row of a transactional id fits an item: partitions, offsets, groups, and the sequences that it remembers"
+assert ID_BYTES_MAX + 36 + 5 + 24 + 8 <= TABLE_SORT_KEY_BYTES_MAX, (
+    "a pending offset's key holds a number, a group id, a topic id and a partition"
+)
+assert ID_BYTES_MAX + 4 <= TABLE_PARTITION_KEY_BYTES_MAX, "an id and a prefix are a partition key"
+assert GROUP_TARGET_BYTES_MAX + 2 * ID_BYTES_MAX + 256 < TABLE_ITEM_BYTES_MAX, "a group with its target fits an item"
+assert (
+    TOPICS_PER_REQUEST_MAX * (TOPIC_NAME_LENGTH_MAX + 1)
+    + GROUP_WATCHES_BYTES_MAX
+    + 2 * TOPICS_PER_REQUEST_MAX * (16 + 20)
+    + 6 * ID_BYTES_MAX
+    < TABLE_ITEM_BYTES_MAX
+), "a member fits an item with the most and longest names, whatever it watches, five runs of partitions a topic"
+assert SHARE_SESSION_PARTITIONS_MAX * (16 + 8) < TABLE_ITEM_BYTES_MAX, (
+    "a share session fits an item, each partition of a topic of its own"
+)
+assert WAL_ITEM_BYTES_MAX + 1024 < TABLE_ITEM_BYTES_MAX, "a request's bytes fit an item"
 assert SHARE_RECORD_LOCKS_MAX * 24 + SHARE_HOLDERS_MAX * 1_000 < TABLE_ITEM_BYTES_MAX, (
     "the state of a share-partition fits an item, each record in a state of its own, holders' ids at their longest"
 )

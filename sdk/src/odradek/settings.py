@@ -13,13 +13,20 @@ from typing import Any
 from odradek.errors import ErrorCode, KafkaError
 from odradek.limits import (
     MESSAGE_BYTES_MAX,
+    OFFSET_METADATA_BYTES_MAX,
     PRODUCERS_IN_HEAD_MAX,
     SHARE_RECORD_LOCKS_MAX,
     SPILL_ENTRIES_MAX,
     TABLE_WRITE_UNIT_BYTES,
+    WAL_ITEM_BYTES_MAX,
 )
 
 ENV_PREFIX = "ODRADEK_"
+_BYTES_MAX = {
+    "item_bytes_max": WAL_ITEM_BYTES_MAX,
+    "offset_metadata_bytes_max": OFFSET_METADATA_BYTES_MAX,
+}
+EVERYONE_WITHOUT_ACLS = ("until_first_acl", "true", "false")  # of allow_everyone_if_no_acl_found
 
 
 def _knob(default: Any, *, hostile: Any = None) -> Any:
@@ -71,11 +78,19 @@ class Settings:
     group_session_timeout_ms_max: int = _knob(1_800_000)  # what a member of a classic group may ask for, at most
     group_initial_rebalance_delay_ms: int = _knob(500, hostile=0)  # a classic group's first round waits for more
     gateway_connections_max: int = _knob(2_000)  # connections of clients that a gateway holds
+    gateway_connections_per_address_max: int = _knob(1_000)  # of them, from one address
+    gateway_connections_per_principal_max: int = _knob(1_000)  # of them, logged in as one user
+    gateway_peer_timeout_ms: int = _knob(30_000)  # a login, sending a request and reading an answer, at most; or
+    gateway_peer_bytes_per_s_min: int = _knob(16_384)  # from then on so many bytes a second of a request or an answer
     gateway_idle_timeout_ms: int = _knob(600_000)  # a connection without traffic is closed
     gateway_buffered_bytes_max: int = _knob(512 * 1024 * 1024)  # requests that are not answered yet, all connections
     gateway_linger_ms: int = _knob(2)  # how long produce requests that meet others wait to share an upload
+    connections_max_reauth_ms: int = _knob(0)  # how long a login on the Kafka port lasts; 0: as the connection
+    http_connections_max: int = _knob(1_000)  # of each HTTP port: function URLs, the schema registry
+    http_read_timeout_ms: int = _knob(30_000)  # a request must be sent, and an answer be read, in this time
     super_users: str = _knob("")  # "User:a;User:b": whom no ACL binds, and who administers over the Kafka port
-    allow_everyone_if_no_acl_found: bool = _knob(True)  # until the first ACL; false: closed from the beginning
+    # until_first_acl; true: whatever no ACL covers is open, as on Kafka; false: closed from the beginning
+    allow_everyone_if_no_acl_found: str = _knob("until_first_acl")
     acl_cache_ms: int = _knob(5_000, hostile=0)  # how long a process trusts its copy of the ACLs
     offset_metadata_bytes_max: int = _knob(4_096)  # of the metadata that is committed with an offset
     transaction_timeout_ms_max: int = _knob(900_000)  # how long a transaction may be open, at most
@@ -102,6 +117,12 @@ class Settings:
     message_bytes_max: int = _knob(1_048_588)  # default of the topic configuration max.message.bytes
 
     def __post_init__(self) -> None:
+        for name, limit in _BYTES_MAX.items():
+            if not 0 <= getattr(self, name) <= limit:
+                raise KafkaError(
+                    ErrorCode.INVALID_CONFIG,
+                    f"{name} must be between 0 and {limit}, not {getattr(self, name)}: a table's item holds no more",
+                )
         if not 0 < self.message_bytes_max <= MESSAGE_BYTES_MAX:
             raise KafkaError(
                 ErrorCode.INVALID_CONFIG,
@@ -120,6 +141,12 @@ class Settings:
                 ErrorCode.INVALID_CONFIG,
                 "sweep_horizon_ms must exceed transaction_timeout_ms_max and request_timeout_ms together: "
                 "otherwise the uploads of a slow request or of an open transaction are swept before they commit",
+            )
+        if self.allow_everyone_if_no_acl_found not in EVERYONE_WITHOUT_ACLS:
+            raise KafkaError(
+                ErrorCode.INVALID_CONFIG,
+                f"allow_everyone_if_no_acl_found must be one of {', '.join(EVERYONE_WITHOUT_ACLS)}, "
+                f"not {self.allow_everyone_if_no_acl_found!r}",
             )
         if self.sweep_uploads_max < 1 or self.sweep_recheck_hours < 0:
             raise KafkaError(

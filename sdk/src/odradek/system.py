@@ -1,4 +1,4 @@
-"""The real clock and the real chance of this machine."""
+"""The clock and the random numbers of this machine."""
 
 from __future__ import annotations
 

@@ -1,15 +1,14 @@
-"""OpenTelemetry traces through client, function and store: the extra `otel`, and nothing where it is not asked for.
+"""OpenTelemetry traces through client, function and store, with the extra `otel`; disabled by default.
 
     client     send <topic> (PRODUCER), receive (CONSUMER), commit and others (CLIENT)      a call, each attempt
       function   PRODUCE, FETCH ... (SERVER), linked by the header `traceparent` of the call (W3C Trace Context)
         store      update log, put objects ... (CLIENT)                                     a call at a port
 
-Asked for by `tracing=True` of a client, and by the setting `tracing` (ODRADEK_TRACING=true) of functions and service.
-Spans go to the tracer provider that the application has set up; without one the API drops them. Nothing of
-OpenTelemetry is imported, wrapped or called while it is off. Source: OpenTelemetry semantic conventions for messaging
-(Kafka), FaaS.
+A client enables it with `tracing=True`, functions and service with the setting `tracing` (ODRADEK_TRACING=true). Spans
+go to the application's tracer provider; without one the API drops them. While it is disabled, nothing of OpenTelemetry
+is imported, wrapped or called. Source: OpenTelemetry semantic conventions for messaging (Kafka), FaaS.
 
-A span holds names, sizes and error codes: no key, value, header of a record or credential.
+A span contains names, sizes and error codes, never a key, a value, a record's header or a credential.
 """
 
 from __future__ import annotations
@@ -32,10 +31,10 @@ Pairs = Sequence[tuple[str, bytes | None]]
 
 
 class Tracing:
-    """Makes spans. Raises MissingExtra.
+    """Creates spans. Raises MissingExtra.
 
     Args:
-        provider: where the spans go; None: the application's global one.
+        provider: receives the spans; None: the application's global one.
     """
 
     def __init__(self, provider: Any = None) -> None:
@@ -46,7 +45,7 @@ class Tracing:
 
     @contextmanager
     def span(self, name: str, kind: str, attributes: Mapping[str, Any], parent: Any = None) -> Iterator[Any]:
-        """A span around what is done in it; an exception that leaves it is its error."""
+        """Open a span around a block; an exception that leaves the block becomes its error."""
         with self._tracer.start_as_current_span(
             name,
             context=parent,
@@ -71,11 +70,11 @@ class Tracing:
         self._propagate.inject(headers)
 
     def extract(self, headers: Mapping[str, str]) -> Any:
-        """The context that a caller's headers carry."""
+        """Return the context in a caller's headers."""
         return self._propagate.extract(headers)
 
     def with_context(self, headers: Pairs) -> list[tuple[str, bytes | None]]:
-        """A record's headers and the current context, unless they carry one already."""
+        """Return a record's headers with the current context, unless they contain one already."""
         if any(name == "traceparent" for name, _ in headers):
             return list(headers)
         carried: dict[str, str] = {}
@@ -84,14 +83,14 @@ class Tracing:
 
 
 def context_of(headers: Pairs) -> Any:
-    """The context that a record's headers carry: for a link, or as the parent, of the span that processes it."""
+    """Return the context in a record's headers, as a link or parent of the span that processes the record."""
     from opentelemetry import propagate
 
     return propagate.extract({name: value.decode("utf-8", "replace") for name, value in headers if value is not None})
 
 
 class TracedTransport:
-    """A client's transport, each call in a span (client/transport/base.py)."""
+    """A client's transport with a span for each call (client/transport/base.py)."""
 
     def __init__(self, transport: Any, tracing: Tracing) -> None:
         self._transport, self._tracing = transport, tracing
@@ -99,7 +98,7 @@ class TracedTransport:
             transport.inject = tracing.inject
 
     async def call(self, message: Any, response_type: type[R], timeout_s: float, *, client_id: str | None = None) -> R:
-        """See Transport.call."""
+        """Implement Transport.call."""
         name, kind, attributes = describe(message)
         if client_id:
             attributes["messaging.client.id"] = client_id
@@ -108,11 +107,11 @@ class TracedTransport:
             return answer
 
     async def connect(self, timeout_s: float) -> None:
-        """See Transport.connect."""
+        """Implement Transport.connect."""
         await self._transport.connect(timeout_s)
 
     async def close(self) -> None:
-        """See Transport.close."""
+        """Implement Transport.close."""
         await self._transport.close()
 
     def __getattr__(self, name: str) -> Any:
@@ -120,7 +119,7 @@ class TracedTransport:
 
 
 def describe(message: Any) -> tuple[str, str, dict[str, Any]]:
-    """Name, kind and attributes of a call's span."""
+    """Return name, kind and attributes of a call's span."""
     api = type(message).__name__
     operation, kind = _OPERATIONS.get(api, ("commit" if api in _COMMITS else api.removesuffix("Request"), "CLIENT"))
     attributes: dict[str, Any] = {"messaging.system": "kafka", "messaging.operation.name": operation}
@@ -139,7 +138,7 @@ def describe(message: Any) -> tuple[str, str, dict[str, Any]]:
 
 
 class TracedPort:
-    """A port (Table, ObjectStore), each call in a span."""
+    """A port (Table, ObjectStore) with a span for each call."""
 
     def __init__(self, port: Any, place: str, tracing: Tracing) -> None:
         self._port, self._place, self._tracing = port, place, tracing
@@ -161,12 +160,12 @@ class TracedPort:
 
 
 def traced_objects(objects: ObjectStore, tracing: Tracing) -> ObjectStore:
-    """The object store in spans."""
+    """Return the object store with a span for each call."""
     return TracedPort(objects, "objects", tracing)
 
 
 class TracedTables:
-    """The tables of one store, each of them and the transactions across them in spans."""
+    """The tables of one store with a span for each call, also for transactions across them."""
 
     def __init__(self, tables: Tables, tracing: Tracing) -> None:
         self.log: Any = TracedPort(tables.log, "log", tracing)
@@ -175,5 +174,5 @@ class TracedTables:
         self._across = TracedPort(tables, "tables", tracing)
 
     async def transact(self, operations: Sequence[TableOperation]) -> None:
-        """As `Tables.transact`."""
+        """Implement `Tables.transact`."""
         await self._across.transact(operations)

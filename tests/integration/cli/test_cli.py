@@ -316,12 +316,12 @@ def test_the_line_that_is_refused_is_named_with_what_was_written(cli: Cli) -> No
     lines = b"a:1\nb:2\nnot a pair\nd:4\n"
     code, _, said = cli("produce", "lined", "-K", ":", stdin=lines)
     assert code == 1
-    assert said.startswith("odradek: INVALID_RECORD: line 3: a line without the separator ':'")
-    assert "; 2 records were written, 1 refused, and nothing behind line 3 was read" in said
+    assert said.startswith("odradek: INVALID_RECORD: line 3: the line has no separator ':'")
+    assert "; 2 records were written, 1 refused, and nothing after line 3 was read" in said
     assert cli("consume", "lined")[1].split() == ["1", "2"]
     code, _, said = cli("produce", "lined", "-K", ":", "--skip-errors", stdin=lines)
     assert (code, said.splitlines()[1:]) == (1, ["sent 3 records to lined", "refused 1 of 4 lines"])
-    assert said.startswith("line 3: INVALID_RECORD: a line without")
+    assert said.startswith("line 3: INVALID_RECORD: the line has no separator")
     assert cli("consume", "lined")[1].split() == ["1", "2", "1", "2", "4"]
 
 

@@ -78,7 +78,7 @@ def test_a_directory_of_a_newer_release_is_left_alone(data_dir: Path, capsys: py
     for command in (["audit"], ["local", "--port", "0"], ["audit", "--repair"]):
         code, printed, error = said(capsys, *command, "--data-dir", str(data_dir))
         assert (code, printed) == (2, ""), command
-        assert "is of a newer release of Odradek" in error
+        assert "was written by a newer release of Odradek" in error
     with pytest.raises(StoreUnavailable, match="newer release"):
         open_embedded(data_dir, read_only=True)
 
@@ -87,7 +87,7 @@ def test_a_file_of_something_else_is_no_database_of_ours(tmp_path: Path, capsys:
     with sqlite3.connect(tmp_path / DATABASE_NAME) as connection:
         connection.execute("CREATE TABLE mine (x)")
     code, _, error = said(capsys, "audit", "--data-dir", str(tmp_path))
-    assert (code, "is no database of Odradek" in error) == (2, True)
+    assert (code, "is not a database of Odradek" in error) == (2, True)
 
 
 def test_a_full_disk_is_told_as_what_it_is(
@@ -211,9 +211,9 @@ def test_a_backup_whose_objects_are_gone_is_no_backup(
     code, _, error = said(capsys, "backup", str(tmp_path / "b"), "--data-dir", str(data_dir))
     assert any(path.is_file() for path in (data_dir / "objects").rglob("*")), "or there is nothing to miss"
     assert code == 1
-    assert "is no backup: " in error
+    assert "is not a valid backup: " in error
     code, _, error = said(capsys, "restore", str(tmp_path / "b"), "--data-dir", str(tmp_path / "new"))
-    assert (code, "is no finished backup" in error) == (1, True)
+    assert (code, "is not a finished backup" in error) == (1, True)
     assert not (tmp_path / "new").exists()
 
 

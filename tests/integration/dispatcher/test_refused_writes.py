@@ -35,6 +35,7 @@ ERRORS = {
     "rejected": lambda: StoreRejected("the test's store takes no such write"),
 }
 WRITES_MAX = 12  # of the largest request here
+SCRAM = {"mechanism": 1, "iterations": 4096, "salt": b"s" * 16, "salted_password": b"p" * 32}
 
 
 class World:
@@ -84,7 +85,7 @@ class World:
         await self.transactor.init()
         await self.transactor.send("t", 0, b"in a transaction")
         await add(engine, allow("User:somebody", Op.READ, topic="t"))
-        await engine.users.create("u", "secret")
+        await self.ask(ApiKey.ALTER_USER_SCRAM_CREDENTIALS, {"deletions": [], "upsertions": [{"name": "u", **SCRAM}]})
         left = ShareMember(engine, "m", "t", group_id="empty")
         await left.beat()
         await left.fetch()
@@ -206,9 +207,8 @@ def create_acls(world: World) -> Request:
 
 
 def alter_users(world: World) -> Request:
-    scram = {"mechanism": 1, "iterations": 4096, "salt": b"s" * 16, "salted_password": b"p" * 32}
     deletions = [{"name": "u", "mechanism": 1}]
-    upsertions = [{"name": "v", **scram}]
+    upsertions = [{"name": "v", **SCRAM}]
     return ApiKey.ALTER_USER_SCRAM_CREDENTIALS, {"deletions": deletions, "upsertions": upsertions}
 
 

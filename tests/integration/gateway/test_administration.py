@@ -90,10 +90,26 @@ def test_kafka_python(service: ThreadedService) -> None:
         consumer.commit()
         assert consumer.committed(place) == 2
         consumer.close()
+        check_descriptions_of_kafka_python(admin, place)
         admin.delete_topics(["python"])
         assert "python" not in admin.list_topics()
     finally:
         admin.close()
+
+
+def check_descriptions_of_kafka_python(admin: Any, place: Any) -> None:
+    """What tools show: partitions, sizes, producers, rights."""
+    [described] = admin.describe_topic_partitions([place.topic])["topics"]
+    assert [each["replica_nodes"] for each in described["partitions"]] == [[0], [0]]
+    [directory] = admin.describe_log_dirs()[0]["log_dirs"]
+    [topic] = [each for each in directory["topics"] if each["name"] == place.topic]
+    assert [each["partition_size"] > 0 for each in topic["partitions"]] == [False, True]
+    [producer] = admin.describe_producers([place])[place].active_producers
+    assert producer.last_sequence == 1
+    assert place.topic in admin.list_config_resources()["topic"]
+    [topic] = admin.describe_topics([place.topic])
+    assert {"READ", "WRITE", "ALTER_CONFIGS"} <= set(topic["authorized_operations"])
+    assert "IDEMPOTENT_WRITE" in admin.describe_cluster()["authorized_operations"]
 
 
 async def test_aiokafka(service: ThreadedService) -> None:

@@ -96,7 +96,7 @@ def test_aiokafka_logs_in_over_tls(service: ThreadedService, certificate: tuple[
 @pytest.fixture(scope="module")
 def plain_service() -> Iterator[ThreadedService]:
     """Logins without TLS, so that frames can be sent by hand."""
-    with port.kafka_service(Listener(port=0, sasl=True)) as service:
+    with port.kafka_service(Listener(port=0, sasl=True, plain_without_tls=True)) as service:
         with odradek.Admin(**service.client_config) as admin:
             admin.create_user("ada", "right")
             admin.create_user("eve", "eves")

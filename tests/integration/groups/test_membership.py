@@ -179,10 +179,12 @@ async def test_static_member_keeps_its_partitions_over_a_restart(world: World) -
     assert (await world.groups.heartbeat(old)).error is ErrorCode.FENCED_INSTANCE_ID
 
 
-async def test_static_member_that_died_long_ago_is_replaced(world: World) -> None:
+async def test_static_member_that_died_is_replaced_after_its_session(world: World) -> None:
     await world.member("a", "t", instance_id="one").beat()
-    await world.clock.sleep(2 * SETTINGS.group_session_timeout_ms / 1000)
     successor = world.member("a2", "t", instance_id="one")
+    await world.clock.sleep(0.9 * SETTINGS.group_session_timeout_ms / 1000)
+    assert await successor.beat() is ErrorCode.UNRELEASED_INSTANCE_ID
+    await world.clock.sleep(0.1 * SETTINGS.group_session_timeout_ms / 1000)
     assert await successor.beat() is ErrorCode.NONE
     assert len(successor.owned) == 6
 

@@ -134,6 +134,11 @@ def requests(topic_id: UUID) -> dict[ApiKey, tuple[Mapping[str, Any], set[int]]]
         ApiKey.ALTER_USER_SCRAM_CREDENTIALS: ({"deletions": [], "upsertions": [scram]}, {CLUSTER}),
         ApiKey.DESCRIBE_TRANSACTIONS: ({"transactional_ids": ["x"]}, {TRANSACTION}),
         ApiKey.LIST_TRANSACTIONS: ({}, set()),
+        ApiKey.DESCRIBE_LOG_DIRS: ({"topics": None}, {CLUSTER}),
+        ApiKey.LIST_CONFIG_RESOURCES: ({}, {CLUSTER}),
+        ApiKey.DESCRIBE_CLUSTER: ({}, set()),
+        ApiKey.DESCRIBE_PRODUCERS: ({"topics": [{"name": "secret", "partition_indexes": [0]}]}, {TOPIC}),
+        ApiKey.DESCRIBE_TOPIC_PARTITIONS: ({"topics": [{"name": "secret"}]}, {TOPIC}),
         ApiKey.CONSUMER_GROUP_HEARTBEAT: (
             {"group_id": "g", "member_id": "m", "rebalance_timeout": 1000, "subscribed_topic_names": ["secret"]},
             {GROUP},
@@ -259,7 +264,7 @@ async def test_deny_beats_allow_through_the_protocol(world: World) -> None:
 
 
 async def test_a_closed_cluster_from_the_beginning_and_its_super_user() -> None:
-    engine = memory_store().engine(allow_everyone_if_no_acl_found=False, super_users="User:root")
+    engine = memory_store().engine(allow_everyone_if_no_acl_found="false", super_users="User:root")
     topics = {"topics": [{"name": "t", "num_partitions": 1, "replication_factor": 1}], "timeout": 1}
     assert set(error_codes(await ask_as(engine, MALLORY, ApiKey.CREATE_TOPICS, topics))) == {0, TOPIC}
     assert set(error_codes(await ask_as(engine, "User:root", ApiKey.CREATE_TOPICS, topics))) == {0}
@@ -273,6 +278,21 @@ async def test_over_the_kafka_port_only_super_users_make_the_first_rules() -> No
         [result] = (await ask_as(engine, who, ApiKey.CREATE_ACLS, creation, transport="tcp")).results
         assert result.error_code == code
     assert len(await engine.acls.list()) == 1
+
+
+async def test_kafkas_setting_leaves_open_what_has_no_rule_but_not_the_rules_themselves() -> None:
+    engine = memory_store().engine(allow_everyone_if_no_acl_found="true", acl_cache_ms=0)
+    await engine.topics.create("ruled", 1)
+    await engine.topics.create("open", 1)
+    await add(engine, allow(OWNER, Op.WRITE, topic="ruled"))
+    data = [{"index": 0, "records": batch([b"x"])}]
+    fields = {"acks": -1, "topic_data": [{"name": name, "partition_data": data} for name in ("ruled", "open")]}
+    answer = await ask_as(engine, MALLORY, ApiKey.PRODUCE, fields, 9)
+    assert [topic.partition_responses[0].error_code for topic in answer.responses] == [TOPIC, 0]
+    rule = {"resource_type": 2, "resource_pattern_type": 3, "operation": 2, "permission_type": 3}
+    creation = {"creations": [{**rule, "resource_name": "t", "principal": MALLORY, "host": "*"}]}
+    [result] = (await ask_as(engine, MALLORY, ApiKey.CREATE_ACLS, creation, transport="tcp")).results
+    assert result.error_code == CLUSTER
 
 
 async def test_rules_through_the_protocol(world: World) -> None:
@@ -326,3 +346,76 @@ async def test_dead_letters_of_a_share_group_need_the_right_to_write_to_their_to
 
     assert await configure("secret") == TOPIC
     assert await configure("") == 0
+
+
+SUBSCRIPTION = b"\0\1" + b"\0\0\0\1" + b"\0\6secret" + b"\xff\xff\xff\xff" + b"\0\0\0\0"
+OWNED = b"\0\1" + b"\0\0\0\0" + b"\xff\xff\xff\xff" + b"\0\0\0\1" + b"\0\6secret" + b"\0\0\0\0"
+ASSIGNED = b"\0\0" + b"\0\0\0\1" + b"\0\6secret" + b"\0\0\0\1" + b"\0\0\0\0" + b"\xff\xff\xff\xff"
+
+
+@pytest.mark.parametrize(
+    ("protocol_type", "subscription", "assignment", "code"),
+    [
+        ("consumer", SUBSCRIPTION, b"", TOPIC),
+        ("consumer", OWNED, b"", TOPIC),
+        ("consumer", b"", ASSIGNED, TOPIC),
+        ("consumer", b"\0\1\0\0\0\5secret", b"", TOPIC),  # nobody can tell what it names
+        ("consumer", b"", b"", 0),
+        ("connect", b"secret", b"", 0),  # no topics, as far as anybody knows
+    ],
+)
+async def test_a_group_does_not_tell_of_hidden_topics(
+    world: World, protocol_type: str, subscription: bytes, assignment: bytes, code: int
+) -> None:
+    """Whoever may describe a group, by a rule for groups of a prefix say, learns nothing of topics that are hidden."""
+    member = {
+        "group_id": "classic",
+        "session_timeout": 30_000,
+        "rebalance_timeout": 30_000,
+        "member_id": "",
+        "protocol_type": protocol_type,
+        "protocols": [{"name": "range", "metadata": subscription}],
+    }
+    await add(world.engine, allow(OWNER, Op.ALL, group="classic"), allow(MALLORY, Op.DESCRIBE, group="classic"))
+    first = await ask_as(world.engine, OWNER, ApiKey.JOIN_GROUP, member, 4)
+    joined = await ask_as(world.engine, OWNER, ApiKey.JOIN_GROUP, {**member, "member_id": first.member_id or "x"}, 4)
+    synced = await ask_as(
+        world.engine,
+        OWNER,
+        ApiKey.SYNC_GROUP,
+        {
+            "group_id": "classic",
+            "generation_id": joined.generation_id,
+            "member_id": joined.member_id,
+            "assignments": [{"member_id": joined.member_id, "assignment": assignment}],
+        },
+        4,
+    )
+    assert (joined.error_code, synced.error_code) == (0, 0)
+    shown = (await ask_as(world.engine, MALLORY, ApiKey.DESCRIBE_GROUPS, {"groups": ["classic"]})).groups[0]
+    assert shown.error_code == code
+    assert ("secret" in str(shown)) == (protocol_type == "connect")
+    owners = (await ask_as(world.engine, OWNER, ApiKey.DESCRIBE_GROUPS, {"groups": ["classic"]})).groups[0]
+    assert owners.error_code == (TOPIC if b"\5secret" in subscription else 0)
+
+
+async def test_the_configuration_of_a_group_can_be_granted(world: World) -> None:
+    """Only who had every right, or was a super user, could: there was no rule to give the right by itself."""
+    resource = {"resource_type": 32, "resource_name": "g"}
+
+    async def describe() -> int:
+        asked = {"resources": [{**resource, "configuration_keys": None}]}
+        answer = await ask_as(world.engine, MALLORY, ApiKey.DESCRIBE_CONFIGS, asked)
+        return int(answer.results[0].error_code)
+
+    async def alter() -> int:
+        config = {"name": "share.record.lock.duration.ms", "config_operation": 0, "value": "20000"}
+        asked = {"resources": [{**resource, "configs": [config]}]}
+        answer = await ask_as(world.engine, MALLORY, ApiKey.INCREMENTAL_ALTER_CONFIGS, asked)
+        return int(answer.responses[0].error_code)
+
+    assert (await describe(), await alter()) == (GROUP, GROUP)
+    await add(world.engine, allow(MALLORY, Op.DESCRIBE_CONFIGS, group="g"))
+    assert (await describe(), await alter()) == (0, GROUP)
+    await add(world.engine, allow(MALLORY, Op.ALTER_CONFIGS, group="g"))
+    assert (await describe(), await alter()) == (0, 0)

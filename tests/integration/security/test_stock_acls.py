@@ -15,7 +15,9 @@ PASSWORD = "analytical engine"
 
 @pytest.fixture
 def service() -> Iterator[ThreadedService]:
-    with port.kafka_service(Listener(port=0, sasl=True), super_users="User:root", acl_cache_ms=0) as service:
+    with port.kafka_service(
+        Listener(port=0, sasl=True, plain_without_tls=True), super_users="User:root", acl_cache_ms=0
+    ) as service:
         with odradek.Admin(**service.client_config) as admin:
             for name in ("root", "ada"):
                 admin.create_user(name, PASSWORD)

@@ -23,3 +23,10 @@ def test_a_seed_draws_its_profile() -> None:
     drawn = {draw(Random(seed)).profile for seed in range(100)}
     assert drawn == set(PROFILES)
     assert simulate(1).profile == draw(Random(1)).profile
+
+
+def test_a_large_group_that_waits_for_a_stalled_member_stays_cheap() -> None:
+    """4,000 seeds are run: a single one must not take 200,000 steps of heartbeats, as this one did."""
+    outcome = simulate(16)
+    assert (outcome.profile, outcome.problems) == ("large_groups", ())
+    assert outcome.steps < 30_000

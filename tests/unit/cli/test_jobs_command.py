@@ -35,7 +35,7 @@ def test_jobs_are_listed_with_what_they_do(capsys: pytest.CaptureFixture[str]) -
 
 def test_a_job_that_is_not_there_is_told_with_the_nearest(capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["jobs", "run", "word-cuont"]) == 2
-    assert "there is no job 'word-cuont': did you mean word_count?" in capsys.readouterr().err
+    assert "unknown job 'word-cuont': did you mean word_count?" in capsys.readouterr().err
 
 
 def test_the_command_passes_help_on_to_the_job(capsys: pytest.CaptureFixture[str]) -> None:

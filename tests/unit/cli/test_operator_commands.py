@@ -117,8 +117,8 @@ def test_settings_of_tables(tables: Tables, outcomes: list[str]) -> None:
     ("queue", "dead", "outcome", "text"),
     [
         ({"RedrivePolicy": "{}"}, "0", "ok", "7 tasks wait, none failed"),
-        ({"RedrivePolicy": "{}"}, "3", "warn", "3 tasks failed for good"),
-        ({}, "0", "warn", "no dead letters"),
+        ({"RedrivePolicy": "{}"}, "3", "warn", "3 tasks failed permanently"),
+        ({}, "0", "warn", "no dead-letter queue"),
     ],
 )
 def test_the_queue_of_maintenance(queue: dict[str, str], dead: str, outcome: str, text: str) -> None:

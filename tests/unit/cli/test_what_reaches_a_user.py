@@ -45,7 +45,7 @@ def test_files_are_named_without_errno(capsys: pytest.CaptureFixture[str]) -> No
 
 
 @pytest.mark.parametrize(
-    ("content", "reason"), [(b"\xff\xfe\n", "line 1: topic,partition,offset, not"), (b"", "has no lines of")]
+    ("content", "reason"), [(b"\xff\xfe\n", "line 1: use topic,partition,offset, not"), (b"", "has no lines of")]
 )
 def test_a_file_that_holds_no_offsets(
     content: bytes, reason: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
@@ -57,7 +57,9 @@ def test_a_file_that_holds_no_offsets(
     assert reason in text
 
 
-@pytest.mark.parametrize(("name", "reason"), [("a.foo", "--chart ends in one of "), ("none/a.png", "no folder ")])
+@pytest.mark.parametrize(
+    ("name", "reason"), [("a.foo", "--chart must end in one of "), ("none/a.png", "does not exist")]
+)
 def test_a_chart_that_cannot_be_drawn_is_refused_before_anything_is_measured(
     name: str, reason: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -93,7 +95,7 @@ def test_a_password_is_asked_for_at_a_terminal_alone(
 
 def test_a_trigger_is_checked_before_spark_starts(capsys: pytest.CaptureFixture[str]) -> None:
     code, text = said(capsys, "sql", "-e", "SHOW TOPICS", "--trigger", "often")
-    assert (code, "--trigger is like" in text) == (2, True)
+    assert (code, "--trigger must be like" in text) == (2, True)
 
 
 def test_names_are_whole_in_a_pipe(capsys: pytest.CaptureFixture[str]) -> None:
@@ -109,7 +111,7 @@ def test_who_is_not_asked_is_told_how_to_agree(monkeypatch: pytest.MonkeyPatch) 
     with pytest.raises(OdradekError, match=r"^nothing was done$"):
         confirm("Delete?", yes=False)
     monkeypatch.setattr("sys.stdin", io.StringIO(""))
-    with pytest.raises(OdradekError, match="say --yes"):
+    with pytest.raises(OdradekError, match="add --yes"):
         confirm("Delete?", yes=False)
 
 
@@ -161,4 +163,4 @@ def test_the_registry_alone_may_ask_for_logins(tmp_path: Path, capsys: pytest.Ca
     code, text = said(capsys, "local", "--registry-port", "0", "--kafka-sasl", "--data-dir", str(folder))
     assert (code, "cannot write to" in text) == (2, True)
     code, text = said(capsys, "local", "--kafka-sasl", "--data-dir", str(folder))
-    assert (code, "there is no Kafka port to configure" in text) == (2, True)
+    assert (code, "the options of the Kafka port need --kafka-port" in text) == (2, True)

@@ -39,7 +39,7 @@ BAD: list[tuple[type[ClientConfig], dict[str, Any], str]] = [
     (ConsumerConfig, {"session_timeout_ms": 5}, "has no configuration 'session_timeout_ms': it is the server's"),
     (ConsumerConfig, {"security.protocol": "SSL"}, "signed with AWS credentials"),
     (AdminConfig, {"bootstrap_servers": "localhost:9092"}, "looks like a Kafka broker"),
-    (AdminConfig, {"bootstrap_servers": "127.0.0.1:9292"}, "a service of `odradek local` is http://127.0.0.1:9292"),
+    (AdminConfig, {"bootstrap_servers": "127.0.0.1:9292"}, "http://127.0.0.1:9292 here if `odradek local`"),
     (AdminConfig, {"bootstrap_servers": "ftp://host"}, "must be the URL of the coordinator function"),
     (AdminConfig, {"bootstrap_servers": ["http://a"]}, "must be the URL of the coordinator function"),
     (AdminConfig, {"bootstrap_servers": None}, "bootstrap_servers is required"),

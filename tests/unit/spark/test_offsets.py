@@ -92,7 +92,7 @@ def test_offsets_must_name_the_partitions_that_are_read(asked: dict[TopicPartiti
 LOST = [
     pytest.param({A0: 2}, {A0: 9}, {A0: Bounds(5, 9)}, {A0: (5, 9)}, "a-0 starts at 5, after 2", id="retention"),
     pytest.param({A0: 2}, {A0: 9}, {A0: Bounds(0, 4)}, {A0: (2, 4)}, "a-0 ends at 4, before 9", id="made anew"),
-    pytest.param({A0: 2, A1: 0}, {A0: 4, A1: 3}, {A0: Bounds(0, 4)}, {A0: (2, 4)}, "a-1 is gone", id="gone"),
+    pytest.param({A0: 2, A1: 0}, {A0: 4, A1: 3}, {A0: Bounds(0, 4)}, {A0: (2, 4)}, "a-1 no longer exists", id="gone"),
 ]
 
 

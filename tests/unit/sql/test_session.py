@@ -143,7 +143,7 @@ def cli(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str, 
 def test_a_script_can_be_checked_alone(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     script = tmp_path / "sources.sql"
     script.write_text(SOURCES)
-    assert cli(capsys, str(script), "-e", "SELECT a FROM s", "--check") == (0, "3 statements are right\n", "")
+    assert cli(capsys, str(script), "-e", "SELECT a FROM s", "--check") == (0, "3 valid statements\n", "")
     code, out, err = cli(capsys, str(script), "-e", "SELECT\n  b FROM s;", "--check")
     assert (code, out) == (1, "")
     assert err == ("odradek: INVALID_REQUEST: line 2, column 3: s has no column b\n  2 |   b FROM s;\n    |   ^\n")

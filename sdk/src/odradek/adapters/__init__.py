@@ -1,4 +1,4 @@
 """Implementations of the ports: memory (tests, simulation), embedded (SQLite and files), aws (DynamoDB and S3).
 
-docs/adapters.md is the guide for whoever adds one.
+docs/adapters.md explains how to add another.
 """

@@ -1,10 +1,9 @@
-"""Capacity units of table calls, for the backends that have to count them themselves (DynamoDB reports its own).
+"""Capacity units of table calls, for backends that count them themselves (DynamoDB reports its own).
 
 Rules (DynamoDB developer guide, "Read and write operations" and "Transactions"): a write is the larger of the item
-before and after, in units of 1 KB rounded up, at least one; a refused condition costs as much as a write of the item as
-it stands; a transactional write costs twice, and so does a
-transactional read. A read is 4 KB a unit, half when eventual, each item of a batch rounded by
-itself, the items of a query's page together; a missing item costs a unit.
+before and after, in units of 1 KB rounded up, at least one. A refused condition costs as much as a write of the stored
+item. Transactional writes and reads cost twice. A read is 4 KB per unit, half when eventually consistent; each item of
+a batch is rounded separately, the items of a query's page together. A missing item costs one unit.
 """
 
 from __future__ import annotations
@@ -20,40 +19,40 @@ BATCH_GET_KEYS_MAX = 100
 
 
 def write_units(*sizes: int) -> int:
-    """Units of one write; `sizes` are the item's bytes before and after (0 or omitted: not there)."""
+    """Return the units of one write; `sizes` are the item's bytes before and after (0 or omitted: no item)."""
     return max(1, -(-max(sizes, default=0) // TABLE_WRITE_UNIT_BYTES))
 
 
 def read_units(size: int, *, consistent: bool) -> float:
-    """Units of one read of that many bytes."""
+    """Return the units of one read of that many bytes."""
     units = max(1, -(-size // TABLE_READ_UNIT_BYTES))
     return float(units) if consistent else units / 2
 
 
 def write_usage(*sizes: int) -> Usage:
-    """Usage of one single-item write."""
+    """Return the usage of one single-item write."""
     return Usage(table_write_units=write_units(*sizes), table_requests=1)
 
 
 def get_usage(size: int, *, consistent: bool) -> Usage:
-    """Usage of one GetItem."""
+    """Return the usage of one GetItem."""
     return Usage(table_read_units=read_units(size, consistent=consistent), table_requests=1)
 
 
 def get_many_usage(sizes: list[int], *, consistent: bool) -> Usage:
-    """Usage of the BatchGetItem calls for items of these sizes."""
+    """Return the usage of the BatchGetItem calls for items of these sizes."""
     units = sum(read_units(size, consistent=consistent) for size in sizes)
     return Usage(table_read_units=units, table_requests=-(-len(sizes) // BATCH_GET_KEYS_MAX))
 
 
 def transact_get_usage(sizes: Iterable[int]) -> Usage:
-    """Usage of one TransactGetItems for items of these sizes."""
+    """Return the usage of one TransactGetItems for items of these sizes."""
     units = sum(2 * read_units(size, consistent=True) for size in sizes)
     return Usage(table_read_units=units, table_requests=1)
 
 
 def query_usage(sizes: Iterable[int], *, consistent: bool) -> Usage:
-    """Usage of the Query pages that return items of these sizes."""
+    """Return the usage of the Query pages that return items of these sizes."""
     units, requests, page = 0.0, 1, 0
     for size in sizes:
         if page and page + size > QUERY_PAGE_BYTES_MAX:
@@ -64,6 +63,6 @@ def query_usage(sizes: Iterable[int], *, consistent: bool) -> Usage:
 
 
 def transact_usage(olds: Sequence[State], news: Sequence[State]) -> Usage:
-    """Usage of one TransactWriteItems; the states before and after, the same where it was refused."""
+    """Return the usage of one TransactWriteItems; the states before and after, unchanged if it was refused."""
     units = sum(write_units(old.size_bytes, new.size_bytes) for old, new in zip(olds, news, strict=True))
     return Usage(table_write_units=2 * units, table_requests=1)

@@ -1,13 +1,13 @@
-"""Conditions and actions as the text of DynamoDB's expressions: what is sent, and what every backend measures.
+"""The text of DynamoDB's expressions for conditions and actions: the AWS adapter sends it, every backend measures it.
 
-Every name and value is a placeholder (`#0`, `:0`), so reserved words, dots and bytes need no care. Where DynamoDB's
-operators say more than the port's, the port's meaning is spelled out:
+Every name and value is a placeholder (`#0`, `:0`), so reserved words, dots and bytes need no escaping. Some of
+DynamoDB's operators accept more than the port's; the text restricts them:
 
-    Compare        true only of a value of the same type, so the type is asked for too (not for "=", which implies it)
-    Contains       true of lists only, where DynamoDB would also look into text and bytes
-    Add            SET p = if_not_exists(p, 0) + n, since the ADD clause takes no nested paths
+    Compare        true only for a value of the same type, so the type is tested too (not for "=", which implies it)
+    Contains       true for lists only; DynamoDB's operator also searches text and bytes
+    Add            SET p = if_not_exists(p, 0) + n, since the ADD clause accepts no nested paths
 
-No group of parentheses is the whole content of another, which DynamoDB refuses as redundant.
+A group of parentheses never contains only another group, which DynamoDB refuses as redundant.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ _KINDS: Final[dict[type, str]] = {str: "S", int: "N", bytes: "B", bool: "BOOL", 
 
 
 class Expressions:
-    """The expressions of one request and the placeholders they share.
+    """The expressions of one request, and the placeholders that they share.
 
     Attributes:
         names: each attribute's name with its placeholder.
@@ -51,7 +51,7 @@ class Expressions:
         self.values: dict[str, Value] = {}
 
     def condition(self, condition: Condition) -> str:
-        """The condition as a ConditionExpression."""
+        """Return the condition as a ConditionExpression."""
         match condition:
             case Exists(path):
                 return f"attribute_exists({self._path(path)})"
@@ -73,7 +73,7 @@ class Expressions:
                 return "(" + " OR ".join(map(self.condition, conditions)) + ")"
 
     def update(self, actions: Sequence[Action]) -> str:
-        """The actions as an UpdateExpression."""
+        """Return the actions as an UpdateExpression."""
         sets: list[str] = []
         removes: list[str] = []
         for action in actions:
@@ -110,7 +110,7 @@ class Expressions:
 
 
 def condition_operators(condition: Condition) -> int:
-    """How many operators and functions a condition's text has: comparisons, AND, OR, NOT and each function."""
+    """Count the operators and functions in a condition's text: comparisons, AND, OR, NOT and each function."""
     match condition:
         case Exists() | Absent() | Compare(_, "=", _):
             return 1
@@ -123,5 +123,5 @@ def condition_operators(condition: Condition) -> int:
 
 
 def update_operators(actions: Sequence[Action]) -> int:
-    """How many operators and functions an update's text has: +, if_not_exists and list_append."""
+    """Count the operators and functions in an update's text: +, if_not_exists and list_append."""
     return sum(2 if isinstance(action, Add) else 1 if isinstance(action, Append) else 0 for action in actions)

@@ -1,10 +1,10 @@
-"""What a condition means and what an operation does: the one evaluator that memory and SQLite share.
+"""The evaluation of conditions and operations, which the memory and SQLite backends share.
 
-DynamoDB evaluates the same conditions and actions itself (adapters/aws/expression.py only translates them); the
-contract suite holds the two together. Everything here is pure: values in, values out, nothing shared with the caller.
+DynamoDB evaluates the same conditions and actions itself (adapters/expression_text.py translates them); the contract
+suite checks that both agree. Everything here is pure and shares no values with the caller.
 
-Operations are expected to have passed validation.py. What depends on the stored item is found here and is
-StoreRejected: a document path whose parent map is not there, a number added or a list appended to something else.
+Operations must have passed validation.py. Errors that depend on the stored item are found here and raise StoreRejected:
+a document path without its parent map, a number added or a list appended to another type.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ _ORDER: Final[dict[str, Callable[[Any, Any], bool]]] = {
 
 
 class State(NamedTuple):
-    """What is stored under a key. The item is never changed in place: a write makes another state."""
+    """The stored item of a key. It is never changed in place: a write creates another state."""
 
     item: Item | None  # None: there is none
     size_bytes: int  # as DynamoDB counts it, 0 where there is no item
@@ -67,7 +67,7 @@ NOTHING: Final = State(None, 0)
 
 
 def state_of(key: Key, item: Item) -> State:
-    """The state of a stored item. Raises ItemTooLarge past 400 KB."""
+    """Return the state of a stored item. Raises ItemTooLarge above 400 KB."""
     size = item_size(key[0], key[1], item)
     if size > TABLE_ITEM_BYTES_MAX:
         raise ItemTooLarge(size)
@@ -78,7 +78,7 @@ def state_of(key: Key, item: Item) -> State:
 
 
 def after(operation: Operation, old: State) -> State:
-    """The state as the operation leaves it.
+    """Return the state after the operation.
 
     Raises ConditionFailed, ItemTooLarge, StoreRejected (a path without its parent, a value of another type).
     """
@@ -88,9 +88,9 @@ def after(operation: Operation, old: State) -> State:
 
 
 def after_all(operations: Sequence[Operation], olds: Sequence[State]) -> list[State]:
-    """The states as the operations of one transaction leave them, each on an item of its own.
+    """Return the states after the operations of one transaction, each on a different item.
 
-    Raises TransactionCanceled where a condition is false; otherwise as `after`.
+    Raises TransactionCanceled if a condition is false; otherwise as `after`.
     """
     failures = [
         None if holds(operation.condition, operation.key, old.item) else ConditionFailed(copied(old.item))
@@ -124,7 +124,7 @@ def _applied(operation: Operation, old: State) -> State:
 
 
 def holds(condition: Condition | None, key: Key, item: Item | None) -> bool:
-    """Whether the condition is true of the item (None: there is none); no condition is true."""
+    """Return True if the item (None: missing) meets the condition; None as the condition is always met."""
     match condition:
         case None:
             return True
@@ -185,7 +185,7 @@ def _apply(action: Action, item: Item, old: Item) -> None:
 
 
 def _parent(path: Path, item: Item) -> dict[str, Value]:
-    """The map that holds the path's last step, a copy of the old item's; the copy has taken its place in `item`."""
+    """Return the map that holds the path's last step: a copy, which has replaced the original in `item`."""
     parent = item
     for step in path[:-1]:
         child = parent.get(step)
@@ -201,7 +201,7 @@ def _value_at(path: Path, item: Item) -> Value:
     found: Any = item
     for step in path:
         if not isinstance(found, dict) or step not in found:
-            raise StoreRejected(f"cannot copy {shown(path)}: it is not there")
+            raise StoreRejected(f"cannot copy {shown(path)}: it does not exist")
         found = found[step]
     return cast(Value, found)
 
@@ -214,7 +214,7 @@ def _list_at(path: Path, parent: dict[str, Value]) -> list[Value]:
 
 
 def copied(value: T) -> T:
-    """A deep copy of a stored value (or of None)."""
+    """Return a deep copy of a stored value (or of None)."""
     return cast(T, _copied(value))
 
 

@@ -1,4 +1,4 @@
-"""Which object keys every backend takes: what S3 and a file system both hold, and nothing that leaves its folder."""
+"""Object keys that every backend accepts: valid in S3 and in a file system, and inside the store's folder."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from odradek.errors import StoreRejected
 from odradek.limits import OBJECT_KEY_BYTES_MAX, OBJECT_PUT_BYTES_MAX
 from odradek.model.log import Buffer
 
-SEGMENT_BYTES_MAX: Final = 255  # a file's name
+SEGMENT_BYTES_MAX: Final = 255  # the longest file name
 
 
 def check_object_key(key: str) -> str:
-    """The key itself.
+    """Return the key.
 
-    Raises ValueError for one that is empty, absolute, has `.`, `..` or empty steps, or NUL bytes; StoreRejected for one
-    that is too long.
+    Raises ValueError for a key that is empty or absolute, has `.`, `..` or empty steps, or NUL bytes; StoreRejected for
+    a key that is too long.
     """
     _check_text(key)
     if not key or any(step in ("", ".", "..") or len(step.encode()) > SEGMENT_BYTES_MAX for step in key.split("/")):
@@ -25,10 +25,10 @@ def check_object_key(key: str) -> str:
 
 
 def check_upload(key: str, parts: Sequence[Buffer], prefix: str = "") -> None:
-    """Raise as `check_object_key`, and StoreRejected for what one PutObject does not take.
+    """Raise as `check_object_key`, and StoreRejected for an upload that is too large for one PutObject.
 
     Args:
-        prefix: what the store puts before the key.
+        prefix: the store's prefix of the key.
     """
     check_object_key(key)
     if len(prefix.encode()) + len(key.encode()) > OBJECT_KEY_BYTES_MAX:
@@ -38,24 +38,24 @@ def check_upload(key: str, parts: Sequence[Buffer], prefix: str = "") -> None:
 
 
 def check_object_prefix(prefix: str) -> str:
-    """The prefix itself: the beginning of a key, or empty. Raises ValueError as `check_object_key`."""
+    """Return the prefix: the beginning of a key, or empty. Raises ValueError as `check_object_key`."""
     _check_text(prefix)
     steps = prefix.split("/")
     if any(step in ("", ".", "..") for step in steps[:-1]) or steps[-1] == "..":
-        raise ValueError(f"not the beginning of an object key: {prefix!r:.80}")
+        raise ValueError(f"invalid prefix of object keys: {prefix!r:.80}")
     return prefix
 
 
 def check_range(start: int, length: int) -> None:
-    """Raise ValueError for a range that no object has."""
+    """Raise ValueError for an invalid range."""
     if start < 0 or length < 0:
-        raise ValueError(f"not a range: start {start}, length {length}")
+        raise ValueError(f"invalid range: start {start}, length {length}")
 
 
 def check_limit(limit: int | None) -> None:
     """Raise ValueError for a negative limit."""
     if limit is not None and limit < 0:
-        raise ValueError(f"a limit is not negative: {limit}")
+        raise ValueError(f"a limit cannot be negative: {limit}")
 
 
 def _check_text(key: str) -> None:

@@ -1,4 +1,4 @@
-"""Requests that a store never takes: logged with what was rejected, and counted, so that an alarm can ask for them."""
+"""Requests that a store rejects permanently: they are logged and counted, for an alarm."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ logger = logging.getLogger(__name__)
 
 
 class RejectionsTold:
-    """A block of one request: a StoreRejected that leaves it is logged and counted.
+    """A block around one request: a StoreRejected that leaves it is logged and counted.
 
     Args:
         meter: counts it under `rejected_requests`.
-        operation: the AWS operation's name.
-        what: the key of what was asked for, or where it was.
+        operation: the name of the AWS operation.
+        what: the key or the location of the request.
     """
 
     __slots__ = ("_meter", "_operation", "_what")
@@ -35,4 +35,4 @@ class RejectionsTold:
     ) -> None:
         if isinstance(error, StoreRejected):
             self._meter.add(self._operation, Usage(rejected_requests=1))
-            logger.error("the store never takes this %s of %.200r: %s", self._operation, self._what, error)
+            logger.error("the store rejects this %s of %.200r permanently: %s", self._operation, self._what, error)

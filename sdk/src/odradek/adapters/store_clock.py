@@ -1,11 +1,11 @@
-"""A clock that goes by the store's time where this machine's is wrong.
+"""A clock that follows the store's time if this machine's clock is wrong.
 
-Every answer of DynamoDB and S3 says what time it is there, to the second. A machine's own clock is finer, and usually
-right: as long as the two are less than a minute apart it is taken as it is. Beyond that the store's time is, carried on
-by the machine's monotonic clock: what a process with a wrong clock decides - floors, retention, time-outs, timestamps -
-is then wrong by seconds, not by the error of its clock, and processes agree.
+Every response of DynamoDB and S3 contains its time, to the second. A machine's clock is finer and usually right, so it
+is used while the two differ by less than a minute. Beyond that the clock continues from the store's time with the
+machine's monotonic clock. Decisions of a process with a wrong clock (floors, retention, timeouts, timestamps) are then
+wrong by seconds, not by the error of its clock, and processes agree.
 
-Before the first answer there is nothing to compare with. A store in this machine's own files has no other clock.
+Before the first response there is nothing to compare with. A store in this machine's files has no other clock.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ TRUSTED_APART_MS = 60_000
 
 
 class StoreClock:
-    """ports.clock.Clock over another one and the store's answers. Safe to tell from any thread."""
+    """ports.clock.Clock over another clock and the store's responses. `answered` may be called from any thread."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
@@ -36,9 +36,9 @@ class StoreClock:
         await self._clock.sleep(seconds)
 
     def wants_answer(self) -> bool:
-        """Whether the last answer told of is older than a second, the resolution of what answers say."""
+        """True if the last response seen is older than a second, the resolution of the time in responses."""
         return self._seen is None or self._clock.monotonic() - self._seen[1] > 1.0
 
     def answered(self, store_ms: int) -> None:
-        """The store's time, as an answer that has just come says."""
+        """Note the store's time from a response that has just arrived."""
         self._seen = (store_ms, self._clock.monotonic())

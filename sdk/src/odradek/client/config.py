@@ -321,8 +321,6 @@ class ConsumerConfig(ClientConfig):
         problems = super()._relations()
         if self.fetch_max_wait_ms >= self.request_timeout_ms:
             problems.append("request_timeout_ms must be above fetch_max_wait_ms")
-        if self.deserialization_error_handler and not (self.key_deserializer or self.value_deserializer):
-            problems.append("deserialization_error_handler needs a key_deserializer or a value_deserializer")
         if self.group_id is None and self.group_instance_id is not None:
             problems.append("group_instance_id needs a group_id")
         return problems

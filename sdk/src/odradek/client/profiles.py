@@ -40,7 +40,7 @@ def save_profile(profile: Profile, path: Path) -> None:
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         draft = path.with_suffix(".tmp")
-        draft.write_text(json.dumps(document, indent=2) + "\n")
+        draft.write_text(json.dumps(document, indent=2) + "\n")  # names and addresses, no keys
         draft.replace(path)
     except OSError as error:
         raise KafkaError(ErrorCode.INVALID_CONFIG, f"cannot write {path}: {error.strerror}") from None

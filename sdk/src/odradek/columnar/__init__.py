@@ -5,6 +5,6 @@
     schema.py    the columns
     rows.py      batches to lists of fields, for consumers of single records
 
-Two engines give the same answers: `numba` (the extra `fast`) compiles the loops, `python` needs pyarrow alone. `auto`
-takes numba where it is installed. Nothing is imported here: rows.py serves consumers that have no pyarrow.
+Two engines give the same results: `numba` (the extra `fast`) compiles the loops, `python` needs only pyarrow. `auto`
+uses numba if it is installed. Nothing is imported here: consumers without pyarrow use rows.py.
 """

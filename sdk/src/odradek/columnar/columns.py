@@ -1,4 +1,4 @@
-"""A piece of a user's table in the few types that both engines read, and the bodies that they make of it."""
+"""A piece of a user's table in the few types that both engines read, and the bodies that they write from it."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class Columns:
 
 @dataclass(frozen=True, slots=True)
 class Body:
-    """The records of one batch, not compressed yet."""
+    """The uncompressed records of one batch."""
 
     payload: Buffer
     record_count: int
@@ -50,7 +50,7 @@ def read_columns(
     headers_column: str | None,
     default_timestamp_ms: int,
 ) -> Columns:
-    """The columns of those names, each None where it is not there. Raises FormatError as `encode_from_arrow`."""
+    """Return the columns of those names, each None if it is missing. Raises FormatError as `encode_from_arrow`."""
     return Columns(
         piece.num_rows,
         _timestamps(_column(piece, timestamp_column), piece.num_rows, default_timestamp_ms),
@@ -111,12 +111,12 @@ def _headers(column: pa.Array | None, name: str | None) -> pa.LargeListArray | N
     else:
         names = []
     if len(names) != 2:
-        raise _refuse(f"column {name!r} is {kind}: headers are a list of structs (key, value), or a map")
+        raise _refuse(f"column {name!r} is {kind}: headers must be a list of structs (key, value), or a map")
     pair = pa.struct([(names[0], pa.large_string()), (names[1], pa.large_binary())])
     try:
         column = column.cast(pa.large_list(pair))
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError, pa.ArrowTypeError) as error:
-        raise _refuse(f"column {name!r} is {kind}: header keys are text, header values binary or text") from error
+        raise _refuse(f"column {name!r} is {kind}: header keys must be text, values binary or text") from error
     if pc.struct_field(pc.list_flatten(column), 0).null_count:
         raise _refuse("a header key cannot be null")
     return column

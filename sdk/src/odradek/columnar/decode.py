@@ -1,13 +1,13 @@
 """Record batches to one Arrow record batch.
 
-What is not asked for is not done:
+Work that the caller does not need is not done:
 
-* batches outside the asked offsets and timestamps are passed over by their header;
-* where the header alone answers (topic, partition, offset, and the timestamp under LogAppendTime) of a batch without
-  gaps, it is not even decompressed;
-* without key, value and headers the records are walked by their lengths alone.
+* batches outside the requested offsets and timestamps are skipped by their headers;
+* a batch without gaps is not even decompressed if its header suffices (topic, partition, offset, and the timestamp
+  under LogAppendTime);
+* without key, value and headers only the lengths in the records are read.
 
-Buffers -> headers -> parts (a batch to be read, or a header that says it all) -> an engine -> columns.
+Buffers -> headers -> parts (a batch to read, or a sufficient header) -> an engine -> columns.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _COLUMN_BYTES_MAX = 2**31 - 1  # Arrow's binary type counts bytes in 32 bits
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """What the caller asked for."""
+    """The columns and ranges that the caller requested."""
 
     columns: frozenset[str]
     start_offset: int  # inclusive
@@ -49,10 +49,10 @@ class Wanted:
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """One batch of the answer."""
+    """One batch of the result."""
 
     header: BatchHeader
-    payload: Buffer | None  # None: `offsets` and the header say all that is asked for
+    payload: Buffer | None  # None: `offsets` and the header suffice
     offsets: range
 
     @property
@@ -74,15 +74,15 @@ def decode_to_arrow(
     verify_crc: bool = True,
     engine: EngineName = "auto",
 ) -> pa.RecordBatch:
-    """Decode record batches that follow each other; a last one that is cut off is left out, control batches too.
+    """Decode consecutive record batches, without a truncated last one and without control batches.
 
     Args:
         batches: whole batches with absolute offsets, as a fetch or a segment has them; less than 2 GiB decompressed.
-        topic, partition: for the columns of that name.
-        columns: which ones, in which order; None takes all but `headers`.
+        topic, partition: the values of the columns of that name.
+        columns: the columns in order; None is all but `headers`.
         start_offset, end_offset: keep offsets in [start, end).
         min_timestamp_ms, max_timestamp_ms: keep timestamps in [min, max], both inclusive.
-        verify_crc: of the batches that are read at all.
+        verify_crc: checks the batches that are read.
 
     Raises:
         FormatError: as `decode_batch`; RECORD_LIST_TOO_LARGE for 2 GiB or more (pass fewer batches at once).
@@ -135,13 +135,13 @@ def _select(batches: Buffer, wanted: Wanted, verify_crc: bool) -> list[Part]:
         payload = batch_payload(batches, position, header, verify_crc=verify_crc)
         size += len(payload)
         if size > _COLUMN_BYTES_MAX:
-            raise FormatError("the batches hold 2 GiB or more: decode fewer at once", ErrorCode.RECORD_LIST_TOO_LARGE)
+            raise FormatError("the batches hold 2 GiB or more: decode fewer at a time", ErrorCode.RECORD_LIST_TOO_LARGE)
         parts.append(Part(header, payload, range(0)))
     return parts
 
 
 def _header_says_all(header: BatchHeader, wanted: Wanted) -> bool:
-    # A dense batch holds every offset, so it need not be read to know them.
+    # A dense batch contains every offset, so they are known without reading it.
     if header.record_count != header.last_offset_delta + 1:
         return False
     if header.timestamp_type is TimestampType.LOG_APPEND_TIME:

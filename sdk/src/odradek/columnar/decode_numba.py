@@ -1,7 +1,7 @@
 """Columns with numba: one pass over the payloads writes Arrow's buffers directly.
 
-Buffers are made for the most that the payloads can hold; memory that is never touched costs nothing. Headers need a
-second pass, since their number is not known before the first.
+Buffers are allocated for the most that the payloads can hold; memory that is never touched costs nothing. Headers need
+a second pass, since their number is not known before the first.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ Array = np.ndarray[Any, np.dtype[Any]]
 
 
 def build_columns(parts: list[Part], wanted: Wanted, schema: pa.Schema, topic: str, partition: int) -> pa.RecordBatch:
-    """The asked columns of the parts' records. Raises FormatError as `decode_batch`."""
+    """Return the requested columns of the parts' records. Raises FormatError as `decode_batch`."""
     rows_max = sum(part.header.record_count if part.payload is not None else len(part.offsets) for part in parts)
     key = _Binary(rows_max, parts, "key" in wanted.columns)
     value = _Binary(rows_max, parts, "value" in wanted.columns)
@@ -84,7 +84,7 @@ def build_columns(parts: list[Part], wanted: Wanted, schema: pa.Schema, topic: s
 
 
 class _Binary:
-    """The three buffers of an Arrow binary array, being filled."""
+    """The three buffers of an Arrow binary array while they are filled."""
 
     def __init__(self, rows_max: int, parts: list[Part], is_wanted: bool) -> None:
         self.is_wanted = is_wanted
@@ -145,7 +145,7 @@ def _headers(parts: list[Part], row_ends: list[int], header_starts: Array, sizes
     try:
         keys.validate(full=True)
     except pa.ArrowInvalid as error:
-        raise FormatError("a header key is no UTF-8", ErrorCode.INVALID_RECORD) from error
+        raise FormatError("a header key is not UTF-8", ErrorCode.INVALID_RECORD) from error
     nulls = int(sizes[k.HEADER_NULLS])
     bits = pa.py_buffer(value_bits) if nulls else None
     values = pa.Array.from_buffers(

@@ -1,4 +1,4 @@
-"""Columns with pyarrow alone: the light install's way, about as fast as the record decoder."""
+"""Columns with pyarrow only, for installations without numba: about as fast as the record decoder."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from odradek.format.record_decoder import Row, decode_payload
 
 
 def build_columns(parts: list[Part], wanted: Wanted, schema: pa.Schema, topic: str, partition: int) -> pa.RecordBatch:
-    """The asked columns of the parts' records. Raises FormatError as `decode_batch`."""
+    """Return the requested columns of the parts' records. Raises FormatError as `decode_batch`."""
     offsets: list[int] = []
     timestamps: list[int] = []
     types: list[int] = []

@@ -1,8 +1,8 @@
 """A table to record batches.
 
-Columns in a few common types (columns.py) -> an engine that writes bodies -> compression, header, CRC. Rows
-keep their order. A batch is closed where the next record would make it larger than `max_batch_bytes`, before
-compression; a record that alone is larger gets a batch of its own (the log's max.message.bytes judges it).
+Columns in a few common types (columns.py) -> an engine that writes bodies -> compression, header, CRC. Rows keep their
+order. A batch ends before the record that would make it larger than `max_batch_bytes` without compression. A larger
+single record gets a separate batch (the log's max.message.bytes decides about it).
 """
 
 from __future__ import annotations
@@ -43,15 +43,15 @@ def encode_from_arrow(
     """Encode the rows of a table, in order, as whole RecordBatch v2s with base offset 0.
 
     Args:
-        table: binary or text columns of any width; a null key or value becomes a null. A column that is not in the
-            table, or whose name is given as None, is all null; there must be a value column if one is named.
+        table: binary or text columns of any width; a null key or value stays null. A column that is not in the table,
+            or whose name is None, is all null; a named value column must exist.
         default_timestamp_ms: for rows without a timestamp.
         timestamp_column: a timestamp of any unit (rounded down to ms), or integers in ms.
         headers_column: a list of structs (key, value), or a map from text to binary.
-        max_batch_bytes: size of a batch with its header before compression, but for a record that is larger alone.
-        base_sequence: of the first batch; the others follow on.
+        max_batch_bytes: maximum size of a batch with its header before compression; a larger single record is allowed.
+        base_sequence: of the first batch; the others continue from it.
 
-    Returns the batches; `parse_header` tells each one's record count. An empty table gives none.
+    Returns the batches; `parse_header` returns each one's record count. An empty table has none.
     Raises:
         FormatError(INVALID_RECORD): a column of another type, a null header key, too many headers, timestamps too far
             apart for one batch.
@@ -84,7 +84,7 @@ def encode_from_arrow(
 
 
 def body_writer(engine: EngineName) -> Any:
-    """The engine's BodyWriter. Raises as `uses_numba`."""
+    """Return the engine's BodyWriter. Raises as `uses_numba`."""
     if uses_numba(engine):
         from odradek.columnar.encode_numba import BodyWriter
 

@@ -17,7 +17,7 @@ Array = np.ndarray[Any, np.dtype[Any]]
 
 _NO_BYTES = np.zeros(0, np.uint8)
 _NO_ENDS = np.zeros(0, np.int64)
-"""A column that is not there: the kernels take it for all null."""
+"""A missing column, which the kernels treat as all null."""
 
 
 class BodyWriter:
@@ -31,7 +31,7 @@ class BodyWriter:
         self._arrays = (times, *self.key, *binary_arrays(columns.value), *_headers(columns.headers))
 
     def write(self, max_batch_bytes: int, rows: Array | None = None) -> Iterator[Body]:
-        """The bodies of the batches of these rows (None: all), in order; each is valid until the next is asked for.
+        """Yield the bodies of the batches of these rows (None: all) in order; each is valid until the next one.
 
         Raises FormatError(INVALID_RECORD) as `encode_from_arrow`.
         """
@@ -55,12 +55,12 @@ class BodyWriter:
 
 
 def _bytes_max(row_count: int, arrays: tuple[Array, ...]) -> int:
-    """More than all rows can need: so a small table does not take a large buffer."""
+    """Return an upper bound of the bytes of all rows, so that a small table does not take a large buffer."""
     return sum(array.nbytes for array in arrays) + 64 * row_count
 
 
 def binary_arrays(column: pa.LargeBinaryArray | None) -> tuple[Array, Array, Array]:
-    """Ends, validity (empty where nothing is null) and bytes."""
+    """Return ends, validity (empty if nothing is null) and bytes."""
     if column is None or len(column) == 0:
         return _NO_ENDS, _NO_BYTES, _NO_BYTES
     _, ends, data = column.buffers()

@@ -1,4 +1,4 @@
-"""Record bodies with pyarrow alone: rows as Python objects through the record builder."""
+"""Record bodies with pyarrow only: rows as Python objects through the record builder."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class BodyWriter:
         self._columns = (columns.timestamps, columns.key, columns.value, columns.headers)
 
     def write(self, max_batch_bytes: int, rows: Sequence[int] | None = None) -> Iterator[Body]:
-        """The bodies of the batches of these rows (None: all), in order. Raises FormatError as `append`."""
+        """Yield the bodies of the batches of these rows (None: all) in order. Raises FormatError as `append`."""
         count = self.row_count if rows is None else len(rows)
         records = zip(*(_values(column, rows, count) for column in self._columns), strict=True)
         builder = RecordBatchBuilder(batch_bytes_max=max_batch_bytes)

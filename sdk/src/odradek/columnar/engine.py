@@ -1,7 +1,7 @@
-"""Which engine runs: numba where it is asked for or installed, else plain Python.
+"""The choice of the engine: numba if it is requested or installed, otherwise plain Python.
 
-numba keeps what it compiles beside the module or, where that folder is read-only, in the user's cache folder or the
-one named by NUMBA_CACHE_DIR. Where it can write nowhere it compiles again in each process (some seconds).
+numba caches compiled code beside the module or, if that folder is read-only, in the user's cache folder or the one
+named by NUMBA_CACHE_DIR. If it can write to none, it compiles in each process again (some seconds).
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ def has_numba() -> bool:
 
 
 def uses_numba(engine: EngineName) -> bool:
-    """Whether the numba engine runs. Raises ValueError for another name, MissingExtra for numba without it."""
+    """Return True if the numba engine runs. Raises ValueError for another name, MissingExtra if numba is missing."""
     if engine not in ("auto", "numba", "python"):
         raise ValueError(f"engine must be auto, numba or python, not {engine!r}")
     if engine == "numba" and not has_numba():

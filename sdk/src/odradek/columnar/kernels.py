@@ -1,13 +1,13 @@
 """The compiled loops: varints, record parsing, record writing. Imported only where numba is used.
 
-Every kernel works on flat arrays, checks each bound before it reads or writes, and returns a code instead of raising;
-so any bytes are safe and the interpreter's lock is not held. `record_decoder` and `record_encoder` say the same in
-Python; property tests hold the two together. All of it is one file, since numba's cache looks at the file of a kernel
-alone: a helper elsewhere could change and leave old code in use.
+Every kernel works on flat arrays, checks each bound before it reads or writes, and returns a code instead of raising.
+So any bytes are safe, and the interpreter's lock is released. `record_decoder` and `record_encoder` do the same in
+Python; property tests compare the two. Everything is in one file, since numba's cache only looks at the file of a
+kernel: a change in a helper elsewhere could leave old code in use.
 
-The helpers take addresses instead of arrays: a helper that takes an array counts its references at each call, which
-costs more than its work (a factor of eight, measured), however it is inlined. Addresses come from arrays that the
-calling kernel holds.
+The helpers take addresses instead of arrays: a helper with an array counts references at each call, which costs more
+than its work (a factor of eight, measured), even when inlined. Addresses come from arrays that the calling kernel
+holds.
 """
 
 # mypy: ignore-errors
@@ -37,7 +37,7 @@ LEFT_OVER = 6
 BODY_BYTES_MAX = 2**31 - 1 - 61
 
 MESSAGES = {
-    BAD_VARINT: "a variable-length integer is cut off or too long",
+    BAD_VARINT: "a variable-length integer is truncated or too long",
     BAD_LENGTH: "a length does not fit its record or its batch",
     BAD_TIMESTAMP: "a timestamp does not fit 64 bits",
     BAD_OFFSET: "an offset delta is out of order or range",
@@ -139,7 +139,7 @@ def _address(array):
 
 @_inline
 def _varint(address, position, end, bits):
-    """(value, position after it); the position is -1 where the bytes end, are too many, or carry too many bits."""
+    """Return (value, position after it); the position is -1 if the bytes end, are too many, or have too many bits."""
     zigzag = np.uint64(0)
     shift = np.uint64(0)
     while position < end and shift <= bits:
@@ -219,7 +219,7 @@ def parse_records(
     header_starts,  # int64: where a row's headers begin in `data`
     state,  # int64: where the last batch stopped
 ):
-    """Append the records of a batch to the columns; return OK or what is wrong with the bytes."""
+    """Append the records of a batch to the columns; return OK or the code of an error in the bytes."""
     b32, b64 = np.uint64(32), np.uint64(64)
     source, end = _address(data), np.int64(data.size)
     key_address, value_address = _address(key_data), _address(value_data)
@@ -324,7 +324,7 @@ def place_records(
     header_starts,  # -1: a record without headers
     state,  # int64, zeroed: how many keys and values are null, and what the headers hold
 ):
-    """Find the fields of a batch's records where they stand; return OK or what is wrong with the bytes.
+    """Find the fields of a batch's records without copying; return OK or the code of an error in the bytes.
 
     The walk is that of `parse_records`, which copies as it goes and leaves records out: one loop for both would pay for
     what the other wants at every record.
@@ -408,7 +408,7 @@ def fill_headers(
     value_data,
     state,
 ):
-    """Write the headers of rows whose bytes are checked; the state's sizes are where the last batch stopped."""
+    """Write the headers of rows whose bytes are checked; the state has the sizes at which the last batch ended."""
     b32 = np.uint64(32)
     source, end = _address(data), np.int64(data.size)
     key_address, value_address = _address(key_data), _address(value_data)
@@ -508,8 +508,8 @@ def write_records(
 ):
     """Write records from place `first_row` up to `end_row` until the body is full.
 
-    Returns (code, rows written, bytes, largest timestamp). Where the first record alone does not fit `out`: no rows,
-    and the bytes that it needs.
+    Returns (code, rows written, bytes, largest timestamp). If the first record alone does not fit `out`: no rows, and
+    the bytes that it needs.
     """
     start = _address(out)
     key_address, value_address = _address(key_data), _address(value_data)
@@ -619,7 +619,7 @@ def choose_partitions(
     key_data,
     partitions,  # int32, one a row
 ):
-    """The partition of each row: by its key, or in runs where it has none. Returns how many rows have no key."""
+    """Choose the partition of each row: by its key, or in runs without one. Return the number of rows without a key."""
     has_key, has_nulls = key_ends.size > 0, key_valid.size > 0
     address = _address(key_data)
     without = np.int64(0)

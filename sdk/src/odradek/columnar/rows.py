@@ -1,9 +1,10 @@
-"""Record batches to lists of fields, by the faster of two ways: what record-by-record consumers read with.
+"""Record batches to lists of fields, by the faster of two ways, for consumers of single records.
 
-Lists of fields, not a tuple a record: whoever makes records makes one object for each, and the collector counts.
+The result is lists of fields rather than a tuple per record, because a consumer creates one object per record itself,
+and the collector counts objects.
 
-The compiled loops take some tenths of a second to load, and seconds to compile where no cache can be written. A process
-that reads a few records should not wait for that, so loading begins, in a thread, when it has read as many as repay it.
+The compiled loops take some tenths of a second to load, and seconds to compile if no cache can be written. A process
+that reads few records should not wait for that, so a thread loads them once enough records have been read to repay it.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from odradek.model.log import Buffer
 from odradek.model.record import BatchHeader, Header
 
 LOAD_AFTER_ROWS = 100_000
-_BATCH_ROWS_MIN = 16  # below, a call of the compiled loop costs more than it saves
+_BATCH_ROWS_MIN = 16  # for fewer, a call of the compiled loop costs more than it saves
 
 
 class Fields(NamedTuple):
@@ -32,7 +33,7 @@ class Fields(NamedTuple):
     headers: Sequence[tuple[Header, ...]]
 
     def part(self, start: int, end: int) -> Fields:
-        """The records [start, end)."""
+        """Return the records [start, end)."""
         offsets, timestamps_ms, keys, values, headers = self
         return Fields(
             offsets[start:end], timestamps_ms[start:end], keys[start:end], values[start:end], headers[start:end]
@@ -45,7 +46,7 @@ _Decode = Callable[[bytes, BatchHeader], Fields]
 
 
 class RowDecoder:
-    """Decodes batches in plain Python until the compiled loops are there.
+    """Decodes batches in plain Python until the compiled loops are loaded.
 
     Args:
         load_after_rows: None never loads them.
@@ -56,7 +57,7 @@ class RowDecoder:
         self._fast: _Decode | None = None
 
     def decode(self, buf: Buffer, position: int, header: BatchHeader, *, verify_crc: bool = True) -> Fields:
-        """The records of a batch. Raises FormatError as `decode_batch`."""
+        """Return the records of a batch. Raises FormatError as `decode_batch`."""
         payload = bytes(batch_payload(buf, position, header, verify_crc=verify_crc))
         if self._fast is not None and header.record_count >= _BATCH_ROWS_MIN:
             return self._fast(payload, header)
@@ -74,15 +75,15 @@ class RowDecoder:
         self._fast = decode_compiled
 
     def _try_to_load(self) -> None:
-        with suppress(Exception):  # a numba that does not work here costs speed, not records
+        with suppress(Exception):  # a broken numba costs speed, not records
             self.load()
 
 
 def decode_plainly(payload: bytes, header: BatchHeader) -> Fields:
-    """The records of a batch, from its decompressed payload. Raises FormatError(INVALID_RECORD)."""
+    """Return the records of a batch from its decompressed payload. Raises FormatError(INVALID_RECORD)."""
     rows = decode_payload(payload, header)
     return Fields(*zip(*rows, strict=True)) if rows else NO_RECORDS
 
 
 ROWS = RowDecoder()
-"""The process's own: what one consumer has loaded, all use."""
+"""The decoder of this process, which all consumers share."""

@@ -1,6 +1,6 @@
-"""Record batches to lists of fields, by numba: the loop finds where they stand, Python cuts them out.
+"""Record batches to lists of fields, with numba: the loop finds the fields, Python slices them.
 
-Says the same as `rows.decode_plainly`, several times as fast for batches of more than a few records.
+Gives the same result as `rows.decode_plainly`, several times as fast for batches of more than a few records.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _FIELDS = 7  # the arrays of int64 that `place_records` fills
 
 
 def decode_compiled(payload: bytes, header: BatchHeader) -> Fields:
-    """The records of a batch, from its decompressed payload. Raises FormatError(INVALID_RECORD)."""
+    """Return the records of a batch from its decompressed payload. Raises FormatError(INVALID_RECORD)."""
     count = header.record_count
     fields = np.empty((_FIELDS, count), np.int64)
     state = np.zeros(k.STATE_SLOTS, np.int64)

@@ -1,4 +1,4 @@
-"""The columns that records become: those of Spark's Kafka source.
+"""The columns of decoded records: those of Spark's Kafka source.
 
     key            binary, null for a null key
     value          binary, null for a tombstone
@@ -7,10 +7,10 @@
     offset         int64
     timestamp      timestamp(us, UTC); Kafka counts milliseconds
     timestampType  int32, 0 CreateTime, 1 LogAppendTime
-    headers        list of (key string, value binary), empty where there are none; only where asked for
+    headers        list of (key string, value binary), empty if there are none; only if requested
 
-Milliseconds that do not fit 64 bits of microseconds (beyond the year 294246, so surely a wrong unit) become the nearest
-that do: one such record must not stop a whole stream.
+Milliseconds that do not fit 64 bits of microseconds (after the year 294246, so certainly a wrong unit) become the
+nearest value that does: one such record must not stop a whole stream.
 """
 
 from __future__ import annotations
@@ -37,15 +37,15 @@ COLUMNS: tuple[str, ...] = tuple(_FIELDS)
 
 
 def schema(include_headers: bool = False, columns: Sequence[str] | None = None) -> pa.Schema:
-    """The Arrow schema of decoded records; `columns` picks and orders them and then rules over `include_headers`.
+    """Return the Arrow schema of decoded records; `columns` selects and orders them, over `include_headers`.
 
-    Raises ValueError naming a column that does not exist.
+    Raises ValueError that names an unknown column.
     """
     if columns is None:
         columns = COLUMNS if include_headers else COLUMNS[:-1]
     unknown = [name for name in columns if name not in _FIELDS]
     if unknown:
-        raise ValueError(f"no such column: {', '.join(unknown)}; there are {', '.join(COLUMNS)}")
+        raise ValueError(f"unknown column {', '.join(unknown)}: use {', '.join(COLUMNS)}")
     return pa.schema([pa.field(name, _FIELDS[name]) for name in columns])
 
 

@@ -1,1 +1,1 @@
-"""Money: the meter's units (metering.py), the dated price list (prices.py), and the estimate made of both."""
+"""Cost: the meter's units (metering.py), the dated price list (prices.py), and the estimate from both."""

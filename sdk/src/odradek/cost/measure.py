@@ -1,7 +1,7 @@
-"""How many requests an append and a fetch make: counted by running the engine on an embedded store.
+"""The number of requests of an append and a fetch, counted by running the engine on an embedded store.
 
 The store is a temporary directory and counts what DynamoDB and S3 would bill. Requests of more than SAMPLE_BYTES_MAX
-are counted at that size: beyond the line between items and objects their number does not depend on the size.
+are counted at that size: above the limit between items and objects their number does not depend on the size.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ SAMPLE_BYTES_MAX = 64 * 1024
 
 
 async def measure(load: Workload) -> Measured:
-    """Append, fetch and merge like that workload. Raises KafkaError where the embedded store cannot be made."""
+    """Append, fetch and merge like that workload. Raises KafkaError if the embedded store cannot be created."""
     request_bytes = min(load.request_bytes, SAMPLE_BYTES_MAX)
     builder = RecordBatchBuilder()
     size = max(1, min(load.record_bytes, request_bytes))
@@ -42,7 +42,7 @@ async def measure(load: Workload) -> Measured:
                 tables=store, objects=store.objects, clock=SystemClock(), rng=SystemRng(), settings=settings
             )
             topic = await engine.topics.create("measured", 1)
-            await engine.fetch([FetchPartition("measured", 0, 0)])  # what is read once a process is not counted
+            await engine.fetch([FetchPartition("measured", 0, 0)])  # reads that happen once per process do not count
             idle_from = meter.snapshot()
             await engine.fetch([FetchPartition("measured", 0, 0)])
             idle = total(meter.since(idle_from))
@@ -68,12 +68,12 @@ async def measure(load: Workload) -> Measured:
 
 
 def _has_wal_object(before: Snapshot, after: Snapshot) -> bool:
-    """Whether more objects were put than a merge makes."""
+    """Return True if more objects were put than a merge writes."""
     puts = after.get("PutObject", Usage()) - before.get("PutObject", Usage())
     return puts.object_put_requests >= APPENDS
 
 
 def _each(usage: Usage) -> Usage:
-    """The mean of an append."""
+    """Return the mean usage of an append."""
     units = {name: getattr(usage, name) / APPENDS for name in Usage.__dataclass_fields__}
     return Usage(**units)

@@ -1,4 +1,4 @@
-"""What a run used, by operation: the meter that adapters and functions feed. cost/prices.py makes dollars of it."""
+"""The usage of a run by operation: the meter that adapters and functions feed. cost/prices.py has the prices."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ Snapshot = Mapping[str, Usage]
 
 
 class UsageMeter:
-    """ports.meter.Meter that adds up; threads may share it."""
+    """ports.meter.Meter that adds up; it may be shared by threads."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -25,29 +25,29 @@ class UsageMeter:
             self._calls[operation] = self._calls.get(operation, 0) + 1
 
     def total(self) -> Usage:
-        """Everything so far."""
+        """The usage so far."""
         return total(self.snapshot())
 
     def by_operation(self) -> dict[str, Usage]:
-        """Everything so far, by operation in the order of their names."""
+        """Return the usage so far by operation, in the order of names."""
         with self._lock:
             return dict(sorted(self._usage.items()))
 
     def calls(self) -> dict[str, int]:
-        """How often each operation was counted."""
+        """Return the number of calls of each operation."""
         with self._lock:
             return dict(sorted(self._calls.items()))
 
     def snapshot(self) -> Snapshot:
-        """The state now, to measure a part of a run with `since`."""
+        """Return the current state, to measure a part of a run with `since`."""
         return self.by_operation()
 
     def since(self, earlier: Snapshot) -> dict[str, Usage]:
-        """What was added after the snapshot was taken, by operation; operations that added nothing are left out."""
+        """Return the usage since the snapshot by operation, without operations that added nothing."""
         differences = {name: usage - earlier.get(name, Usage()) for name, usage in self.by_operation().items()}
         return {name: usage for name, usage in differences.items() if usage != Usage()}
 
 
 def total(by_operation: Snapshot) -> Usage:
-    """The sum over the operations."""
+    """Return the sum over the operations."""
     return sum(by_operation.values(), start=Usage())

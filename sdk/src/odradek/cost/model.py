@@ -1,5 +1,5 @@
-"""What a workload costs a month: here, and with others. Pure; the requests of an append and a fetch are measured
-(cost/measure.py), the rest is arithmetic that this page shows.
+"""The monthly cost of a workload, here and elsewhere. Pure; the requests of an append and a fetch are measured
+(cost/measure.py), the rest is the arithmetic below.
 
     requests     a producer sends when `linger_ms` is over or a batch is full, with so many in flight at most
     append       what the engine asked of the store for one request of that size, merges and spills included
@@ -13,8 +13,8 @@
                  three requests for ten tasks: each partition has one with every plan
     left out     free tiers, support, logs, compression (ours and theirs alike), people
 
-Others: replicas times retention on disks, two thirds of the traffic across zones, as many brokers as the rate asks for,
-three at least.
+Others: replicas times retention on disks, two thirds of the traffic across zones, as many brokers as the rate needs, at
+least three.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ MEMORY_MB = {"produce": 1024, "fetch": 1024}
 APPEND_MS = {"item": 14, "object": 90}  # medians: item 2 x 7.6 ms; PUT 60-100 ms and 7.6 ms
 FETCH_MS = 60  # one ranged GET and a head
 QUEUE_POLLS_PER_S = 5 / 20
-QUEUE_REQUESTS_PER_TASK = 3 / 10  # sent, received and deleted, ten at a time
+QUEUE_REQUESTS_PER_TASK = 3 / 10  # send, receive and delete, ten tasks per request
 PLAN_EVERY_S = 300  # infra/stages.py
 _CROSSING = 2 / 3  # of the traffic, with clients and brokers spread over three zones
 _REPLICAS = 3
@@ -43,7 +43,7 @@ _REPLICAS = 3
 
 @dataclass(frozen=True, slots=True)
 class Workload:
-    """What is asked of a log."""
+    """The load on a log."""
 
     bytes_per_s: float
     record_bytes: int = 1024
@@ -56,7 +56,7 @@ class Workload:
 
     @property
     def requests_per_s(self) -> float:
-        """Produce requests of all producers together."""
+        """The produce requests per second of all producers."""
         rate = self.bytes_per_s / self.producers
         if rate <= 0:
             return 0.0
@@ -67,7 +67,7 @@ class Workload:
 
     @property
     def request_bytes(self) -> int:
-        """Bytes of one produce request."""
+        """The bytes of one produce request."""
         requests = self.requests_per_s
         return max(self.record_bytes, math.ceil(self.bytes_per_s / requests)) if requests else self.record_bytes
 
@@ -82,7 +82,7 @@ class Workload:
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """What the engine asked of the store."""
+    """The engine's measured store requests."""
 
     per_append: Usage
     per_fetch: Usage  # of one append's data, at the end of the log
@@ -91,7 +91,7 @@ class Measured:
 
 
 def own_cost(load: Workload, measured: Measured, prices: PriceList = US_EAST_1) -> Mapping[str, float]:
-    """Dollars a month, by component."""
+    """Return dollars per month, by component."""
     appends = load.requests_per_s * MONTH_S
     fetches_per_s = min(max(load.requests_per_s, 1 / FETCH_WAIT_S), 1000 / FETCH_MS)
     fetches = fetches_per_s * MONTH_S * load.consumers
@@ -135,7 +135,7 @@ def deleted_copies(load: Workload, is_item: bool) -> int:
 
 
 def peer_costs(load: Workload, prices: PeerPrices = PEERS_US_EAST_1) -> Mapping[str, float]:
-    """Dollars a month of the others, for the same workload."""
+    """Return the dollars per month of other services, for the same workload."""
     hours = MONTH_S / 3600
     written, read, kept = load.gb_month, load.gb_month * load.consumers, load.kept_gb
     after_first_day = load.bytes_per_s * max(0.0, load.retention_s - 86_400) / GIB
@@ -162,5 +162,5 @@ def peer_costs(load: Workload, prices: PeerPrices = PEERS_US_EAST_1) -> Mapping[
 
 
 def with_linger(load: Workload, linger_ms: float) -> Workload:
-    """The same workload from producers that wait longer."""
+    """Return the same workload with another linger of its producers."""
     return replace(load, linger_ms=linger_ms)

@@ -1,7 +1,7 @@
-"""Dollars of a metered usage, by a dated price list.
+"""Prices of metered usage in dollars, from a dated price list.
 
-Prices are data with a date, a region and a source; check them against the source before quoting a result. What is not
-in here is free or not used: data transfer between these services within a region, DELETE requests, function URLs.
+Prices are data with a date, a region and a source; check them against the source before quoting a result. Anything not
+listed is free or not used: data transfer between these services within a region, DELETE requests, function URLs.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ GB_MONTH: Final = 1024**3  # AWS's storage "GB" is 2**30 bytes
 
 @dataclass(frozen=True, slots=True)
 class PriceList:
-    """What a unit costs, in US dollars."""
+    """The prices of units, in US dollars."""
 
-    date: str  # ISO, when the prices were looked up
+    date: str  # ISO, of the look-up
     region: str
     source: str
     per_million_table_write_units: float  # on demand, 1 KB
@@ -62,12 +62,12 @@ class CostReport:
         return sum(self.components.values())
 
     def per_million_records(self, records: int) -> float:
-        """Dollars per million records; 0 where there were none."""
+        """Return dollars per million records; 0 without records."""
         return self.total * 1_000_000 / records if records else 0.0
 
 
 def cost(usage: Usage, prices: PriceList = US_EAST_1) -> CostReport:
-    """What the usage costs, without storage."""
+    """Return the cost of the usage, without storage."""
     return CostReport(
         {
             "table writes": usage.table_write_units * prices.per_million_table_write_units / 1e6,
@@ -84,7 +84,7 @@ def cost(usage: Usage, prices: PriceList = US_EAST_1) -> CostReport:
 
 @dataclass(frozen=True, slots=True)
 class PeerPrices:
-    """What others cost, in US dollars; a month has 730 hours. "GB" is 2**30 bytes."""
+    """The prices of other services, in US dollars; a month has 730 hours. "GB" is 2**30 bytes."""
 
     date: str
     region: str
@@ -100,9 +100,9 @@ class PeerPrices:
     msk_serverless_gb_month: float
     msk_broker_hour: float  # kafka.m7g.large
     msk_gb_month: float
-    kafka_broker_hour: float  # m7g.large, with nobody to run it
+    kafka_broker_hour: float  # m7g.large, self-managed
     kafka_disk_gb_month: float  # gp3
-    broker_bytes_per_s_max: int  # what a broker of that size takes in, replicas included
+    broker_bytes_per_s_max: int  # the intake of a broker of that size, replicas included
     zone_gb: float  # between two zones, both sides billed
 
 

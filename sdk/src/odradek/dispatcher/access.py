@@ -1,7 +1,7 @@
-"""What the caller of one request may do: the rules (engine/access/acls.py) with who asks, and from where.
+"""The rights of the caller of one request: the ACLs (engine/access/acls.py), applied to a principal and host.
 
-Handlers ask this for every topic, group and id that a request names. A topic that is named by its id counts as the
-topic it is; an id that nobody knows is left to the engine, which says so: ids are random and give nothing away.
+Handlers ask for every topic, group and id that a request names. A topic named by id is checked by its name. An unknown
+id is passed to the engine, which refuses it: ids are random, so the refusal reveals nothing.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, TypeVar
 from uuid import UUID
 
+from odradek.engine.access.acls import OPERATIONS
 from odradek.engine.access.decisions import AclSet
 from odradek.errors import ErrorCode, KafkaError
 from odradek.model.acl import CLUSTER, AclOperation, Resource, ResourceType
@@ -31,21 +32,23 @@ REFUSED = {
 
 @dataclass(frozen=True, slots=True)
 class Access:
-    """One caller's rights."""
+    """The rights of one caller."""
 
     acls: AclSet
     principal: str
     host: str
     is_bound: bool = field(init=False)  # False: may do everything, nothing needs asking
-    is_unruled: bool = field(init=False)  # there are no rules, and it is no super user
+    is_unruled: bool = field(init=False)  # no rule says who administers, and it is no super user
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "host", self.host.removeprefix("/"))
         object.__setattr__(self, "is_bound", self.acls.binds(self.principal))
-        object.__setattr__(self, "is_unruled", not self.acls.acls and not self.acls.is_super_user(self.principal))
+        object.__setattr__(
+            self, "is_unruled", not self.acls.is_ruled(CLUSTER) and not self.acls.is_super_user(self.principal)
+        )
 
     def may(self, operation: AclOperation, kind: ResourceType, name: str) -> bool:
-        """Whether the caller may do this with that resource."""
+        """Return True if the caller may do this operation on the resource."""
         return not self.is_bound or self.acls.allows(self.principal, self.host, operation, Resource(kind, name))
 
     def may_topic(self, operation: AclOperation, name: str) -> bool:
@@ -58,16 +61,20 @@ class Access:
         return self.may(operation, *CLUSTER)
 
     def may_any(self, operation: AclOperation, kind: ResourceType) -> bool:
-        """Whether there is one resource of the type that the caller may do this with."""
+        """Return True if the caller may do this operation on at least one resource of the type."""
         return not self.is_bound or self.acls.allows_any(self.principal, self.host, operation, kind)
 
+    def operations(self, kind: ResourceType, name: str) -> int:
+        """What the caller may do with that resource, as a bit per operation (KIP-430)."""
+        return sum(1 << operation for operation in OPERATIONS[kind] if self.may(operation, kind, name))
+
     def require(self, operation: AclOperation, kind: ResourceType, name: str) -> None:
-        """Raises KafkaError with the type's own code where the caller may not."""
+        """Raise KafkaError with the type's code if the caller may not do this operation on the resource."""
         if not self.may(operation, kind, name):
             raise refusal(self.principal, operation, Resource(kind, name))
 
     async def names_of(self, topics: Topics, ids: Iterable[UUID | None]) -> dict[UUID, str]:
-        """Names of topics by id, for those that exist; nothing is looked up for a caller who may do everything."""
+        """Return names of existing topics by id; nothing for a caller who may do everything and needs no check."""
         names = {}
         for topic_id in set(ids) if self.is_bound else ():
             topic = None if topic_id is None else await topics.get_by_id(topic_id)
@@ -83,9 +90,9 @@ class Access:
         answer: Callable[[Sequence[Q]], Awaitable[Sequence[R]]],
         refuse: Callable[[Q, ErrorCode], R],
     ) -> Sequence[R]:
-        """Answers in the order of the questions; those about topics that the caller may not use are refused unasked.
+        """Answer the permitted questions and refuse the others; results are in the order of the questions.
 
-        `topic_of` gives None for a question that names no topic that exists.
+        `topic_of` returns None for a question that names no existing topic.
         """
         if not self.is_bound:
             return await answer(questions)
@@ -100,7 +107,7 @@ class Access:
 
 
 def refusal(principal: str, operation: AclOperation, resource: Resource) -> KafkaError:
-    """What a caller is told: what it may not do, never whether the thing is there."""
+    """Return the error for a caller without the right. It does not reveal whether the resource exists."""
     what = resource.type.name.replace("_", " ").lower()
     return KafkaError(
         REFUSED[resource.type],

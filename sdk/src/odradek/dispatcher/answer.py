@@ -1,7 +1,7 @@
 """Fields to a kio response of any version.
 
-A handler answers nested mappings with kio's field names, written once for all versions: fields that a version does not
-have are left out, fields that the mapping does not have take their default (zero, empty, null). Times are whole
+A handler returns nested mappings with kio's field names, written once for all versions. Fields that a version does not
+have are left out; fields that the mapping does not have get their default (zero, empty, null). Times are whole
 milliseconds. A builder is compiled from each schema at its first use.
 """
 
@@ -37,12 +37,12 @@ _BUILDERS: dict[type[Any], Builder] = {}
 
 
 def build(schema: type[Any], values: Mapping[str, Any]) -> Any:
-    """Make a message of that schema."""
+    """Build a message of that schema."""
     return builder(schema)(values)
 
 
 def builder(schema: type[Any]) -> Builder:
-    """The builder of one schema class, compiled once."""
+    """Return the builder of a schema class, compiled once."""
     made = _BUILDERS.get(schema)
     if made is None:
         made = _BUILDERS[schema] = _compile(schema)
@@ -63,7 +63,7 @@ def _compile(schema: type[Any]) -> Builder:
 
 
 def _field(field: dataclasses.Field[Any]) -> tuple[_Convert | None, Any]:
-    """How a value of the field is converted, and what stands for None and for a missing value."""
+    """Return the conversion of a field's values, and the value used for None or a missing entry."""
     kind, nullable = _without_none(field.type)
     kafka_type = field.metadata.get("kafka_type", "")
     convert: _Convert | None = None
@@ -108,5 +108,5 @@ def _without_none(kind: Any) -> tuple[Any, bool]:
 
 
 def to_ms(value: timedelta) -> int:
-    """A duration of a request in whole milliseconds."""
+    """Return a request's duration in whole milliseconds."""
     return value // timedelta(milliseconds=1)

@@ -1,8 +1,8 @@
-"""The order of requests that one connection serves side by side.
+"""The order of concurrent requests of one connection.
 
-What happens before a Produce request reaches the engine (rights, names of topics) may wait for the store, for one
-request longer than for the next. They enter the engine in the order in which they came all the same: each waits until
-the one before it has entered, or has ended without.
+Work before a Produce request reaches the engine (rights, names of topics) may wait for the store, longer for one
+request than for the next. The requests still enter the engine in the order of their arrival: each waits until the one
+before it has entered or ended.
 """
 
 from __future__ import annotations
@@ -12,10 +12,10 @@ from typing import Any
 
 
 class Arrival:
-    """The place of one request.
+    """The position of one request.
 
     Args:
-        previous: of the request before it; None for the first.
+        previous: the position of the request before it; None for the first.
     """
 
     def __init__(self, previous: Arrival | None) -> None:
@@ -24,12 +24,12 @@ class Arrival:
         self._passed: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
     async def turn(self) -> None:
-        """Wait until those before it have entered. Then enter without awaiting anything, after `enter`."""
+        """Wait until earlier requests have entered. Then enter without awaiting anything, after `enter`."""
         if self._previous is not None and not self._previous._passed.done():
             await asyncio.wait([self._previous._passed])
 
     def enter(self) -> None:
-        """Let the next one follow, once those before this one have entered. May be repeated."""
+        """Let the next request follow, once earlier ones have entered. May be called again."""
         if self._is_through:
             return
         self._is_through = True

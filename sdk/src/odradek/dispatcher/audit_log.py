@@ -1,11 +1,11 @@
-"""One line for every request that changes what others rely on: who asked for what, and what became of each part.
+"""The audit log: one line for every administrative request, with the principal and the outcome of each part.
 
     {"level": "INFO", "message": "audit CREATE_TOPICS by User:ada", "logger": "odradek.audit", "audit": "CREATE_TOPICS",
      "principal": "User:ada", "client_host": "192.0.2.7", "transport": "tcp", "client_id": "kafka-admin",
      "outcome": [["flights", "NONE"], ["other", "TOPIC_AUTHORIZATION_FAILED"]]}
 
-It goes to the logger `odradek.audit`, level INFO, its fields as a mapping (functions/logs.py makes the line). Names
-only: no password, no salted key, no value of a configuration, no record is ever in it.
+It goes to the logger `odradek.audit`, level INFO, with its fields as a mapping (functions/logs.py writes the line). It
+contains only names: never a password, a salted key, a configuration value or a record.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ from odradek.protocol.api import ApiKey
 
 logger = logging.getLogger("odradek.audit")
 
-_OUTCOMES_MAX = 100  # of one request that are named; a line stays a line
+_OUTCOMES_MAX = 100  # named per request, so that a line stays short
 
-# The field with the outcomes, and in each what names the thing.
+# The field with the outcomes, and in each the field with the name.
 _PARTS: Mapping[ApiKey, tuple[str, tuple[str, ...]]] = {
     ApiKey.CREATE_TOPICS: ("topics", ("name",)),
     ApiKey.DELETE_TOPICS: ("responses", ("name", "topic_id")),
@@ -39,7 +39,7 @@ _PARTS: Mapping[ApiKey, tuple[str, tuple[str, ...]]] = {
 
 
 def audit(call: Call, answer: Answer) -> None:
-    """Write the line of an administrative request; nothing for any other."""
+    """Write the line of an administrative request; do nothing for other requests."""
     parts = _PARTS.get(call.request.api_key)
     if parts is None or not isinstance(answer, Mapping):
         return
@@ -70,7 +70,7 @@ def _code(code: Any) -> str:
 
 
 def _acls(call: Call) -> list[str]:
-    """What the rules of a request say, in its order; empty for other requests."""
+    """Describe the ACLs of a request, in its order; empty for other requests."""
     if call.request.api_key is ApiKey.CREATE_ACLS:
         return [
             f"{acl.principal} {acl.permission_type}:{acl.operation} on {acl.resource_type}:{acl.resource_name}"

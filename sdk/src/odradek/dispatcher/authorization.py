@@ -1,8 +1,8 @@
-"""Which rights each API asks for. Apache Kafka's rules (security documentation, "Operations and resources").
+"""The rights that each API requires, by Apache Kafka's rules (security documentation, "Operations and resources").
 
     REQUIRED     rights without which the whole request is refused, checked here before its handler runs
-    PER_ITEM     APIs whose handlers ask for each topic, group or id as well (or alone), and refuse or leave out those
-    FREE         APIs that anybody may call
+    PER_ITEM     APIs whose handlers also (or only) check each topic, group or id, and refuse or omit it
+    FREE         APIs that need no right
 
     Produce            WRITE topic, WRITE transactional id     Fetch                READ topic
     ListOffsets, OffsetForLeaderEpoch, Metadata                                     DESCRIBE topic
@@ -26,9 +26,11 @@
     Describe-, ListTransactions      DESCRIBE transactional id (those that may be)
     Describe-, Create-, DeleteAcls   DESCRIBE cluster, ALTER cluster
     Describe-, AlterUserScramCredentials                       DESCRIBE cluster, ALTER cluster
+    DescribeTopicPartitions          DESCRIBE topic            DescribeProducers    READ topic
+    DescribeLogDirs    DESCRIBE cluster                        ListConfigResources  DESCRIBE_CONFIGS cluster
 
-Users and ACLs decide about everything else. So over the Kafka port, where a connection may be anybody's as long as
-nobody has to log in, only super users change or see them until the first ACL says who else may.
+Users and ACLs decide about everything else. On the Kafka port without mandatory login a connection may belong to
+anyone, so only super users may read or change them until the first ACL exists.
 """
 
 from __future__ import annotations
@@ -90,6 +92,8 @@ REQUIRED: Mapping[ApiKey, Callable[[Any], Iterable[Right]]] = {
     ApiKey.CREATE_ACLS: _cluster(_ALTER),
     ApiKey.DELETE_ACLS: _cluster(_ALTER),
     ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS: _cluster(_DESCRIBE),
+    ApiKey.DESCRIBE_LOG_DIRS: _cluster(_DESCRIBE),
+    ApiKey.LIST_CONFIG_RESOURCES: _cluster(AclOperation.DESCRIBE_CONFIGS),
     ApiKey.ALTER_USER_SCRAM_CREDENTIALS: _cluster(_ALTER),
 }
 
@@ -127,6 +131,9 @@ PER_ITEM = frozenset(
         ApiKey.INCREMENTAL_ALTER_CONFIGS,
         ApiKey.DESCRIBE_TRANSACTIONS,
         ApiKey.LIST_TRANSACTIONS,
+        ApiKey.DESCRIBE_TOPIC_PARTITIONS,
+        ApiKey.DESCRIBE_PRODUCERS,
+        ApiKey.DESCRIBE_CLUSTER,  # addresses, which whoever asks has called; as in Kafka
     }
 )
 
@@ -135,11 +142,10 @@ FREE = frozenset(
         ApiKey.API_VERSIONS,
         ApiKey.SASL_HANDSHAKE,
         ApiKey.SASL_AUTHENTICATE,
-        ApiKey.DESCRIBE_CLUSTER,  # addresses, which whoever asks has called; as in Kafka
     }
 )
 
-# Who decides about rights; the Kafka port trusts nobody with it before there are any.
+# APIs that decide about rights: before the first ACL, the Kafka port serves them only to super users.
 _ABOUT_RIGHTS = frozenset(
     {
         ApiKey.DESCRIBE_ACLS,
@@ -152,7 +158,7 @@ _ABOUT_RIGHTS = frozenset(
 
 
 def require(call: Call) -> None:
-    """Raises KafkaError with the code of the first right that the caller lacks for the request as a whole."""
+    """Raise KafkaError with the code of the first right that the caller lacks for the request as a whole."""
     api_key = call.request.api_key
     access = call.access
     needed = REQUIRED.get(api_key)

@@ -1,4 +1,4 @@
-"""What a transport says about a request, what a handler is given, and what is refused before a handler exists."""
+"""The context of a request: facts from the transport, arguments of a handler, and the error for an unusable frame."""
 
 from __future__ import annotations
 
@@ -18,27 +18,27 @@ if TYPE_CHECKING:
     from odradek.engine.engine import Engine
 
 Append = Callable[[Sequence[ProducePartition]], Awaitable[Sequence[ProduceResult]]]
-"""Appends what is part of no transaction: `Engine.produce`, or a gateway's group commit before it."""
+"""Appends batches outside transactions: `Engine.produce`, or a gateway's group commit in front of it."""
 
 Answer = Mapping[str, Any] | list[Buffer] | None
-"""A response as fields (see answer.py), as an encoded frame, or no answer at all (Produce with acks=0)."""
+"""A response as fields (see answer.py), as an encoded frame, or no response at all (Produce with acks=0)."""
 
 
 @dataclass(frozen=True, slots=True)
 class RequestContext:
-    """What the transport knows of a request beside its frame."""
+    """Facts about a request that the transport knows."""
 
-    principal: str  # who signed it
+    principal: str  # the authenticated caller
     client_host: str
     transport: Literal["https", "tcp"]
     allowed: frozenset[ApiKey]  # the APIs that this function or gateway owns; ApiVersions is always answered
-    max_response_bytes: int  # what the transport can carry back
-    connection: int | None = None  # over which it came, where requests arrive in the order in which they were sent
+    max_response_bytes: int  # the largest response that the transport can carry
+    connection: int | None = None  # id of the connection, over which requests arrive in the order of sending
 
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """A decoded request with all that a handler needs."""
+    """A decoded request with everything that a handler needs."""
 
     request: Request
     context: RequestContext
@@ -46,8 +46,8 @@ class Call:
     append: Append
     cluster: Cluster
     access: Access
-    takes_uploads: bool = False  # whether clients may commit what they stored in the object store themselves
-    arrival: Arrival | None = None  # its place among the requests of its connection that are served side by side
+    takes_uploads: bool = False  # True: clients may commit what they stored in the object store themselves
+    arrival: Arrival | None = None  # its position among concurrent requests of its connection
 
     @property
     def message(self) -> Any:
@@ -59,12 +59,12 @@ class Call:
 
 
 class BadFrame(OdradekError):
-    """A frame that has no answer in the protocol: over HTTPS a status, over TCP the end of the connection.
+    """A frame that has no response in the protocol: over HTTPS it becomes a status, over TCP it ends the connection.
 
     Attributes:
-        http_status: 400 malformed or of an unsupported version, 404 an API that nobody serves, 421 an API that
-            another function owns.
-        code: the Kafka error code nearest to it.
+        http_status: 400 malformed or of an unsupported version, 404 an API that Odradek does not serve, 421 an API
+            that another function owns.
+        code: the closest Kafka error code.
         message: one sentence for people.
     """
 

@@ -1,13 +1,13 @@
 """One dispatcher for every transport: frame in, frame out.
 
-    header   malformed -> BadFrame 400     nobody's API -> BadFrame 404     another function's -> BadFrame 421
-    version  not spoken -> BadFrame 400, but ApiVersions is answered in version 0 (KIP-511)
+    header   malformed -> BadFrame 400     unknown API -> BadFrame 404     another function's -> BadFrame 421
+    version  unsupported -> BadFrame 400, but ApiVersions is answered in version 0 (KIP-511)
     body     malformed or trailing bytes -> BadFrame 400
-    rights   one lacks for the request as a whole (authorization.py) -> refused by the API's own error code
-    handler  KafkaError -> its code in the API's own response; the store's errors -> codes of the API (store_errors.py);
-             anything else -> logged, UNKNOWN_SERVER_ERROR there
+    rights   one is missing for the request as a whole (authorization.py) -> the API's response with the error code
+    handler  KafkaError -> its code in the API's response; the store's errors -> codes of the API (store_errors.py);
+             any other error -> logged, and UNKNOWN_SERVER_ERROR
 
-So a caller meets BadFrame and nothing else. Nothing is kept between requests.
+A caller meets only BadFrame. Nothing is kept between requests.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from odradek.dispatcher.cluster.api_versions import unsupported_api_versions
 from odradek.dispatcher.context import Answer, Append, BadFrame, Call, RequestContext
 from odradek.dispatcher.handlers import HANDLERS
 from odradek.dispatcher.store_errors import translated
-from odradek.engine.access.decisions import AclSet
+from odradek.engine.access.decisions import NOTHING, AclSet
 from odradek.errors import ErrorCode, FormatError, KafkaError, UnknownVersion
 from odradek.model.cluster import Cluster
 from odradek.model.log import Buffer
@@ -45,7 +45,7 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-_NOTHING_ALLOWED = AclSet(allow_everyone_if_empty=False)  # until the rules have been read
+_NOTHING_ALLOWED = AclSet(everyone=NOTHING)  # until the rules have been read
 _UNEXPECTED = "unexpected error in the server, see its log; the request may have been applied"
 
 
@@ -54,9 +54,9 @@ class Dispatcher:
 
     Args:
         engine: the log, the catalog and the groups.
-        cluster: how clients see the place that answers.
-        takes_uploads: whether clients share the object store and may commit what they put there.
-        append: appends what is part of no transaction; None: the engine does.
+        cluster: the brokers as clients see them from this address.
+        takes_uploads: True if clients share the object store and may commit what they put there.
+        append: appends batches outside transactions; None: the engine does.
     """
 
     def __init__(
@@ -73,10 +73,10 @@ class Dispatcher:
         """Answer one request frame (without its length prefix).
 
         Args:
-            arrival: its place where several requests of a connection are served side by side.
+            arrival: its position among concurrent requests of one connection.
 
         Returns:
-            The response frame in parts, or None where the protocol has no answer (Produce with acks=0).
+            The response frame in parts, or None if the protocol has no response (Produce with acks=0).
 
         Raises:
             BadFrame: the frame cannot be answered in the protocol; nothing was done.
@@ -149,7 +149,7 @@ async def _answer(call: Call) -> list[Buffer] | None:
 
 
 async def _access(call: Call) -> Access:
-    """What the caller may do. Raises KafkaError(COORDINATOR_NOT_AVAILABLE)."""
+    """Return the caller's rights. Raises KafkaError(COORDINATOR_NOT_AVAILABLE)."""
     return Access(await call.engine.acls.current(), call.context.principal, call.context.client_host)
 
 

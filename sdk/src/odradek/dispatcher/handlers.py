@@ -1,7 +1,7 @@
-"""Which handler answers which API, and how that API says that it failed as a whole.
+"""The handler of each API, and the API's response to a failure of the whole request.
 
-`handle` answers a request; `refuse` gives the same response with one error code in every place that has one. The
-dispatcher calls it for a KafkaError that a handler lets pass, and with UNKNOWN_SERVER_ERROR for anything unexpected.
+`handle` answers a request; `refuse` builds the same response with one error code in every place that has one. The
+dispatcher calls `refuse` for a KafkaError that a handler raises, and with UNKNOWN_SERVER_ERROR for any other error.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 
-from odradek.dispatcher.cluster import api_versions, coordinator, metadata
+from odradek.dispatcher.cluster import api_versions, coordinator, descriptions, metadata
 from odradek.dispatcher.context import Answer, Call
 from odradek.dispatcher.groups import classic_groups, groups, offsets
 from odradek.dispatcher.records import delete_records, fetch, list_offsets, offset_for_leader_epoch, produce
@@ -25,7 +25,7 @@ from odradek.protocol.api import ApiKey
 
 @dataclass(frozen=True, slots=True)
 class Handler:
-    """How one API is answered."""
+    """The two functions that answer an API."""
 
     handle: Callable[[Call], Awaitable[Answer]]
     refuse: Callable[[Call, ErrorCode, str], Answer]
@@ -65,6 +65,7 @@ HANDLERS: Mapping[ApiKey, Handler] = {
     ApiKey.DELETE_ACLS: Handler(acls.handle_delete_acls, acls.refuse_delete_acls),
     ApiKey.DESCRIBE_CONFIGS: Handler(configs.handle_describe_configs, configs.refuse_describe_configs),
     ApiKey.ALTER_CONFIGS: Handler(configs.handle_alter_configs, configs.refuse_alter_configs),
+    ApiKey.DESCRIBE_LOG_DIRS: Handler(descriptions.handle_describe_log_dirs, descriptions.refuse_describe_log_dirs),
     ApiKey.SASL_AUTHENTICATE: Handler(sasl.handle_sasl_authenticate, sasl.refuse_sasl_authenticate),
     ApiKey.CREATE_PARTITIONS: Handler(topics.handle_create_partitions, topics.refuse_create_partitions),
     ApiKey.DELETE_GROUPS: Handler(groups.handle_delete_groups, groups.refuse_delete_groups),
@@ -77,6 +78,7 @@ HANDLERS: Mapping[ApiKey, Handler] = {
         scram_users.handle_alter_user_scram_credentials, scram_users.refuse_alter_user_scram_credentials
     ),
     ApiKey.DESCRIBE_CLUSTER: Handler(metadata.handle_describe_cluster, metadata.refuse_describe_cluster),
+    ApiKey.DESCRIBE_PRODUCERS: Handler(descriptions.handle_describe_producers, descriptions.refuse_describe_producers),
     ApiKey.DESCRIBE_TRANSACTIONS: Handler(
         transactions.handle_describe_transactions, transactions.refuse_describe_transactions
     ),
@@ -86,6 +88,10 @@ HANDLERS: Mapping[ApiKey, Handler] = {
     ),
     ApiKey.CONSUMER_GROUP_DESCRIBE: Handler(
         groups.handle_consumer_group_describe, groups.refuse_consumer_group_describe
+    ),
+    ApiKey.LIST_CONFIG_RESOURCES: Handler(configs.handle_list_config_resources, configs.refuse_list_config_resources),
+    ApiKey.DESCRIBE_TOPIC_PARTITIONS: Handler(
+        descriptions.handle_describe_topic_partitions, descriptions.refuse_describe_topic_partitions
     ),
     ApiKey.SHARE_GROUP_HEARTBEAT: Handler(
         share_groups.handle_share_group_heartbeat, share_groups.refuse_share_group_heartbeat

@@ -50,6 +50,7 @@ from odradek.engine.read.epoch_end_offsets import EpochEndLister
 from odradek.engine.read.fetch import Fetcher
 from odradek.engine.read.list_offsets import OffsetLister
 from odradek.engine.read.log_reader import LogReader, PieceReader
+from odradek.engine.read.partition_states import PartitionStates
 from odradek.engine.read.segment_reader import SegmentIndexes
 from odradek.engine.read.timestamp_lookup import TimestampLookup
 from odradek.engine.share.dead_letters import DeadLetters
@@ -148,6 +149,7 @@ class Engine:
             DeadLetters(self.fetch, self.numbered_batches, self.topics, clock),
             self.topics,
         )
+        self.partition_states = PartitionStates(self.index)
         self._epoch_ends = EpochEndLister(self.index, self.epochs, self.topics)
         self._deleter = RecordDeleter(self.index, self.topics, clock, rng, self.settings)
         self.leases = MaintenanceLeases(tables.log, clock, rng, self.settings)

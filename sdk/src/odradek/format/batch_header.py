@@ -1,4 +1,4 @@
-"""The fixed part of a RecordBatch v2 (docs/formats/record_batch.md): parse it, walk it, patch it.
+"""The fixed part of a RecordBatch v2 (docs/formats/record_batch.md): parse, iterate, patch.
 
     RecordBatch =>
         base_offset             int64    +0   not under the CRC: a log sets it
@@ -17,7 +17,7 @@
         record_count            int32   +57
         records                         +61   compressed together
 
-Since the CRC begins after the offset and the epoch, a log gives a batch its place without reading what is in it.
+The CRC begins after the offset and the epoch, so a log can set both without reading the records.
 Source: Apache Kafka's message format, KIP-98.
 """
 
@@ -73,34 +73,34 @@ assert HEADER.size == BATCH_HEADER_BYTES, "the picture above and the limit must 
 
 
 def parse_header(buf: Buffer, position: int = 0) -> BatchHeader:
-    """Read the header of the batch that starts at `position`; the batch must lie in the buffer whole.
+    """Parse the header of the batch that starts at `position`; the buffer must contain the whole batch.
 
-    Raises FormatError: CORRUPT_MESSAGE where bytes are missing or the length is impossible,
+    Raises FormatError: CORRUPT_MESSAGE if bytes are missing or the length is impossible,
     UNSUPPORTED_FOR_MESSAGE_FORMAT for a magic other than 2.
     """
     available = len(buf) - position
     if position < 0 or available < LENGTH_PREFIX_BYTES + 5:
-        raise FormatError(f"a batch header is cut off: {max(available, 0)} bytes are left")
+        raise FormatError(f"the batch header is truncated: {max(available, 0)} bytes are left")
     magic = memoryview(buf)[position + 16]
     if magic != MAGIC:
         raise FormatError(
-            f"message format {magic} is not served, only 2 (Kafka 0.11 and later)",
+            f"message format {magic} is not supported: use format 2 (Kafka 0.11 and later)",
             ErrorCode.UNSUPPORTED_FOR_MESSAGE_FORMAT,
         )
     if available < BATCH_HEADER_BYTES:
-        raise FormatError(f"a batch header is cut off: {available} bytes are left")
+        raise FormatError(f"the batch header is truncated: {available} bytes are left")
     header = BatchHeader(*HEADER.unpack_from(buf, position))
     if header.size_bytes < BATCH_HEADER_BYTES:
-        raise FormatError(f"a batch length of {header.batch_length} is too small for its header")
+        raise FormatError(f"the batch length {header.batch_length} is too small for the header")
     if header.size_bytes > available:
-        raise FormatError(f"a batch of {header.size_bytes} bytes is cut off after {available}")
+        raise FormatError(f"the batch of {header.size_bytes} bytes is truncated after {available}")
     return header
 
 
 def iter_headers(buf: Buffer) -> Iterator[tuple[int, BatchHeader]]:
-    """Yield (position, header) of each whole batch; a last batch that is cut off is left out, as a fetch may cut it.
+    """Yield (position, header) of each whole batch, without a truncated last one, which a fetch may contain.
 
-    Raises FormatError as `parse_header` where a whole batch is not one.
+    Raises FormatError as `parse_header` for a batch that is not valid.
     """
     view = memoryview(buf)
     position = 0
@@ -114,35 +114,35 @@ def iter_headers(buf: Buffer) -> Iterator[tuple[int, BatchHeader]]:
 
 
 def crc_of(batch: Buffer, position: int, header: BatchHeader) -> int:
-    """The CRC-32C that the batch at `position` should carry."""
+    """Return the CRC-32C of the batch at `position`, computed from its bytes."""
     return crc32c(memoryview(batch)[position + CRC_START : position + header.size_bytes])
 
 
 def check_crc(batch: Buffer, position: int, header: BatchHeader) -> None:
-    """Raises FormatError(CORRUPT_MESSAGE) where the batch's bytes are not those that its producer summed."""
+    """Raise FormatError(CORRUPT_MESSAGE) if the batch does not match its CRC."""
     if crc_of(batch, position, header) != header.crc:
-        raise FormatError("a batch does not match its CRC-32C")
+        raise FormatError("the batch does not match its CRC-32C")
 
 
 def patch_offsets(batch: Buffer, base_offset: int, leader_epoch: int) -> list[Buffer]:
-    """The same batch at another place of a log, as parts to be sent one after the other; the payload is not copied.
+    """Return the batch at another offset, as parts to be sent in order; the payload is not copied.
 
-    The batch must be whole and alone in the buffer (`validate_batches` saw it). Raises FormatError where it is shorter
+    The buffer must contain exactly one whole batch (`validate_batches` checks it). Raises FormatError if it is shorter
     than a header.
     """
     view = memoryview(batch)
     if len(view) < BATCH_HEADER_BYTES:
-        raise FormatError(f"a batch header is cut off: {len(view)} bytes are left")
+        raise FormatError(f"the batch header is truncated: {len(view)} bytes are left")
     return [_PREFIX.pack(base_offset, len(view) - LENGTH_PREFIX_BYTES, leader_epoch), view[_PREFIX.size :]]
 
 
 def patch_log_append_time(batch: Buffer, timestamp_ms: int) -> bytes:
-    """The same batch under LogAppendTime: all its records carry `timestamp_ms`. The CRC is made anew.
+    """Return the batch with LogAppendTime: all its records have `timestamp_ms`. The CRC is recomputed.
 
-    Raises FormatError where the batch is shorter than a header.
+    Raises FormatError if the batch is shorter than a header.
     """
     if len(batch) < BATCH_HEADER_BYTES:
-        raise FormatError(f"a batch header is cut off: {len(batch)} bytes are left")
+        raise FormatError(f"the batch header is truncated: {len(batch)} bytes are left")
     patched = bytearray(batch)
     (attributes,) = _ATTRIBUTES.unpack_from(patched, CRC_START)
     _ATTRIBUTES.pack_into(patched, CRC_START, attributes | LOG_APPEND_TIME_FLAG)

@@ -1,14 +1,14 @@
-"""The four compressions of Kafka's record batches, with an output that is bounded before it is made.
+"""The four compression types of Kafka's record batches, with a bound on the output before it is produced.
 
     none     the bytes themselves
     gzip     one or more members (RFC 1952)
     snappy   xerial framing: 82 "SNAPPY" 00, version, compatible version, then blocks of (length, raw snappy);
-             read without the frame too, as librdkafka writes it
+             also read without the frame, as librdkafka writes it
     lz4      LZ4 frames with independent blocks: Kafka's Java reader refuses linked ones
     zstd     one or more frames (RFC 8878)
 
-A decompression bomb is refused without inflating it: the library writes into a buffer of ours that is never larger
-than the limit and stops where it is full.
+A decompression bomb is refused without inflating it: the library writes into a buffer of ours, never larger than the
+limit, and stops when it is full.
 
 Sources: KIP-110 (zstd), KIP-390 (levels), the snappy-java stream format.
 """
@@ -25,7 +25,7 @@ from odradek.limits import DECOMPRESSED_BATCH_BYTES_MAX
 from odradek.model.log import Buffer
 from odradek.model.record import CompressionType
 
-# KIP-390's levels: minimum, maximum, and a default of ours where speed and ratio meet.
+# KIP-390's levels: minimum, maximum, and our default, a balance of speed and ratio.
 LEVELS: dict[CompressionType, tuple[int, int, int]] = {
     CompressionType.GZIP: (1, 9, 1),
     CompressionType.LZ4: (1, 12, 1),
@@ -42,18 +42,18 @@ _XERIAL_HEADER = struct.Struct(
 _XERIAL_BLOCK_BYTES = 32 * 1024  # of input a block, as snappy-java's default
 _BLOCK_LENGTH = struct.Struct(">i")
 
-# A snappy element of 3 bytes makes at most 64: a preamble that promises more than that ratio lies.
+# A snappy element of 3 bytes yields at most 64: a preamble that promises a higher ratio is wrong.
 _SNAPPY_RATIO_MAX = 22
 _GROWTH = 8  # first guess of the ratio, and the factor by which a full buffer grows
 _BUFFER_BYTES_MIN = 64 * 1024
-_BUFFER_FULL = "failed to write whole buffer"  # what the library says where the output does not fit
+_BUFFER_FULL = "failed to write whole buffer"  # the library's message if the output does not fit
 
 
 def compress(compression_type: CompressionType, data: Buffer, level: int | None = None) -> bytes:
     """Compress `data` as Kafka clients expect it.
 
     Args:
-        level: as in KIP-390 (gzip 1-9, lz4 1-12, zstd -7 to 22); None takes ours; no meaning for none and snappy.
+        level: as in KIP-390 (gzip 1-9, lz4 1-12, zstd -7 to 22); None takes our default; ignored for none and snappy.
 
     Raises FormatError(INVALID_CONFIG) for a level outside the range.
     """
@@ -77,8 +77,8 @@ def compress(compression_type: CompressionType, data: Buffer, level: int | None 
 def decompress(compression_type: int, data: Buffer, *, limit: int = DECOMPRESSED_BATCH_BYTES_MAX) -> bytes:
     """Decompress to at most `limit` bytes.
 
-    Raises FormatError: UNSUPPORTED_COMPRESSION_TYPE for an unknown code, MESSAGE_TOO_LARGE where the output would be
-    larger than `limit`, CORRUPT_MESSAGE for anything else that is wrong with the bytes.
+    Raises FormatError: UNSUPPORTED_COMPRESSION_TYPE for an unknown code, MESSAGE_TOO_LARGE if the output would be
+    larger than `limit`, CORRUPT_MESSAGE for any other error in the bytes.
     """
     match compression_type:
         case CompressionType.NONE:
@@ -94,9 +94,7 @@ def decompress(compression_type: int, data: Buffer, *, limit: int = DECOMPRESSED
         case CompressionType.LZ4:
             return _decompress_bounded(cramjam.lz4.decompress_into, data, limit)
         case _:
-            raise FormatError(
-                f"compression code {compression_type} is not known", ErrorCode.UNSUPPORTED_COMPRESSION_TYPE
-            )
+            raise FormatError(f"unknown compression code {compression_type}", ErrorCode.UNSUPPORTED_COMPRESSION_TYPE)
 
 
 def _checked_level(compression_type: CompressionType, level: int | None) -> int:
@@ -111,7 +109,7 @@ def _checked_level(compression_type: CompressionType, level: int | None) -> int:
 
 def _decompress_bounded(decompress_into: Callable[[Buffer, bytearray], int], data: Buffer, limit: int) -> bytes:
     if not len(data):
-        raise FormatError("a compressed batch is empty")
+        raise FormatError("the compressed batch is empty")
     capacity = min(limit, max(_BUFFER_BYTES_MIN, _GROWTH * len(data)))
     while True:
         out = bytearray(capacity)
@@ -119,7 +117,7 @@ def _decompress_bounded(decompress_into: Callable[[Buffer, bytearray], int], dat
             length = decompress_into(data, out)
         except Exception as error:
             if _BUFFER_FULL not in str(error):
-                raise FormatError(f"a batch does not decompress: {error}") from error
+                raise FormatError(f"the batch cannot be decompressed: {error}") from error
         else:
             return bytes(memoryview(out)[:length])
         if capacity == limit:
@@ -142,18 +140,18 @@ def _decompress_snappy(view: memoryview, limit: int) -> bytes:
     parts: list[bytes] = []
     position = 0
     while position < len(view):
-        # Streams that were written one after the other repeat the header.
+        # Concatenated streams repeat the header.
         if view[position : position + len(_XERIAL_MAGIC)] == _XERIAL_MAGIC:
             position += _XERIAL_HEADER.size
             if position > len(view):
-                raise FormatError("a snappy header is cut off")
+                raise FormatError("a snappy header is truncated")
             continue
         if position + _BLOCK_LENGTH.size > len(view):
-            raise FormatError("a snappy block is cut off")
+            raise FormatError("a snappy block is truncated")
         (length,) = _BLOCK_LENGTH.unpack_from(view, position)
         position += _BLOCK_LENGTH.size
         if length < 1 or length > len(view) - position:
-            raise FormatError("a snappy block is cut off")
+            raise FormatError("a snappy block is truncated")
         part = _decompress_snappy_block(view[position : position + length], limit)
         limit -= len(part)
         parts.append(part)
@@ -172,8 +170,8 @@ def _decompress_snappy_block(view: memoryview, limit: int) -> bytes:
     except FormatError:
         raise
     except Exception as error:
-        raise FormatError(f"a batch does not decompress: {error}") from error
+        raise FormatError(f"the batch cannot be decompressed: {error}") from error
 
 
 def _too_large(limit: int) -> FormatError:
-    return FormatError(f"a batch decompresses to more than {limit} bytes", ErrorCode.MESSAGE_TOO_LARGE)
+    return FormatError(f"the batch decompresses to more than {limit} bytes", ErrorCode.MESSAGE_TOO_LARGE)

@@ -1,4 +1,4 @@
-"""Keys of items in the three tables (docs/formats/item_keys.md). One function a key, pure; each says what lies there.
+"""Keys of items in the three tables (docs/formats/item_keys.md): one pure function per key.
 
 Log table. A partition's items share one `pk`, so a fetch below the tail is one Query:
 
@@ -8,25 +8,25 @@ Log table. A partition's items share one `pk`, so a fetch below the tail is one 
     <topic id>#<partition>              p#<producer id>               evicted producer          (partition/head.py)
     <topic id>#<partition>              lease                         maintenance lease (partition/maintenance_lease.py)
     <topic id>#<partition>              e#<epoch, 10 digits>          a former leader epoch (partition/leader_epochs.py)
-    <topic id>#<partition>              clean                         how far compaction is (compaction/state.py)
+    <topic id>#<partition>              clean                         progress of compaction (compaction/state.py)
     w#<yyyymmddhh>#<shard, 2 hex>       <object id, 32 hex>           small WAL item: {"d": bytes}
     txn#<transactional id>              <number, 20 digits>#...       pending items of a transaction
                                                                                       (transactions/items.py)
 
-WAL items are spread over 64 shards an hour (bits of the id's random part), since one DynamoDB partition key takes
-1,000 write units a second; a sweep asks 64 Queries for an hour and needs no scan.
+WAL items are spread over 64 shards per hour (bits of the id's random part), since one DynamoDB partition key accepts
+1,000 write units per second. A sweep makes 64 Queries for an hour and needs no scan.
 
 Catalog table:
 
     topics          <name>          a topic               (catalog/topics.py)
     topic-ids       <topic id>      {"name": name}
-    deleted-topics  <topic id>      a topic whose heads, rows and objects are still to be removed
+    deleted-topics  <topic id>      a topic whose heads, rows and objects have yet to be removed
     counters        producer-id     {"next": the next free producer id}
     txn-ids         <trans. id>     a transactional id    (transactions/items.py)
     batches         <key>           the last batch that a writer committed
     brokers         <broker id>     a gateway's registration  (leaders/brokers.py)
     users           <name>          a user's salted keys    (access/users.py)
-    acls            <digest, hex>   an access rule          (access/acls.py)
+    acls            <digest, hex>   an ACL                  (access/acls.py)
     group-configs   <group id>      a group's configuration   (groups/configs.py)
     registry           counter | config        the next schema id; the registry's own configuration
     registry-configs   <subject>    a subject's configuration
@@ -65,6 +65,8 @@ BATCHES_PK = "batches"
 TRANSACTION_PREFIX = "txn#"
 BROKERS_PK = "brokers"
 USERS_PK = "users"
+LOGINS_PK = "logins"
+LOGIN_SALTS_SK = "salts"
 ACLS_PK = "acls"
 GROUP_CONFIGS_PK = "group-configs"
 CLASSIC_SESSION_PREFIX = "gs#"
@@ -84,76 +86,76 @@ SWEEP_FLOOR_SK = "floor"
 
 
 def partition_pk(partition: PartitionId) -> str:
-    """The `pk` that all items of a partition share."""
+    """Return the `pk` of all items of a partition."""
     return f"{partition.topic_id}#{partition.partition}"
 
 
 def index_sk(base_offset: int) -> str:
-    """The `sk` of the index row that starts at this offset."""
+    """Return the `sk` of the index row that starts at this offset."""
     return f"{INDEX_PREFIX}{base_offset:020d}"
 
 
 def index_base_offset(sk: str) -> int:
-    """The base offset in an index row's `sk`."""
+    """Return the base offset in the `sk` of an index row."""
     return int(sk[len(INDEX_PREFIX) :])
 
 
 def producer_sk(producer_id: int) -> str:
-    """The `sk` of an evicted producer's row."""
+    """Return the `sk` of an evicted producer's row."""
     return f"{PRODUCER_PREFIX}{producer_id}"
 
 
 def epoch_sk(leader_epoch: int) -> str:
-    """The `sk` of the row that holds where a former leader epoch started."""
+    """Return the `sk` of the row with the start offset of a former leader epoch."""
     return f"{EPOCH_PREFIX}{leader_epoch:010d}"
 
 
 def epoch_of(sk: str) -> int:
-    """The leader epoch in such a row's `sk`."""
+    """Return the leader epoch in the `sk` of such a row."""
     return int(sk[len(EPOCH_PREFIX) :])
 
 
 def wal_item_key(object_id: bytes) -> tuple[str, str]:
-    """The (`pk`, `sk`) of a small WAL item: follows from the id alone."""
+    """Return the (`pk`, `sk`) of a small WAL item, which follow from its id."""
     hour = datetime.fromtimestamp(object_id_ms(object_id) / 1000, UTC)
     return wal_item_pk(hour, object_id[6] % WAL_SHARDS), object_id.hex()
 
 
 def wal_item_pk(hour: datetime, shard: int) -> str:
-    """The `pk` of one shard of an hour (UTC) of WAL items."""
+    """Return the `pk` of one shard of an hour (UTC) of WAL items."""
     return f"w#{hour:%Y%m%d%H}#{shard:02x}"
 
 
 def topic_id_sk(topic_id: UUID) -> str:
-    """The `sk` of a topic id's row."""
+    """Return the `sk` of a topic id's row."""
     return str(topic_id)
 
 
 def transaction_pk(transactional_id: str) -> str:
-    """The `pk` of all pending items of a transactional id."""
+    """Return the `pk` of all pending items of a transactional id."""
     return f"{TRANSACTION_PREFIX}{transactional_id}"
 
 
 def transaction_sk(number: int, rest: str) -> str:
-    """The `sk` of a pending item of the transaction with that number."""
+    """Return the `sk` of a pending item of the transaction with that number."""
     return f"{number:020d}#{rest}"
 
 
 def transaction_end_sk(number: int) -> str:
-    """The first `sk` after every pending item of that transaction and earlier ones."""
+    """Return the first `sk` after all pending items of that transaction and earlier ones."""
     return f"{number:020d}$"
 
 
 def group_pk(group_id: str) -> str:
-    """The `pk` that all items of a group share."""
+    """Return the `pk` of all items of a group."""
     return f"g#{group_id}"
 
 
 def classic_session_sk(member_id: str) -> str:
-    """The `sk` of a classic member's session; it sorts next to the group."""
+    """Return the `sk` of a classic member's session, which sorts next to the group."""
     return f"{CLASSIC_SESSION_PREFIX}{member_id}"
 
 
 def share_session_sk(member_id: str) -> str:
-    """The `sk` of a share session."""
+    """Return the `sk` of a share session."""
     return f"{SHARE_SESSION_PREFIX}{member_id}"

@@ -1,4 +1,4 @@
-"""The size of a table item as DynamoDB counts it: what it bills, and what its 400 KB limit means.
+"""The size of a table item by DynamoDB's rules, which billing and the limit of 400 KB use.
 
 Rules (DynamoDB developer guide, "DynamoDB item sizes and formats"):
 
@@ -6,11 +6,11 @@ Rules (DynamoDB developer guide, "DynamoDB item sizes and formats"):
     str                  its UTF-8 bytes
     bytes                its length
     bool                 1
-    number               about 1 byte for two significant digits, plus 1; one more where negative; at most 21
+    number               about 1 byte for two significant digits, plus 1; one more if negative; at most 21
     list, dict           3, plus 1 for each element or pair, plus the elements, keys and values
 
-An item is the sum of its attributes' names and values, the key attributes `pk` and `sk` included. The guide calls the
-number rule approximate; it is exact enough that no unit of 1 KB is off by more than an item of a few bytes.
+An item is the sum of its attributes' names and values, including the key attributes `pk` and `sk`. The guide calls the
+number rule approximate; an error of a few bytes matters only at the boundary of a 1 KB unit.
 """
 
 from __future__ import annotations
@@ -22,17 +22,20 @@ _KEY_NAMES_BYTES = len("pk") + len("sk")
 
 
 def item_size(pk: str, sk: str, item: dict[str, Any]) -> int:
-    """Bytes of a whole item: its key and its attributes."""
+    """Return the bytes of a whole item: its key and its attributes."""
     return _KEY_NAMES_BYTES + _text_size(pk) + _text_size(sk) + attributes_size(item)
 
 
 def attributes_size(item: dict[str, Any]) -> int:
     """Bytes of an item's attributes without its key."""
-    return sum(_text_size(name) + value_size(value) for name, value in item.items())
+    size = 0
+    for name, value in item.items():
+        size += _text_size(name) + value_size(value)
+    return size
 
 
 def value_size(value: Any) -> int:
-    """Bytes of one attribute value."""
+    """Return the bytes of one attribute value."""
     kind = type(value)
     if kind is bytes:
         return len(value)
@@ -45,7 +48,7 @@ def value_size(value: Any) -> int:
     if kind is list:
         return 3 + len(value) + sum(map(value_size, value))
     if kind is dict:
-        return 3 + len(value) + sum(_text_size(name) + value_size(each) for name, each in value.items())
+        return 3 + len(value) + attributes_size(value)
     raise ValueError(f"an item cannot hold a value of type {kind.__name__}")
 
 

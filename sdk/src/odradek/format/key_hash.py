@@ -1,8 +1,8 @@
-"""The hash that places a key: MurmurHash2 (Austin Appleby) with the seed of Kafka's Java client, in 32-bit arithmetic.
+"""The hash of record keys: MurmurHash2 (Austin Appleby) with the seed of Kafka's Java client, in 32-bit arithmetic.
 
     partition = (murmur2(key) & 0x7fffffff) % partitions
 
-So a key goes to the same partition whichever client writes it. `columnar/kernels.py` has the same for columns.
+So a key has the same partition for every client. `columnar/kernels.py` has the same hash for columns.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ _MASK = 0xFFFFFFFF
 
 
 def murmur2(data: bytes) -> int:
-    """The hash as an unsigned 32-bit integer."""
+    """Return the hash as an unsigned 32-bit integer."""
     length = len(data)
     h = _SEED ^ length
     whole = length & ~3
@@ -31,5 +31,5 @@ def murmur2(data: bytes) -> int:
 
 
 def positive_hash(key: bytes) -> int:
-    """The hash without its sign, as Kafka takes it modulo the partitions."""
+    """Return the hash without its sign, from which Kafka computes the partition."""
     return murmur2(key) & 0x7FFFFFFF

@@ -1,14 +1,14 @@
-"""Maintenance task: one piece of maintenance, as a message of the queue (docs/formats/maintenance_task.md). JSON.
+"""Maintenance tasks as messages of the queue, in JSON (docs/formats/maintenance_task.md).
 
     {"version": 1, "task": "partition", "topic_id": "<uuid>", "partition": 3}
     {"version": 1, "task": "topic_deletion", "topic_id": "<uuid>"}
     {"version": 1, "task": "transactions"}
     {"version": 1, "task": "sweep"}
 
-A message is a hint: nothing but the store says what there is to do, and whoever takes a message looks again. So the
-queue may do what queues do. A message that comes twice, late or in another order finds its work done, or under the
-lease of somebody else, or the topic gone; one that is lost is planned again by the next tick, for the work is still
-there. What two maintainers may not do at the same time is what the maintenance lease says, never the queue.
+A message is only a hint: the store says what there is to do, and a maintainer that takes a message checks it again. So
+the queue may duplicate, delay, reorder and lose messages. A message that comes twice or late finds its work done, or
+the lease held by another maintainer, or the topic deleted. The next tick plans the work of a lost message again. The
+maintenance lease, not the queue, keeps two maintainers from working on the same thing.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ VERSION = 1
 
 
 class TaskKind(StrEnum):
-    """What is to be done; in the order in which one process does them."""
+    """The kinds of tasks, in the order in which one process runs them."""
 
     TOPIC_DELETION = "topic_deletion"
     PARTITION = "partition"
@@ -49,17 +49,17 @@ class MaintenanceTask:
 
     @classmethod
     def of_partition(cls, partition: PartitionId) -> MaintenanceTask:
-        """The upkeep of a partition."""
+        """Return the task of maintaining a partition."""
         return cls(TaskKind.PARTITION, partition.topic_id, partition.partition)
 
     @classmethod
     def of_deletion(cls, topic_id: UUID) -> MaintenanceTask:
-        """What is left of a deleted topic."""
+        """Return the task of removing the rest of a deleted topic."""
         return cls(TaskKind.TOPIC_DELETION, topic_id)
 
 
 def encode_task(task: MaintenanceTask) -> str:
-    """The message."""
+    """Encode a task as a message."""
     document: dict[str, Any] = {"version": VERSION, "task": task.kind.value}
     if task.topic_id is not None:
         document["topic_id"] = str(task.topic_id)
@@ -69,16 +69,16 @@ def encode_task(task: MaintenanceTask) -> str:
 
 
 def decode_task(message: str) -> MaintenanceTask:
-    """The task of a message. Raises FormatError; UnknownVersion where a newer release has planned it."""
+    """Decode the task of a message. Raises FormatError; UnknownVersion if a newer release has planned it."""
     try:
         document = json.loads(message)
     except ValueError as error:
-        raise FormatError(f"a maintenance task is JSON: {error}") from None
+        raise FormatError(f"a maintenance task must be JSON: {error}") from None
     if not isinstance(document, dict) or "version" not in document:
-        raise FormatError("a maintenance task is a JSON object with a version")
+        raise FormatError("a maintenance task must be a JSON object with a version")
     if document["version"] != VERSION:
         raise UnknownVersion(
-            f"a maintenance task has version {document['version']!r}; this release knows {VERSION}: upgrade it"
+            f"the maintenance task has version {document['version']!r}; this release knows {VERSION}: upgrade it"
         )
     try:
         kind = TaskKind(str(document.get("task")))
@@ -95,11 +95,11 @@ def _topic_id(document: dict[str, Any]) -> UUID:
     try:
         return UUID(document["topic_id"])
     except (KeyError, ValueError, AttributeError, TypeError):
-        raise FormatError(f"topic_id of a maintenance task is a UUID, not {document.get('topic_id')!r}") from None
+        raise FormatError(f"topic_id of a maintenance task must be a UUID, not {document.get('topic_id')!r}") from None
 
 
 def _partition(document: dict[str, Any]) -> int:
     partition = document.get("partition")
     if not isinstance(partition, int) or isinstance(partition, bool) or partition < 0:
-        raise FormatError(f"partition of a maintenance task is a number from 0, not {partition!r}")
+        raise FormatError(f"partition of a maintenance task must be a number from 0, not {partition!r}")
     return partition

@@ -1,9 +1,9 @@
-"""Object ids: 16 bytes, ordered by the time of their making.
+"""Object ids: 16 bytes, ordered by the time of their creation.
 
     bytes 0-5   milliseconds since the Unix epoch, big endian
     bytes 6-15  random
 
-Two ids never collide; their order is their makers' clocks' order and only the sweep's hour is derived from it.
+Ids never collide. Their order is that of their creators' clocks; only the sweep's hour is derived from it.
 """
 
 from __future__ import annotations
@@ -14,10 +14,10 @@ OBJECT_ID_BYTES = 16
 
 
 def new_object_id(now_ms: int, random_bytes: Callable[[int], bytes]) -> bytes:
-    """Make an id at `now_ms`."""
+    """Return a new id with the time `now_ms`."""
     return now_ms.to_bytes(6, "big") + random_bytes(10)
 
 
 def object_id_ms(object_id: bytes) -> int:
-    """The time in the id, in ms since the epoch."""
+    """Return the time in the id, in ms since the epoch."""
     return int.from_bytes(object_id[:6], "big")

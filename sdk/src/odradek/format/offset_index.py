@@ -1,12 +1,12 @@
-"""The index beside a segment: from an offset or a timestamp to a position (docs/formats/offset_index.md).
+"""The index of a segment: from an offset or a timestamp to a position (docs/formats/offset_index.md).
 
-    header    60 bytes + 12 a leader epoch    what the segment is: offsets, size, checksum, epochs
-    entries   24 bytes each                   one for each stretch of the segment: first offset, position, max timestamp
-    crc       4 bytes                         CRC-32C of all before it
+    header    60 bytes + 12 per leader epoch    offsets, size, checksum and epochs of the segment
+    entries   24 bytes each                     one per stretch of the segment: first offset, position, max timestamp
+    crc       4 bytes                           CRC-32C of all bytes before it
 
-A stretch begins at a batch and is at least `interval_bytes` long but for the last. The timestamp of an entry is the
-largest of all records up to the *end* of its stretch, so it never falls from entry to entry, and the first record at or
-after a timestamp lies in the first stretch whose entry reaches it: exact, although timestamps themselves may jump back.
+A stretch begins at a batch and is at least `interval_bytes` long, except the last. The timestamp of an entry is the
+largest of all records up to the *end* of its stretch, so it never decreases from entry to entry. The first record at or
+after a timestamp is in the first stretch whose entry reaches it: exact, although timestamps themselves may decrease.
 
 An index is immutable and is written after its segment; `docs/ARCHITECTURE.md` says when a segment becomes visible.
 """
@@ -24,7 +24,7 @@ from odradek.model.log import Buffer
 
 MAGIC = b"ODIX"
 VERSION = 1
-INTERVAL_BYTES = 64 * 1024  # a ranged GET of this costs as much as a smaller one
+INTERVAL_BYTES = 64 * 1024  # a ranged GET of this size costs as much as a smaller one
 
 _HEADER = struct.Struct(
     ">"
@@ -57,7 +57,7 @@ _CRC = struct.Struct(">I")
 
 @dataclass(frozen=True, slots=True)
 class OffsetIndex:
-    """What is known of a segment without reading it. Entries are kept as columns, for bisection."""
+    """The facts about a segment that its index holds. Entries are columns, for bisection."""
 
     base_offset: int  # of the segment; the first batch may begin later where compaction emptied its beginning
     end_offset: int  # exclusive; the last batch may end before it for the same reason
@@ -72,17 +72,17 @@ class OffsetIndex:
     max_timestamps_ms: tuple[int, ...]
 
     def locate_offset(self, offset: int) -> tuple[int, int]:
-        """The stretch [start, end) of bytes that holds the batch of `offset`, if any batch does.
+        """Return the stretch [start, end) of bytes that contains the batch of `offset`, if a batch does.
 
-        Where compaction left a gap there, the next batch is the first of the following stretch (at `end`). Below the
-        first batch it is the first stretch; at or past the end offset it is empty.
+        If compaction left a gap there, the next batch is the first of the following stretch (at `end`). Below the
+        first batch the result is the first stretch; at or past the end offset it is empty.
         """
         if offset >= self.end_offset or not self.offsets:
             return self.size_bytes, self.size_bytes
         return self._stretch(max(bisect_right(self.offsets, offset) - 1, 0))
 
     def stretches(self) -> list[tuple[int, int]]:
-        """All stretches in order: where reads, merges and splits of the segment may begin and end."""
+        """Return all stretches in order: reads, merges and splits of the segment begin and end at their bounds."""
         return list(pairwise((*self.positions, self.size_bytes)))
 
     def _stretch(self, number: int) -> tuple[int, int]:
@@ -91,7 +91,7 @@ class OffsetIndex:
 
 
 def encode_offset_index(index: OffsetIndex) -> bytes:
-    """The bytes of an index object. Raises FormatError where a field is out of its range."""
+    """Encode an index object. Raises FormatError if a field is out of range."""
     _check(index)
     try:
         head = _HEADER.pack(
@@ -112,12 +112,12 @@ def encode_offset_index(index: OffsetIndex) -> bytes:
         rows = zip(index.offsets, index.positions, index.max_timestamps_ms, strict=True)
         entries = b"".join(_ENTRY.pack(offset - index.base_offset, at, time) for offset, at, time in rows)
     except struct.error as error:
-        raise FormatError(f"an offset index does not fit its format: {error}") from error
+        raise FormatError(f"the offset index does not fit its format: {error}") from error
     return b"".join((head, epochs, entries, _CRC.pack(crc32c(head, epochs, entries))))
 
 
 def decode_offset_index(data: Buffer) -> OffsetIndex:
-    """Read an index object. Raises FormatError for any bytes that `encode_offset_index` does not make."""
+    """Decode an index object. Raises FormatError for any bytes that `encode_offset_index` does not produce."""
     view = memoryview(data)
     if len(view) < _HEADER.size + _CRC.size or view[: len(MAGIC)] != MAGIC:
         raise FormatError("the object is not an offset index")
@@ -127,9 +127,9 @@ def decode_offset_index(data: Buffer) -> OffsetIndex:
     epochs_end = _HEADER.size + epoch_count * _EPOCH.size
     entries_end = epochs_end + entry_count * _ENTRY.size
     if flags or len(view) != entries_end + _CRC.size:
-        raise FormatError("an offset index is cut off or too long")
+        raise FormatError("the offset index is truncated or too long")
     if _CRC.unpack_from(view, entries_end)[0] != crc32c(view[:entries_end]):
-        raise FormatError("an offset index does not match its CRC-32C")
+        raise FormatError("the offset index does not match its CRC-32C")
     entries = list(_ENTRY.iter_unpack(view[epochs_end:entries_end]))
     base_offset = fields[0]
     columns = (
@@ -144,7 +144,7 @@ def decode_offset_index(data: Buffer) -> OffsetIndex:
 
 
 def _check(index: OffsetIndex) -> None:
-    """Raise FormatError where the parts contradict each other: a lookup may then trust them."""
+    """Raise FormatError if the parts contradict each other, so that lookups can rely on them."""
     first_and_end = chain((index.base_offset - 1,), index.offsets, (index.end_offset,))
     ok = (
         0 <= index.base_offset <= index.end_offset
@@ -158,4 +158,4 @@ def _check(index: OffsetIndex) -> None:
         and len(index.offsets) == len(index.positions) == len(index.max_timestamps_ms) <= max(index.batch_count, 0)
     )
     if not ok:
-        raise FormatError("an offset index is inconsistent")
+        raise FormatError("the offset index is inconsistent")

@@ -1,7 +1,7 @@
-"""Kafka's RecordBatch v2, the one format of records on the wire and at rest (docs/formats/record_batch.md).
+"""Kafka's RecordBatch v2, the only format of records on the wire and at rest (docs/formats/record_batch.md).
 
-What a producer compresses is what is stored and what a consumer gets: a server reads the 61 bytes of the header
-and checks the CRC, and never decodes a record on its hot path. This module is the face; the rooms are
+A producer's compressed bytes are stored and returned to consumers: a server parses the 61 bytes of the header and
+checks the CRC, and does not decode records on its hot path. This module re-exports
 
     batch_header      the fixed part: parse, walk, patch offsets
     batch_validation  what a produce server refuses, with Kafka's codes

@@ -1,10 +1,10 @@
-"""RecordBatch v2 to records, in pure Python (columnar/ is the fast way to many of them).
+"""Decodes RecordBatch v2 to records, in pure Python (columnar/ is faster for many of them).
 
-Whatever the bytes are, the only exception is FormatError, the memory is bounded by the limit of decompression and the
-time by the size of the payload: counts and lengths are checked against what is left before they are believed.
+For any bytes, the only exception is FormatError, memory is bounded by the limit of decompression, and time by the size
+of the payload: counts and lengths are checked against the remaining bytes before they are used.
 
-Stored batches may be compacted, so fewer records than `last_offset_delta + 1` are no error here; the count in the
-header must be that of the body all the same, offsets must rise, and no byte may be left over.
+Stored batches may be compacted, so fewer records than `last_offset_delta + 1` are not an error. The count in the header
+must still be that of the body, offsets must increase, and no byte may be left over.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from odradek.model.log import Buffer
 from odradek.model.record import BatchHeader, CompressionType, Header, Record, TimestampType
 
 Row = tuple[int, int, bytes | None, bytes | None, tuple[Header, ...]]
-"""A record without its class: offset, timestamp in ms, key, value, headers: the fields of `Record` in order."""
+"""A record as a plain tuple: offset, timestamp in ms, key, value, headers: the fields of `Record` in order."""
 
 _INT64_MIN, _INT64_MAX = -(1 << 63), (1 << 63) - 1
 
@@ -38,10 +38,10 @@ def decode_batch(buf: Buffer, position: int = 0, *, verify_crc: bool = True) -> 
 
 
 def decode_batches(buf: Buffer, *, verify_crc: bool = True, allow_truncated: bool = True) -> Iterator[Record]:
-    """Yield the records of batches that follow each other, but for control batches, which hold none of a user's.
+    """Yield the records of consecutive batches, without control batches, which contain no user's records.
 
     Args:
-        allow_truncated: leave out a last batch that is cut off, as a fetch may cut it; else it is an error.
+        allow_truncated: skip a truncated last batch, which a fetch may contain; otherwise it is an error.
 
     Raises FormatError as `decode_batch`.
     """
@@ -52,14 +52,14 @@ def decode_batches(buf: Buffer, *, verify_crc: bool = True, allow_truncated: boo
             for row in decode_rows(buf, position, header, verify_crc=verify_crc):
                 yield Record(*row)
     if end != len(buf) and not allow_truncated:
-        raise FormatError(f"{len(buf) - end} bytes after the last whole batch")
+        raise FormatError(f"{len(buf) - end} bytes are left after the last whole batch")
 
 
 def batch_body(buf: Buffer, position: int, header: BatchHeader, *, verify_crc: bool) -> memoryview:
-    """The records' bytes of a batch as they are stored, compressed or not, after the checks that need no record.
+    """Return the records' bytes of a batch as stored, compressed or not, after the checks that need no record.
 
-    Raises FormatError: CORRUPT_MESSAGE for a CRC that does not match, INVALID_RECORD for offsets or a count that
-    cannot be.
+    Raises FormatError: CORRUPT_MESSAGE for a CRC that does not match, INVALID_RECORD for impossible offsets or an
+    impossible count.
     """
     if verify_crc:
         check_crc(buf, position, header)
@@ -72,7 +72,7 @@ def batch_body(buf: Buffer, position: int, header: BatchHeader, *, verify_crc: b
 
 
 def batch_payload(buf: Buffer, position: int, header: BatchHeader, *, verify_crc: bool) -> bytes | memoryview:
-    """The records' bytes of a batch, decompressed; uncompressed ones are not copied.
+    """Return the records' bytes of a batch, decompressed; uncompressed ones are not copied.
 
     Raises FormatError as `decode_batch`.
     """
@@ -85,7 +85,7 @@ def batch_payload(buf: Buffer, position: int, header: BatchHeader, *, verify_crc
 
 
 def decode_rows(buf: Buffer, position: int, header: BatchHeader, *, verify_crc: bool = True) -> list[Row]:
-    """Decode a batch to plain tuples, for callers that make their own objects. Raises FormatError as `decode_batch`."""
+    """Decode a batch to plain tuples, for callers with their own record class. Raises FormatError as `decode_batch`."""
     return decode_payload(bytes(batch_payload(buf, position, header, verify_crc=verify_crc)), header)
 
 
@@ -95,7 +95,7 @@ def decode_payload(payload: bytes, header: BatchHeader) -> list[Row]:
     try:
         return _decode_records(payload, header, log_append_time)
     except IndexError:
-        raise _invalid("a record is cut off") from None
+        raise _invalid("a record is truncated") from None
 
 
 def _decode_records(data: bytes, header: BatchHeader, log_append_time_ms: int | None) -> list[Row]:
@@ -116,7 +116,7 @@ def _decode_records(data: bytes, header: BatchHeader, log_append_time_ms: int | 
             length, position = decode_varint(data, position)
         record_end = position + length
         if length < RECORD_BYTES_MIN - 1 or record_end > end:
-            raise _invalid(f"a record length of {length} does not fit its batch")
+            raise _invalid(f"the record length {length} does not fit the batch")
         position += 1  # attributes, unused
         byte = data[position]
         if byte < 0x80:
@@ -126,7 +126,7 @@ def _decode_records(data: bytes, header: BatchHeader, log_append_time_ms: int | 
             delta, position = decode_varlong(data, position)
             timestamp = base_timestamp + delta
         if not _INT64_MIN <= timestamp <= _INT64_MAX:
-            raise _invalid(f"timestamp {timestamp} does not fit 64 bits")
+            raise _invalid(f"the timestamp {timestamp} does not fit 64 bits")
         byte = data[position]
         if byte < 0x80:
             delta = (byte >> 1) ^ -(byte & 1)
@@ -134,7 +134,7 @@ def _decode_records(data: bytes, header: BatchHeader, log_append_time_ms: int | 
         else:
             delta, position = decode_varint(data, position)
         if not last_delta < delta <= last_offset_delta:
-            raise _invalid(f"offset delta {delta} is out of order or range")
+            raise _invalid(f"the offset delta {delta} is out of order or range")
         last_delta = delta
         byte = data[position]
         if byte < 0x80:
@@ -147,9 +147,9 @@ def _decode_records(data: bytes, header: BatchHeader, log_append_time_ms: int | 
             key = data[position : position + length]
             position += length
         elif length != -1:
-            raise _invalid(f"a key length of {length}")
+            raise _invalid(f"invalid key length {length}")
         if position >= record_end:
-            raise _invalid("a key reaches beyond its record")
+            raise _invalid("a key extends beyond its record")
         byte = data[position]
         if byte < 0x80:
             length = (byte >> 1) ^ -(byte & 1)
@@ -161,16 +161,16 @@ def _decode_records(data: bytes, header: BatchHeader, log_append_time_ms: int | 
             value = data[position : position + length]
             position += length
         elif length != -1:
-            raise _invalid(f"a value length of {length}")
+            raise _invalid(f"invalid value length {length}")
         if position >= record_end:
-            raise _invalid("a value reaches beyond its record")
+            raise _invalid("a value extends beyond its record")
         headers: tuple[Header, ...] = ()
         if data[position]:
             headers, position = decode_headers(data, position, record_end)
         else:
             position += 1
         if position != record_end:
-            raise _invalid("a record's length disagrees with its content")
+            raise _invalid("a record's length contradicts its content")
         add(
             (
                 base_offset + delta,
@@ -181,20 +181,20 @@ def _decode_records(data: bytes, header: BatchHeader, log_append_time_ms: int | 
             )
         )
     if position != end:
-        raise _invalid(f"{end - position} bytes after the last of {header.record_count} records")
+        raise _invalid(f"{end - position} bytes are left after the last of {header.record_count} records")
     return rows
 
 
 def decode_headers(data: bytes, position: int, record_end: int) -> tuple[tuple[Header, ...], int]:
-    """The headers of a record, their count first, and the position after them. Raises FormatError(INVALID_RECORD)."""
+    """Return a record's headers and the position after them. Raises FormatError(INVALID_RECORD)."""
     count, position = decode_varint(data, position)
     if not 0 <= count <= HEADERS_PER_RECORD_MAX:
-        raise _invalid(f"a header count of {count}")
+        raise _invalid(f"invalid header count {count}")
     headers: list[Header] = []
     for _ in range(count):
         length, position = decode_varint(data, position)
         if length < 0 or position + length > record_end:
-            raise _invalid(f"a header key length of {length} does not fit its record")
+            raise _invalid(f"the header key length {length} does not fit the record")
         try:
             name = data[position : position + length].decode()
         except UnicodeDecodeError as error:
@@ -204,11 +204,11 @@ def decode_headers(data: bytes, position: int, record_end: int) -> tuple[tuple[H
         value: bytes | None = None
         if length >= 0:
             if position + length > record_end:
-                raise _invalid(f"a header value length of {length} does not fit its record")
+                raise _invalid(f"the header value length {length} does not fit the record")
             value = data[position : position + length]
             position += length
         elif length != -1:
-            raise _invalid(f"a header value length of {length}")
+            raise _invalid(f"invalid header value length {length}")
         headers.append((name, value))
     return tuple(headers), position
 

@@ -1,4 +1,4 @@
-"""Records to a RecordBatch v2: what the SDK's producer, the compaction and the tests write with.
+"""Encodes records to a RecordBatch v2, for the SDK's producer, compaction and tests.
 
     Record =>
         length            varint    bytes after this field
@@ -12,8 +12,8 @@
         header_count      varint
         headers           (key_length varint, key utf-8, value_length varint with -1 null, value) each
 
-`append` is where a producer in Python spends its time, so it is flat: lengths come from a table, the last timestamp's
-bytes are kept, and one join makes the record.
+`append` takes most of a Python producer's time, so it is flat: lengths come from a table, the bytes of the last
+timestamp are kept, and one join builds the record.
 """
 
 from __future__ import annotations
@@ -44,13 +44,14 @@ _BODY_BYTES_MAX = 2**31 - 1 - BATCH_HEADER_BYTES
 
 
 class RecordBatchBuilder:
-    """Collects records and makes one batch of them. `build` may be called again, with other producer fields.
+    """Collects records and builds one batch of them. `build` may be called again with other producer fields.
 
     Args:
         compression_type: of the whole batch.
         compression_level: as in KIP-390; None takes the default of `compression.LEVELS`.
-        timestamp_type: LOG_APPEND_TIME only for what a log writes itself: a produce server refuses it.
-        batch_bytes_max: `append` refuses what would make `estimated_size` larger, but for a first record; None: 2 GiB.
+        timestamp_type: LOG_APPEND_TIME only for batches that a log writes itself: a produce server refuses it.
+        batch_bytes_max: `append` refuses a record, except the first, with which `estimated_size` would be larger; None:
+            2 GiB.
     """
 
     __slots__ = (
@@ -93,34 +94,34 @@ class RecordBatchBuilder:
 
     @property
     def estimated_size(self) -> int:
-        """Bytes of the batch without compression: exact under NONE, above it nearly always smaller in the end."""
+        """Bytes of the batch without compression: exact for NONE, otherwise nearly always more than the final size."""
         return BATCH_HEADER_BYTES + len(self._body)
 
     @property
     def body(self) -> bytearray:
-        """The records as they are before compression. Not to be changed."""
+        """The uncompressed records. Callers must not change them."""
         return self._body
 
     @property
     def base_timestamp_ms(self) -> int:
-        """The first record's timestamp; 0 while there is none."""
+        """The first record's timestamp; 0 without records."""
         return self._base_timestamp or 0
 
     @property
     def max_timestamp_ms(self) -> int:
-        """The largest timestamp so far; the smallest of 64 bits while there is none."""
+        """The largest timestamp so far; the smallest of 64 bits without records."""
         return self._max_timestamp
 
     def append(self, timestamp_ms: int, key: bytes | None, value: bytes | None, headers: Sequence[Header] = ()) -> int:
-        """Add a record; return its offset delta in the batch, or -1 where the batch is full and stays as it is.
+        """Add a record; return its offset delta in the batch, or -1 if the full batch refuses it.
 
-        Raises FormatError(INVALID_RECORD) for a timestamp beyond 64 bits or too many headers, TypeError where key,
-        value or a header are no bytes. The batch is unchanged then.
+        Raises FormatError(INVALID_RECORD) for a timestamp beyond 64 bits or too many headers, TypeError if key, value
+        or a header are not bytes. The batch is unchanged then.
         """
         delta = self._next_delta
         if timestamp_ms != self._last_timestamp:
             self._set_timestamp(timestamp_ms)
-        # One join of a few small parts is the fastest way to make a record in pure Python.
+        # One join of a few small parts is the fastest way to build a record in pure Python.
         if key is None:
             key_length, key = NULL, b""
         else:
@@ -164,9 +165,9 @@ class RecordBatchBuilder:
         is_transactional: bool = False,
         base_offset: int = 0,
     ) -> bytes:
-        """Make the batch of what was appended.
+        """Build the batch of the appended records.
 
-        Raises FormatError: INVALID_RECORD where nothing was appended or a field is out of its range.
+        Raises FormatError: INVALID_RECORD if there are none, or if a field is out of range.
         """
         if not self._record_count:
             raise FormatError("a record batch needs at least one record", ErrorCode.INVALID_RECORD)
@@ -184,8 +185,8 @@ class RecordBatchBuilder:
             self._base_timestamp = timestamp_ms
         delta = timestamp_ms - self._base_timestamp
         if not _TIMESTAMP_MIN <= timestamp_ms <= _TIMESTAMP_MAX:
-            raise FormatError(f"timestamp {timestamp_ms} does not fit 64 bits", ErrorCode.INVALID_RECORD)
-        # With the record's attributes before it, which are always 0.
+            raise FormatError(f"the timestamp {timestamp_ms} does not fit 64 bits", ErrorCode.INVALID_RECORD)
+        # Preceded by the record's attributes, which are always 0.
         self._last_timestamp_bytes = b"\x00" + encode_varlong(delta)
         self._last_timestamp = timestamp_ms
 
@@ -230,13 +231,13 @@ def encode_batch(
     is_transactional: bool = False,
     leader_epoch: int = -1,
 ) -> bytes:
-    """Make one batch of records that keep their offsets, which may have gaps: what compaction leaves.
+    """Build one batch of records that keep their offsets, which may have gaps, as after compaction.
 
     Args:
         base_offset: of the batch; None takes the first record's.
         last_offset: of the batch; None takes the last record's. A compacted batch keeps that of the original.
 
-    Raises FormatError(INVALID_RECORD): no records, offsets that do not rise or lie outside base and last offset.
+    Raises FormatError(INVALID_RECORD): no records, or offsets that do not increase or are outside the batch.
     """
     builder = RecordBatchBuilder(compression_type, compression_level, timestamp_type)
     last_delta = -1
@@ -245,7 +246,7 @@ def encode_batch(
             base_offset = record.offset
         delta = record.offset - base_offset
         if delta <= last_delta:
-            raise FormatError(f"offset {record.offset} does not rise in its batch", ErrorCode.INVALID_RECORD)
+            raise FormatError(f"the offset {record.offset} does not increase in its batch", ErrorCode.INVALID_RECORD)
         builder._next_delta = delta
         if builder.append(record.timestamp_ms, record.key, record.value, record.headers) < 0:
             raise FormatError("a record batch cannot hold more than 2 GiB", ErrorCode.INVALID_RECORD)
@@ -254,7 +255,7 @@ def encode_batch(
         raise FormatError("a record batch needs at least one record", ErrorCode.INVALID_RECORD)
     if last_offset is not None:
         if last_offset - base_offset < last_delta:
-            raise FormatError(f"last offset {last_offset} lies before the last record", ErrorCode.INVALID_RECORD)
+            raise FormatError(f"the last offset {last_offset} is before the last record", ErrorCode.INVALID_RECORD)
         last_delta = last_offset - base_offset
     return builder._pack(
         compress(compression_type, builder._body, compression_level),
@@ -278,9 +279,9 @@ def pack_batch(
     producer: tuple[int, int, int],
     record_count: int,
 ) -> bytes:
-    """Put the header before a payload that is already compressed. `producer` is id, epoch and base sequence.
+    """Add the header to a payload that is already compressed. `producer` is id, epoch and base sequence.
 
-    Raises FormatError(INVALID_RECORD) where a field is out of its range.
+    Raises FormatError(INVALID_RECORD) if a field is out of range.
     """
     try:
         header = bytearray(
@@ -299,7 +300,7 @@ def pack_batch(
             )
         )
     except struct.error as error:
-        raise FormatError(f"a batch field is out of its range: {error}", ErrorCode.INVALID_RECORD) from error
+        raise FormatError(f"a field of the batch is out of range: {error}", ErrorCode.INVALID_RECORD) from error
     CRC_FIELD.pack_into(header, CRC_START - CRC_FIELD.size, crc32c(memoryview(header)[CRC_START:], payload))
     return b"".join((header, payload))
 

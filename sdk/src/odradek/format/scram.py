@@ -1,4 +1,4 @@
-"""SCRAM's keys and messages (RFC 5802, RFC 7677), the server's side. Pure.
+"""SCRAM's keys and messages (RFC 5802, RFC 7677) on the server's side. Pure.
 
     client  n,,n=<user>,r=<client nonce>
     server  r=<client nonce><server nonce>,s=<salt>,i=<iterations>
@@ -9,7 +9,7 @@
     client key = HMAC(salted, "Client Key")     stored key = H(client key)     server key = HMAC(salted, "Server Key")
     proof = client key XOR HMAC(stored key, the first three messages without their headers)
 
-The server keeps the stored and the server key: with them it recognizes a proof, and can not make one.
+The server keeps the stored key and the server key. With them it can verify a proof, but not create one.
 """
 
 from __future__ import annotations
@@ -31,34 +31,34 @@ _HASHES = {SaslMechanism.SCRAM_SHA_256: "sha256", SaslMechanism.SCRAM_SHA_512: "
 
 
 def salt_password(mechanism: SaslMechanism, password: str, salt: bytes, iterations: int) -> bytes:
-    """The salted password: slow on purpose."""
+    """Return the salted password; slow by design."""
     return hashlib.pbkdf2_hmac(_HASHES[mechanism], password.encode(), salt, iterations)
 
 
 def credential_of(mechanism: SaslMechanism, salted: bytes, salt: bytes, iterations: int) -> ScramCredential:
-    """What is kept of a salted password."""
+    """Return the credential to store for a salted password."""
     client_key = _hmac(mechanism, salted, b"Client Key")
     return ScramCredential(salt, iterations, _hash(mechanism, client_key), _hmac(mechanism, salted, b"Server Key"))
 
 
 def matches(mechanism: SaslMechanism, credential: ScramCredential, password: str) -> bool:
-    """Whether it is the password of this credential (SASL/PLAIN)."""
+    """Return True if it is the password of this credential (SASL/PLAIN)."""
     salted = salt_password(mechanism, password, credential.salt, credential.iterations)
     client_key = _hmac(mechanism, salted, b"Client Key")
     return hmac.compare_digest(_hash(mechanism, client_key), credential.stored_key)
 
 
 def parse_plain(token: bytes) -> tuple[str, str]:
-    """User and password of a PLAIN token (RFC 4616). Raises FormatError."""
+    """Return user and password of a PLAIN token (RFC 4616). Raises FormatError."""
     try:
         authorization_id, user, password = bytes(token).decode().split("\0")
     except ValueError:
         raise FormatError(
-            "a PLAIN token is an authorization id, a user and a password, with zero bytes between",
+            "a PLAIN token must be an authorization id, a user and a password, separated by zero bytes",
             ErrorCode.SASL_AUTHENTICATION_FAILED,
         ) from None
     if not user or not password or authorization_id not in ("", user):
-        raise FormatError("a PLAIN token names a user and a password", ErrorCode.SASL_AUTHENTICATION_FAILED)
+        raise FormatError("a PLAIN token must name a user and a password", ErrorCode.SASL_AUTHENTICATION_FAILED)
     return user, password
 
 
@@ -68,11 +68,12 @@ class ClientFirst:
 
     user: str
     nonce: str
+    header: str  # says whether the connection's TLS is part of the login; repeated in the last message
     bare: str  # without its header: part of what is signed
 
 
 def parse_client_first(token: bytes) -> ClientFirst:
-    """Raises FormatError."""
+    """Parse the client's first message. Raises FormatError."""
     try:
         text = bytes(token).decode()
         binding, authorization_id, bare = text.split(",", 2)
@@ -85,12 +86,12 @@ def parse_client_first(token: bytes) -> ClientFirst:
         raise _bad()
     if not user or not nonce:
         raise _bad()
-    return ClientFirst(user, nonce, bare)
+    return ClientFirst(user, nonce, f"{binding},{authorization_id},", bare)
 
 
 @dataclass(frozen=True, slots=True)
 class Challenge:
-    """What the server answered to the first message, and what it needs to check the second."""
+    """The server's answer to the first message, and the values needed to check the second."""
 
     mechanism: SaslMechanism
     first: ClientFirst
@@ -112,7 +113,7 @@ def challenge(
 
 
 def verify_client_final(given: Challenge, token: bytes) -> bytes:
-    """Check the proof and give the server's last message. Raises FormatError(SASL_AUTHENTICATION_FAILED)."""
+    """Check the proof and return the server's last message. Raises FormatError(SASL_AUTHENTICATION_FAILED)."""
     try:
         text = bytes(token).decode()
         without_proof, proof_text = text.rsplit(",p=", 1)
@@ -124,11 +125,11 @@ def verify_client_final(given: Challenge, token: bytes) -> bytes:
         raise _bad() from None
     signed = f"{given.first.bare},{given.message},{without_proof}".encode()
     signature = _hmac(given.mechanism, given.credential.stored_key, signed)
-    if nonce != given.nonce or header[:2] not in (b"n,", b"y,") or len(proof) != len(signature):
+    if nonce != given.nonce or header != given.first.header.encode() or len(proof) != len(signature):
         raise _bad()
     client_key = bytes(a ^ b for a, b in zip(proof, signature, strict=True))
     if not hmac.compare_digest(_hash(given.mechanism, client_key), given.credential.stored_key):
-        raise FormatError("user or password is wrong", ErrorCode.SASL_AUTHENTICATION_FAILED)
+        raise FormatError("wrong user or password", ErrorCode.SASL_AUTHENTICATION_FAILED)
     return b"v=" + base64.b64encode(_hmac(given.mechanism, given.credential.server_key, signed))
 
 

@@ -1,10 +1,10 @@
-"""A segment: the batches of one partition, one after the other, at their places in the log (docs/formats/segment.md).
+"""A segment: consecutive batches of one partition with their offsets in the log (docs/formats/segment.md).
 
     batch | batch | batch ...      each a whole RecordBatch v2 with its absolute base offset and leader epoch
 
-There is no header and no footer: any stretch of whole batches is what a fetch answers, byte for byte. What is known of
-the segment lies in the index object beside it (offset_index.py). Offsets rise; compaction leaves gaps in and
-between batches. A segment may be empty where compaction dropped everything: its index still says what it spans.
+There is no header and no footer: any stretch of whole batches is a fetch's response, byte for byte. The index object
+beside the segment describes it (offset_index.py). Offsets increase; compaction leaves gaps in and between batches. A
+segment may be empty after compaction; its index still has the range of offsets.
 """
 
 from __future__ import annotations
@@ -26,16 +26,16 @@ _NO_TIMESTAMP = -1
 class Segment:
     """A segment ready to be uploaded."""
 
-    parts: tuple[Buffer, ...]  # one after the other they are the object
+    parts: tuple[Buffer, ...]  # concatenated they are the object
     index: OffsetIndex
 
 
 class SegmentBuilder:
-    """Puts batches one after the other and indexes them. The batches are not copied.
+    """Concatenates batches and indexes them. The batches are not copied.
 
     Args:
-        base_offset: of the segment: the first offset that it answers for.
-        interval_bytes: length of a stretch of the index, at least.
+        base_offset: of the segment: the first offset of its range.
+        interval_bytes: minimum length of a stretch of the index.
     """
 
     def __init__(self, base_offset: int, *, interval_bytes: int = INTERVAL_BYTES) -> None:
@@ -62,17 +62,17 @@ class SegmentBuilder:
 
     @property
     def next_offset(self) -> int:
-        """The offset after the last batch; the base offset while there is none."""
+        """The offset after the last batch; the base offset without batches."""
         return self._next_offset
 
     def append(self, batch: Buffer, base_offset: int, leader_epoch: int) -> None:
-        """Add one whole batch at its place. The CRC is the caller's to have checked.
+        """Add one whole batch, whose CRC the caller has checked.
 
-        Raises FormatError where it is no single whole batch, or lies before the end of the last one or its epoch.
+        Raises FormatError if it is not exactly one batch, or is older than the last one by offset or epoch.
         """
         header = parse_header(batch)
         if header.size_bytes != len(batch):
-            raise FormatError(f"{len(batch) - header.size_bytes} bytes after the batch")
+            raise FormatError(f"{len(batch) - header.size_bytes} bytes are left after the batch")
         self._index(header, base_offset, leader_epoch)
         for part in patch_offsets(batch, base_offset, leader_epoch):
             self._parts.append(part)
@@ -80,23 +80,23 @@ class SegmentBuilder:
         self._size_bytes += len(batch)
 
     def build(self, end_offset: int | None = None) -> Segment:
-        """The segment and its index.
+        """Return the segment and its index.
 
         Args:
             end_offset: exclusive; None ends it after the last batch. Compaction keeps that of the original.
 
-        Raises FormatError where it lies before the end of the last batch.
+        Raises FormatError if the last batch ends after it.
         """
         end_offset = self._next_offset if end_offset is None else end_offset
         if end_offset < self._next_offset:
-            raise FormatError(f"a segment cannot end at {end_offset}, before its last batch")
+            raise FormatError(f"the segment cannot end at {end_offset}, before its last batch")
         return Segment(tuple(self._parts), self._make_index(end_offset))
 
     def _index(self, header: BatchHeader, base_offset: int, leader_epoch: int) -> None:
         if base_offset < self._next_offset:
-            raise FormatError(f"a batch at offset {base_offset} lies before {self._next_offset}")
+            raise FormatError(f"the batch at offset {base_offset} is before {self._next_offset}")
         if self._epochs and leader_epoch < self._epochs[-1][0]:
-            raise FormatError(f"leader epoch {leader_epoch} is older than that of the batch before")
+            raise FormatError(f"leader epoch {leader_epoch} is older than that of the previous batch")
         if not self._epochs or leader_epoch > self._epochs[-1][0]:
             self._epochs.append((leader_epoch, base_offset))
         timestamp = header.max_timestamp_ms
@@ -129,9 +129,9 @@ class SegmentBuilder:
 def index_segment(
     log: Buffer, *, base_offset: int, end_offset: int | None = None, interval_bytes: int = INTERVAL_BYTES
 ) -> OffsetIndex:
-    """Make the index of a segment from its bytes alone, checking every batch's CRC on the way.
+    """Build the index of a segment from its bytes, and check every batch's CRC.
 
-    Raises FormatError where the bytes are no segment.
+    Raises FormatError if the bytes are not a segment.
     """
     builder = SegmentBuilder(base_offset, interval_bytes=interval_bytes)
     view = memoryview(log)
@@ -146,31 +146,31 @@ def index_segment(
 
 
 def verify_segment(log: Buffer, index: OffsetIndex) -> None:
-    """Raise FormatError where a segment is not the one that its index describes, or a batch is damaged."""
+    """Raise FormatError if the index describes another segment, or if a batch is damaged."""
     if len(log) != index.size_bytes:
-        raise FormatError(f"a segment has {len(log)} bytes and its index says {index.size_bytes}")
+        raise FormatError(f"the segment has {len(log)} bytes, its index says {index.size_bytes}")
     if crc32c(log) != index.segment_crc:
-        raise FormatError("a segment does not match the CRC-32C in its index")
+        raise FormatError("the segment does not match the CRC-32C in its index")
     # The interval is not stored, so compare with an entry for every batch.
     again = index_segment(log, base_offset=index.base_offset, end_offset=index.end_offset, interval_bytes=1)
     numbers = {position: number for number, position in enumerate(again.positions)}
     for offset, timestamp, (start, end) in zip(index.offsets, index.max_timestamps_ms, index.stretches(), strict=True):
         number, last = numbers.get(start), numbers.get(end, len(numbers)) - 1
         if number is None or again.offsets[number] != offset or again.max_timestamps_ms[last] != timestamp:
-            raise FormatError(f"the index entry of position {start} is not what the segment holds there")
+            raise FormatError(f"the index entry of position {start} does not match the segment")
     described = (index.record_count, index.batch_count, index.max_timestamp_ms, index.leader_epochs)
     if described != (again.record_count, again.batch_count, again.max_timestamp_ms, again.leader_epochs):
-        raise FormatError("a segment disagrees with the counts in its index")
+        raise FormatError("the segment does not match the counts in its index")
 
 
 def select_batches(log: Buffer, offset: int, max_bytes: int) -> tuple[memoryview, int]:
-    """The whole batches from the one that holds `offset` (or the next after a gap), as a fetch answers them.
+    """Return the whole batches from the one that contains `offset` (or the next after a gap), for a fetch.
 
     Args:
-        log: bytes that begin at a batch; the last one may be cut off and is then left out.
-        max_bytes: of all of them; the first is there however large.
+        log: bytes that begin at a batch; a truncated last batch is left out.
+        max_bytes: of all of them; the first is returned however large.
 
-    Returns the bytes, and the offset after them (`offset` itself where there are none).
+    Returns the bytes, and the offset after them (`offset` itself if there are none).
     Raises FormatError as `parse_header`.
     """
     view = memoryview(log)
@@ -190,10 +190,10 @@ def select_batches(log: Buffer, offset: int, max_bytes: int) -> tuple[memoryview
 
 
 def find_timestamp(log: Buffer, timestamp_ms: int, *, start_offset: int = 0) -> tuple[int, int] | None:
-    """The first record from `start_offset` on whose timestamp is at least `timestamp_ms`: (offset, timestamp in ms).
+    """Return the first record from `start_offset` on with at least this timestamp: (offset, timestamp in ms), or None.
 
-    Decodes only the batches whose maximum reaches the timestamp, one after the other until one holds such a record.
-    Raises FormatError as `decode_rows`.
+    Decodes only batches whose maximum reaches the timestamp, until one contains such a record. Raises FormatError as
+    `decode_rows`.
     """
     for position, header in iter_headers(log):
         if header.max_timestamp_ms < timestamp_ms or header.last_offset < start_offset:

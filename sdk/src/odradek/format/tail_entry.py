@@ -1,8 +1,8 @@
-"""Tail entry: where one record batch lies in the WAL (docs/formats/tail_entry.md). 60 bytes, big endian.
+"""Tail entry: the location of one record batch in the WAL (docs/formats/tail_entry.md). 60 bytes, big endian.
 
 An entry holds no offset: its base offset is the head's `tail_base_offset` plus the counts of the entries before it.
-`commit_ms` is chosen just before the conditional update and kept over its retries; together with the head's
-`spill_floor_ms` it makes an update that arrives late impossible to apply twice (docs/decisions/0002).
+`commit_ms` is set just before the conditional update and kept over its retries; together with the head's
+`spill_floor_ms` it keeps a late update from being applied twice (docs/decisions/0002).
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from odradek.errors import FormatError, UnknownVersion
 
 VERSION = 1
-FLAG_ITEM = 0x01  # the bytes lie in an item of the log table, not in an object
+FLAG_ITEM = 0x01  # the bytes are in an item of the log table, not in an object
 FLAG_LOG_APPEND_TIME = 0x02  # the batch's timestamps are `max_timestamp_ms`, patched in on read
 
 _STRUCT = struct.Struct(
@@ -55,7 +55,7 @@ class TailEntry:
 
 
 def encode_tail_entry(entry: TailEntry) -> bytes:
-    """Pack an entry. Raises FormatError where a field is out of its range."""
+    """Encode an entry. Raises FormatError if a field is out of range."""
     try:
         return _STRUCT.pack(
             VERSION,
@@ -71,13 +71,13 @@ def encode_tail_entry(entry: TailEntry) -> bytes:
             entry.commit_ms,
         )
     except struct.error as error:
-        raise FormatError(f"tail entry out of range: {error}") from error
+        raise FormatError(f"the tail entry is out of range: {error}") from error
 
 
 def decode_tail_entry(data: bytes) -> TailEntry:
-    """Unpack an entry. Raises FormatError for another length or version."""
+    """Decode an entry. Raises FormatError for another length or version."""
     if len(data) != ENTRY_BYTES:
-        raise FormatError(f"a tail entry has {ENTRY_BYTES} bytes, not {len(data)}")
+        raise FormatError(f"a tail entry must have {ENTRY_BYTES} bytes, not {len(data)}")
     if data[0] != VERSION:
         raise UnknownVersion(f"tail entry version {data[0]} is not known to this release: upgrade it")
     _, flags, *fields = _STRUCT.unpack(data)
@@ -85,12 +85,12 @@ def decode_tail_entry(data: bytes) -> TailEntry:
 
 
 def encode_tail_entries(entries: Iterable[TailEntry]) -> bytes:
-    """Pack entries one after the other: the content of an index row."""
+    """Encode consecutive entries: the content of an index row."""
     return b"".join(map(encode_tail_entry, entries))
 
 
 def decode_tail_entries(data: bytes) -> list[TailEntry]:
-    """Unpack the content of an index row. Raises FormatError for a length that is no multiple of an entry's."""
+    """Decode the content of an index row. Raises FormatError for a length that is not a multiple of an entry's."""
     if len(data) % ENTRY_BYTES:
         raise FormatError(f"{len(data)} bytes are not a whole number of tail entries")
     return [decode_tail_entry(data[at : at + ENTRY_BYTES]) for at in range(0, len(data), ENTRY_BYTES)]

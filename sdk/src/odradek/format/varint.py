@@ -1,11 +1,11 @@
 """Variable-length integers of Kafka's records (Protocol Buffers' zigzag encoding).
 
-    value     0  -1   1  -2   2 ...      the sign goes to the lowest bit: small magnitudes, few bytes
+    value     0  -1   1  -2   2 ...      the sign is the lowest bit: small magnitudes take few bytes
     zigzag    0   1   2   3   4 ...
-    bytes     seven bits each, the lowest first; the top bit says that another byte follows
+    bytes     seven bits each, the lowest first; the top bit announces another byte
 
-A varint carries 32 bits in at most 5 bytes, a varlong 64 bits in at most 10. Overlong forms (`80 00` for 0) are read,
-as Kafka reads them; forms with more bytes, or bits beyond the width, are a FormatError.
+A varint has 32 bits in at most 5 bytes, a varlong 64 bits in at most 10. Overlong forms (`80 00` for 0) are read, as in
+Kafka; forms with more bytes, or bits beyond the width, are a FormatError.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ from odradek.errors import ErrorCode, FormatError
 VARINT_BYTES_MAX = 5
 VARLONG_BYTES_MAX = 10
 
-# Lengths and offset deltas are nearly always small and never negative, but for -1 (null), so the encoder looks the
-# bytes of 0 .. 4095 up instead of making them.
+# Lengths and offset deltas are nearly always small and never negative, except -1 (null), so the encoder looks up the
+# bytes of 0 .. 4095 in a table.
 SMALL_MAX = 4096
 SMALL: tuple[bytes, ...] = tuple(
     bytes((value << 1,)) if value < 64 else bytes(((value << 1) & 0x7F | 0x80, value >> 6))
@@ -28,12 +28,12 @@ NULL = b"\x01"  # -1, the length of a null
 def encode_varlong(value: int) -> bytes:
     """Encode a signed 64-bit integer (a 32-bit one has the same bytes as a varint).
 
-    Raises FormatError where the value has more than 64 bits.
+    Raises FormatError if the value has more than 64 bits.
     """
     if 0 <= value < SMALL_MAX:
         return SMALL[value]
     if not -(1 << 63) <= value < 1 << 63:
-        raise FormatError(f"{value} does not fit 64 bits", ErrorCode.INVALID_RECORD)
+        raise FormatError(f"the value {value} does not fit 64 bits", ErrorCode.INVALID_RECORD)
     zigzag = value << 1 if value >= 0 else (~value << 1) | 1
     out = bytearray()
     while zigzag > 0x7F:
@@ -46,7 +46,7 @@ def encode_varlong(value: int) -> bytes:
 def decode_varint(data: bytes, position: int) -> tuple[int, int]:
     """Decode a signed 32-bit integer at `position`; return it and the position after it.
 
-    Raises FormatError where it is longer than 5 bytes or has more than 32 bits, IndexError where the bytes end.
+    Raises FormatError if it is longer than 5 bytes or has more than 32 bits, IndexError if the bytes end.
     """
     return _decode(data, position, VARINT_BYTES_MAX, 32)
 
@@ -54,7 +54,7 @@ def decode_varint(data: bytes, position: int) -> tuple[int, int]:
 def decode_varlong(data: bytes, position: int) -> tuple[int, int]:
     """Decode a signed 64-bit integer at `position`; return it and the position after it.
 
-    Raises FormatError where it is longer than 10 bytes or has more than 64 bits, IndexError where the bytes end.
+    Raises FormatError if it is longer than 10 bytes or has more than 64 bits, IndexError if the bytes end.
     """
     return _decode(data, position, VARLONG_BYTES_MAX, 64)
 

@@ -1,4 +1,4 @@
-"""The Lambda face: function-URL events to Kafka frames and back. See handler.py.
+"""The Lambda functions: function-URL events to Kafka frames and back. See handler.py.
 
-Imports here are paid at every cold start: nothing but the standard library and what the dispatcher needs.
+Every import here adds to each cold start: only the standard library and what the dispatcher needs.
 """

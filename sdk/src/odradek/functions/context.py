@@ -1,4 +1,4 @@
-"""What a handler needs of Lambda's context object."""
+"""The part of Lambda's context object that a handler uses."""
 
 from __future__ import annotations
 

@@ -1,9 +1,9 @@
-"""The discovery document: where the functions are. GET /.well-known/odradek on the coordinator.
+"""The discovery document: the addresses of the functions. GET /.well-known/odradek on the coordinator.
 
     {"cluster_id": "...", "region": "eu-west-1", "functions": {"produce": "https://...", "fetch": ..., ...},
-     "registry": "https://..."}                                       (where there is a schema registry)
+     "registry": "https://..."}                                       (if there is a schema registry)
 
-A client needs one address, the coordinator's; the others it learns here.
+A client needs the coordinator's address; this document has the others.
 """
 
 from __future__ import annotations
@@ -16,10 +16,11 @@ from odradek.protocol.api import FunctionName
 
 @dataclass(frozen=True, slots=True)
 class Discovery:
-    """What the coordinator knows about its siblings.
+    """The addresses that the coordinator knows.
 
-    An address that is a mere path lies on the host that the client called: the coordinator's own (a function on AWS
-    cannot know its URL beforehand), and all of them in the embedded service (which may be reached by several names).
+    An address that is only a path belongs to the host that the client called. That is the coordinator's address on AWS,
+    where a function cannot know its URL beforehand, and every address of the embedded service, which may have several
+    host names.
     """
 
     cluster_id: str
@@ -29,7 +30,7 @@ class Discovery:
     registry: str | None = None  # the schema registry's URL or path
 
     def document(self, domain_name: str) -> dict[str, object]:
-        """The document for a client that called this host."""
+        """Return the document for a client that called this host."""
         addresses = {FunctionName.COORDINATOR: "/", **self.functions}
         functions = {name.value: self._url(address, domain_name) for name, address in addresses.items()}
         document: dict[str, object] = {"cluster_id": self.cluster_id, "region": self.region, "functions": functions}

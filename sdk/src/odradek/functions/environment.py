@@ -1,19 +1,19 @@
-"""What a function finds in its environment, and the handler strings: one list, read by lambdas/ and written by infra/.
+"""The environment variables of the functions, and their handler strings: read by lambdas/, written by infra/.
 
-    variable                 which functions    what
+    variable                 functions          value
     ODRADEK_LOG_TABLE        all                name of the log table
     ODRADEK_GROUPS_TABLE     all                name of the groups table
     ODRADEK_CATALOG_TABLE    all                name of the catalog table
     ODRADEK_BUCKET           all                name of the bucket; "bucket,directory bucket" has the WAL in the second
     ODRADEK_FUNCTION_URLS    coordinator        "produce=https://...,fetch=https://...,admin=https://..."
-    ODRADEK_REGISTRY_URL     coordinator        where the schema registry is
-    ODRADEK_QUEUE_URL        maintenance        the queue whose messages call the maintainer
-    ODRADEK_ENDPOINT_URL     tests              where S3, DynamoDB and SQS are, instead of AWS
-    AWS_REGION               all                set by Lambda itself
+    ODRADEK_REGISTRY_URL     coordinator        URL of the schema registry
+    ODRADEK_QUEUE_URL        maintenance        the queue whose messages invoke the maintainer
+    ODRADEK_ENDPOINT_URL     tests              endpoint of S3, DynamoDB and SQS, if not AWS
+    AWS_REGION               all                set by Lambda
     ODRADEK_<SETTING>        all                settings.Settings.from_env
 
-The coordinator is not in its own ODRADEK_FUNCTION_URLS: a function's URL cannot be a variable of that function (the
-template would refer to itself), so it is taken from the host name of the discovery request.
+ODRADEK_FUNCTION_URLS does not contain the coordinator itself: a function's URL cannot be a variable of that function
+(the template would refer to itself), so it is taken from the host name of the discovery request.
 """
 
 from __future__ import annotations
@@ -41,9 +41,9 @@ REGION = "AWS_REGION"
 
 REQUIRED = (LOG_TABLE, GROUPS_TABLE, CATALOG_TABLE, BUCKET, REGION)
 
-MAINTENANCE = "maintenance"  # plans, by the clock
-MAINTAINER = "maintainer"  # does what was planned, by the queue
-REGISTRY = "registry"  # the schema registry: no function of Kafka's APIs
+MAINTENANCE = "maintenance"  # plans, called by a schedule
+MAINTAINER = "maintainer"  # runs the planned tasks, called by the queue
+REGISTRY = "registry"  # the schema registry; it owns none of Kafka's APIs
 
 # Handler strings as Lambda takes them, by function.
 HANDLERS: dict[str, str] = {
@@ -56,7 +56,7 @@ HANDLERS: dict[str, str] = {
 
 @dataclass(frozen=True, slots=True)
 class Environment:
-    """Where the store of this function is."""
+    """The names of the store and of the other functions."""
 
     region: str
     log_table: str
@@ -66,7 +66,7 @@ class Environment:
     endpoint_url: str | None  # None: AWS
     function_urls: Mapping[FunctionName, str]  # empty except in the coordinator
     registry_url: str | None = None  # known to the coordinator
-    queue_url: str | None = None  # known to maintenance; None: it does its tasks itself
+    queue_url: str | None = None  # known to maintenance; None: it runs its tasks itself
 
     @classmethod
     def from_env(cls, environ: Mapping[str, str]) -> Environment:
@@ -75,7 +75,7 @@ class Environment:
         if missing:
             raise KafkaError(
                 ErrorCode.INVALID_CONFIG,
-                f"the function lacks {', '.join(missing)}: set what `cdk deploy` sets (odradek.functions.environment)",
+                f"the function lacks {', '.join(missing)}: set them as `cdk deploy` does (functions/environment.py)",
             )
         return cls(
             region=environ[REGION],
@@ -90,8 +90,8 @@ class Environment:
         )
 
     def open_store(self, meter: Meter) -> AwsStore:
-        """The store on AWS that the environment names; nothing is called yet."""
-        # Here, since infra and the embedded service take nothing but names from this module.
+        """Return the store on AWS that the environment names; makes no call yet."""
+        # Imported here, since infra and the embedded service only need names from this module.
         from odradek.adapters.aws import open_aws
 
         return open_aws(
@@ -106,12 +106,12 @@ class Environment:
 
 
 def format_function_urls(urls: Mapping[FunctionName, str]) -> str:
-    """The value of ODRADEK_FUNCTION_URLS; plain joining, so that a template's tokens survive it."""
+    """Return the value of ODRADEK_FUNCTION_URLS; plain joining, so that a template's tokens survive it."""
     return ",".join(f"{name.value}={url}" for name, url in urls.items())
 
 
 def parse_function_urls(text: str) -> dict[FunctionName, str]:
-    """The inverse of `format_function_urls`. Raises KafkaError(INVALID_CONFIG)."""
+    """Parse the output of `format_function_urls`. Raises KafkaError(INVALID_CONFIG)."""
     urls: dict[FunctionName, str] = {}
     for pair in filter(None, text.split(",")):
         name, separator, url = pair.partition("=")

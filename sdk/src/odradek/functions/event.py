@@ -7,10 +7,10 @@
     requestContext.requestId                         request_id
 
 A client's mistake becomes a `RequestRejected`, answered as 4xx with `{"error": <Kafka error name>, "message": <what to
-do>}`; it never becomes an exception of the function. Source: AWS Lambda developer guide, "Function URL request and
-response payloads".
+do>}`, never an exception of the function. Source: AWS Lambda developer guide, "Function URL request and response
+payloads".
 
-pybase64, not base64: of a large frame the standard library's took half of a function's time.
+base64 is decoded with pybase64: for a large frame the standard library needs half of a function's time.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ FRAME_CONTENT_TYPE = "application/octet-stream"
 JSON_CONTENT_TYPE = "application/json"
 ANONYMOUS = "User:ANONYMOUS"
 
-# What stands around the body in a response: status, headers, quotes. Measured 118 bytes; the bound is generous.
+# The bytes around the body in a response: status, headers, quotes. Measured 118; the bound is generous.
 _RESPONSE_ENVELOPE_BYTES = 1024
 _BODY_CHARACTERS_MAX = (FUNCTION_BINARY_BYTES_MAX + 2) // 3 * 4
 
@@ -44,7 +44,7 @@ class RequestRejected(Exception):
     """The request is answered with an HTTP error before it reaches the dispatcher.
 
     Attributes:
-        status: HTTP status, 4xx (5xx only for what is no fault of the caller).
+        status: HTTP status, 4xx (5xx only if the caller is not at fault).
         code: the Kafka error code whose name is shown.
         message: one sentence that says what to do.
     """
@@ -70,7 +70,7 @@ class FunctionRequest:
 
 
 def parse_event(event: Event) -> FunctionRequest:
-    """Read an event. Raises RequestRejected for whatever is no request of ours."""
+    """Parse an event. Raises RequestRejected for an event that is not a valid request."""
     context = event.get("requestContext") if isinstance(event, Mapping) else None
     http = context.get("http") if isinstance(context, Mapping) else None
     if not isinstance(context, Mapping) or not isinstance(http, Mapping):
@@ -118,7 +118,7 @@ def _parse_principal(context: Mapping[str, Any]) -> str:
 
 
 def frame_response(parts: Sequence[Buffer]) -> Response:
-    """Answer with one Kafka response frame. Raises RequestRejected where it does not fit a function's payload."""
+    """Return a response with one Kafka frame. Raises RequestRejected if it does not fit a function's payload."""
     body = b"".join(parts)
     encoded_bytes = (len(body) + 2) // 3 * 4
     if encoded_bytes + _RESPONSE_ENVELOPE_BYTES > FUNCTION_PAYLOAD_BYTES_MAX:
@@ -136,7 +136,7 @@ def frame_response(parts: Sequence[Buffer]) -> Response:
 
 
 def json_response(status: int, document: Mapping[str, Any]) -> Response:
-    """Answer with JSON."""
+    """Return a JSON response."""
     return {
         "statusCode": status,
         "headers": {"content-type": JSON_CONTENT_TYPE},
@@ -146,7 +146,7 @@ def json_response(status: int, document: Mapping[str, Any]) -> Response:
 
 
 def rejection_response(rejected: RequestRejected, request_id: str) -> Response:
-    """Answer a rejected request."""
+    """Return the response to a rejected request."""
     response = json_response(
         rejected.status, {"error": rejected.code.name, "message": rejected.message, "requestId": request_id}
     )

@@ -2,11 +2,11 @@
 
     POST /                        one request frame of an API that this function owns -> 200, one response frame
                                   (200 with an empty body for a produce request with acks=0)
-    GET /.well-known/odradek      on the coordinator: where the functions are
+    GET /.well-known/odradek      on the coordinator: the addresses of the functions
     anything else                 4xx, {"error": <Kafka error name>, "message": <what to do>}
 
-A client's mistake is never a 5xx; an unexpected exception is a 500 that names the request id, and its stack trace goes
-to the log alone.
+A client's mistake is never a 5xx. An unexpected exception is a 500 with the request id; only the log has its stack
+trace.
 """
 
 from __future__ import annotations
@@ -42,11 +42,11 @@ class FunctionHandler(InvokedFunction):
     """The handler of one function.
 
     Args:
-        name: which function this is; frames of APIs that it does not own are refused.
+        name: the function's name; frames of APIs that it does not own are refused.
         dispatcher: answers the frames.
-        instruments: of its invocations; the meter is the one that the engine's adapters count into.
-        discovery: what GET /.well-known/odradek answers; None where this function does not answer it.
-        tracing: makes a span of every invocation, a child of the caller's.
+        instruments: measure the invocations; their meter is the one into which the engine's adapters count.
+        discovery: the document of GET /.well-known/odradek; None if this function has none.
+        tracing: creates a span for every invocation, a child of the caller's.
     """
 
     def __init__(
@@ -66,7 +66,7 @@ class FunctionHandler(InvokedFunction):
         self._owned = OWNED[name]
 
     async def work(self, event: Event, context: LambdaContext, invocation: Invocation) -> Response:
-        """Answer one event: 200, or 4xx and 504 where the request is refused."""
+        """Answer one event: 200, or 4xx and 504 if the request is refused."""
         try:
             response = await self._traced(event, context, invocation)
         except RequestRejected as rejected:
@@ -148,7 +148,7 @@ class FunctionHandler(InvokedFunction):
 
 
 def _describe_frame(frame: bytes, invocation: Invocation) -> None:
-    """For the log; the dispatcher is the one that refuses."""
+    """Note the frame's header for the log; errors are left to the dispatcher."""
     try:
         header = parse_request_header(frame)
         invocation.api, invocation.api_version = ApiKey(header.api_key).name, header.api_version

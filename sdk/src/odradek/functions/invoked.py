@@ -1,7 +1,7 @@
-"""What every function does around its work: one loop a process, the meter, the time, the log.
+"""The base of every function: one event loop per process, the meter, the time limit, the log.
 
-`handle` is the core, async: the embedded service awaits it on its own loop, so that a long poll holds no thread. Lambda
-calls the object itself; that runs the core on one loop a process, kept over warm invocations.
+`handle` is the asynchronous core: the embedded service awaits it on its loop, so that a long poll holds no thread.
+Lambda calls the object, which runs the core on one loop per process, kept over warm invocations.
 """
 
 from __future__ import annotations
@@ -28,21 +28,21 @@ from odradek.functions.telemetry import (
 from odradek.ports.clock import Clock
 from odradek.ports.meter import Usage
 
-# An answer leaves so long before Lambda ends the invocation: a 504 that says what happened, not a cut connection.
+# A response leaves this long before Lambda ends the invocation: a 504 with a message instead of a cut connection.
 ANSWER_MARGIN_MS = 250
-WORK_MARGIN_MS = 2_000  # of functions that no client waits for: what is under way is ended in order
+WORK_MARGIN_MS = 2_000  # of functions without a waiting client: running work is ended in order
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Instruments:
-    """What measures the invocations of a function, and where it is told.
+    """The instruments that measure the invocations of a function.
 
     Args:
         clock: for durations and the log's timestamps.
-        meter: the meter that the adapters count into.
+        meter: the meter into which the adapters count.
         cluster_id: dimension of the metrics.
-        write_line: where the log goes, one JSON object a line.
-        observe: is told of every invocation as well (functions/metrics.py).
+        write_line: writes the log, one JSON object per line.
+        observe: called with every invocation (functions/metrics.py).
     """
 
     clock: Clock
@@ -53,11 +53,11 @@ class Instruments:
 
 
 class InvokedFunction(ABC):
-    """A function of Lambda; a subclass does the `work`.
+    """A Lambda function; a subclass implements `work`.
 
     Args:
         name: of the function.
-        instruments: of its invocations.
+        instruments: measure the invocations.
     """
 
     def __init__(self, name: str, instruments: Instruments) -> None:
@@ -68,20 +68,20 @@ class InvokedFunction(ABC):
 
     @abstractmethod
     async def work(self, event: Event, context: LambdaContext, invocation: Invocation) -> dict[str, Any]:
-        """What the function is for; its answer. It notes in the invocation what it learns."""
+        """Do the work of the function and return its response. Notes facts for the log in `invocation`."""
 
     def answer_to_fault(self, request_id: str) -> dict[str, Any] | None:
-        """What a client is told after an unexpected exception; None where none waits: then Lambda sees it raised."""
+        """Return the response after an unexpected exception; None if no client waits: then the exception is raised."""
         return None
 
     def __call__(self, event: Event, context: LambdaContext) -> dict[str, Any]:
-        """What Lambda calls."""
+        """Run one invocation for Lambda."""
         if self._runner is None:
             self._runner = asyncio.Runner()
         return self._runner.run(self.handle(event, context))
 
     async def handle(self, event: Event, context: LambdaContext) -> dict[str, Any]:
-        """One invocation. Raises what `work` raises where no client waits for an answer."""
+        """Run one invocation. Raises the exception of `work` if no client waits for a response."""
         instruments, request_id = self._instruments, context.aws_request_id
         started = instruments.clock.monotonic()
         invocation = Invocation(instruments.cluster_id, self._function, request_id, cold_start=self._is_cold)
@@ -110,7 +110,7 @@ class InvokedFunction(ABC):
 
 
 def billed(invocation: Invocation, context: LambdaContext) -> Usage:
-    """What Lambda bills: requests, and duration rounded up to a millisecond times memory."""
+    """Return Lambda's billing units: requests, and duration rounded up to a millisecond times memory."""
     gb_seconds = -(-invocation.duration_ms // 1) / 1000 * int(context.memory_limit_in_mb) / 1024
     return Usage(
         function_requests=1,
@@ -121,5 +121,5 @@ def billed(invocation: Invocation, context: LambdaContext) -> Usage:
 
 
 def remaining_s(context: LambdaContext, margin_ms: int) -> float:
-    """Seconds until the work has to end for its answer to leave so long before the invocation would be ended."""
+    """Return the seconds left for the work, so that the response leaves `margin_ms` before the invocation ends."""
     return max(0.0, (context.get_remaining_time_in_millis() - margin_ms) / 1000)

@@ -1,9 +1,9 @@
-"""What the library logs by `logging`, as JSON lines beside those of the invocations.
+"""The library's `logging` records as JSON lines beside those of the invocations.
 
     logger.warning("%s failed", name)                       {"level", "message", "logger"}
-    logger.info("audit %(audit)s", {"audit": ..., ...})     the same, and every entry of the mapping as a field
+    logger.info("audit %(audit)s", {"audit": ..., ...})     the same, with every entry of the mapping as a field
 
-A mapping as the only argument is logging's own way to name what a message is made of.
+A mapping as the only argument is logging's way to name the parts of a message.
 """
 
 from __future__ import annotations
@@ -37,4 +37,4 @@ def log_as_json(write_line: WriteLine) -> None:
     logger = logging.getLogger("odradek")
     logger.handlers[:] = [JsonLines(write_line)]
     logger.propagate = False
-    logging.getLogger("odradek.audit").setLevel(logging.INFO)  # who administers is always told
+    logging.getLogger("odradek.audit").setLevel(logging.INFO)  # administrative requests are always logged

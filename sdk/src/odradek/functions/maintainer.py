@@ -1,9 +1,9 @@
-"""The worker of maintenance: called with messages of the queue, each a task; some of them at a time.
+"""The worker of maintenance: called with messages of the queue, each a task; runs several at a time.
 
-Its answer names the messages that are to come again (ReportBatchItemFailures): those whose task failed, those that the
-time did not suffice for, and those that this release does not understand. They come after the queue's visibility
-timeout, and after so many receptions they go to the dead letters. By then the next plan has long named their work
-again, if it is still there: a message that is lost costs nothing (format/maintenance_task.py).
+Its response names the messages to deliver again (ReportBatchItemFailures): those whose task failed, those that did not
+fit the time, and those that this release does not understand. They return after the queue's visibility timeout, and
+after a number of receptions they go to the dead-letter queue. By then the next plan has named their work again, if it
+still exists, so a lost message costs nothing (format/maintenance_task.py).
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ class MaintainerHandler(InvokedFunction):
     """The handler of SQS events.
 
     Args:
-        maintenance: what does the tasks.
-        instruments: of its invocations.
-        tasks_at_once: how many of a batch; the others wait.
+        maintenance: runs the tasks.
+        instruments: measure the invocations.
+        tasks_at_once: the number of tasks of a batch that run concurrently; the others wait.
     """
 
     def __init__(self, maintenance: Maintenance, instruments: Instruments, *, tasks_at_once: int) -> None:
@@ -38,7 +38,7 @@ class MaintainerHandler(InvokedFunction):
         self._tasks_at_once = tasks_at_once
 
     async def work(self, event: Event, context: LambdaContext, invocation: Invocation) -> dict[str, Any]:
-        """Do the tasks; returns `{"batchItemFailures": [{"itemIdentifier": message id}, ...]}`."""
+        """Run the tasks; return `{"batchItemFailures": [{"itemIdentifier": message id}, ...]}`."""
         records = event.get("Records", ())
         report = MaintenanceReport()
         left = {str(record["messageId"]) for record in records}
@@ -47,7 +47,7 @@ class MaintainerHandler(InvokedFunction):
             async with asyncio.timeout(remaining_s(context, WORK_MARGIN_MS)):
                 await asyncio.gather(*(self._do(record, report, left, slots) for record in records))
         except TimeoutError:
-            pass  # what is left comes again
+            pass  # the remaining messages are delivered again
         now_ms = self._instruments.clock.now_ms()
         properties = {"tasks": len(records), "left": len(left), **report.done, "failures": report.failures}
         self._instruments.write_line(event_line("maintainer", {"request_id": context.aws_request_id, **properties}))
@@ -57,14 +57,14 @@ class MaintainerHandler(InvokedFunction):
     async def _do(
         self, record: Mapping[str, Any], report: MaintenanceReport, left: set[str], slots: asyncio.Semaphore
     ) -> None:
-        """Do the task of one message, and take the message from those that are left unless the task failed."""
+        """Run the task of one message, and remove the message from `left` unless the task failed."""
         async with slots:
             done = MaintenanceReport()
             try:
                 await self._maintenance.do(decode_task(str(record["body"])), done)
             except FormatError as error:
                 done.failures.append(f"message {record['messageId']}: {error}")
-            except Exception as error:  # the other messages are not to be done again because of this one
+            except Exception as error:  # this message must not cause the others to be repeated
                 done.failures.append(f"message {record['messageId']}: {type(error).__name__}: {error}")
                 self._instruments.write_line(fault_line(str(record["messageId"]), MAINTAINER, traceback.format_exc()))
             report.done.update(done.done)

@@ -1,8 +1,8 @@
-"""The function that a schedule calls: it plans maintenance and sends the tasks to the queue, or does them itself.
+"""The scheduled function: it plans maintenance and sends the tasks to the queue, or runs them itself.
 
-On AWS there is a queue, and workers take the tasks from it (functions/maintainer.py); where there is none (the embedded
-service), one pass does them all here, as far as the time allows. Whatever is cut short or fails is found again by the
-next plan.
+On AWS there is a queue, from which workers take the tasks (functions/maintainer.py). Without one (the embedded
+service), one pass runs them all here, as far as the time allows. The next plan finds again whatever was cut short or
+failed.
 """
 
 from __future__ import annotations
@@ -22,18 +22,18 @@ from odradek.functions.telemetry import Invocation, backlog_line, event_line
 from odradek.ports.rng import Rng
 from odradek.ports.task_queue import TaskQueue
 
-_PLANNING = 0.9  # of the time; the rest is for sending what a plan that is cut short has found
+_PLANNING = 0.9  # of the time; the rest is for sending the tasks of a plan that was cut short
 
 
 class MaintenanceHandler(InvokedFunction):
     """The handler of scheduled events.
 
     Args:
-        maintenance: what plans, and what is run.
-        instruments: of its invocations.
+        maintenance: plans, and runs tasks.
+        instruments: measure the invocations.
         rng: for the jitter of repeated sends.
-        queue: where the tasks go; None: they are done here.
-        backlogs: looked at after each pass or plan; None: never.
+        queue: receives the tasks; None: they run here.
+        backlogs: measured after each pass or plan; None: never.
     """
 
     def __init__(
@@ -52,9 +52,9 @@ class MaintenanceHandler(InvokedFunction):
         self._backlogs = backlogs
 
     async def work(self, event: Event, context: LambdaContext, invocation: Invocation) -> dict[str, Any]:
-        """One pass: `{"finished": bool, ...what it did}`; or one plan: `{"finished", "planned", "sent", ...}`.
+        """Run one pass: `{"finished": bool, ...results}`; or one plan: `{"finished", "planned", "sent", ...}`.
 
-        Raises what the store raises where nothing could be done at all.
+        Raises the store's error if nothing could be done at all.
         """
         try:
             async with asyncio.timeout(remaining_s(context, WORK_MARGIN_MS)):

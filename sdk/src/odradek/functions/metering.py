@@ -1,8 +1,8 @@
 """Usage per invocation, although one engine serves many at once.
 
 On Lambda an environment serves one request at a time; in the embedded service hundreds of long polls share one engine
-and one meter. Which request a unit belongs to follows from the context (contextvars) in which the adapter counts it;
-units counted outside of any invocation still reach the total.
+and one meter. A unit belongs to the request in whose context (contextvars) the adapter counts it. Units counted outside
+of any invocation only reach the total.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ class Tally:
 
     def __init__(self) -> None:
         self.usage = Usage()
-        self.calls: dict[str, int] = {}  # AWS operation -> how often
+        self.calls: dict[str, int] = {}  # number of calls by AWS operation
 
     def add(self, operation: str, usage: Usage) -> None:
         self.usage += usage
@@ -36,7 +36,7 @@ class InvocationMeter:
     """ports.meter.Meter: a total since the start, and a tally for each invocation.
 
     Args:
-        parent: gets every count too.
+        parent: also gets every count.
     """
 
     def __init__(self, parent: Meter | None = None) -> None:
@@ -54,7 +54,7 @@ class InvocationMeter:
 
     @contextmanager
     def invocation(self) -> Iterator[Tally]:
-        """Everything counted inside, by tasks and threads with this context, goes to the tally as well."""
+        """Also add everything counted inside, by tasks and threads with this context, to the tally."""
         tally = Tally()
         token = _CURRENT.set(tally)
         try:

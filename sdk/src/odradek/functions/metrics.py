@@ -1,7 +1,7 @@
-"""The same numbers as Prometheus text: what the embedded service answers at /metrics, and a gateway on its health port.
+"""Metrics as Prometheus text, for /metrics of the embedded service and for a gateway's health port.
 
-The Kafka port counts as a function of its own, "kafka". What is billed is counted where the store is called, so it
-includes the Kafka port and maintenance. A gateway does not know the backlog.
+The Kafka port counts as a function named "kafka". Billable units are counted at calls of the store, so they include the
+Kafka port and maintenance. A gateway does not know the backlog.
 
     odradek_requests_total{function,api,status}          odradek_request_errors_total{function,api,error}
     odradek_request_duration_seconds{function,api}       histogram
@@ -64,7 +64,7 @@ class Metrics:
             self._duration_sums[place] += duration_s  # type: ignore[assignment]
 
     def observe_kafka(self, api_key: int, duration_ms: float, bytes_in: int, bytes_out: int) -> None:
-        """Count one request of the Kafka port, as of the function "kafka"."""
+        """Count one request of the Kafka port, as of a function named "kafka"."""
         name = ApiKey(api_key).name if api_key in _API_KEYS else str(api_key)
         invocation = Invocation(
             "", "kafka", "", api=name, duration_ms=duration_ms, bytes_in=bytes_in, bytes_out=bytes_out
@@ -72,7 +72,7 @@ class Metrics:
         self.observe(invocation)
 
     def text(self, backlog: Backlog | None = None) -> str:
-        """Everything, for a scrape."""
+        """Return all metrics as text."""
         with self._lock:
             lines = [
                 *_family("odradek_requests_total", "counter", "Requests by HTTP status.", self._requests),

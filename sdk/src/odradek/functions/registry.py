@@ -1,7 +1,7 @@
 """The schema registry as a function: function-URL events to `registry.api` and back.
 
-Unlike the functions of Kafka's APIs it takes JSON, as text or in base64 as the content type has it, and any path. An
-unexpected exception is a 500 that names the request id; its stack trace goes to the log alone.
+Unlike the functions of Kafka's APIs it accepts any path, and JSON as text or in base64, depending on the content type.
+An unexpected exception is a 500 with the request id; only the log has its stack trace.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ class RegistryHandler(InvokedFunction):
     """The handler of the registry function.
 
     Args:
-        api: what answers.
-        instruments: of its invocations.
+        api: answers the requests.
+        instruments: measure the invocations.
     """
 
     def __init__(self, api: RegistryApi, instruments: Instruments) -> None:
@@ -35,7 +35,7 @@ class RegistryHandler(InvokedFunction):
         self._api = api
 
     async def work(self, event: Event, context: LambdaContext, invocation: Invocation) -> Response:
-        """Answer one event, whatever it is."""
+        """Answer one event; never raises for a bad one."""
         invocation.api = "REGISTRY"
         response = await self._answer(event, context, invocation)
         invocation.status, invocation.bytes_out = response["statusCode"], len(response["body"])
@@ -62,7 +62,7 @@ class RegistryHandler(InvokedFunction):
 
 
 def parse_request(event: Event) -> Request | str:
-    """The request of an event, or what is wrong with it."""
+    """Return the request of an event, or a message that says what is wrong with it."""
     context = event.get("requestContext") if isinstance(event, Mapping) else None
     http = context.get("http") if isinstance(context, Mapping) else None
     if not isinstance(context, Mapping) or not isinstance(http, Mapping):
@@ -90,7 +90,7 @@ def _principal(context: Mapping[str, Any]) -> str:
 
 
 def http_response(status: int, document: Any) -> Response:
-    """An answer of the API as a function's response."""
+    """Return a response of the API as the function's response."""
     body = str(document) if isinstance(document, Text) else json.dumps(document)
     if len(body) > FUNCTION_BINARY_BYTES_MAX:
         status = 422

@@ -5,10 +5,13 @@
     ODRADEK_GATEWAY_LISTEN                host:port to listen on; 0.0.0.0:9092
     ODRADEK_GATEWAY_ADVERTISED            host:port that clients are told; needed where they reach it by another name
     ODRADEK_GATEWAY_TLS_CERT, _TLS_KEY    PEM files; or _TLS_CERT_PEM, _TLS_KEY_PEM: their text, as secrets come
+    ODRADEK_GATEWAY_TLS_CLIENT_CA, .._PEM PEM file, or text: clients show a certificate that one of these issued
     ODRADEK_GATEWAY_SASL                  true: clients must log in (`odradek users create`)
+    ODRADEK_GATEWAY_PLAIN_WITHOUT_TLS     true: they may do so with a password that crosses the network in the clear
     ODRADEK_GATEWAY_BROKER_ID             a number of its own: it leads what is written through it; 0: nothing
     ODRADEK_GATEWAY_REGISTRY_LISTEN       host:port for the schema registry, with the same TLS and logins; none: nowhere
     ODRADEK_GATEWAY_METRICS               emf: a line a minute that CloudWatch makes metrics of; none: nothing
+    ODRADEK_GATEWAY_REGISTRY_ADVERTISED   host:port by which its clients reach it, where that is a name with a dot
     ODRADEK_GATEWAY_HEALTH_PORT           answers GET with 200 while it serves, 503 while it stops; 8080, 0: none
 
 Prints one JSON line when it is ready. SIGTERM and SIGINT stop it in order: what has been asked is answered first.
@@ -52,8 +55,14 @@ def listener_from_env(environ: Mapping[str, str]) -> Listener:
         advertised=environ.get(_PREFIX + "ADVERTISED") or None,
         tls_cert=cert,
         tls_key=key,
-        sasl=environ.get(_PREFIX + "SASL", "").lower() in ("true", "1", "yes"),
+        sasl=_flag(environ, "SASL"),
+        tls_client_ca=_file(environ, "TLS_CLIENT_CA"),
+        plain_without_tls=_flag(environ, "PLAIN_WITHOUT_TLS"),
     )
+
+
+def _flag(environ: Mapping[str, str], name: str) -> bool:
+    return environ.get(_PREFIX + name, "").lower() in ("true", "1", "yes")
 
 
 def _file(environ: Mapping[str, str], name: str) -> Path | None:
@@ -72,7 +81,8 @@ def registry_listener_from_env(environ: Mapping[str, str]) -> Listener | None:
     if not text:
         return None
     host, port = host_and_port(_PREFIX + "REGISTRY_LISTEN", text)
-    return replace(listener_from_env(environ), host=host, port=port, advertised=None)
+    advertised = environ.get(_PREFIX + "REGISTRY_ADVERTISED") or None
+    return replace(listener_from_env(environ), host=host, port=port, advertised=advertised)
 
 
 def _number(environ: Mapping[str, str], name: str, default: int) -> int:

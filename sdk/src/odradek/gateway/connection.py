@@ -9,7 +9,8 @@ Backpressure, both ways: reading pauses while `REQUESTS_MAX` requests wait or th
 request is not begun while the client does not read its answers.
 
 What ends a connection, and no other: the peer closing it, bytes that are no frame, a request that has no answer in the
-protocol, silence longer than the idle timeout, a failed authentication. One line in the log says which; no trace.
+protocol, silence longer than the idle timeout, a failed authentication; a login, a frame or the reading of answers that
+falls behind the least pace (`Pace`). One line in the log says which; no trace.
 """
 
 from __future__ import annotations
@@ -18,12 +19,13 @@ import asyncio
 import logging
 import sys
 from collections import deque
-from collections.abc import Sequence
-from typing import Protocol, cast
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol, cast
 
 from odradek.dispatcher import Arrival, BadFrame
 from odradek.errors import FormatError, KafkaError
-from odradek.gateway.frames import FrameReader
+from odradek.gateway.frames import STAGING_BYTES, FrameReader
 from odradek.model.log import Buffer
 from odradek.protocol.api import ApiKey
 
@@ -36,10 +38,26 @@ _JOIN_BELOW_BYTES = 16 * 1024
 _PRODUCE = int(ApiKey.PRODUCE).to_bytes(2, "big")
 
 
+@dataclass(frozen=True, slots=True)
+class Pace:
+    """What is asked of a peer that has begun something: all of it in `grace_s`, or from then on `bytes_per_s`."""
+
+    grace_s: float
+    bytes_per_s: int
+
+    def is_behind(self, waited_s: float, done_bytes: int) -> bool:
+        return waited_s > self.grace_s and done_bytes < (waited_s - self.grace_s) * self.bytes_per_s
+
+
 class Session(Protocol):
     """Answers a connection's frames; knows who is asking (sasl.py)."""
 
     frame_bytes_max: int
+
+    @property
+    def is_open(self) -> bool:
+        """Whether nobody has to log in any more."""
+        ...
 
     async def answer(self, frame: Buffer, arrival: Arrival | None) -> list[Buffer] | None:
         """The response, or None where there is none. Raises BadFrame, KafkaError where the connection must end.
@@ -59,16 +77,16 @@ class Host(Protocol):
 
     def closed(self, connection: Connection) -> None: ...
 
-    def reserve(self, connection: Connection, size: int) -> bool:
-        """Whether the gateway has memory for a frame; where not, `Connection.proceed` is called later."""
+    def reserve(self, connection: Connection, size: int, *, is_small: bool) -> bool:
+        """Whether the gateway has memory for that much more; where not, `Connection.proceed` is called later."""
         ...
 
-    def hold(self, size: int) -> None:
-        """Count a frame that has been received."""
+    def completed(self, connection: Connection) -> None:
+        """A frame is whole."""
         ...
 
     def release(self, size: int) -> None:
-        """A frame is done with."""
+        """That much is done with."""
         ...
 
     def monotonic(self) -> float: ...
@@ -85,10 +103,20 @@ class Connection(asyncio.BufferedProtocol):
         self._host = host
         self.number = number
         self.peer = "?"
+        self.address = "?"
+        self.certificate: Mapping[str, Any] | None = None  # that the peer has shown
+        self.principal: str | None = None  # as which it counts, once it has logged in
         self.active_s = host.monotonic()  # when bytes last came or went
+        self.opened_s = self.active_s
+        self.blocked_s: float | None = None  # since when the gateway has no memory for it
+        self._checked_s = self.active_s
+        self._receiving_s = 0.0  # how long the rest of a frame has been waited for
+        self._sending_s = 0.0  # how long answers have been waiting to be read
+        self._sent_before = 0  # what had been read when the waiting began
+        self._written = 0
         self._transport: asyncio.Transport | None = None
         self._session: Session | None = None
-        self._reader = FrameReader(0, self._may_begin)
+        self._reader = FrameReader(0, self._may_hold)
         self._frames: deque[Buffer] = deque()
         self._unanswered = 0
         self._wake: asyncio.Future[None] | None = None
@@ -104,7 +132,9 @@ class Connection(asyncio.BufferedProtocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast(asyncio.Transport, transport)
         peer = transport.get_extra_info("peername")
-        self.peer = f"{peer[0]}:{peer[1]}" if isinstance(peer, tuple) else "local"
+        self.address = str(peer[0]) if isinstance(peer, tuple) else "local"
+        self.peer = f"{self.address}:{peer[1]}" if isinstance(peer, tuple) else "local"
+        self.certificate = transport.get_extra_info("peercert")
         self._transport.set_write_buffer_limits(high=WRITE_HIGH_BYTES)
         self._session = self._host.opened(self)
         if self._session is None:
@@ -144,19 +174,25 @@ class Connection(asyncio.BufferedProtocol):
 
     def proceed(self) -> None:
         """The gateway has memory again."""
+        self.blocked_s = None
         if self._transport is not None and not self._transport.is_closing():
             self._take(self._reader.resume())
 
-    def _may_begin(self, size: int) -> bool:
-        return self._host.reserve(self, size)
+    def _may_hold(self, size: int) -> bool:
+        if self._unanswered >= REQUESTS_MAX:
+            return False  # what has been received is cut when some are answered
+        if self._host.reserve(self, size, is_small=self._reader.reserved_bytes == 0 and size <= STAGING_BYTES):
+            return True
+        self.blocked_s = self._host.monotonic()
+        return False
 
     def _take(self, frames: object) -> None:
         try:
             for frame in cast("Sequence[Buffer]", frames):
-                if isinstance(frame, bytes):
-                    self._host.hold(len(frame))  # a large one was reserved when it began
                 self._frames.append(frame)
                 self._unanswered += 1
+                self._receiving_s = 0.0
+                self._host.completed(self)
         except FormatError as error:
             self._end(str(error))
             return
@@ -167,6 +203,9 @@ class Connection(asyncio.BufferedProtocol):
     def _update_reading(self) -> None:
         transport = self._transport
         if transport is None or transport.is_closing():
+            return
+        if self._reader.blocked and self.blocked_s is None and self._unanswered < REQUESTS_MAX:
+            self._take(self._reader.resume())
             return
         must_pause = self._unanswered >= REQUESTS_MAX or self._reader.blocked or self._is_draining
         if must_pause and not self._is_paused:
@@ -240,7 +279,9 @@ class Connection(asyncio.BufferedProtocol):
         if transport is None or transport.is_closing():
             return
         self.active_s = self._host.monotonic()
-        write_parts(transport, [sum(map(len, parts)).to_bytes(4, "big"), *parts])
+        size = sum(map(len, parts))
+        self._written += size + 4
+        write_parts(transport, [size.to_bytes(4, "big"), *parts])
 
     # --- the end -----------------------------------------------------------------------------------------------------
 
@@ -254,6 +295,41 @@ class Connection(asyncio.BufferedProtocol):
     def is_busy(self) -> bool:
         """Whether a request is being served."""
         return self._unanswered > 0
+
+    @property
+    def held_bytes(self) -> int:
+        """Memory that the frame takes which is not whole yet."""
+        return self._reader.reserved_bytes
+
+    @property
+    def unsent_bytes(self) -> int:
+        """Answers that the peer has not read, as far as they wait here."""
+        return 0 if self._transport is None else self._transport.get_write_buffer_size()
+
+    @property
+    def is_unread(self) -> bool:
+        """Whether the peer has read nothing since answers began to wait."""
+        return self._sending_s > 0 and self._written - self.unsent_bytes == self._sent_before
+
+    def check(self, now_s: float, pace: Pace) -> str | None:
+        """Why the connection must end, if it must; called every now and then."""
+        passed_s, self._checked_s = now_s - self._checked_s, now_s
+        if self._session is not None and not self._session.is_open and now_s - self.opened_s > pace.grace_s:
+            return "no login in time"
+        if self._reader.partial_bytes == 0:
+            self._receiving_s = 0.0
+        elif not self._is_paused:  # else it is we who do not read
+            self._receiving_s += passed_s
+        if pace.is_behind(self._receiving_s, self._reader.partial_bytes):
+            return "a request comes too slowly"
+        unsent = self.unsent_bytes
+        if unsent == 0:
+            self._sending_s, self._sent_before = 0.0, self._written
+        else:
+            self._sending_s += passed_s
+        if pace.is_behind(self._sending_s, self._written - unsent - self._sent_before):
+            return "answers are read too slowly"
+        return None
 
     def abort(self, reason: str | None = None) -> None:
         """Close at once."""

@@ -1,7 +1,13 @@
 """The schema registry over plain HTTP or TLS, for clients that cannot sign requests: Confluent's, and curl.
 
     Authorization: Basic <user:password>   ->   User:<user>, checked like SASL/PLAIN on the Kafka port (the same users)
-    none                                   ->   401 where logins are asked for, else User:ANONYMOUS
+    none                                   ->   401 where logins are asked for, else the subject of the client's
+                                                certificate, or User:ANONYMOUS
+
+Logins without TLS are for the loopback interface, unless the listener says otherwise: each request has a password.
+
+A port without logins trusts who can reach it, so it must not trust a page in a browser (http_port.py): it refuses an
+Origin, a Host that may be anybody's, and a body whose content type a page may send without asking.
 
 A password is hashed slowly on purpose, so what was right is remembered for a minute by a keyed digest, in this process
 alone: a client sends it with every request. A wrong one is answered after a moment, always as slowly.
@@ -14,27 +20,26 @@ import base64
 import binascii
 import hmac
 import json
-import logging
 from typing import Self
 
 from aiohttp import web
 
 from odradek.engine.access.users import Users
-from odradek.errors import StoreError
+from odradek.errors import ErrorCode, KafkaError, StoreError
 from odradek.format.scram import ITERATIONS, SALT_BYTES, matches
-from odradek.gateway.server import ANONYMOUS, Listener, listening_socket, tls_context
+from odradek.gateway.http_port import HttpPort, from_browser, host_of, is_foreign_host
+from odradek.gateway.server import Listener, is_loopback, listening_socket, principal_of, tls_context
 from odradek.limits import FUNCTION_BINARY_BYTES_MAX
 from odradek.model.user import SCRAM_MECHANISMS, ScramCredential
 from odradek.ports.clock import Clock
 from odradek.ports.rng import Rng
 from odradek.registry.api import CONTENT_TYPE, RegistryApi, Request, Text
-
-logger = logging.getLogger(__name__)
+from odradek.settings import Settings
 
 _FAILED_DELAY_S = 0.1
 _REMEMBERED_S = 60.0
 _REMEMBERED_MAX = 1_000
-_SHUTDOWN_GRACE_S = 2.0
+_CONTENT_TYPES = (CONTENT_TYPE, "application/vnd.schemaregistry+json", "application/json", "application/octet-stream")
 
 
 class RegistryPort:
@@ -44,15 +49,20 @@ class RegistryPort:
         api: what answers.
         users: who may log in.
         listener: where; with `sasl` clients must log in.
+        settings: limits of connections and of time.
         clock, rng: time and chance.
     """
 
-    def __init__(self, api: RegistryApi, users: Users, listener: Listener, *, clock: Clock, rng: Rng) -> None:
+    def __init__(
+        self, api: RegistryApi, users: Users, listener: Listener, settings: Settings, *, clock: Clock, rng: Rng
+    ) -> None:
+        self._settings = settings
         self._clock = clock
         self._api = api
         self._users = users
         self._listener = listener
-        self._runner: web.ServerRunner | None = None
+        self._port = HttpPort("schema registry", self._serve, settings=settings, clock=clock, refuse=_refusal)
+        self._names = {"localhost", listener.host.lower(), host_of(listener.advertised or "") or ""}
         self._secret = rng.random_bytes(32)
         self._known: dict[bytes, float] = {}  # digest of name and password -> until when it counts
         self.url = ""
@@ -61,46 +71,66 @@ class RegistryPort:
     async def start(self) -> Self:
         """Listen. Raises KafkaError(INVALID_CONFIG) that says what cannot be had: the address, the certificate."""
         context = tls_context(self._listener)
+        listener = self._listener
+        if listener.sasl and context is None and not listener.plain_without_tls and not is_loopback(listener.host):
+            raise KafkaError(
+                ErrorCode.INVALID_CONFIG,
+                f"logins of the schema registry on {listener.host} would send passwords in the clear: give a "
+                "certificate, or allow that explicitly (plain_without_tls)",
+            )
         listening = listening_socket(self._listener.host, self._listener.port)
         port = listening.getsockname()[1]
         host = "127.0.0.1" if self._listener.host in ("", "0.0.0.0") else self._listener.host
         host = f"[{host}]" if ":" in host else host
         self.url = f"{'http' if context is None else 'https'}://{self._listener.advertised or f'{host}:{port}'}"
-        self._runner = web.ServerRunner(web.Server(self._serve, access_log=None), shutdown_timeout=_SHUTDOWN_GRACE_S)
-        await self._runner.setup()
-        await web.SockSite(self._runner, listening, ssl_context=context).start()
+        await self._port.start(listening, context)
         return self
 
     async def stop(self) -> None:
         """Stop listening, let what runs finish for a moment. May be repeated."""
-        runner, self._runner = self._runner, None
-        if runner is not None:
-            await runner.cleanup()
+        await self._port.stop()
 
     async def _serve(self, request: web.BaseRequest) -> web.StreamResponse:
+        if (refused := self._refused(request)) is not None:
+            return refused
         try:
-            principal = await self._principal(request.headers.get("Authorization"))
+            principal = await self._principal(request)
             if principal is None:
                 await self._clock.sleep(_FAILED_DELAY_S)
                 return _response(401, {"error_code": 40101, "message": "Log in: user or password is missing or wrong"})
-            body = await _body(request)
-            if body is None:
-                return _response(413, {"error_code": 413, "message": "The request is too large"})
+            body = await self._port.read_body(request, FUNCTION_BINARY_BYTES_MAX)
+            is_named = bool(request.headers.get("Content-Type", "").strip())  # aiohttp has a default
+            if body and not (is_named and request.content_type in _CONTENT_TYPES):
+                return _refusal(415, f"HTTP 415 Unsupported Media Type: send Content-Type: {CONTENT_TYPE}")
             path, _, query = request.raw_path.partition("?")
             asked = Request(request.method, path, query, body, principal, request.remote or "")
-            return _response(*await self._api.answer(asked))
+            async with asyncio.timeout(self._settings.request_timeout_ms / 1000):
+                return _response(*await self._api.answer(asked))
         except StoreError:
             return _response(503, {"error_code": 50301, "message": "Users cannot be read now: try again"})
-        except Exception:
-            logger.exception("the registry failed")
-            return _response(500, {"error_code": 500, "message": "An unexpected error; its cause is in the log"})
+        except TimeoutError:
+            return _response(500, {"error_code": 50002, "message": "The registry timed out: try again"})
 
-    async def _principal(self, header: str | None) -> str | None:
+    def _refused(self, request: web.BaseRequest) -> web.Response | None:
+        """The answer to what a page in a browser may have sent; None where it is not."""
+        if from_browser(request):
+            return _refusal(403, "The registry does not answer pages of a browser (the request has an Origin)")
+        if not self._listener.sasl and is_foreign_host(request, self._names):
+            host = request.headers.get("Host", "")[:100]
+            return _refusal(
+                403,
+                f"The registry does not answer to the name {host!r}: use its address, advertise that name, or ask for "
+                "logins",
+            )
+        return None
+
+    async def _principal(self, request: web.BaseRequest) -> str | None:
         """Who asks; None where nobody has logged in who must."""
         if not self._listener.sasl:
-            return ANONYMOUS
+            transport = request.transport
+            return principal_of(None if transport is None else transport.get_extra_info("peercert"))
         try:
-            scheme, _, token = (header or "").partition(" ")
+            scheme, _, token = request.headers.get("Authorization", "").partition(" ")
             name, _, password = base64.b64decode(token, validate=True).decode().partition(":")
         except (binascii.Error, ValueError):
             return None
@@ -121,13 +151,8 @@ class RegistryPort:
         return f"User:{name}"
 
 
-async def _body(request: web.BaseRequest) -> bytes | None:
-    parts: list[bytes] = []
-    async for chunk in request.content.iter_any():
-        parts.append(chunk)
-        if sum(map(len, parts)) > FUNCTION_BINARY_BYTES_MAX:
-            return None
-    return b"".join(parts)
+def _refusal(status: int, message: str) -> web.Response:
+    return _response(status, {"error_code": status, "message": message})
 
 
 def _response(status: int, document: object) -> web.Response:

@@ -6,8 +6,10 @@
                       └───────────── again, by who wants to ── open, as User:<name>
 
 Anything else before a login ends the connection, as in Kafka; a failed login is answered, after a moment, and then ends
-it. Sessions last as long as the connection (KIP-368's lifetime is 0). A name that nobody has gets a challenge like any
-other, so that asking does not tell who exists.
+it. Where `connections_max_reauth_ms` is set, an answer says how long the session lasts (KIP-368), and the connection
+ends with the first request after that which is no login. PLAIN, which sends the password, is offered over TLS alone
+unless the listener says otherwise. A name that nobody has gets a challenge like any other, the same in every process,
+so that asking does not tell who exists.
 """
 
 from __future__ import annotations
@@ -15,7 +17,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import hmac
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -45,13 +47,13 @@ LOGIN_FRAME_BYTES_MAX = 512 * 1024  # before a login; Kafka's sasl.server.max.re
 _FAILED_DELAY_S = 0.1  # Kafka's connection.failed.authentication.delay.ms
 _NONCE_BYTES = 18
 _FAILED = "user or password is wrong"
-_MECHANISMS = [mechanism.value for mechanism in SaslMechanism]
 
 
 class OpenSession:
     """A connection that need not log in."""
 
     frame_bytes_max = TCP_FRAME_BYTES_MAX
+    is_open = True
 
     def __init__(self, dispatcher: Dispatcher, context: RequestContext) -> None:
         self._dispatcher = dispatcher
@@ -67,11 +69,21 @@ class SaslSession:
 
     Args:
         users: who may.
-        secret: of this gateway; salts of users who do not exist are made from it.
+        mechanisms: those that are offered.
+        max_reauth_ms: how long a login lasts; 0: as long as the connection.
+        admit: whether a principal may have one connection more.
     """
 
     def __init__(
-        self, dispatcher: Dispatcher, context: RequestContext, users: Users, clock: Clock, rng: Rng, secret: bytes
+        self,
+        dispatcher: Dispatcher,
+        context: RequestContext,
+        users: Users,
+        clock: Clock,
+        rng: Rng,
+        mechanisms: Sequence[SaslMechanism] = tuple(SaslMechanism),
+        max_reauth_ms: int = 0,
+        admit: Callable[[str], bool] = lambda principal: True,
     ) -> None:
         self.frame_bytes_max = LOGIN_FRAME_BYTES_MAX
         self._dispatcher = dispatcher
@@ -79,8 +91,11 @@ class SaslSession:
         self._users = users
         self._clock = clock
         self._rng = rng
-        self._secret = secret
-        self._is_open = False
+        self._mechanisms = [each.value for each in mechanisms]
+        self._max_reauth_ms = max_reauth_ms
+        self._expires_s: float | None = None
+        self.is_open = False
+        self._admit = admit
         self._mechanism: SaslMechanism | None = None
         self._challenge: Challenge | None = None
         self._has_failed = False
@@ -91,7 +106,9 @@ class SaslSession:
         if self._has_failed:
             raise KafkaError(ErrorCode.SASL_AUTHENTICATION_FAILED, "the login failed")
         if key not in (ApiKey.SASL_HANDSHAKE, ApiKey.SASL_AUTHENTICATE):
-            if self._is_open or key == ApiKey.API_VERSIONS:
+            if self.is_open and self._expires_s is not None and self._clock.monotonic() > self._expires_s:
+                raise KafkaError(ErrorCode.SASL_AUTHENTICATION_FAILED, "the login has expired: log in again")
+            if self.is_open or key == ApiKey.API_VERSIONS:
                 return await self._dispatcher.dispatch(frame, self._context, arrival)
             raise KafkaError(ErrorCode.ILLEGAL_SASL_STATE, "a request before the login: use security.protocol SASL_*")
         try:
@@ -108,11 +125,11 @@ class SaslSession:
 
     def _handshake(self, mechanism: str) -> Mapping[str, Any]:
         self._challenge = None
-        if mechanism not in _MECHANISMS:
+        if mechanism not in self._mechanisms:
             self._mechanism = None
-            return {"error_code": ErrorCode.UNSUPPORTED_SASL_MECHANISM, "mechanisms": _MECHANISMS}
+            return {"error_code": ErrorCode.UNSUPPORTED_SASL_MECHANISM, "mechanisms": self._mechanisms}
         self._mechanism = SaslMechanism(mechanism)
-        return {"mechanisms": _MECHANISMS}
+        return {"mechanisms": self._mechanisms}
 
     async def _authenticate(self, token: bytes) -> Mapping[str, Any]:
         if self._mechanism is None:
@@ -128,13 +145,18 @@ class SaslSession:
         except StoreError:
             self._has_failed = True  # the client connects again
             return {"error_code": ErrorCode.COORDINATOR_NOT_AVAILABLE, "error_message": "users cannot be read now"}
-        return {"auth_bytes": answer, "session_lifetime": 0}
+        lasts_ms = self._max_reauth_ms if self._mechanism is None else 0  # None: it is complete
+        return {"auth_bytes": answer, "session_lifetime": lasts_ms}
 
     def _log_in(self, name: str) -> None:
         principal = f"User:{name}"
-        if self._is_open and principal != self._context.principal:
+        if self.is_open and principal != self._context.principal:
             raise KafkaError(ErrorCode.SASL_AUTHENTICATION_FAILED, "a connection stays with its user")
-        self._is_open = True
+        if not self._admit(principal):
+            raise KafkaError(ErrorCode.SASL_AUTHENTICATION_FAILED, f"{principal} has too many connections")
+        self.is_open = True
+        if self._max_reauth_ms:
+            self._expires_s = self._clock.monotonic() + self._max_reauth_ms / 1000
         self._mechanism = None
         self._challenge = None
         self.frame_bytes_max = TCP_FRAME_BYTES_MAX
@@ -145,7 +167,7 @@ class SaslSession:
         user = await self._users.get(name)
         credentials = {} if user is None else user.credentials
         mechanism = next((each for each in SCRAM_MECHANISMS if each in credentials), SCRAM_MECHANISMS[0])
-        credential = credentials.get(mechanism) or self._invented(name)
+        credential = credentials.get(mechanism) or await self._invented(name)
         is_right = await asyncio.to_thread(matches, mechanism, credential, password)  # slow on purpose
         if user is None or not is_right:
             raise KafkaError(ErrorCode.SASL_AUTHENTICATION_FAILED, _FAILED)
@@ -157,14 +179,18 @@ class SaslSession:
         if self._challenge is None:
             first = parse_client_first(token)
             user = await self._users.get(first.user)
-            credential = (user.credentials if user else {}).get(self._mechanism) or self._invented(first.user)
+            credential = (user.credentials if user else {}).get(self._mechanism)
+            if credential is None:
+                credential = await self._invented(first.user)
             self._challenge = challenge(self._mechanism, first, credential, self._rng.random_bytes(_NONCE_BYTES))
             return self._challenge.message.encode()
         answer = verify_client_final(self._challenge, token)
         self._log_in(self._challenge.first.user)
         return answer
 
-    def _invented(self, name: str) -> ScramCredential:
+    async def _invented(self, name: str) -> ScramCredential:
         """What a name that nobody has is asked with; no password fits it."""
-        salt = hmac.digest(self._secret, name.encode(), "sha256")[:SALT_BYTES]
-        return ScramCredential(salt, ITERATIONS, hashlib.sha256(self._secret + salt).digest(), b"")
+        secret = await self._users.secret()
+        assert self._mechanism is not None
+        salt = hmac.digest(secret, f"{self._mechanism.value} {name}".encode(), "sha256")[:SALT_BYTES]
+        return ScramCredential(salt, ITERATIONS, hashlib.sha256(secret + salt).digest(), b"")

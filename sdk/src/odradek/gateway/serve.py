@@ -5,12 +5,16 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Self
+
+from aiohttp import web
 
 from odradek.engine.engine import Engine
 from odradek.functions.metrics import CONTENT_TYPE, Metrics
 from odradek.gateway.cloudwatch import KafkaTelemetry
+from odradek.gateway.http_port import HttpPort, from_browser, is_foreign_host
 from odradek.gateway.registry_port import RegistryPort
-from odradek.gateway.server import Gateway, Listener
+from odradek.gateway.server import Gateway, Listener, listening_socket
 from odradek.model.cluster import FLEET_BROKER_ID
 from odradek.ports.clock import Clock
 from odradek.ports.meter import Usage
@@ -64,18 +68,17 @@ async def serve(
     gateway = Gateway(engine, ports.kafka, clock=clock, rng=rng, observe=observe)
     writing: asyncio.Task[None] | None = None
     registry: RegistryPort | None = None
-    health: asyncio.Server | None = None
+    health: HealthPort | None = None
     try:
         await gateway.start()
         addresses = {"bootstrap_servers": gateway.bootstrap_servers}
         if ports.registry is not None:
             api = RegistryApi(Subjects(engine.catalog, clock, rng), engine.acls, settings.cluster_id)
-            registry = await RegistryPort(api, engine.users, ports.registry, clock=clock, rng=rng).start()
+            registry = await RegistryPort(api, engine.users, ports.registry, settings, clock=clock, rng=rng).start()
             addresses["registry"] = registry.url
         if ports.health_port:
-            health = await asyncio.start_server(
-                lambda reader, writer: _answer_health(stopping, metrics, reader, writer), "0.0.0.0", ports.health_port
-            )
+            known = gateway.bootstrap_servers.rpartition(":")[0]
+            health = await HealthPort(stopping, metrics, known, settings, clock=clock).start(ports.health_port)
         if telemetry is not None:
             writing = loop.create_task(telemetry.run(lambda: gateway.connection_count))
         ready(addresses)
@@ -92,23 +95,40 @@ async def serve(
         if registry is not None:
             await registry.stop()
         if health is not None:
-            health.close()
+            await health.stop()
 
 
-async def _answer_health(
-    stopping: asyncio.Event, metrics: Metrics, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
-) -> None:
-    """One request a connection: /metrics, or whatever it asks."""
-    try:
-        async with asyncio.timeout(5):
-            asked = await reader.readuntil(b"\r\n\r\n")
-        status = "503 Service Unavailable" if stopping.is_set() else "200 OK"
-        body = metrics.text().encode() if asked.startswith(b"GET /metrics ") else b""
-        kind = f"Content-Type: {CONTENT_TYPE}\r\n" if body else ""
-        writer.write(f"HTTP/1.1 {status}\r\n{kind}Content-Length: {len(body)}\r\nConnection: close\r\n\r\n".encode())
-        writer.write(body)
-        await writer.drain()
-    except (TimeoutError, OSError, asyncio.IncompleteReadError, asyncio.LimitOverrunError):
-        pass
-    finally:
-        writer.close()
+class HealthPort:
+    """GET /metrics, and whatever else is asked: 200 while the gateway serves, 503 while it stops.
+
+    Metrics are not given to pages of a browser, nor to a name that may be anybody's (http_port.py).
+    """
+
+    def __init__(
+        self, stopping: asyncio.Event, metrics: Metrics, known: str, settings: Settings, *, clock: Clock
+    ) -> None:
+        self._stopping = stopping
+        self._metrics = metrics
+        self._known = ("localhost", known.lower())
+        self._port = HttpPort("health", self._answer, settings=settings, clock=clock, refuse=_refusal)
+
+    async def start(self, port: int) -> Self:
+        """Listen on all addresses. Raises KafkaError(INVALID_CONFIG) where the port cannot be had."""
+        await self._port.start(listening_socket("0.0.0.0", port))
+        return self
+
+    async def stop(self) -> None:
+        await self._port.stop()
+
+    async def _answer(self, request: web.BaseRequest) -> web.Response:
+        if request.method == "GET" and request.path == "/metrics":
+            if from_browser(request) or is_foreign_host(request, self._known):
+                return _refusal(403, "Metrics are not for pages of a browser; use the gateway's address")
+            return web.Response(text=self._metrics.text(), headers={"Content-Type": CONTENT_TYPE})
+        response = web.Response(status=503 if self._stopping.is_set() else 200)
+        response.force_close()
+        return response
+
+
+def _refusal(status: int, message: str) -> web.Response:
+    return web.Response(status=status, text=message + "\n")

@@ -1,9 +1,16 @@
 """The gateway's server: listeners, limits, and the end.
 
-    connections beyond gateway_connections_max      closed as they come
-    silent for gateway_idle_timeout_ms              closed; one that waits for an answer of ours is not silent
-    gateway_buffered_bytes_max                      no large frame is begun beyond it; what has begun is finished
-    stop                                            no new connections, no new requests; answers first, then the rest
+    connections beyond gateway_connections_max        closed as they come
+    beyond gateway_connections_per_address_max        the same
+    beyond gateway_connections_per_principal_max      the login is refused
+    silent for gateway_idle_timeout_ms                closed; one that waits for an answer of ours is not silent
+    behind gateway_peer_timeout_ms, .._bytes_per_s    closed: a login, a request or the reading of answers is too slow
+    gateway_buffered_bytes_max                        requests wait; small ones have an eighth more
+    stop                                              no new connections or requests; answers first, then the rest
+
+Memory is reserved as bytes arrive, so all of it may be held by requests of which none is whole. Therefore one
+connection at a time, the first that had to wait, goes on beyond the limit until its request is whole. Where that does
+not help for the peers' timeout, the connection that holds the most ends.
 
 Metadata names the listener's advertised address, so a client that finds the gateway stays with it.
 """
@@ -11,24 +18,26 @@ Metadata names the listener's advertised address, so a client that finds the gat
 from __future__ import annotations
 
 import asyncio
+import ipaddress
 import logging
 import socket
 import ssl
-from collections import deque
-from collections.abc import Callable
+from collections import Counter, deque
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Self
+from typing import Any, Self
 
 from odradek.dispatcher import Dispatcher, RequestContext
 from odradek.engine.engine import Engine
 from odradek.engine.leaders.brokers import RegistrationLost
 from odradek.errors import ErrorCode, KafkaError
-from odradek.gateway.connection import Connection, Session
+from odradek.gateway.connection import Connection, Pace, Session
 from odradek.gateway.group_commit import GroupCommit
 from odradek.gateway.sasl import OpenSession, SaslSession
 from odradek.model.cluster import FLEET_BROKER_ID, Broker, Cluster
 from odradek.model.log import Buffer
+from odradek.model.user import SaslMechanism
 from odradek.ports.clock import Clock
 from odradek.ports.rng import Rng
 from odradek.protocol.api import ApiKey
@@ -36,9 +45,22 @@ from odradek.protocol.api import ApiKey
 logger = logging.getLogger(__name__)
 
 ANONYMOUS = "User:ANONYMOUS"
+# OpenSSL's names of attributes of a subject, in RFC 2253's.
+_ATTRIBUTES = {
+    "commonName": "CN",
+    "organizationalUnitName": "OU",
+    "organizationName": "O",
+    "localityName": "L",
+    "stateOrProvinceName": "ST",
+    "countryName": "C",
+    "streetAddress": "STREET",
+    "domainComponent": "DC",
+    "userId": "UID",
+}
 RESPONSE_BYTES_MAX = 55 * 1024 * 1024  # of a fetch; Kafka's fetch.max.bytes
 DRAIN_S = 5.0
-_SWEEP_S = 5.0
+_SWEEP_S = 1.0
+_SMALL_SHARE = 8  # small requests have so much more of the memory: one part in eight
 _BACKLOG = 1024
 
 
@@ -51,6 +73,9 @@ class Listener:
         advertised: "host:port" that clients are told; the listener's own by default.
         tls_cert, tls_key: PEM files; with them the listener speaks TLS.
         sasl: whether clients must log in.
+        tls_client_ca: PEM file; clients must show a certificate that one of these issued (Kafka's ssl.client.auth =
+            required). Without `sasl` its subject is who they are.
+        plain_without_tls: offer PLAIN, and basic authentication, where passwords would cross the network in the clear.
     """
 
     host: str = "127.0.0.1"
@@ -59,6 +84,14 @@ class Listener:
     tls_cert: Path | None = None
     tls_key: Path | None = None
     sasl: bool = False
+    tls_client_ca: Path | None = None
+    plain_without_tls: bool = False
+
+    @property
+    def mechanisms(self) -> tuple[SaslMechanism, ...]:
+        """The mechanisms of SASL that clients are offered."""
+        hides_passwords = self.tls_cert is not None or self.plain_without_tls
+        return tuple(each for each in SaslMechanism if hides_passwords or each is not SaslMechanism.PLAIN)
 
 
 Observe = Callable[[int, float, int, int], None]
@@ -85,11 +118,15 @@ class Gateway:
         self._observe = observe
         self._clock = clock
         self._rng = rng
-        self._secret = rng.random_bytes(32)
         self._connections: set[Connection] = set()
         self._numbers = 0
         self._buffered = 0
         self._blocked: deque[Connection] = deque()
+        self._favoured: Connection | None = None  # who goes on beyond the limit
+        self._addresses: Counter[str] = Counter()
+        self._principals: Counter[str] = Counter()
+        self._refused_s = -1.0
+        self._pace = Pace(self._settings.gateway_peer_timeout_ms / 1000, self._settings.gateway_peer_bytes_per_s_min)
         self._server: asyncio.Server | None = None
         self._sweeping: asyncio.Task[None] | None = None
         self._dispatcher: Dispatcher | None = None
@@ -123,7 +160,10 @@ class Gateway:
                 raise
         self._dispatcher = Dispatcher(self._engine, cluster, append=self._commits.produce)
         loop = asyncio.get_running_loop()
-        self._server = await loop.create_server(self._connection, sock=listening, ssl=context)
+        handshake_s = None if context is None else self._pace.grace_s
+        self._server = await loop.create_server(
+            self._connection, sock=listening, ssl=context, ssl_handshake_timeout=handshake_s
+        )
         self._sweeping = loop.create_task(self._sweep())
         if self._leads:
             self._renewing = loop.create_task(self._renew())
@@ -180,11 +220,15 @@ class Gateway:
         if self._is_stopping or self._dispatcher is None or self.lost.is_set():
             return None
         if len(self._connections) >= self._settings.gateway_connections_max:
-            logger.warning("connection from %s refused: there are %d already", connection.peer, len(self._connections))
+            self._refuse(connection, f"there are {len(self._connections)} already")
+            return None
+        if self._addresses[connection.address] >= self._settings.gateway_connections_per_address_max:
+            self._refuse(connection, f"there are {self._addresses[connection.address]} from its address")
             return None
         self._connections.add(connection)
+        self._addresses[connection.address] += 1
         context = RequestContext(
-            principal=ANONYMOUS,
+            principal=principal_of(connection.certificate),
             client_host="/" + connection.peer.rpartition(":")[0],
             transport="tcp",
             allowed=frozenset(ApiKey),
@@ -192,31 +236,71 @@ class Gateway:
             connection=connection.number,
         )
         if self._listener.sasl:
-            return SaslSession(self._dispatcher, context, self._engine.users, self._clock, self._rng, self._secret)
+            return SaslSession(
+                self._dispatcher,
+                context,
+                self._engine.users,
+                self._clock,
+                self._rng,
+                self._listener.mechanisms,
+                self._settings.connections_max_reauth_ms,
+                lambda principal: self._admit(connection, principal),
+            )
         return OpenSession(self._dispatcher, context)
+
+    def _refuse(self, connection: Connection, reason: str) -> None:
+        now_s = self._clock.monotonic()
+        if now_s - self._refused_s >= 1:  # a flood of connections is none of lines
+            self._refused_s = now_s
+            logger.warning("connection from %s refused: %s", connection.peer, reason)
+
+    def _admit(self, connection: Connection, principal: str) -> bool:
+        """Whether a principal may have one connection more; it is counted until the connection is closed."""
+        if connection.principal == principal:
+            return True
+        if self._principals[principal] >= self._settings.gateway_connections_per_principal_max:
+            self._refuse(connection, f"there are {self._principals[principal]} of {principal}")
+            return False
+        connection.principal = principal
+        self._principals[principal] += 1
+        return True
 
     def closed(self, connection: Connection) -> None:
         """See connection.Host."""
-        self._connections.discard(connection)
+        if connection not in self._connections:
+            return
+        self._connections.remove(connection)
+        _count_down(self._addresses, connection.address)
+        if connection.principal is not None:
+            _count_down(self._principals, connection.principal)
         if connection in self._blocked:
             self._blocked.remove(connection)
+        self.completed(connection)
 
-    def reserve(self, connection: Connection, size: int) -> bool:
+    def reserve(self, connection: Connection, size: int, *, is_small: bool) -> bool:
         """See connection.Host."""
-        if self._buffered and self._buffered + size > self._settings.gateway_buffered_bytes_max:
-            self._blocked.append(connection)
-            return False
+        limit = self._settings.gateway_buffered_bytes_max
+        if is_small:
+            limit += limit // _SMALL_SHARE
+        if self._buffered + size > limit and self._favoured is not connection:
+            if self._favoured is not None:
+                self._blocked.append(connection)
+                return False
+            self._favoured = connection
         self._buffered += size
         return True
 
-    def hold(self, size: int) -> None:
+    def completed(self, connection: Connection) -> None:
         """See connection.Host."""
-        self._buffered += size
+        if self._favoured is connection:
+            self._favoured = None
+            if self._blocked:
+                asyncio.get_running_loop().call_soon(self._unblock)
 
     def release(self, size: int) -> None:
         """See connection.Host."""
         self._buffered -= size
-        if self._blocked and self._buffered < self._settings.gateway_buffered_bytes_max:
+        if self._blocked and (self._favoured is None or self._buffered < self._settings.gateway_buffered_bytes_max):
             asyncio.get_running_loop().call_soon(self._unblock)
 
     def _unblock(self) -> None:
@@ -235,14 +319,68 @@ class Gateway:
             self._observe(int.from_bytes(frame[:2], "big"), duration_ms, len(frame), answer_bytes)
 
     async def _sweep(self) -> None:
-        """Close who has been silent for too long."""
+        """Close who has been silent for too long, or is too slow."""
         idle_s = self._settings.gateway_idle_timeout_ms / 1000
         while True:
-            await self._clock.sleep(min(_SWEEP_S, idle_s / 2))
+            await self._clock.sleep(min(_SWEEP_S, idle_s / 2, self._pace.grace_s / 2))
             now_s = self._clock.monotonic()
             for connection in list(self._connections):
                 if not connection.is_busy() and now_s - connection.active_s > idle_s:
                     connection.abort("silent for too long")
+                elif (reason := connection.check(now_s, self._pace)) is not None:
+                    connection.abort(reason)
+            self._relieve(now_s)
+
+    def _relieve(self, now_s: float) -> None:
+        """Take memory back from those who hold it and do nothing with it."""
+        longest_s = max((now_s - each.blocked_s for each in self._blocked if each.blocked_s is not None), default=0.0)
+        if longest_s > self._pace.grace_s:
+            most = max(self._connections, key=lambda each: each.held_bytes)
+            if most.held_bytes:
+                most.abort("requests that come slowly hold all memory, and this one holds the most")
+        excess = sum(each.unsent_bytes for each in self._connections) - self._settings.gateway_buffered_bytes_max
+        for each in sorted(self._connections, key=lambda each: each.unsent_bytes, reverse=True):
+            if excess <= 0:
+                break
+            if each.is_unread:
+                excess -= each.unsent_bytes
+                each.abort("answers that nobody reads fill the memory")
+
+
+def principal_of(certificate: Mapping[str, Any] | None) -> str:
+    """Who a client with this certificate is (as `ssl` shows it), if nothing else says so; anonymous without one.
+
+    As in Kafka the whole subject is the name, written as RFC 2253 has it: `User:CN=ann,OU=Sales,O=Shop`.
+    """
+    if not certificate:
+        return ANONYMOUS
+    parts = [
+        "+".join(f"{_ATTRIBUTES.get(name, name)}={_escaped(value)}" for name, value in each)
+        for each in reversed(certificate.get("subject", ()))
+    ]
+    return f"User:{','.join(parts)}" if parts else ANONYMOUS
+
+
+def _escaped(value: str) -> str:
+    """A value within a name of RFC 2253."""
+    text = "".join(f"\\{sign}" if sign in ',+"\\<>;' else sign for sign in value)
+    if text.startswith(("#", " ")):
+        text = f"\\{text}"
+    return f"{text[:-1]}\\ " if text.endswith(" ") and len(text) > 1 else text
+
+
+def _count_down(counts: Counter[str], key: str) -> None:
+    counts[key] -= 1
+    if not counts[key]:
+        del counts[key]
+
+
+def is_loopback(host: str) -> bool:
+    """Whether only this machine reaches the address."""
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host.lower() == "localhost"
 
 
 def listening_socket(host: str, port: int) -> socket.socket:
@@ -277,6 +415,8 @@ def host_and_port(name: str, text: str) -> tuple[str, int]:
 
 def tls_context(listener: Listener) -> ssl.SSLContext | None:
     if listener.tls_cert is None and listener.tls_key is None:
+        if listener.tls_client_ca is not None:
+            raise KafkaError(ErrorCode.INVALID_CONFIG, "clients' certificates need TLS: give a certificate and its key")
         return None
     if listener.tls_cert is None or listener.tls_key is None:
         raise KafkaError(ErrorCode.INVALID_CONFIG, "TLS needs both a certificate and its key")
@@ -284,6 +424,9 @@ def tls_context(listener: Listener) -> ssl.SSLContext | None:
     context.minimum_version = ssl.TLSVersion.TLSv1_2
     try:
         context.load_cert_chain(listener.tls_cert, listener.tls_key)
+        if listener.tls_client_ca is not None:
+            context.load_verify_locations(listener.tls_client_ca)
+            context.verify_mode = ssl.CERT_REQUIRED
     except (OSError, ssl.SSLError) as error:
         raise KafkaError(ErrorCode.INVALID_CONFIG, f"the certificate cannot be used: {error}") from None
     return context

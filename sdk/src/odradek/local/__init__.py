@@ -4,8 +4,8 @@
         producer = odradek.Producer(**service.client_config)
 
 `odradek.local` is this package, and calling it is `start_local`. `LocalService` is the async form, and
-`python -m odradek.local --data-dir DIR --port N` a process of its own. The service needs the extra `local`; the
-credentials that it leaves in its folder can be read without it, so names are imported when they are first used.
+`python -m odradek.local --data-dir DIR --port N` a separate process. The service needs the extra `local`; the
+credentials that it leaves in its folder can be read without it, so names are imported on first use.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """`python -m odradek.local`: the embedded service as a process.
 
 Prints one JSON line when it is ready, `{"bootstrap_servers", "kafka" (with --kafka-port), "data_dir", "credentials",
-"pid"}`; with --log, then those of the functions. SIGTERM and SIGINT end it in order; SIGKILL loses nothing that was
+"pid"}`; with --log also the functions' log lines. SIGTERM and SIGINT end it in order; SIGKILL loses nothing that was
 acknowledged.
 """
 
@@ -27,7 +27,7 @@ from odradek.settings import Settings
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Run until told to stop; 2 where it cannot start, after one line that says why."""
+    """Run until a signal ends the service. Return 2 after one line of error if it cannot start."""
     options = _parser().parse_args(arguments)
     try:
         asyncio.run(_serve(options))
@@ -74,14 +74,14 @@ async def _serve(options: argparse.Namespace) -> None:
 
 
 async def _report_usage(service: LocalService, path: Path) -> None:
-    """Write what all invocations so far would be billed, once a second, so that SIGKILL loses a second of it."""
+    """Write the billable usage of all invocations once a second, so that SIGKILL loses at most a second of it."""
     while True:
         _write_usage(service, path)
         await asyncio.sleep(1)
 
 
 def _write_usage(service: LocalService, path: Path) -> None:
-    """`{"usage": ports.meter.Usage, "calls": {operation: count}}`, whole or not at all."""
+    """Write `{"usage": ports.meter.Usage, "calls": {operation: count}}` atomically."""
     total = service.meter.total
     fresh = path.with_name(path.name + ".new")
     fresh.write_text(json.dumps({"usage": asdict(total.usage), "calls": dict(total.calls)}))
@@ -95,15 +95,15 @@ def _write_stderr(line: str) -> None:
 def _parser() -> argparse.ArgumentParser:
     limits = FunctionLimits()
     parser = argparse.ArgumentParser(prog="python -m odradek.local", description="Run the embedded service.")
-    parser.add_argument("--data-dir", type=Path, required=True, help="where everything is stored")
+    parser.add_argument("--data-dir", type=Path, required=True, help="folder of the store")
     parser.add_argument("--host", default="127.0.0.1", help="address to listen on (127.0.0.1)")
     parser.add_argument("--port", type=int, default=0, help="port to listen on (0: a free one)")
-    parser.add_argument("--kafka-port", type=int, help="serve Kafka clients on this port as well (0: a free one)")
+    parser.add_argument("--kafka-port", type=int, help="also serve Kafka clients on this port (0: a free one)")
     parser.add_argument("--registry-port", type=int, help="serve the schema registry over plain HTTP (0: a free port)")
     parser.add_argument("--memory-mb", type=int, default=limits.memory_mb, help="memory of a function, for its cost")
     parser.add_argument("--timeout-s", type=float, default=limits.timeout_s, help="time limit of a function")
     parser.add_argument("--synchronous", choices=["FULL", "NORMAL"], default="FULL", help="FULL survives power loss")
-    parser.add_argument("--usage-file", type=Path, help="keep what the run would be billed in this file, as JSON")
+    parser.add_argument("--usage-file", type=Path, help="write the billable usage of the run to this file, as JSON")
     parser.add_argument("--log", action="store_true", help="print the functions' log lines")
     return parser
 

@@ -6,12 +6,12 @@ from collections.abc import Callable
 
 
 class LocalContext:
-    """One invocation's context, with the attributes of Lambda's.
+    """The context of one invocation, with the attributes of Lambda's.
 
     Args:
-        function_name, memory_limit_in_mb, aws_request_id: as Lambda shows them.
-        deadline_s: when the invocation is ended, on the scale of `monotonic`.
-        monotonic: seconds that only go forward.
+        function_name, memory_limit_in_mb, aws_request_id: as in Lambda's context.
+        deadline_s: the end of the invocation, on the scale of `monotonic`.
+        monotonic: seconds that never go back.
     """
 
     function_version = "$LATEST"

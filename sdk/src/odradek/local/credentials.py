@@ -1,4 +1,4 @@
-"""The key pair that signs requests to one embedded service: made once per data directory, readable by its owner only.
+"""The key pair that signs requests to one embedded service: one per data directory, readable only by its owner.
 
 <data dir>/credentials.json   {"access_key_id": "...", "secret_access_key": "...", "region": "us-east-1"}   mode 0600
 """
@@ -15,24 +15,24 @@ from odradek.errors import ErrorCode, KafkaError
 from odradek.local.sigv4 import SigningKey
 
 FILE_NAME = "credentials.json"
-KEY_ID_PREFIX = "ODRADEKLOCAL"  # no key of AWS begins so
-DEFAULT_REGION = "us-east-1"  # what AWS tools fall back to, so that a client without a region can sign
+KEY_ID_PREFIX = "ODRADEKLOCAL"  # no AWS key begins like this
+DEFAULT_REGION = "us-east-1"  # the default of AWS tools, so that a client without a region can sign
 
 
 @dataclass(frozen=True, slots=True)
 class Credentials:
-    """An access key as AWS has them; its id does not look like one of AWS's."""
+    """An access key like AWS's, with an id that does not look like one of AWS's."""
 
     access_key_id: str
     secret_access_key: str = field(repr=False)
     region: str = DEFAULT_REGION
 
     def signing_key(self) -> SigningKey:
-        """What requests are verified with; whatever region a client signs for, it is this service."""
+        """The key that verifies requests. Any region is accepted, because there is only this service."""
         return SigningKey(self.access_key_id, self.secret_access_key)
 
     def as_environment(self) -> dict[str, str]:
-        """What a client's shell needs."""
+        """Return the environment variables of a client."""
         return {
             "AWS_ACCESS_KEY_ID": self.access_key_id,
             "AWS_SECRET_ACCESS_KEY": self.secret_access_key,
@@ -41,7 +41,7 @@ class Credentials:
 
 
 def load_or_create_credentials(data_dir: Path) -> Credentials:
-    """Read the directory's credentials, making them at first.
+    """Read the directory's credentials, or create them.
 
     Raises KafkaError(INVALID_CONFIG) for a broken file, or a directory that cannot be written (full, read-only).
     """
@@ -74,7 +74,7 @@ def load_credentials(data_dir: Path) -> Credentials:
 
 
 def _create(path: Path) -> None:
-    """Write a new file and give it its name at once, so that a crash leaves a whole file or none."""
+    """Write a new file under another name and rename it, so that a crash leaves a complete file or none."""
     credentials = Credentials(
         access_key_id=f"{KEY_ID_PREFIX}{secrets.token_hex(4).upper()}", secret_access_key=secrets.token_urlsafe(30)
     )

@@ -1,11 +1,11 @@
-"""HTTP to function-URL events and back: what stands between a client and a Lambda function. Pure.
+"""HTTP to function-URL events and back, as between a client and a Lambda function. Pure.
 
     HTTP request  -> event (payload format 2.0)   binary body in base64, header names in lower case
     response dict -> HTTP response
 
-Sizes are those of the JSON that Lambda would pass around, computed without writing it: base64 needs no escapes, so the
-JSON of an event is the JSON of the event with an empty body, plus the body's characters. The answers to what Lambda
-itself refuses (403, 413, 502, 504) have AWS's shape: `{"Message": ...}` and the header x-amzn-ErrorType.
+Sizes are those of the JSON that Lambda would pass, computed without writing it: base64 needs no escapes, so the JSON of
+an event is the JSON of the event with an empty body, plus the body's characters. Lambda's refusals (403, 413, 502, 504)
+have AWS's form: `{"Message": ...}` and the header x-amzn-ErrorType.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _TEXT_TYPES = ("text/", "application/json", "application/xml", "application/java
 
 @dataclass(frozen=True, slots=True)
 class HttpResponse:
-    """What goes back to the client."""
+    """The response to the client."""
 
     status: int
     body: bytes
@@ -37,7 +37,7 @@ class HttpResponse:
 
 
 class ServiceRefused(Exception):
-    """Lambda itself answers, not the function.
+    """A refusal by Lambda instead of a response of the function.
 
     Attributes:
         status: HTTP status.
@@ -64,12 +64,12 @@ class ServiceRefused(Exception):
 def build_event(
     request: SignedRequest, *, raw_path: str, access_key_id: str, source_ip: str, request_id: str, now_ms: int
 ) -> dict[str, Any]:
-    """The event of a request. Raises ServiceRefused(413) where it is larger than Lambda's payload limit.
+    """Return the event of a request. Raises ServiceRefused(413) if it exceeds Lambda's payload limit.
 
     Args:
-        request: as it came over the wire, its signature verified.
+        request: as received, with a verified signature.
         raw_path: path within the function's URL.
-        access_key_id: who signed it.
+        access_key_id: of the signer.
     """
     host = request.header("host") or ""
     when = datetime.fromtimestamp(now_ms / 1000, UTC)
@@ -130,7 +130,7 @@ def build_event(
 
 
 def read_response(response: Any) -> HttpResponse:
-    """What a handler's return value means. Raises ServiceRefused(502) for one that Lambda cannot use."""
+    """Convert a handler's return value. Raises ServiceRefused(502) for one that Lambda cannot use."""
     if not isinstance(response, Mapping) or not isinstance(response.get("statusCode"), int):
         raise ServiceRefused(502, "InternalServerErrorException", "Internal Server Error")
     body, is_base64 = response.get("body") or "", response.get("isBase64Encoded") is True
@@ -150,7 +150,7 @@ def read_response(response: Any) -> HttpResponse:
 
 
 def _encode_body(request: SignedRequest) -> tuple[str, bool]:
-    """Text stays text, as at AWS, so that a forgotten content type shows here too."""
+    """Encode the body; text stays text, as on AWS, so that a forgotten content type shows here too."""
     content_type = (request.header("content-type") or "").lower()
     if content_type.startswith(_TEXT_TYPES):
         try:

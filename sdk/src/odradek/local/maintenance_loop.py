@@ -1,7 +1,7 @@
-"""Maintenance in the embedded service: what a schedule does on AWS, a task does here, by the same handler.
+"""Maintenance of the embedded service: a task calls the same handler that a schedule calls on AWS.
 
-A pass that fails has been logged by the handler and is taken up by the next one. Stopping cuts a pass short, which
-every step of it allows.
+The handler logs a failed pass, and the next one continues its work. Stopping may cut a pass short, which every step
+allows.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ from odradek.ports.clock import Clock
 
 
 class MaintenanceLoop:
-    """Runs maintenance every `interval_ms`; never where that is 0.
+    """Runs maintenance every `interval_ms`; 0 disables it.
 
     Args:
-        memory_limit_in_mb: of the function, as its context shows it.
+        memory_limit_in_mb: of the function, for its context.
     """
 
     def __init__(self, handler: MaintenanceHandler, *, interval_ms: int, clock: Clock, memory_limit_in_mb: int) -> None:
@@ -31,12 +31,12 @@ class MaintenanceLoop:
         self._task: asyncio.Task[None] | None = None
 
     def start(self) -> None:
-        """Begin; the first pass is one interval away."""
+        """Start; the first pass follows after one interval."""
         if self._interval_s > 0:
             self._task = asyncio.create_task(self._run())
 
     async def stop(self) -> None:
-        """End, a pass under way too. May be repeated."""
+        """Stop, also during a pass. May be called twice."""
         task, self._task = self._task, None
         if task is not None:
             task.cancel()

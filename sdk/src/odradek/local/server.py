@@ -5,9 +5,9 @@
     ANY  /registry/<path>               -> the schema registry
     ANY  /<function>/<path>             -> that function, which sees /<path>
 
-What Lambda itself would answer - 403 unsigned, 413 too large, 502 a response that cannot be used, 504 out of time - is
-answered here, in AWS's shape, before or instead of the function. Every request must be signed, discovery too. All
-functions run on the one loop; a long poll holds no thread.
+Lambda's refusals (403 unsigned, 413 too large, 502 an unusable response, 504 timeout) are returned here, in AWS's form,
+before or instead of the function. Every request must be signed, discovery included. All functions run on one loop; a
+long poll holds no thread.
 """
 
 from __future__ import annotations
@@ -25,34 +25,38 @@ from odradek.functions.event import DISCOVERY_PATH
 from odradek.functions.handler import FunctionHandler
 from odradek.functions.metrics import CONTENT_TYPE
 from odradek.functions.registry import RegistryHandler
+from odradek.gateway.http_port import HttpPort, from_browser, host_of
 from odradek.limits import FUNCTION_PAYLOAD_BYTES_MAX
 from odradek.local.context import LocalContext
 from odradek.local.function_url import HttpResponse, ServiceRefused, build_event, read_response
 from odradek.local.sigv4 import SignatureRefused, SignedRequest, SigningKey, verify
 from odradek.ports.clock import Clock
 from odradek.protocol.api import FunctionName
+from odradek.settings import Settings
 
-_SHUTDOWN_GRACE_S = 3.0
+_LOOPBACK = frozenset({"127.0.0.1", "::1", "localhost"})
+_ERROR_TYPES = {408: "RequestTimeoutException", 413: "RequestTooLargeException", 500: "InternalServerErrorException"}
 
 
 @dataclass(frozen=True, slots=True)
 class FunctionLimits:
-    """How the functions are configured, as on Lambda."""
+    """The configuration of the functions, as on Lambda."""
 
     memory_mb: int = 1769  # one whole vCPU
     timeout_s: float = 30.0
 
 
 class FunctionUrlServer:
-    """Serves functions on one address.
+    """Serves the functions on one address.
 
     Args:
         functions: the handlers by name.
-        key: whose signatures are accepted.
+        key: verifies signatures.
         clock: for signatures, deadlines and events.
         limits: memory and time of every function.
-        metrics: Prometheus text, answered to GET /metrics from this machine, which cannot sign; None: not served.
+        metrics: returns Prometheus text for GET /metrics from this machine, which need not be signed; None: not served.
         registry: the schema registry, at /registry; None: not served.
+        settings: limits of connections and of time.
     """
 
     def __init__(
@@ -64,26 +68,25 @@ class FunctionUrlServer:
         limits: FunctionLimits,
         metrics: Callable[[], Awaitable[str]] | None = None,
         registry: RegistryHandler | None = None,
+        settings: Settings | None = None,
     ) -> None:
+        self._port = HttpPort(
+            "function URLs", self._serve, settings=settings or Settings(), clock=clock, refuse=_refusal
+        )
         self._registry = registry
         self._metrics = metrics
         self._functions = functions
         self._key = key
         self._clock = clock
         self._limits = limits
-        self._runner: web.ServerRunner | None = None
 
     async def start(self, listener: socket.socket) -> None:
         """Serve on a listening socket, which is closed with the server."""
-        self._runner = web.ServerRunner(web.Server(self._serve, access_log=None), shutdown_timeout=_SHUTDOWN_GRACE_S)
-        await self._runner.setup()
-        await web.SockSite(self._runner, listener).start()
+        await self._port.start(listener)
 
     async def stop(self) -> None:
         """Stop listening, let what runs finish for a moment, close the rest. May be repeated."""
-        if self._runner is not None:
-            runner, self._runner = self._runner, None
-            await runner.cleanup()
+        await self._port.stop()
 
     async def _serve(self, request: web.BaseRequest) -> web.StreamResponse:
         request_id = str(uuid.uuid4())
@@ -99,7 +102,8 @@ class FunctionUrlServer:
 
     async def _answer(self, request: web.BaseRequest, request_id: str) -> HttpResponse:
         path, _, query = request.raw_path.partition("?")
-        signed = SignedRequest(request.method, path, query, list(request.headers.items()), await _read_body(request))
+        body = await self._port.read_body(request, FUNCTION_PAYLOAD_BYTES_MAX)
+        signed = SignedRequest(request.method, path, query, list(request.headers.items()), body)
         try:
             verify(signed, self._key, self._clock.now_ms())
         except SignatureRefused as refused:
@@ -134,31 +138,24 @@ class FunctionUrlServer:
 
 def _is_for_metrics(request: web.BaseRequest) -> bool:
     """Whether somebody on this machine, by its own name for itself (no page of another site), asks for the metrics."""
-    hosts = {"127.0.0.1", "::1", "localhost"}
-    return request.raw_path == "/metrics" and request.remote in hosts and request.url.host in hosts
+    if request.raw_path != "/metrics" or from_browser(request):
+        return False
+    return request.remote in _LOOPBACK and host_of(request.headers.get("Host", "")) in _LOOPBACK
 
 
 def route(path: str, *, has_registry: bool = False) -> tuple[str, str]:
-    """The function that a path belongs to, and the path within its URL. Raises ServiceRefused(404)."""
+    """Return the function of a path, and the path within its URL. Raises ServiceRefused(404)."""
     if path == DISCOVERY_PATH:
         return FunctionName.COORDINATOR.value, path
     name, _, rest = path.removeprefix("/").partition("/")
     names = [*(each.value for each in FunctionName), *([REGISTRY] if has_registry else [])]
     if name not in names:
         known = ", ".join(f"/{each}" for each in names)
-        raise ServiceRefused(404, "ResourceNotFoundException", f"There is no function at {path!r}, only at {known}.")
+        raise ServiceRefused(404, "ResourceNotFoundException", f"There is no function at {path!r}: use {known}.")
     return name, f"/{rest}"
 
 
-async def _read_body(request: web.BaseRequest) -> bytes:
-    """The body, up to what could fit an event at all. Raises ServiceRefused(413)."""
-    parts: list[bytes] = []
-    size = 0
-    async for chunk in request.content.iter_any():
-        size += len(chunk)
-        if size > FUNCTION_PAYLOAD_BYTES_MAX:
-            raise ServiceRefused(
-                413, "RequestTooLargeException", f"The request is larger than {FUNCTION_PAYLOAD_BYTES_MAX} bytes."
-            )
-        parts.append(chunk)
-    return b"".join(parts)
+def _refusal(status: int, message: str) -> web.Response:
+    refused = ServiceRefused(status, _ERROR_TYPES.get(status, "InvalidRequestContentException"), message)
+    answer = refused.response(str(uuid.uuid4()))
+    return web.Response(status=answer.status, body=answer.body, headers=answer.headers)

@@ -1,9 +1,9 @@
 """The embedded service: one process with the store, the engine, all functions and their function-URL server.
 
     <data dir>/odradek.db, objects/ ...   the store (adapters.embedded)
-    <data dir>/credentials.json           who may call
+    <data dir>/credentials.json           the key of clients
 
-Durable: what was acknowledged is there after SIGKILL. One process a data directory; a second one is told so.
+Durable: acknowledged writes survive SIGKILL. A data directory serves one process; a second one gets an error.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ from odradek.tracing import TracedTables, Tracing, traced_objects
 T = TypeVar("T")
 
 _IN_PROCESS = "User:local"
-# Who holds the data directory's credentials, or lives in its process, could as well read its files: no ACL binds them.
+# Whoever has the data directory's credentials, or runs in its process, can also read its files: no ACL applies to them.
 OWNERS = (_IN_PROCESS, f"User:{USER_ARN}")
 
 
@@ -55,19 +55,19 @@ class LocalService:
     """An embedded service on a data directory; `start` it or use it as an async context manager.
 
     Args:
-        data_dir: where everything is stored; made if it is not there.
+        data_dir: the folder of the store; created if it is missing.
         host, port: where to listen; port 0 takes a free one.
         settings: of the engine.
         limits: memory and time of the functions, as on Lambda.
         synchronous: "FULL" survives a power loss, "NORMAL" a killed process.
-        clock: the real one unless a test says otherwise.
-        write_line: where the functions log to; nowhere by default.
-        kafka: where Kafka clients are served as well; nowhere by default.
-        registry: where clients that cannot sign reach the schema registry, over plain HTTP or TLS; nowhere by default.
+        clock: the system clock by default.
+        write_line: receives the functions' log lines; None by default.
+        kafka: the address for Kafka clients; None by default.
+        registry: the address of the schema registry for clients that cannot sign, over HTTP or TLS; None by default.
 
     Attributes:
-        meter: what all invocations so far would be billed, `meter.total.usage`.
-        credentials: what clients sign with.
+        meter: the billable usage of all invocations so far, `meter.total.usage`.
+        credentials: the key with which clients sign.
     """
 
     def __init__(
@@ -126,7 +126,7 @@ class LocalService:
 
     @property
     def engine(self) -> Engine:
-        """The engine, for those who live in this process and on this loop."""
+        """The engine, for code in this process and on this loop."""
         return _started(self._engine)
 
     @property
@@ -141,7 +141,7 @@ class LocalService:
 
     @property
     def kafka_bootstrap_servers(self) -> str:
-        """The address for Kafka clients. Raises KafkaError where there is no Kafka port."""
+        """The address for Kafka clients. Raises KafkaError if there is no Kafka port."""
         if self._gateway is None:
             raise KafkaError(
                 ErrorCode.INVALID_CONFIG, "the service has no Kafka port: start it with one (kafka_port=0)"
@@ -150,7 +150,7 @@ class LocalService:
 
     @property
     def registry_url(self) -> str:
-        """The schema registry for clients that cannot sign. Raises KafkaError where there is no such port."""
+        """The address of the schema registry for clients that cannot sign. Raises KafkaError if there is none."""
         if self._registry_port is None:
             raise KafkaError(
                 ErrorCode.INVALID_CONFIG, "the service has no registry port: start it with one (registry_port=0)"
@@ -159,13 +159,13 @@ class LocalService:
 
     @property
     def kafka_connections(self) -> int:
-        """How many Kafka clients are connected."""
+        """Return the number of connected Kafka clients."""
         return 0 if self._gateway is None else self._gateway.connection_count
 
     async def dispatch(self, function: FunctionName, frame: bytes) -> bytes:
-        """A frame straight to the dispatcher, without HTTP: what client.transport.InProcessTransport takes.
+        """Pass a frame straight to the dispatcher, without HTTP, for client.transport.InProcessTransport.
 
-        Raises KafkaError for a frame that has no answer in the protocol.
+        Raises KafkaError for a frame that has no response in the protocol.
         """
         context = RequestContext(
             principal=_IN_PROCESS,
@@ -188,8 +188,8 @@ class LocalService:
     async def start(self) -> Self:
         """Open the store and listen.
 
-        Raises KafkaError: the data directory cannot be used (another process has it, it is read-only) or the address
-        is taken; the message says which.
+        Raises KafkaError if the data directory cannot be used (another process has it, it is read-only) or the address
+        is in use; the message says which.
         """
         try:
             self._store = store = await asyncio.to_thread(
@@ -212,7 +212,9 @@ class LocalService:
             )
             await self._serve(engine, registry)
             if self._registry_listener is not None:
-                port = RegistryPort(registry, engine.users, self._registry_listener, clock=self._clock, rng=engine.rng)
+                port = RegistryPort(
+                    registry, engine.users, self._registry_listener, self.settings, clock=self._clock, rng=engine.rng
+                )
                 self._registry_port = await port.start()
             if self._kafka is not None:
                 gateway = Gateway(
@@ -226,7 +228,7 @@ class LocalService:
         return self
 
     async def _serve(self, engine: Engine, registry: RegistryApi) -> None:
-        """Make the functions and listen."""
+        """Create the functions and listen."""
         listener = _listen(self._host, self._port)
         self._port = listener.getsockname()[1]
         cluster_id = self.settings.cluster_id
@@ -251,6 +253,7 @@ class LocalService:
             limits=self._limits,
             metrics=self._metrics_text,
             registry=RegistryHandler(registry, self._instruments),
+            settings=self.settings,
         )
         await self._server.start(listener)
 
@@ -265,7 +268,7 @@ class LocalService:
         self._maintenance.start()
 
     async def stop(self) -> None:
-        """Stop maintenance and listening, then close the store. May be repeated."""
+        """Stop maintenance and listening, then close the store. May be called twice."""
         maintenance, self._maintenance = self._maintenance, None
         if maintenance is not None:
             await maintenance.stop()
@@ -292,7 +295,7 @@ class LocalService:
 
 
 def _listen(host: str, port: int) -> socket.socket:
-    """A listening socket. Raises KafkaError(INVALID_CONFIG) where the address cannot be had."""
+    """Return a listening socket. Raises KafkaError(INVALID_CONFIG) if the address cannot be used."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     try:
         return socket.create_server((host, port), family=family, backlog=1024)

@@ -1,4 +1,4 @@
-"""Verifies AWS Signature Version 4 as a function URL with AWS_IAM does.
+"""Verification of AWS Signature Version 4, as by a function URL with AWS_IAM.
 
     Authorization: AWS4-HMAC-SHA256 Credential=<key id>/<yyyymmdd>/<region>/lambda/aws4_request,
                    SignedHeaders=host;x-amz-date, Signature=<64 hex digits>
@@ -7,10 +7,10 @@
     string to sign      algorithm \\n x-amz-date \\n scope \\n SHA-256 of the canonical request
     signing key         HMAC chain over secret, date, region, service, "aws4_request"
 
-The hash in the canonical request is always that of the body that came, so an altered body never verifies, whatever its
+The hash in the canonical request is always that of the received body, so an altered body never verifies, whatever its
 headers claim. `host` and every `x-amz-*` header must be signed. Comparison takes constant time. As with AWS, a captured
-request can be sent again while its date is within the window: what makes a repeated produce harmless is its sequence,
-not the signature. Source: AWS IAM user guide, "Create a signed AWS API request".
+request can be sent again while its date is within the window: a repeated produce is harmless because of its sequence,
+not because of the signature. Source: AWS IAM user guide, "Create a signed AWS API request".
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ _WHICH_KEY = "use the keys in credentials.json of its data directory, which `odr
 
 
 class SignatureRefused(Exception):
-    """The request is not signed by whom it must be. Answered as 403.
+    """The request has no valid signature. Answered as 403.
 
     Attributes:
         error_type: AWS's name of the error, sent as x-amzn-ErrorType.
@@ -53,7 +53,7 @@ class SignatureRefused(Exception):
 
 @dataclass(frozen=True, slots=True)
 class SignedRequest:
-    """An HTTP request as it came over the wire."""
+    """An HTTP request as received."""
 
     method: str
     path: str  # still percent-encoded
@@ -62,14 +62,14 @@ class SignedRequest:
     body: bytes
 
     def header(self, name: str) -> str | None:
-        """All values of a header, joined as SigV4 joins them; None where it is absent."""
+        """Return all values of a header, joined as SigV4 joins them; None if it is absent."""
         values = [_collapse(value) for key, value in self.headers if key.lower() == name]
         return ",".join(values) if values else None
 
 
 @dataclass(frozen=True, slots=True)
 class SigningKey:
-    """Whose signature is accepted; `region` None accepts the scope of any region (an embedded service is in none)."""
+    """The key that verifies signatures; a `region` of None accepts the scope of any region."""
 
     access_key_id: str
     secret_access_key: str = field(repr=False)
@@ -112,7 +112,7 @@ def verify(request: SignedRequest, key: SigningKey, now_ms: int) -> None:
 def sign(
     request: SignedRequest, key: SigningKey, amz_date: str, signed_headers: Sequence[str], body_sha256: str
 ) -> str:
-    """The signature, 64 hex digits. The key must have a region."""
+    """Return the signature, 64 hex digits. The key must have a region."""
     assert key.region is not None
     scope = f"{amz_date[:8]}/{key.region}/{SERVICE}/{TERMINATOR}"
     canonical = "\n".join(
@@ -191,7 +191,7 @@ def _check_signed_headers(request: SignedRequest, signed: Sequence[str]) -> None
         raise SignatureRefused("InvalidSignatureException", f"These headers must be signed: {', '.join(unsigned)}.")
     if list(signed) != sorted(set(signed)) or not set(signed) <= present:
         raise SignatureRefused(
-            "InvalidSignatureException", "SignedHeaders must be sorted, lower case and name headers that are there."
+            "InvalidSignatureException", "SignedHeaders must be sorted, in lower case, and name existing headers."
         )
 
 

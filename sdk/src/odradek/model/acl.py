@@ -1,4 +1,4 @@
-"""Access control lists in Kafka's model: who may, or may not, do which operation on which resources from which host.
+"""ACLs in Kafka's model: a principal, a host, an operation and a resource, allowed or denied.
 
 Numbers and names are those of Kafka's protocol (AclBinding, ResourceType, PatternType, AclOperation,
 AclPermissionType). ANY and MATCH occur in filters only.
@@ -10,13 +10,13 @@ from dataclasses import dataclass
 from enum import IntEnum
 from typing import NamedTuple
 
-WILDCARD = "*"  # a literal pattern of this name covers every resource of the type; a host of it every host
+WILDCARD = "*"  # a literal pattern of this name covers every resource of the type; as a host, every host
 EVERYONE = "User:*"
 CLUSTER_NAME = "kafka-cluster"  # the only resource of type CLUSTER
 
 
 class ResourceType(IntEnum):
-    """What an ACL is about."""
+    """The types of resources that an ACL applies to."""
 
     ANY = 1
     TOPIC = 2
@@ -26,7 +26,7 @@ class ResourceType(IntEnum):
 
 
 class PatternType(IntEnum):
-    """How a name covers resources."""
+    """The ways in which a name covers resources."""
 
     ANY = 1
     MATCH = 2  # in filters: every pattern that covers the name
@@ -35,7 +35,7 @@ class PatternType(IntEnum):
 
 
 class AclOperation(IntEnum):
-    """What somebody does."""
+    """The operations that an ACL allows or denies."""
 
     ANY = 1
     ALL = 2
@@ -52,7 +52,7 @@ class AclOperation(IntEnum):
 
 
 class AclPermission(IntEnum):
-    """Allow or deny; deny wins."""
+    """Allow or deny; a denial wins."""
 
     ANY = 1
     DENY = 2
@@ -60,7 +60,7 @@ class AclPermission(IntEnum):
 
 
 class Resource(NamedTuple):
-    """One thing that somebody wants to use."""
+    """A resource, by type and name."""
 
     type: ResourceType
     name: str
@@ -71,7 +71,7 @@ CLUSTER = Resource(ResourceType.CLUSTER, CLUSTER_NAME)
 
 @dataclass(frozen=True, slots=True, order=True)
 class AclBinding:
-    """One rule."""
+    """One ACL."""
 
     resource_type: ResourceType
     name: str
@@ -82,7 +82,7 @@ class AclBinding:
     permission: AclPermission
 
     def covers(self, resource: Resource) -> bool:
-        """Whether the pattern covers the resource."""
+        """Return True if the pattern covers the resource."""
         if resource.type is not self.resource_type:
             return False
         if self.pattern is PatternType.PREFIXED:
@@ -92,7 +92,7 @@ class AclBinding:
 
 @dataclass(frozen=True, slots=True)
 class AclFilter:
-    """Which rules are meant; None and ANY leave an aspect open."""
+    """A filter of ACLs; None and ANY match everything."""
 
     resource_type: ResourceType = ResourceType.ANY
     name: str | None = None
@@ -103,7 +103,7 @@ class AclFilter:
     permission: AclPermission = AclPermission.ANY
 
     def matches(self, acl: AclBinding) -> bool:
-        """Whether the rule is meant."""
+        """Return True if the filter matches the ACL."""
         return (
             self.resource_type in (ResourceType.ANY, acl.resource_type)
             and self._matches_name(acl)

@@ -1,7 +1,7 @@
-"""A group of the classic protocol (JoinGroup, SyncGroup), and what its members ask and are answered.
+"""A group of the classic protocol (JoinGroup, SyncGroup), and the requests and responses of its members.
 
-The words are Kafka's: a *generation* is one round of rebalancing; the *leader* is the member that assigns partitions;
-*protocols* are the assignors a member knows, each with its subscription in bytes that no broker reads.
+The terms are Kafka's: a *generation* is one round of rebalancing; the *leader* is the member that assigns partitions;
+*protocols* are the assignors a member supports, each with its subscription in bytes that no broker reads.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ NO_GENERATION = -1
 
 
 class ClassicState(StrEnum):
-    """States as Kafka names them. Dead is a group that is not there."""
+    """The states, with Kafka's names. Dead stands for a group that does not exist."""
 
     EMPTY = "Empty"
     PREPARING_REBALANCE = "PreparingRebalance"
@@ -33,19 +33,19 @@ class ClassicMember:
     client_id: str = ""
     client_host: str = ""
     session_ms: int = 45_000
-    rebalance_ms: int = 300_000  # how long a round waits for this member
-    protocols: tuple[tuple[str, bytes], ...] = ()  # in the order of the member's preference
+    rebalance_ms: int = 300_000  # the time for which a round waits for this member
+    protocols: tuple[tuple[str, bytes], ...] = ()  # in the member's order of preference
     assignment: bytes = b""
-    joined: bool = False  # has joined the round that is under way
+    joined: bool = False  # True: has joined the current round
 
     def metadata(self, protocol: str | None) -> bytes:
-        """What the member says under a protocol; empty where it does not know it."""
+        """Return the member's bytes for a protocol, empty if it does not support the protocol."""
         return next((metadata for name, metadata in self.protocols if name == protocol), b"")
 
 
 @dataclass(frozen=True, slots=True)
 class ClassicGroup:
-    """A classic group; members in the order in which they came."""
+    """A classic group, with its members in the order of joining."""
 
     state: ClassicState = ClassicState.EMPTY
     generation: int = 0
@@ -53,14 +53,14 @@ class ClassicGroup:
     protocol: str | None = None  # None before the first round is complete, and while the group is empty
     leader: str | None = None
     members: tuple[ClassicMember, ...] = ()
-    is_initial: bool = False  # the round under way began in an empty group: it waits a little for more members
+    is_initial: bool = False  # the current round began in an empty group, and waits a little for more members
 
     def member(self, member_id: str) -> ClassicMember | None:
-        """The member with that id."""
+        """Return the member with that id, or None."""
         return next((member for member in self.members if member.member_id == member_id), None)
 
     def static_member(self, instance_id: str | None) -> ClassicMember | None:
-        """The member with that instance id."""
+        """Return the member with that instance id, or None."""
         if instance_id is None:
             return None
         return next((member for member in self.members if member.instance_id == instance_id), None)
@@ -71,7 +71,7 @@ class ClassicJoin:
     """A JoinGroup request."""
 
     group_id: str
-    member_id: str  # empty: the coordinator makes one
+    member_id: str  # empty: the coordinator assigns one
     protocol_type: str
     protocols: tuple[tuple[str, bytes], ...]
     session_ms: int
@@ -79,13 +79,13 @@ class ClassicJoin:
     instance_id: str | None = None
     client_id: str = ""
     client_host: str = ""
-    requires_known_member_id: bool = True  # KIP-394, from version 4: an id is made first, and joins with the next
-    may_skip_assignment: bool = True  # KIP-814, from version 9: a leader may be told to leave the assignment as it is
+    requires_known_member_id: bool = True  # KIP-394, from version 4: the member gets an id first, and joins with it
+    may_skip_assignment: bool = True  # KIP-814, from version 9: the leader may be told to keep the assignment
 
 
 @dataclass(frozen=True, slots=True)
 class ClassicJoinResult:
-    """The answer; `members` with their metadata for the leader only."""
+    """The response to JoinGroup; only the leader gets `members` with their metadata."""
 
     error: ErrorCode = ErrorCode.NONE
     member_id: str = ""
@@ -99,7 +99,7 @@ class ClassicJoinResult:
 
 @dataclass(frozen=True, slots=True)
 class ClassicIdentity:
-    """Who asks: what Heartbeat, SyncGroup and OffsetCommit say of themselves."""
+    """The identity of a member in Heartbeat, SyncGroup and OffsetCommit."""
 
     group_id: str
     member_id: str
@@ -109,7 +109,7 @@ class ClassicIdentity:
 
 @dataclass(frozen=True, slots=True)
 class ClassicSync:
-    """A SyncGroup request; assignments by member id come from the leader only."""
+    """A SyncGroup request; only the leader sends assignments by member id."""
 
     identity: ClassicIdentity
     protocol_type: str | None = None  # None before version 5
@@ -119,7 +119,7 @@ class ClassicSync:
 
 @dataclass(frozen=True, slots=True)
 class ClassicSyncResult:
-    """The answer to SyncGroup."""
+    """The response to SyncGroup."""
 
     error: ErrorCode = ErrorCode.NONE
     protocol_type: str | None = None
@@ -129,7 +129,7 @@ class ClassicSyncResult:
 
 @dataclass(frozen=True, slots=True)
 class ClassicLeave:
-    """One member that leaves, named by its id, or by its instance id with an empty member id (an administrator)."""
+    """A member that leaves, by its id, or by its instance id with an empty member id (an administrator)."""
 
     member_id: str
     instance_id: str | None = None
@@ -137,7 +137,7 @@ class ClassicLeave:
 
 @dataclass(frozen=True, slots=True)
 class ClassicLeaveResult:
-    """The answers of LeaveGroup, in the order of the members asked for."""
+    """The response to LeaveGroup, in the order of the request's members."""
 
     error: ErrorCode = ErrorCode.NONE
     members: Sequence[tuple[ClassicLeave, ErrorCode]] = ()
@@ -145,7 +145,7 @@ class ClassicLeaveResult:
 
 @dataclass(frozen=True, slots=True)
 class ClassicSession:
-    """What is stored of a classic member's life."""
+    """The stored session of a classic member."""
 
-    counter: int = 0  # raised by every heartbeat
+    counter: int = 0  # incremented by every heartbeat
     renewed_ms: int = 0  # by the clock of the gateway that renewed it

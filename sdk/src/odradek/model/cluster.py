@@ -10,7 +10,7 @@ FLEET_BROKER_ID = 0
 
 @dataclass(frozen=True, slots=True)
 class Broker:
-    """A place to send requests to: the fleet, or a gateway."""
+    """An address to send requests to: the fleet, or a gateway."""
 
     broker_id: int
     host: str
@@ -20,7 +20,7 @@ class Broker:
 
 @dataclass(frozen=True, slots=True)
 class Cluster:
-    """Who answers: the broker that this process is, and its address as clients reach it."""
+    """The broker that this process is, and the cluster's id."""
 
     cluster_id: str
     broker: Broker

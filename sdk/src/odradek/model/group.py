@@ -1,4 +1,4 @@
-"""What the engine is asked and what it answers about consumer groups (KIP-848)."""
+"""Requests and responses of the engine for consumer groups (KIP-848)."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ LEAVE_STATIC_EPOCH = -2
 
 @dataclass(frozen=True, slots=True)
 class GroupHeartbeat:
-    """A ConsumerGroupHeartbeat request; None means "unchanged since the last heartbeat"."""
+    """A ConsumerGroupHeartbeat request; None means unchanged since the last heartbeat."""
 
     group_id: str
     member_id: str
-    member_epoch: int  # 0 joins, -1 leaves, -2 leaves for a while (static member)
+    member_epoch: int  # 0 joins, -1 leaves, -2 leaves temporarily (static member)
     instance_id: str | None = None
     rack_id: str | None = None
     rebalance_timeout_ms: int = -1
@@ -35,7 +35,7 @@ class GroupHeartbeat:
 
 @dataclass(frozen=True, slots=True)
 class GroupHeartbeatResult:
-    """The answer: `assignment` None means "unchanged"."""
+    """The response to a heartbeat; an `assignment` of None is unchanged."""
 
     error: ErrorCode = ErrorCode.NONE
     message: str | None = None
@@ -55,7 +55,7 @@ class OffsetCommitResult:
 
 @dataclass(frozen=True, slots=True)
 class OffsetFetchResult:
-    """A committed offset; `committed` None where nothing was committed."""
+    """A committed offset; `committed` is None if there is none."""
 
     partition: TopicPartition
     committed: OffsetAndMetadata | None = None
@@ -64,7 +64,7 @@ class OffsetFetchResult:
 
 @dataclass(frozen=True, slots=True)
 class GroupListing:
-    """One line of ListGroups."""
+    """One entry of ListGroups."""
 
     group_id: str
     state: str  # Empty | Assigning | Reconciling | Stable | Dead
@@ -74,7 +74,7 @@ class GroupListing:
 
 @dataclass(frozen=True, slots=True)
 class MemberDescription:
-    """A member as ConsumerGroupDescribe shows it."""
+    """A member in the form of ConsumerGroupDescribe."""
 
     member_id: str
     instance_id: str | None
@@ -84,13 +84,13 @@ class MemberDescription:
     client_host: str
     subscribed_topic_names: tuple[str, ...]
     subscribed_topic_regex: str | None
-    assignment: Mapping[UUID, Sequence[int]] = field(default_factory=dict)  # held now
+    assignment: Mapping[UUID, Sequence[int]] = field(default_factory=dict)  # currently held
     target_assignment: Mapping[UUID, Sequence[int]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
 class GroupDescription:
-    """A group as ConsumerGroupDescribe shows it."""
+    """A group in the form of ConsumerGroupDescribe."""
 
     group_id: str
     error: ErrorCode = ErrorCode.NONE
@@ -100,5 +100,5 @@ class GroupDescription:
     assignment_epoch: int = 0
     assignor: str = "uniform"
     members: tuple[MemberDescription, ...] = ()
-    classic: ClassicGroup | None = None  # a group of the classic protocol: its members are in here
+    classic: ClassicGroup | None = None  # a group of the classic protocol, with its members
     is_share: bool = False

@@ -1,4 +1,4 @@
-"""What the engine is asked and what it answers about a log: append, fetch, list offsets."""
+"""Requests and responses of the engine for a log: append, fetch, list offsets."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from odradek.errors import ErrorCode
 
 Buffer = bytes | bytearray | memoryview
 
-# Timestamps with a meaning of their own in ListOffsets (KIP-79, KIP-405, KIP-734).
+# Timestamps with a special meaning in ListOffsets (KIP-79, KIP-405, KIP-734).
 LATEST_TIMESTAMP = -1
 EARLIEST_TIMESTAMP = -2
 MAX_TIMESTAMP = -3
@@ -29,7 +29,7 @@ class ProducePartition:
     records: Buffer  # one or more whole RecordBatch v2
     topic_id: UUID | None = None
     expected_offset: int | None = None  # conditional produce: append only if next_offset is this
-    connection: int | None = None  # over which it came: what comes over one stays in order. None: over none
+    connection: int | None = None  # id of its connection: batches of one connection stay in order. None: no connection
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,11 +42,12 @@ class ProduceResult:
     base_offset: int = -1
     log_append_time_ms: int = -1  # -1 under CreateTime
     log_start_offset: int = -1
-    message: str | None = None  # for people: what to do
+    message: str | None = None  # for people: the remedy
     current_leader_id: int = -1
     current_leader_epoch: int = -1
     topic_id: UUID | None = None
     next_offset: int = -1  # where the log ends: told to a conditional produce that expected another offset
+    record_errors: tuple[tuple[int, str], ...] = ()  # records that are the reason, by their index in the batch
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +65,7 @@ class FetchPartition:
 
 @dataclass(frozen=True, slots=True)
 class FetchResult:
-    """The outcome for one partition of a fetch request. The first batch may start before the asked offset."""
+    """The result for one partition of a fetch request. The first batch may start before the requested offset."""
 
     topic: str
     partition: int
@@ -104,7 +105,7 @@ class DeleteRecordsResult:
 
 @dataclass(frozen=True, slots=True)
 class ListOffsetsPartition:
-    """One question of ListOffsets: a timestamp in ms since the epoch, or one of the constants above."""
+    """A partition of ListOffsets with a timestamp in ms since the epoch, or one of the constants above."""
 
     topic: str
     partition: int
@@ -114,7 +115,7 @@ class ListOffsetsPartition:
 
 @dataclass(frozen=True, slots=True)
 class ListOffsetsResult:
-    """The first offset whose timestamp is at least the asked one; -1, -1 where there is none."""
+    """The first offset whose timestamp is at least the requested one; -1, -1 if there is none."""
 
     topic: str
     partition: int
@@ -127,7 +128,7 @@ class ListOffsetsResult:
 
 @dataclass(frozen=True, slots=True)
 class EpochEndPartition:
-    """One question of OffsetForLeaderEpoch."""
+    """A partition of OffsetForLeaderEpoch with a leader epoch."""
 
     topic: str
     partition: int
@@ -137,7 +138,7 @@ class EpochEndPartition:
 
 @dataclass(frozen=True, slots=True)
 class EpochEndResult:
-    """The largest epoch up to the asked one under which anything was written, and where it ended; -1, -1: unknown."""
+    """The largest epoch up to the requested one with records, and its end offset; -1, -1 if unknown."""
 
     topic: str
     partition: int

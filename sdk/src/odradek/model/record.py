@@ -68,7 +68,7 @@ class BatchHeader:
 
     @property
     def compression(self) -> CompressionType:
-        """Raises ValueError for the reserved codes 5-7."""
+        """The compression type. Raises ValueError for the reserved codes 5-7."""
         return CompressionType(self.attributes & 0x07)
 
     @property
@@ -85,5 +85,5 @@ class BatchHeader:
 
     @property
     def delete_horizon_ms(self) -> int | None:
-        """When compaction may drop the batch's tombstones; None where no compaction has seen them yet (KIP-534)."""
+        """The time from which compaction may drop the batch's tombstones; None before any compaction (KIP-534)."""
         return self.base_timestamp_ms if self.attributes & 0x40 else None

@@ -1,4 +1,4 @@
-"""What the engine is asked and what it answers about share groups (KIP-932): queues over a log."""
+"""Requests and responses of the engine for share groups (KIP-932): queues over a log."""
 
 from __future__ import annotations
 
@@ -17,18 +17,18 @@ NO_CHANGES: frozenset[PartitionId] = frozenset()
 
 
 class AcknowledgeType(IntEnum):
-    """What a consumer says of a record that was delivered to it. Numbers and names are Kafka's."""
+    """A consumer's verdict on a delivered record, with Kafka's numbers and names."""
 
-    GAP = 0  # there is no record at this offset (a client's own word for what compaction left)
+    GAP = 0  # there is no record at this offset; clients use it for offsets that compaction removed
     ACCEPT = 1  # processed: never delivered again
-    RELEASE = 2  # not processed: deliver it again, to anybody
-    REJECT = 3  # cannot be processed: never delivered again, to the dead letters
-    RENEW = 4  # still at it: lock it for another full duration
+    RELEASE = 2  # not processed: deliver it again, to any member
+    REJECT = 3  # cannot be processed: never delivered again; goes to the dead letters
+    RENEW = 4  # still being processed: lock it for another full duration
 
 
 @dataclass(frozen=True, slots=True)
 class AcknowledgementBatch:
-    """Acknowledgements of neighbouring offsets, both ends included: one type for all, or one each."""
+    """Acknowledgements of consecutive offsets, both ends included: one type for all, or one each."""
 
     first_offset: int
     last_offset: int
@@ -37,11 +37,11 @@ class AcknowledgementBatch:
 
 @dataclass(frozen=True, slots=True)
 class AcquiredRecords:
-    """Offsets that are this member's until the lock ends, both ends included."""
+    """Offsets that belong to this member until the lock ends, both ends included."""
 
     first_offset: int
     last_offset: int
-    delivery_count: int  # this delivery included
+    delivery_count: int  # including this delivery
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +51,7 @@ class ShareFetchRequest:
     group_id: str
     member_id: str
     session_epoch: int  # 0 opens a session, -1 closes it, else the next of the session
-    partitions: frozenset[PartitionId] = NO_CHANGES  # taken into the session
+    partitions: frozenset[PartitionId] = NO_CHANGES  # added to the session
     forgotten: frozenset[PartitionId] = NO_CHANGES
     acknowledgements: Mapping[PartitionId, Sequence[AcknowledgementBatch]] = field(default_factory=dict)
     fetches: bool = True
@@ -60,19 +60,19 @@ class ShareFetchRequest:
     min_bytes: int = 1
     max_bytes: int = 4 * 1024 * 1024
     max_records: int = 500
-    is_strict: bool = False  # never more than max_records; else up to the end of a batch
+    is_strict: bool = False  # never more than max_records; otherwise up to the end of a batch
 
 
 @dataclass(frozen=True, slots=True)
 class ShareFetchResult:
-    """The outcome for one partition."""
+    """The result for one partition."""
 
     partition: PartitionId
     error: ErrorCode = ErrorCode.NONE
     message: str | None = None
     acknowledge_error: ErrorCode = ErrorCode.NONE
     acknowledge_message: str | None = None
-    records: Sequence[Buffer] = ()  # whole batches that hold what was acquired, and perhaps more
+    records: Sequence[Buffer] = ()  # whole batches with the acquired records, and possibly others
     acquired: tuple[AcquiredRecords, ...] = ()
 
     @property
@@ -82,7 +82,7 @@ class ShareFetchResult:
 
 @dataclass(frozen=True, slots=True)
 class ShareFetchAnswer:
-    """The answer as a whole. An error means that nothing was done."""
+    """The whole response. After an error nothing was done."""
 
     error: ErrorCode = ErrorCode.NONE
     message: str | None = None
@@ -92,7 +92,7 @@ class ShareFetchAnswer:
 
 @dataclass(frozen=True, slots=True)
 class ShareOffset:
-    """Where a group is in one partition; `start_offset` -1 where it has never read it."""
+    """The position of a group in one partition; `start_offset` is -1 if the group has never read it."""
 
     topic: str
     topic_id: UUID | None
@@ -105,7 +105,7 @@ class ShareOffset:
 
 @dataclass(frozen=True, slots=True)
 class SharePolicy:
-    """The configuration of a share group, as far as records in flight go by it."""
+    """The part of a share group's configuration that concerns records in flight."""
 
     lock_ms: int
     delivery_count_limit: int

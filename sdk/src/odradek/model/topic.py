@@ -9,19 +9,19 @@ from uuid import UUID
 
 @dataclass(frozen=True, slots=True)
 class Topic:
-    """A topic as the catalog holds it."""
+    """A topic in the catalog."""
 
     name: str
     topic_id: UUID
     partition_count: int
     configs: Mapping[str, str] = field(default_factory=dict)  # overrides only, Kafka's dotted names
     created_ms: int = 0
-    version: int = 0  # raised by every change of the row
+    version: int = 0  # incremented by every change of the row
 
 
 @dataclass(frozen=True, slots=True)
 class ConfigEntry:
-    """One configuration value as DescribeConfigs shows it."""
+    """One configuration value in the form of DescribeConfigs."""
 
     name: str
     value: str | None

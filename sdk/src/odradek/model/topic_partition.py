@@ -1,4 +1,4 @@
-"""Names of places in the log."""
+"""Names of partitions, and committed offsets."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class TopicPartition(NamedTuple):
 
 
 class PartitionId(NamedTuple):
-    """A partition as the store names it: the topic's id survives no deletion, so a re-created topic starts afresh."""
+    """A partition as the store names it. A recreated topic has a new id, so it starts afresh."""
 
     topic_id: UUID
     partition: int
@@ -29,7 +29,7 @@ class PartitionId(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class OffsetAndMetadata:
-    """A committed position: `offset` is the next one to read (Kafka's meaning)."""
+    """A committed offset: `offset` is the next one to read (Kafka's meaning)."""
 
     offset: int
     leader_epoch: int = -1

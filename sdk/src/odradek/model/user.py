@@ -1,4 +1,4 @@
-"""A user who logs in by SASL, as it is stored: nothing in it gives the password away (RFC 5802)."""
+"""The stored form of a user who logs in with SASL; it does not reveal the password (RFC 5802)."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from enum import StrEnum
 
 
 class SaslMechanism(StrEnum):
-    """Mechanisms by which a client may log in."""
+    """The mechanisms with which a client may log in."""
 
     PLAIN = "PLAIN"
     SCRAM_SHA_256 = "SCRAM-SHA-256"
@@ -20,7 +20,7 @@ SCRAM_MECHANISMS = (SaslMechanism.SCRAM_SHA_256, SaslMechanism.SCRAM_SHA_512)
 
 @dataclass(frozen=True, slots=True)
 class ScramCredential:
-    """What a server keeps of a password for one mechanism."""
+    """The values that a server keeps of a password for one mechanism."""
 
     salt: bytes = field(repr=False)
     iterations: int

@@ -1,1 +1,1 @@
-"""What the engine needs of the world, as typing.Protocol. Adapters implement it; the simulation owns it."""
+"""The engine's dependencies as typing.Protocol. Adapters implement them; the simulation controls them."""

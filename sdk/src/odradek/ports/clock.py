@@ -1,4 +1,4 @@
-"""Time as a parameter, so that a simulation can own it."""
+"""Time as a parameter, so that a simulation can control it."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from typing import Protocol
 
 class Clock(Protocol):
     def now_ms(self) -> int:
-        """Milliseconds since the Unix epoch. May differ between machines; no safety rests on it."""
+        """Return milliseconds since the Unix epoch. May differ between machines; no safety depends on it."""
         ...
 
     def monotonic(self) -> float:
-        """Seconds that only go forward, for durations and deadlines."""
+        """Return seconds that never go back, for durations and deadlines."""
         ...
 
     async def sleep(self, seconds: float) -> None:

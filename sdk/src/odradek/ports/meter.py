@@ -1,4 +1,4 @@
-"""Billable units of every call at the ports, so that cost is a measured figure of a run."""
+"""Billable units of every call at the ports, so that cost is measured."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Protocol
 
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """What AWS would bill. Units as on the price list; embedded and memory adapters count what S3 and DynamoDB would.
+    """Units that AWS bills, as on the price list; embedded and memory adapters count what S3 and DynamoDB would.
 
     A DynamoDB write unit is 1 KB rounded up (a transactional write two), a read unit 4 KB (eventual half).
     """
@@ -26,7 +26,7 @@ class Usage:
     payload_bytes_in: int = 0
     payload_bytes_out: int = 0
     queue_requests: int = 0
-    rejected_requests: int = 0  # that the store never takes (errors.StoreRejected); free, counted all the same
+    rejected_requests: int = 0  # rejected permanently (errors.StoreRejected); free, but counted
 
     def __add__(self, other: Usage) -> Usage:
         return Usage(*(getattr(self, f.name) + getattr(other, f.name) for f in fields(Usage)))

@@ -23,9 +23,9 @@ class ObjectStore(Protocol):
         """Create the object from the parts in order; durable on return.
 
         Raises:
-            ObjectExists: the key is taken (an own earlier attempt may have taken it).
-            StoreUnavailable: surely not written.
-            StoreRejected: surely not written, and never will be: the key or the content is too long.
+            ObjectExists: the key exists (an earlier attempt of the caller may have created it).
+            StoreUnavailable: certainly not written.
+            StoreRejected: certainly not written, now and always: the key or the content is too long.
             OutcomeUnknown: may have been written.
         """
         ...
@@ -53,5 +53,5 @@ class ObjectStore(Protocol):
         ...
 
     async def delete(self, keys: Sequence[str]) -> None:
-        """Delete the objects; missing ones are no error. Raises StoreUnavailable, OutcomeUnknown."""
+        """Delete the objects; missing ones are ignored. Raises StoreUnavailable, OutcomeUnknown."""
         ...

@@ -1,4 +1,4 @@
-"""Chance as a parameter, so that a simulation can own it."""
+"""Random numbers as a parameter, so that a simulation can control them."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from typing import Protocol
 
 class Rng(Protocol):
     def random_bytes(self, count: int) -> bytes:
-        """That many unpredictable bytes (ids)."""
+        """Return `count` unpredictable bytes (ids)."""
         ...
 
     def random(self) -> float:
-        """A number in [0, 1) (jitter)."""
+        """Return a number in [0, 1) (jitter)."""
         ...

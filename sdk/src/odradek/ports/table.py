@@ -1,29 +1,29 @@
-"""A table of items with conditional writes: what DynamoDB offers, and no more than SQLite or a dict can do.
+"""A table of items with conditional writes: a subset of DynamoDB that SQLite and a dict can implement.
 
-The three tables (log, groups, catalog) are three instances of this one port, so every rule about *what* may be written
-lives once, in the engine, as data: a condition and a list of actions. An adapter only evaluates them atomically
-(memory, SQLite) or translates them into an UpdateItem (DynamoDB). See docs/decisions/0001-one-table-port.md.
+The three tables (log, groups, catalog) are instances of this port, so every rule about *what* may be written is in the
+engine, once, as data: a condition and a list of actions. An adapter only evaluates them atomically (memory, SQLite) or
+translates them into an UpdateItem (DynamoDB). See docs/decisions/0001-one-table-port.md.
 
 Semantics are DynamoDB's:
 
 * An item is addressed by (`pk`, `sk`); attributes are str, int (38 digits), bytes, bool, list or dict of these.
 * Every write of one item is atomic and sees the item's state before it: all actions of one update read the old values.
-* A comparison or `Contains` on a path that is not there is false; `Not` of it is true.
-* A missing item satisfies `Absent(("anything",))`. An update of a missing item creates it (if the condition lets it).
+* A comparison or `Contains` on a missing path is false; `Not` of it is true.
+* A missing item satisfies `Absent(("anything",))`. An update of a missing item creates it (if the condition holds).
 * Reads are strongly consistent unless `consistent=False`.
-* A transaction is applied whole, but its items become visible one by one: to a row of reads, to `get_many` and to
-  `query` some of them may be as before and others as after it, for as long as it is being applied. Only `transact_get`
-  reads several items of one moment; docs/decisions/0010 says which reader needs that and which does not.
+* A transaction is applied as a whole, but its items become visible one by one: while it is being applied, several
+  reads, `get_many` and `query` may see some items before and others after it. Only `transact_get` reads several items
+  at one moment; docs/decisions/0010 says which readers need that.
 * A write of an item that a transaction is being applied to is refused (StoreUnavailable).
-* What is returned is the caller's: changing it changes nothing in the store.
+* Returned values belong to the caller: changing them does not change the store.
 
 A bug of the caller is a ValueError in every backend: an attribute of another type (float, None, tuple), two actions of
-one update on overlapping paths, an update that changes nothing, an attribute called `pk` or `sk` (conditions may ask
-for them). What one of DynamoDB's limits refuses, or the stored item, is StoreRejected in every backend, whatever the
-condition: a key part that is empty or too long, an expression of more than 4,096 bytes or 300 operators, a number of
-more than 38 digits, deep nesting (adapters/validation.py); a document path whose parent map is not there, a number
-added or a list appended to something else, a copy of what is not there. An update of removals alone may or may not
-create a missing item: give it a condition.
+one update on overlapping paths, an update that changes nothing, an attribute called `pk` or `sk` (conditions may refer
+to them). StoreRejected, in every backend and whatever the condition, is a request that one of DynamoDB's limits or the
+stored item refuses: a key part that is empty or too long, an expression of more than 4,096 bytes or 300 operators, a
+number of more than 38 digits, deep nesting (adapters/validation.py); a document path without its parent map, a number
+added or a list appended to another type, a copy of a missing value. An update with only removals may or may not create
+a missing item: give it a condition.
 """
 
 from __future__ import annotations
@@ -49,21 +49,21 @@ class Key(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Exists:
-    """True where the path is there."""
+    """True if the path exists."""
 
     path: Path
 
 
 @dataclass(frozen=True, slots=True)
 class Absent:
-    """True where the path is not there."""
+    """True if the path does not exist."""
 
     path: Path
 
 
 @dataclass(frozen=True, slots=True)
 class Compare:
-    """`path op value`; false where the path is not there or holds another type."""
+    """`path op value`; false if the path does not exist or has another type."""
 
     path: Path
     op: Literal["=", "<>", "<", "<=", ">", ">="]
@@ -72,7 +72,7 @@ class Compare:
 
 @dataclass(frozen=True, slots=True)
 class Contains:
-    """True where the list at the path has an element equal to the value."""
+    """True if the list at the path has an element equal to the value."""
 
     path: Path
     value: str | int | bytes
@@ -97,7 +97,7 @@ Condition = Exists | Absent | Compare | Contains | Not | AllOf | AnyOf
 
 
 def all_of(*conditions: Condition) -> Condition:
-    """All of the given conditions; one alone stands for itself."""
+    """Return the conjunction of the conditions; a single one is returned as it is."""
     return conditions[0] if len(conditions) == 1 else AllOf(conditions)
 
 
@@ -106,7 +106,7 @@ def all_of(*conditions: Condition) -> Condition:
 
 @dataclass(frozen=True, slots=True)
 class Set:
-    """Set the path to the value. All but the last step of the path must be there (DynamoDB's rule)."""
+    """Set the path to the value. All but the last step of the path must exist (DynamoDB's rule)."""
 
     path: Path
     value: Value
@@ -114,7 +114,7 @@ class Set:
 
 @dataclass(frozen=True, slots=True)
 class Copy:
-    """Set the path to the value that `from_path` had before this update; it must be there."""
+    """Set the path to the value that `from_path` had before this update; it must exist."""
 
     path: Path
     from_path: Path
@@ -130,7 +130,7 @@ class Add:
 
 @dataclass(frozen=True, slots=True)
 class Append:
-    """Append the values to the list at the path, which must be there."""
+    """Append the values to the list at the path, which must exist."""
 
     path: Path
     values: tuple[Value, ...]
@@ -146,7 +146,7 @@ class RemoveFirst:
 
 @dataclass(frozen=True, slots=True)
 class Remove:
-    """Remove the attribute at the path; nothing happens where it is not there."""
+    """Remove the attribute at the path, if it exists."""
 
     path: Path
 
@@ -181,7 +181,7 @@ class Delete:
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """Write nothing; the transaction is refused where the condition is false."""
+    """Write nothing; the transaction is refused if the condition is false."""
 
     key: Key
     condition: Condition
@@ -191,7 +191,7 @@ Operation = Update | Put | Delete | Check
 
 
 class Row(NamedTuple):
-    """A row of a query's answer."""
+    """A row of a query's result."""
 
     key: Key
     item: Item
@@ -201,7 +201,7 @@ class Table(Protocol):
     """A table of items with conditional writes."""
 
     async def get(self, key: Key, *, consistent: bool = True) -> Item | None:
-        """Return the item, or None. Raises StoreUnavailable, StoreRejected (a key that no item can have)."""
+        """Return the item, or None. Raises StoreUnavailable, StoreRejected (an impossible key)."""
         ...
 
     async def get_many(self, keys: Sequence[Key], *, consistent: bool = True) -> list[Item | None]:
@@ -209,14 +209,14 @@ class Table(Protocol):
         ...
 
     async def transact_get(self, keys: Sequence[Key]) -> list[Item | None]:
-        """Return items of one moment, in the order of the keys: 1 to 25, no two alike. Costs two reads an item.
+        """Return items at one moment, in the order of the keys: 1 to 25, all different. Costs two reads per item.
 
-        What a transaction did that was seen elsewhere to have been applied, be it in one item, is seen in all of them.
+        If one item shows that a transaction has been applied, all of them do.
 
         Raises:
             TransactionConflict: a transaction over one of the items is being applied.
             StoreUnavailable: no answer.
-            ValueError: no keys, more than 25, or one twice (a bug of the caller).
+            ValueError: no keys, more than 25, or a repeated one (a bug of the caller).
         """
         ...
 
@@ -240,10 +240,10 @@ class Table(Protocol):
         """Apply an update and return the new image.
 
         Raises:
-            ConditionFailed: refused; carries the item as it stands.
+            ConditionFailed: refused; carries the stored item.
             ItemTooLarge: the item would have more than 400 KB; not applied.
             StoreRejected: a limit refuses it, now and always; not applied.
-            StoreUnavailable: surely not applied.
+            StoreUnavailable: certainly not applied.
             OutcomeUnknown: may have been applied.
         """
         ...
@@ -253,17 +253,17 @@ class Table(Protocol):
         ...
 
     async def delete(self, delete: Delete) -> None:
-        """Delete an item; a missing one is no error. Raises as `update`."""
+        """Delete an item; a missing one is ignored. Raises as `update`."""
         ...
 
     async def transact(self, operations: Sequence[Operation]) -> None:
         """Apply all operations or none; at most 100, no two on one key.
 
         Raises:
-            TransactionCanceled: refused whole; carries which conditions failed.
+            TransactionCanceled: refused as a whole; carries the conditions that failed.
             ItemTooLarge: an item would have more than 400 KB, or all of them more than 4 MB; nothing was applied.
             StoreRejected: a limit refuses it, now and always; nothing was applied.
-            StoreUnavailable: surely not applied (contention included).
+            StoreUnavailable: certainly not applied (contention included).
             OutcomeUnknown: may have been applied.
             ValueError: more than 100 operations, or two on one key (a bug of the caller).
         """

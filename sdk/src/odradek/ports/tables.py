@@ -1,7 +1,7 @@
 """The three tables of one store and the transaction that spans them.
 
 Heads (log), leases with committed offsets (groups) and transactional ids (catalog) commit together, so a transaction
-names the table of each of its operations. Everything else goes through the single tables.
+names the table of each of its operations. Everything else uses the single tables.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ TableName = Literal["log", "groups", "catalog"]
 
 
 class TableOperation(NamedTuple):
-    """An operation and the table it is for."""
+    """An operation and its table."""
 
     table: TableName
     operation: Operation
@@ -34,5 +34,5 @@ class Tables(Protocol):
     def catalog(self) -> Table: ...
 
     async def transact(self, operations: Sequence[TableOperation]) -> None:
-        """Apply all operations or none, over the tables; otherwise as `Table.transact`, with the same errors."""
+        """Apply all operations or none, across the tables; otherwise as `Table.transact`, with the same errors."""
         ...

@@ -1,6 +1,6 @@
-"""A queue that spreads tasks over workers: at least once, in any order, sometimes late. SQS or a list.
+"""A queue that distributes tasks to workers: at least once, in any order, sometimes late. SQS or a list.
 
-Only the sending side is here: whoever takes messages is called with them (a function by its event source mapping).
+The port has only the sending side: messages invoke their receiver (a function, by its event source mapping).
 """
 
 from __future__ import annotations
@@ -12,18 +12,18 @@ MESSAGES_PER_SEND_MAX: Final = 10
 
 
 class TaskQueue(Protocol):
-    """Where tasks wait."""
+    """A queue of tasks."""
 
     async def send(self, messages: Sequence[str]) -> list[str]:
-        """Send up to `MESSAGES_PER_SEND_MAX` messages; returns those that the queue did not take, to be sent again.
+        """Send up to `MESSAGES_PER_SEND_MAX` messages; return those that the queue did not accept, to be sent again.
 
         Raises:
-            ValueError: none, or too many of them; or the queue will never take one.
-            StoreUnavailable: surely none was sent.
-            OutcomeUnknown: any of them may have been sent: sending them again doubles some.
+            ValueError: no messages or too many, or one that the queue can never accept.
+            StoreUnavailable: certainly none was sent.
+            OutcomeUnknown: any of them may have been sent: sending them again duplicates some.
         """
         ...
 
     async def waiting(self) -> int:
-        """About how many messages nobody has taken yet. Raises StoreUnavailable."""
+        """Return about how many messages have not been received yet. Raises StoreUnavailable."""
         ...

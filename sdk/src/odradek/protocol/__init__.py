@@ -1,1 +1,1 @@
-"""Kafka protocol frames: requests and responses over kio's schemas, and which function owns which API."""
+"""Kafka protocol frames: requests and responses over kio's schemas, and the function that owns each API."""

@@ -1,6 +1,6 @@
 """The APIs that Odradek serves, and the function that owns each.
 
-Over HTTPS one request frame is the body of one POST to its owner; over TCP one connection carries all of them. Every
+Over HTTPS one request frame is the body of one POST to its owner; one TCP connection carries all of them. Every
 function answers ApiVersions for the APIs that it owns.
 """
 
@@ -41,6 +41,7 @@ class ApiKey(IntEnum):
     DELETE_ACLS = 31
     DESCRIBE_CONFIGS = 32
     ALTER_CONFIGS = 33
+    DESCRIBE_LOG_DIRS = 35
     SASL_AUTHENTICATE = 36
     CREATE_PARTITIONS = 37
     DELETE_GROUPS = 42
@@ -49,10 +50,13 @@ class ApiKey(IntEnum):
     DESCRIBE_USER_SCRAM_CREDENTIALS = 50
     ALTER_USER_SCRAM_CREDENTIALS = 51
     DESCRIBE_CLUSTER = 60
+    DESCRIBE_PRODUCERS = 61
     DESCRIBE_TRANSACTIONS = 65
     LIST_TRANSACTIONS = 66
     CONSUMER_GROUP_HEARTBEAT = 68
     CONSUMER_GROUP_DESCRIBE = 69
+    LIST_CONFIG_RESOURCES = 74
+    DESCRIBE_TOPIC_PARTITIONS = 75
     SHARE_GROUP_HEARTBEAT = 76
     SHARE_GROUP_DESCRIBE = 77
     SHARE_FETCH = 78
@@ -77,6 +81,9 @@ OWNED: dict[FunctionName, frozenset[ApiKey]] = {
     FunctionName.COORDINATOR: frozenset(
         {
             ApiKey.METADATA,
+            ApiKey.DESCRIBE_TOPIC_PARTITIONS,
+            ApiKey.DESCRIBE_PRODUCERS,
+            ApiKey.DESCRIBE_LOG_DIRS,  # it reads heads and rows of the log
             ApiKey.FIND_COORDINATOR,
             ApiKey.INIT_PRODUCER_ID,
             ApiKey.OFFSET_COMMIT,
@@ -89,7 +96,7 @@ OWNED: dict[FunctionName, frozenset[ApiKey]] = {
             ApiKey.CONSUMER_GROUP_DESCRIBE,
             ApiKey.SHARE_GROUP_HEARTBEAT,
             ApiKey.SHARE_GROUP_DESCRIBE,
-            ApiKey.SHARE_FETCH,  # it writes: the fetch function may not
+            ApiKey.SHARE_FETCH,  # it writes to the store, which the fetch function may not
             ApiKey.SHARE_ACKNOWLEDGE,
             ApiKey.DESCRIBE_SHARE_GROUP_OFFSETS,
             ApiKey.ALTER_SHARE_GROUP_OFFSETS,
@@ -112,6 +119,7 @@ OWNED: dict[FunctionName, frozenset[ApiKey]] = {
             ApiKey.CREATE_ACLS,
             ApiKey.DELETE_ACLS,
             ApiKey.DESCRIBE_CONFIGS,
+            ApiKey.LIST_CONFIG_RESOURCES,
             ApiKey.ALTER_CONFIGS,
             ApiKey.INCREMENTAL_ALTER_CONFIGS,
             ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS,
@@ -131,11 +139,11 @@ TCP_ONLY = frozenset(
         ApiKey.SASL_AUTHENTICATE,
     }
 )
-"""APIs that no function owns: they wait longer than a function may, or belong to a connection."""
+"""APIs without a function: they wait longer than a function may, or belong to a connection."""
 
 _OWNER = {key: function for function, keys in OWNED.items() for key in keys}
 
 
 def owner_of(api_key: ApiKey) -> FunctionName:
-    """The function that a frame of this API is sent to; ApiVersions goes to the coordinator."""
+    """Return the function that serves this API; for ApiVersions the coordinator."""
     return _OWNER.get(api_key, FunctionName.COORDINATOR)

@@ -1,13 +1,12 @@
 """Conditional produce on the wire: two private tagged fields, never sent to a stock client (docs/formats/frames.md).
 
     Produce request 9+,  PartitionProduceData      tag 10001, int64   expected offset: append only if this is the next
-    Produce response 9+, PartitionProduceResponse  tag 10001, int64   next offset, beside OFFSET_OUT_OF_RANGE: where the
-                                                                      log ends instead
+    Produce response 9+, PartitionProduceResponse  tag 10001, int64   next offset, beside OFFSET_OUT_OF_RANGE: the
+                                                                      actual end of the log
 
-A tagged field that a peer does not know is skipped (KIP-482): a broker of Apache Kafka would append without the
-condition. So a client sends it to Odradek alone, which is what the answer shows: without the field in it, an
-OFFSET_OUT_OF_RANGE is not ours. The schemas here are kio's with that one field more; a message without it is byte for
-byte as before.
+A peer skips an unknown tagged field (KIP-482), so an Apache Kafka broker would append without the condition. A client
+therefore sends the field only to Odradek. It can tell from the response: an OFFSET_OUT_OF_RANGE without the field is
+not Odradek's. The schemas here are kio's with one more field; messages without it have the same bytes as before.
 """
 
 from __future__ import annotations
@@ -34,18 +33,18 @@ _CONSTANTS = ("__type__", "__version__", "__flexible__", "__api_key__", "__heade
 
 @cache
 def with_expected_offset(request_schema: type[Any]) -> type[Any]:
-    """A Produce request's schema with the field in each partition; older versions as they are."""
+    """Return a Produce request's schema with the field in each partition; older versions unchanged."""
     return _extended(request_schema, *_REQUEST) if request_schema.__flexible__ else request_schema
 
 
 @cache
 def with_next_offset(response_schema: type[Any]) -> type[Any]:
-    """A Produce response's schema with the field in each partition; older versions as they are."""
+    """Return a Produce response's schema with the field in each partition; older versions unchanged."""
     return _extended(response_schema, *_RESPONSE) if response_schema.__flexible__ else response_schema
 
 
 def expecting(request: Any, expected_offsets: Mapping[TopicPartition, int]) -> Any:
-    """A Produce request of kio's (version 9 to 12) with what is expected of some partitions."""
+    """Return kio's Produce request (version 9 to 12) with the expected offsets of some partitions."""
     kio_schema: Any = type(request)
     schema = with_expected_offset(kio_schema)
     topic_type = _element(schema, "topic_data")
@@ -67,12 +66,12 @@ def _values(message: Any) -> dict[str, Any]:
 
 
 def _element(schema: type[Any], name: str) -> Any:
-    """The struct in the array of that name."""
+    """Return the struct in the array of that name."""
     return next(typing.get_args(field.type)[0] for field in dataclasses.fields(schema) if field.name == name)
 
 
 def _extended(schema: type[Any], struct: str, name: str, tag: int) -> type[Any]:
-    """The schema again, with the nested struct of that name extended by a tagged int64."""
+    """Return the schema with the nested struct of that name extended by a tagged int64."""
     fields: list[tuple[str, Any, Any]] = []
     for field in dataclasses.fields(schema):
         kind: Any = field.type

@@ -1,19 +1,19 @@
 """Bytes to kio messages: a reader compiled from each schema at its first use.
 
-kio owns the schemas (dataclasses generated from Apache Kafka's own); this module reads bytes into them. kio's
-native reader is not used on bytes from outside (docs/decisions/0003): a hostile array length makes it abort the
-process, an unknown tagged field is an error to it (KIP-482: ignore it), and it copies record blobs.
+kio owns the schemas (dataclasses generated from Apache Kafka's); this module decodes bytes into them. kio's native
+reader is not used on bytes from outside (docs/decisions/0003): a hostile array length makes it abort the process, an
+unknown tagged field is an error to it (KIP-482: ignore it), and it copies record blobs.
 
-What holds for any bytes:
+Guarantees for any bytes:
 
-* the outcome is a message or FormatError, nothing else;
-* an array allocates nothing before its elements are read, its count is checked against the bytes that are left, and
-  a message holds at most `ELEMENTS_MAX` elements and tags, so time and memory are bounded;
-* unknown tagged fields are skipped wherever they stand; null where the schema has no null is malformed;
+* the result is a message or FormatError, nothing else;
+* an array allocates nothing before its elements are read, its count is checked against the remaining bytes, and a
+  message holds at most `ELEMENTS_MAX` elements and tags, so time and memory are bounded;
+* unknown tagged fields are skipped everywhere; null is malformed unless the schema allows it;
 * `records` fields are memoryviews of the frame, uncopied, although kio's annotation says bytes.
 
-Values are those of kio's own reader (a property test compares them), except where that reader fails: negative times are
-read, times past the year 9999 are clamped, unknown error codes read as UNKNOWN_SERVER_ERROR, any non-zero bool is true.
+Values are those of kio's reader (a property test compares them), except where that reader fails: negative times are
+read, times after the year 9999 are clamped, unknown error codes become UNKNOWN_SERVER_ERROR, any non-zero bool is true.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from kio.schema.errors import ErrorCode as KioErrorCode
 from odradek.errors import ErrorCode, FormatError
 from odradek.model.log import Buffer
 
-ELEMENTS_MAX = 500_000  # in one message: more than fits a function's answer, less than exhausts its memory
+ELEMENTS_MAX = 500_000  # per message: more than fits a function's response, less than exhausts its memory
 
 _NIL = b"\0" * 16
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -55,18 +55,18 @@ class Cursor:
         self.left = ELEMENTS_MAX
 
     def take(self, count: int) -> memoryview:
-        """The next `count` bytes, uncopied."""
+        """Return the next `count` bytes, uncopied."""
         start, end = self.at, self.at + count
         if count < 0 or end > self.end:
-            raise FormatError(f"{count} bytes announced, {self.end - start} left", ErrorCode.INVALID_REQUEST)
+            raise FormatError(f"{count} bytes are announced, {self.end - start} are left", ErrorCode.INVALID_REQUEST)
         self.at = end
         return self.buffer[start:end]
 
     def spend(self, count: int) -> None:
-        """Account for elements announced by the frame; each takes at least one byte."""
+        """Account for announced elements; each takes at least one byte."""
         self.left -= count
         if count > self.end - self.at or self.left < 0:
-            raise FormatError(f"{count} elements announced, more than a frame may hold", ErrorCode.INVALID_REQUEST)
+            raise FormatError(f"{count} elements are announced, more than a frame may hold", ErrorCode.INVALID_REQUEST)
 
 
 Reader = Callable[[Cursor], Any]
@@ -108,7 +108,7 @@ read_int64 = _fixed(">q")
 
 
 def read_unsigned_varint(cursor: Cursor) -> int:
-    """Up to 5 bytes, 7 bits each, least significant first."""
+    """Read up to 5 bytes, 7 bits each, least significant first."""
     buffer, at = cursor.buffer, cursor.at
     value = byte = buffer[at]
     at += 1
@@ -123,13 +123,13 @@ def read_unsigned_varint(cursor: Cursor) -> int:
                 break
             shift += 7
             if shift > 28:
-                raise malformed("a varint of more than 5 bytes")
+                raise malformed("a varint has more than 5 bytes")
     cursor.at = at
     return value
 
 
 def _compact_length(cursor: Cursor) -> int:
-    """A length or count, -1 for null."""
+    """Read a length or count, -1 for null."""
     return read_unsigned_varint(cursor) - 1
 
 
@@ -180,7 +180,7 @@ def _read_datetime(cursor: Cursor) -> datetime | None:
 
 
 def ms_to_datetime(timestamp_ms: int) -> datetime:
-    """Milliseconds since the epoch as kio's schemas hold them, clamped to what a datetime can be."""
+    """Convert milliseconds since the epoch to the datetime of kio's schemas, clamped to its range."""
     return _EPOCH + timedelta(milliseconds=max(_MS_MIN, min(timestamp_ms, _MS_MAX)))
 
 
@@ -229,7 +229,7 @@ def _array(count: Reader, element: Reader, nullable: bool) -> Reader:
 
 
 def _nullable_entity(read_entity: Reader) -> Reader:
-    """KIP-893: a signed byte before a nullable struct, negative for null."""
+    """Return a reader of a nullable struct: a signed byte first, negative for null (KIP-893)."""
 
     def read(cursor: Cursor) -> Any:
         return None if read_int8(cursor) < 0 else read_entity(cursor)
@@ -238,7 +238,7 @@ def _nullable_entity(read_entity: Reader) -> Reader:
 
 
 def _without_none(kind: Any) -> tuple[Any, bool]:
-    """A type without its `None`, and whether it had one."""
+    """Return a type without its `None`, and whether it had one."""
     if typing.get_origin(kind) not in (UnionType, typing.Union):
         return kind, False
     rest = [part for part in typing.get_args(kind) if part is not NoneType]
@@ -260,7 +260,7 @@ def _field_reader(field: dataclasses.Field[Any], flexible: bool) -> Reader:
 
 
 def _default_of(field: dataclasses.Field[Any]) -> Any:
-    """What an absent tagged field means."""
+    """Return the value of an absent tagged field."""
     assert field.default is not dataclasses.MISSING, f"tagged field {field.name} has no default"
     return field.default
 
@@ -269,7 +269,7 @@ _READERS: dict[type[Any], Reader] = {}
 
 
 def entity_reader(schema: type[Any]) -> Reader:
-    """The reader of one schema class (message or nested struct), compiled once."""
+    """Return the reader of one schema class (message or nested struct), compiled once."""
     reader = _READERS.get(schema)
     if reader is None:
         reader = _READERS[schema] = _compile(schema)
@@ -299,7 +299,7 @@ def _compile(schema: type[Any]) -> Reader:
             cursor.at = start
             values[name] = reader(cursor)
             if cursor.at != start + size:
-                raise malformed(f"tagged field {tag} takes {cursor.at - start} bytes where {size} are announced")
+                raise malformed(f"tagged field {tag} takes {cursor.at - start} bytes, but {size} are announced")
 
     def read(cursor: Cursor) -> Any:
         values = dict(defaults)

@@ -1,7 +1,7 @@
-"""Building blocks of the responses that are written by hand (produce_response.py, fetch_response.py).
+"""Building blocks of hand-written responses (produce_response.py, fetch_response.py).
 
-Every function gives the bytes of one field. Flexible versions (KIP-482) write lengths as unsigned varints plus one, and
-end each struct with its tagged fields; older ones write lengths as int16 (strings) or int32 (arrays, bytes).
+Every function returns the bytes of one field. Flexible versions (KIP-482) write lengths as unsigned varints plus one,
+and end each struct with its tagged fields; older ones write lengths as int16 (strings) or int32 (arrays, bytes).
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _LEADER = struct.Struct(">iib").pack  # leader id, leader epoch, no tags
 
 @dataclass(frozen=True, slots=True)
 class NodeEndpoint:
-    """Where a leader named in an answer can be reached (KIP-951)."""
+    """The address of a leader named in a response (KIP-951)."""
 
     node_id: int
     host: str
@@ -32,7 +32,7 @@ class NodeEndpoint:
 
 
 def unsigned_varint(value: int) -> bytes:
-    """7 bits a byte, least significant first."""
+    """Encode 7 bits per byte, least significant first."""
     if value < 0x80:
         return value.to_bytes(1, "big")
     out = bytearray()
@@ -44,7 +44,7 @@ def unsigned_varint(value: int) -> bytes:
 
 
 def string(value: str | None, flexible: bool) -> bytes:
-    """A nullable string. Raises FormatError where the old format cannot hold it."""
+    """Encode a nullable string. Raises FormatError if the old format cannot hold it."""
     if value is None:
         return b"\0" if flexible else b"\xff\xff"
     data = value.encode()
@@ -56,24 +56,24 @@ def string(value: str | None, flexible: bool) -> bytes:
 
 
 def count(value: int, flexible: bool) -> bytes:
-    """The count before the elements of an array."""
+    """Encode the count before the elements of an array."""
     return unsigned_varint(value + 1) if flexible else _INT32(value)
 
 
 def blob_length(value: int, flexible: bool) -> bytes:
-    """The length before bytes or records."""
+    """Encode the length before bytes or records."""
     return unsigned_varint(value + 1) if flexible else _INT32(value)
 
 
 def topic(name: str, topic_id: UUID | None, by_id: bool, flexible: bool) -> bytes:
-    """A topic by its id (the newest versions) or by its name."""
+    """Encode a topic by its id (the newest versions) or by its name."""
     if by_id:
         return NIL_UUID if topic_id is None else topic_id.bytes
     return string(name, flexible)
 
 
 def tagged(fields: Sequence[tuple[int, bytes]]) -> bytes:
-    """The tagged fields that end a struct, in the order of their tags."""
+    """Encode the tagged fields at the end of a struct, in the order of their tags."""
     if not fields:
         return NO_TAGS
     return unsigned_varint(len(fields)) + b"".join(
@@ -82,12 +82,12 @@ def tagged(fields: Sequence[tuple[int, bytes]]) -> bytes:
 
 
 def current_leader(leader_id: int, leader_epoch: int) -> bytes | None:
-    """The struct LeaderIdAndEpoch, or None where it is what an absent field means."""
+    """Encode the struct LeaderIdAndEpoch; None for the values that an absent field stands for."""
     return None if leader_id == -1 and leader_epoch == -1 else _LEADER(leader_id, leader_epoch, 0)
 
 
 def node_endpoints(nodes: Sequence[NodeEndpoint]) -> bytes:
-    """The array of endpoints that ends a response (flexible versions only)."""
+    """Encode the array of endpoints at the end of a response (flexible versions only)."""
     return count(len(nodes), True) + b"".join(
         _INT32(node.node_id) + string(node.host, True) + _INT32(node.port) + string(node.rack, True) + NO_TAGS
         for node in nodes

@@ -1,4 +1,4 @@
-"""Fetch responses written by hand, versions 4 to 18: byte for byte what kio's writer gives, records uncopied.
+"""Hand-written Fetch responses, versions 4 to 18: the same bytes as kio's writer, with uncopied records.
 
     throttle time i32, error i16 (7+), session id i32 (7+),
     responses [ topic | topic id (13+), [ index i32, error i16, high watermark i64, last stable offset i64,
@@ -6,8 +6,8 @@
                 records, {1: current leader} (12+) ] ]
     {0: node endpoints} (16+)
 
-Flexible from version 12. Nothing uncommitted is ever in a log, so the last stable offset is the high watermark and no
-transaction is ever listed as aborted. Source: FetchResponse.json of Apache Kafka 4.x.
+Flexible from version 12 on. A log never contains uncommitted records, so the last stable offset is the high watermark
+and no transaction is ever listed as aborted. Source: FetchResponse.json of Apache Kafka 4.x.
 """
 
 from __future__ import annotations
@@ -51,11 +51,11 @@ def encode_fetch_response(
 
     Args:
         topics: name, id and results of each topic, in the order of the request.
-        api_version: 4 to 18; before 13 topics go by name, from 13 by id.
+        api_version: 4 to 18; topics are identified by name before 13, by id from 13 on.
         correlation_id: of the request.
         error: of the whole request (7+).
-        session_id: 0 means that no fetch session was made (7+).
-        throttle_time_ms: how long the client is asked to pause.
+        session_id: 0 means that there is no fetch session (7+).
+        throttle_time_ms: the pause that the client is asked to make.
         node_endpoints: of the leaders named in results (16+).
     """
     flexible = api_version >= FLEXIBLE_FROM
@@ -92,7 +92,7 @@ def encode_fetch_response(
 
 
 def _partition_head(result: FetchResult, api_version: int, flexible: bool) -> bytes:
-    """A partition up to and with the length of its records."""
+    """Encode a partition up to and including the length of its records."""
     data = _PARTITION(result.partition, result.error, result.high_watermark, result.high_watermark)
     if api_version >= _LOG_START_OFFSET_FROM:
         data += _INT64(result.log_start_offset)

@@ -1,15 +1,15 @@
-"""Kafka frames: one request or response without the 4-byte length that TCP puts before it (docs/formats/frames.md).
+"""Kafka frames: one request or response without the 4-byte length that precedes it on TCP (docs/formats/frames.md).
 
     request    api key i16 | api version i16 | correlation id i32 | client id (nullable string) | [tags] | message
     response   correlation id i32 | [tags] | message
 
-Tags stand in the header of flexible versions only (KIP-482); the response header of ApiVersions never has them, so that
-a client can read the answer before it knows what the server speaks (KIP-511).
+Only flexible versions have tags in the header (KIP-482). The response header of ApiVersions never has them, so that a
+client can read the response before it knows which versions the server supports (KIP-511).
 
-Whatever the bytes, decoding ends in a message or in FormatError. A frame is used up: trailing bytes are malformed. The
-exceptions are two of librdkafka's: for the metadata of all topics (version 9 and up) it writes the null of the topics
-as four bytes where one is due (its issue 5049), which leaves three at the end; and after AlterUserScramCredentials it
-writes one empty set of tags too many.
+For any bytes, decoding ends in a message or in FormatError. Trailing bytes are malformed, with two exceptions for
+librdkafka: for the metadata of all topics (version 9 and up) it writes the null of the topics as four bytes instead of
+one (its issue 5049), which leaves three at the end; and after AlterUserScramCredentials it writes one extra empty set
+of tags.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ ResponseT = TypeVar("ResponseT")
 
 CLIENT_ID_BYTES_MAX = 32_767
 _LIBRDKAFKA_METADATA_TRAILING_BYTES = 3
-_PASS_UNCOPIED_BYTES = 1024  # parts at least this large are handed on as they are; smaller ones are joined
+_PASS_UNCOPIED_BYTES = 1024  # parts of at least this size are passed on uncopied; smaller ones are joined
 
 _REQUEST_PREFIX = struct.Struct(
     ">"
@@ -49,13 +49,13 @@ _REQUEST_PREFIX = struct.Struct(
 
 @dataclass(frozen=True, slots=True)
 class RequestHeader:
-    """What is needed to route a request and to answer an error. `api_key` may be one that nobody serves."""
+    """The fields that route a request and answer an error. `api_key` may be unknown."""
 
     api_key: int
     api_version: int
     correlation_id: int
     client_id: str | None
-    body_position: int  # where the message starts; meaningless where the version is not supported
+    body_position: int  # where the message starts; meaningless for an unsupported version
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +71,7 @@ class Request:
 
 @cache
 def request_schema(api_key: int, api_version: int) -> type[Any]:
-    """The kio class of a request. Raises FormatError(UNSUPPORTED_VERSION) where it is not served."""
+    """Return the kio class of a request. Raises FormatError(UNSUPPORTED_VERSION) if it is not served."""
     if not is_supported(api_key, api_version):
         raise FormatError(f"API {api_key} version {api_version} is not served here", ErrorCode.UNSUPPORTED_VERSION)
     schema = load_request_schema(api_key, api_version)
@@ -82,7 +82,7 @@ def request_schema(api_key: int, api_version: int) -> type[Any]:
 
 @cache
 def response_schema(api_key: int, api_version: int) -> type[Any]:
-    """The kio class of a response. Raises FormatError(UNSUPPORTED_VERSION) where it is not served."""
+    """Return the kio class of a response. Raises FormatError(UNSUPPORTED_VERSION) if it is not served."""
     if not is_supported(api_key, api_version):
         raise FormatError(f"API {api_key} version {api_version} is not served here", ErrorCode.UNSUPPORTED_VERSION)
     schema = load_response_schema(api_key, api_version)
@@ -92,7 +92,7 @@ def response_schema(api_key: int, api_version: int) -> type[Any]:
 
 
 def preload(api_keys: Iterable[ApiKey], versions: Iterable[int] | None = None) -> None:
-    """Load schemas before the first request: 5 to 15 ms each, otherwise paid by the request that meets it first.
+    """Load schemas before the first request: each takes 5 to 15 ms, which the first request with it would spend.
 
     Args:
         api_keys: the APIs.
@@ -117,10 +117,10 @@ def encode_request(message: Any, *, correlation_id: int, client_id: str | None) 
 
 
 def encode_request_parts(message: Any, *, correlation_id: int, client_id: str | None) -> list[Buffer]:
-    """As `encode_request`, in parts: record blobs are handed on uncopied."""
+    """Encode like `encode_request`, in parts: record blobs are passed on uncopied."""
     name = None if client_id is None else client_id.encode()
     if name is not None and len(name) > CLIENT_ID_BYTES_MAX:
-        raise malformed(f"a client id has at most {CLIENT_ID_BYTES_MAX} bytes")
+        raise malformed(f"a client id may have at most {CLIENT_ID_BYTES_MAX} bytes")
     header = _REQUEST_PREFIX.pack(
         message.__api_key__, message.__version__, correlation_id, -1 if name is None else len(name)
     )
@@ -131,10 +131,10 @@ def encode_request_parts(message: Any, *, correlation_id: int, client_id: str | 
 
 
 def parse_request_header(frame: Buffer) -> RequestHeader:
-    """Read the header alone, also of an API or version that is not served. Raises FormatError."""
+    """Parse the header only, also of an unsupported API or version. Raises FormatError."""
     cursor = Cursor(frame)
     if cursor.end < _REQUEST_PREFIX.size:
-        raise malformed(f"a request has at least {_REQUEST_PREFIX.size} bytes, not {cursor.end}")
+        raise malformed(f"a request must have at least {_REQUEST_PREFIX.size} bytes, not {cursor.end}")
     api_key, api_version, correlation_id, size = _REQUEST_PREFIX.unpack_from(cursor.buffer, 0)
     cursor.at = _REQUEST_PREFIX.size
     if size < -1:
@@ -153,10 +153,10 @@ def decode_request(frame: Buffer, header: RequestHeader | None = None) -> Reques
 
     Args:
         frame: header and message.
-        header: of this frame, where it was parsed before.
+        header: of this frame, if it is already parsed.
 
     Raises:
-        FormatError: UNSUPPORTED_VERSION for an API or version that is not served, else INVALID_REQUEST: malformed,
+        FormatError: UNSUPPORTED_VERSION for an API or version that is not served, otherwise INVALID_REQUEST: malformed,
             truncated, trailing bytes.
     """
     header = header or parse_request_header(frame)
@@ -173,23 +173,23 @@ def decode_request(frame: Buffer, header: RequestHeader | None = None) -> Reques
 
 
 def response_header(schema: type[Any], correlation_id: int) -> bytes:
-    """The bytes before a response message of this schema."""
+    """Encode the header of a response of this schema."""
     return correlation_id.to_bytes(4, "big", signed=True) + (b"\0" if schema.__header_schema__.__flexible__ else b"")
 
 
 def encode_response(message: Any, *, correlation_id: int) -> list[Buffer]:
-    """Encode a kio response message with its header, in parts: large blobs are handed on uncopied."""
+    """Encode a kio response message with its header, in parts: large blobs are passed on uncopied."""
     return _encode(response_header(type(message), correlation_id), message)
 
 
 def decode_response(frame: Buffer, response_type: type[ResponseT], *, correlation_id: int) -> ResponseT:
-    """Decode the response to the request of that correlation id.
+    """Decode the response to the request with that correlation id.
 
-    Raises FormatError where the bytes are malformed, too many, or the answer to another request.
+    Raises FormatError if the bytes are malformed, too many, or the response to another request.
     """
     cursor = Cursor(frame)
     if cursor.end < 4:
-        raise malformed(f"a response has at least 4 bytes, not {cursor.end}")
+        raise malformed(f"a response must have at least 4 bytes, not {cursor.end}")
     answered = read_int32(cursor)
     if answered != correlation_id:
         raise malformed(f"the response answers request {answered}, not {correlation_id}")
@@ -204,7 +204,7 @@ def decode_response(frame: Buffer, response_type: type[ResponseT], *, correlatio
 
 
 class PartWriter:
-    """What kio's writers write to: joins small pieces, keeps large ones as they are."""
+    """The output of kio's writers: joins small pieces and keeps large ones uncopied."""
 
     __slots__ = ("_parts", "_small")
 
@@ -230,7 +230,7 @@ class PartWriter:
 
 
 def size_bytes(parts: Sequence[Buffer]) -> int:
-    """The length of a frame in parts."""
+    """Return the length of a frame in parts."""
     return sum(len(part) for part in parts)
 
 
@@ -273,4 +273,4 @@ def _is_librdkafka_users(header: RequestHeader, cursor: Cursor) -> bool:
 
 def _require_end(cursor: Cursor) -> None:
     if cursor.at != cursor.end:
-        raise malformed(f"{cursor.end - cursor.at} bytes after the end of the message")
+        raise malformed(f"{cursor.end - cursor.at} bytes are left after the end of the message")

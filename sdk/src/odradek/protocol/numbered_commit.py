@@ -1,13 +1,13 @@
 """The commit of a numbered batch on the wire: EndTxn with three private tagged fields (docs/formats/frames.md).
 
-    EndTxn request 5+,   tag 10001, bytes    what was uploaded: batch id i64, then for each part topic id (16 bytes),
+    EndTxn request 5+,   tag 10001, bytes    the uploads: batch id i64, then for each part topic id (16 bytes),
                                              partition i32, length i32 and that many bytes of tail entries
-    EndTxn response 5+,  tag 10001, int64    1: this call added it; 0: it, or a later one, had been added before
-                         tag 10002, string   why not, beside an error code
+    EndTxn response 5+,  tag 10001, int64    1: this call added them; 0: they, or a later batch, were added before
+                         tag 10002, string   the reason, beside an error code
 
-The transactional id is the writer's key; there is no producer. Only a service that shares its object store with those
-who upload takes it: the embedded one, whose store has one writer. A broker of Apache Kafka skips the tag and refuses
-the producer id -1. The schemas here are kio's with these fields more.
+The transactional id is the writer's key; there is no producer. Only a service that shares its object store with the
+uploading processes accepts it: the embedded one, whose store has one writer. An Apache Kafka broker skips the tag and
+refuses the producer id -1. The schemas here are kio's with these additional fields.
 """
 
 from __future__ import annotations
@@ -42,13 +42,13 @@ _PART = struct.Struct(
 
 @cache
 def with_uploaded(request_schema: type[Any]) -> type[Any]:
-    """An EndTxn request's schema with the field `uploaded`; versions without tags as they are."""
+    """Return an EndTxn request's schema with the field `uploaded`; versions without tags unchanged."""
     return _extended(request_schema, ("uploaded", bytes, "bytes", b"", _UPLOADED_TAG))
 
 
 @cache
 def with_added(response_schema: type[Any]) -> type[Any]:
-    """An EndTxn response's schema with the fields `added` and `message`; versions without tags as they are."""
+    """Return an EndTxn response's schema with the fields `added` and `message`; versions without tags unchanged."""
     return _extended(
         response_schema,
         ("added", i64, "int64", i64(-1), _ADDED_TAG),
@@ -57,7 +57,7 @@ def with_added(response_schema: type[Any]) -> type[Any]:
 
 
 def encode_uploaded(batch_id: int, parts: Parts) -> bytes:
-    """The content of `uploaded`."""
+    """Encode the content of `uploaded`."""
     content = [_BATCH_ID.pack(batch_id)]
     for (topic_id, partition), entries in parts:
         packed = encode_tail_entries(entries)
@@ -66,7 +66,7 @@ def encode_uploaded(batch_id: int, parts: Parts) -> bytes:
 
 
 def decode_uploaded(content: bytes) -> tuple[int, list[tuple[PartitionId, tuple[TailEntry, ...]]]]:
-    """The batch id and what was uploaded. Raises FormatError(INVALID_REQUEST)."""
+    """Return the batch id and the uploads. Raises FormatError(INVALID_REQUEST)."""
     parts: list[tuple[PartitionId, tuple[TailEntry, ...]]] = []
     try:
         [batch_id] = _BATCH_ID.unpack_from(content)
@@ -80,7 +80,7 @@ def decode_uploaded(content: bytes) -> tuple[int, list[tuple[PartitionId, tuple[
             parts.append((PartitionId(UUID(bytes=topic_id), partition), entries))
             at += length
     except (struct.error, ValueError, FormatError) as error:
-        raise FormatError(f"a numbered batch that cannot be read: {error}", ErrorCode.INVALID_REQUEST) from None
+        raise FormatError(f"the numbered batch cannot be decoded: {error}", ErrorCode.INVALID_REQUEST) from None
     return batch_id, parts
 
 

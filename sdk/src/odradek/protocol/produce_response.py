@@ -1,11 +1,11 @@
-"""Produce responses written by hand, versions 3 to 13: byte for byte what kio's writer gives, an order faster.
+"""Hand-written Produce responses, versions 3 to 13: the same bytes as kio's writer, an order of magnitude faster.
 
     responses [ name | topic id (13+), [ index i32, error i16, base offset i64, log append time i64,
-                log start offset i64 (5+), record errors [] (8+), error message (8+),
+                log start offset i64 (5+), record errors [ index i32, message ] (8+), error message (8+),
                 {0: current leader (10+), 10001: next offset i64, ours (conditional_produce.py)} ] ]
     throttle time i32, {0: node endpoints} (10+)
 
-Flexible from version 9. Source: ProduceResponse.json of Apache Kafka 4.x.
+Flexible from version 9 on. Source: ProduceResponse.json of Apache Kafka 4.x.
 """
 
 from __future__ import annotations
@@ -42,9 +42,9 @@ def encode_produce_response(
 
     Args:
         topics: name, id and results of each topic, in the order of the request.
-        api_version: 3 to 13; before 13 topics go by name, from 13 by id.
+        api_version: 3 to 13; topics are identified by name before 13, by id from 13 on.
         correlation_id: of the request.
-        throttle_time_ms: how long the client is asked to pause.
+        throttle_time_ms: the pause that the client is asked to make.
         node_endpoints: of the leaders named in results (10+).
     """
     flexible = api_version >= FLEXIBLE_FROM
@@ -70,7 +70,10 @@ def _partition(result: ProduceResult, api_version: int, flexible: bool) -> bytes
     if api_version >= _LOG_START_OFFSET_FROM:
         data += _INT64(result.log_start_offset)
     if api_version >= _RECORD_ERRORS_FROM:
-        data += encode.count(0, flexible) + encode.string(result.message, flexible)
+        data += encode.count(len(result.record_errors), flexible)
+        for index, message in result.record_errors:
+            data += _INT32(index) + encode.string(message, flexible) + (encode.NO_TAGS if flexible else b"")
+        data += encode.string(result.message, flexible)
     if flexible:
         tags = []
         if api_version >= _CURRENT_LEADER_FROM:

@@ -28,7 +28,7 @@ from uuid import UUID
 
 from odradek.dispatcher.access import Access
 from odradek.engine.access.acls import Acls
-from odradek.errors import KafkaError
+from odradek.errors import ItemTooLarge, KafkaError, StoreRejected
 from odradek.model.acl import AclOperation
 from odradek.registry import errors
 from odradek.registry.compatibility import DEFAULT_LEVEL, Level
@@ -156,6 +156,10 @@ class RegistryApi:
         except RegistryError as refused:
             self._write_audit(request, refused.error_code)
             return refused.status, {"error_code": refused.error_code, "message": refused.message}
+        except (ItemTooLarge, StoreRejected):
+            never = errors.not_permitted("The registry's table never takes this: use shorter names or fewer versions")
+            self._write_audit(request, never.error_code)
+            return never.status, {"error_code": never.error_code, "message": never.message}
         except KafkaError as error:  # the rules cannot be read
             return 503, {"error_code": 50301, "message": error.message}
         self._write_audit(request, 0)

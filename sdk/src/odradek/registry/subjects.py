@@ -187,6 +187,7 @@ class Subjects:
 
     async def config(self, name: str | None) -> Config:
         """What was chosen for a subject, or for the registry (None)."""
+        _check_name(name)
         return decode_config(await self._get(config_key(name)))
 
     async def effective(self, name: str | None) -> Config:
@@ -469,7 +470,8 @@ class Subjects:
         return asked or bool((await self.effective(name)).normalize)
 
     async def _parse(self, schema: Schema, *, normalize: bool) -> Parsed:
-        size = len(schema.text.encode("utf-8", "surrogatepass"))
+        stored = (schema.text, *(text for each in schema.references for text in (each.name, each.subject)))
+        size = sum(len(text.encode("utf-8", "surrogatepass")) for text in stored)
         if size > SCHEMA_BYTES_MAX:
             raise errors.schema_too_large(size, SCHEMA_BYTES_MAX)
         if len(schema.references) > SCHEMA_REFERENCES_MAX:

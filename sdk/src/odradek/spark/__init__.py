@@ -34,9 +34,9 @@ _PUSHDOWN = "spark.sql.python.filterPushdown.enabled"
 
 
 def register(spark: SparkSession) -> None:
-    """Make `format("odradek")` known to a session, and let filters reach its sources. May be repeated.
+    """Register `format("odradek")` with a session, and let filters reach its sources. May be called again.
 
-    Raises KafkaError: INVALID_CONFIG where the workers of a Spark on this machine run a Python that has no odradek.
+    Raises KafkaError: INVALID_CONFIG if the workers of a Spark on this machine run a Python without odradek.
     """
     with extra("spark"):
         from odradek.spark.source.data_source import NarrowingDataSource

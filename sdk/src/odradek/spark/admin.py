@@ -1,7 +1,7 @@
-"""An admin client for a job's driver: through the functions, or on AWS straight to the store by the same engine.
+"""An admin client for a job's driver: through the functions, or on AWS with the same engine straight to the store.
 
-Records are written by the sink, not by a producer: a producer's retries add nothing, but a job that sends again after
-a crash would.
+Records are written by the sink, not by a producer: a producer's retries write nothing twice, but a job that sends again
+after a crash would.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ if TYPE_CHECKING:
 
 
 def open_admin(options: Mapping[str, str], bootstrap_servers: str | None) -> Admin:
-    """An admin client for the store that source options name.
+    """Return an admin client for the store that source options name.
 
     Args:
-        options: those that say where the store is.
-        bootstrap_servers: URL of the coordinator function or of the embedded service. None asks the store itself,
-            which an embedded one does not allow: its service is the one writer.
+        options: those that name the store.
+        bootstrap_servers: URL of the coordinator function or of the embedded service. None accesses the store directly,
+            which an embedded one does not allow: its service is the only writer.
 
     Raises:
         KafkaError: INVALID_CONFIG, BROKER_NOT_AVAILABLE.
@@ -45,7 +45,7 @@ def open_admin(options: Mapping[str, str], bootstrap_servers: str | None) -> Adm
 
 
 def _straight_to(store: StoreOptions) -> Transport:
-    """The dispatcher in this process, over the tables and the bucket."""
+    """Return a transport to a dispatcher in this process, over the tables and the bucket."""
     from odradek.adapters.aws import open_aws
     from odradek.dispatcher import BadFrame, Dispatcher, RequestContext
     from odradek.engine.engine import Engine
@@ -56,7 +56,7 @@ def _straight_to(store: StoreOptions) -> Transport:
     opened = open_aws(
         region=store.region or None,
         log_table=store.log_table,
-        groups_table=store.catalog_table,  # no group is asked for
+        groups_table=store.catalog_table,  # no request concerns groups
         catalog_table=store.catalog_table,
         bucket=store.bucket,
         prefix=store.prefix,

@@ -1,14 +1,13 @@
-"""Everything that is there now, in micro-batches of bounded size: Trigger.AvailableNow as Spark's own sources have it.
+"""Process everything that exists now, in micro-batches of bounded size: Trigger.AvailableNow as in Spark's own sources.
 
-PySpark 4.1 runs one micro-batch a query when the trigger is AvailableNow and the source is written in Python, and after
-a crash that one may be the unfinished micro-batch of the run before. So the end is fixed once, here, as the stream's
-endingOffsets, and the query is started until its checkpoint has reached it. Producers that go on writing do not keep it
-from ending.
+With Trigger.AvailableNow and a source written in Python, PySpark 4.1 runs one micro-batch per query; after a crash that
+may be the unfinished micro-batch of the previous run. So the end is fixed once, here, as the stream's endingOffsets,
+and the query is started until its checkpoint has reached it. Producers that continue to write do not delay its end.
 
-Nor does it run the micro-batch without data that Spark's own sources end with, in which a query in append mode writes
-the windows that the data before it closed. It does so for the wrapper of such sources
-(spark.sql.streaming.triggerAvailableNowWrapper.enabled), which in turn takes no limit: it fixes the end of a run before
-the checkpoint has told the source where it is. So there are two kinds of run:
+Nor does PySpark run the micro-batch without data with which Spark's own sources end, in which a query in append mode
+writes the windows that the data before it closed. It does so for the wrapper of such sources
+(spark.sql.streaming.triggerAvailableNowWrapper.enabled), which accepts no limit: it fixes the end of a run before the
+checkpoint has told the source its position. So there are two kinds of run:
 
     bounded   maxOffsetsPerTrigger, without the wrapper: up to one record before the end of each partition
     last      the wrapper, without a limit: those records, and the micro-batch without data
@@ -41,7 +40,7 @@ _SLOW_START = "Python worker failed to connect back"
 
 
 def latest_offsets(options: Mapping[str, str]) -> str:
-    """The end of the subscribed partitions now, as JSON for endingOffsets. Options: those of the source."""
+    """Return the present end of the subscribed partitions as JSON for endingOffsets. Options: those of the source."""
     parsed = parse_options(options)
     with LogView(parsed.store) as view:
         bounds = view.bounds(view.partitions(parsed.subscription))
@@ -53,20 +52,20 @@ def process_available(
     options: Mapping[str, str],
     start: Callable[[DataFrame], StreamingQuery],
 ) -> list[dict[str, Any]]:
-    """Process all that is in the topics when this is called, then return.
+    """Process everything in the topics at the time of the call, then return.
 
     Args:
         spark: a session that knows the source (`odradek.spark.register`).
         options: of the source; endingOffsets is set here.
-        start: makes the query of a stream and starts it with trigger(availableNow=True) and a checkpointLocation,
-            the same each time it is called.
+        start: creates the query of a stream and starts it with trigger(availableNow=True) and a checkpointLocation,
+            the same at each call.
 
     Returns:
         The progress of every micro-batch (StreamingQuery.recentProgress), oldest first.
 
     Raises:
-        KafkaError: the options; what is there now could not be reached.
-        StreamingQueryException: the query failed; calling again goes on where it stopped.
+        KafkaError: invalid options, or the present end could not be reached.
+        StreamingQueryException: the query failed; another call continues where it stopped.
     """
     return process_streams_available(spark, [options], start)
 
@@ -76,7 +75,7 @@ def process_streams_available(
     sources: Sequence[Mapping[str, str]],
     start: Callable[..., StreamingQuery],
 ) -> list[dict[str, Any]]:
-    """The same for a query of several streams: `start` gets one for each of `sources`, and reads nothing else."""
+    """Process a query of several streams: `start` gets one for each of `sources`, and reads nothing else."""
     targets = [latest_offsets(options) for options in sources]
     if not any(_offsets(targets).values()):
         return []
@@ -85,7 +84,7 @@ def process_streams_available(
         done += _bounded_runs(spark, sources, [without_last(target) for target in targets], start)
     unlimited = [{name: value for name, value in each.items() if name.lower() != _LIMIT} for each in sources]
     with _wrapper(spark):
-        for _ in range(_IDLE_RUNS_MAX):  # the first may be no more than what a crash left unfinished
+        for _ in range(_IDLE_RUNS_MAX):  # the first may only finish what a crash interrupted
             progress = run_to_end(start, *_streams(spark, unlimited, targets))
             done += progress
             if _reached(progress, _offsets(targets)) or not any(each["numInputRows"] for each in progress):
@@ -94,7 +93,7 @@ def process_streams_available(
 
 
 def _fits_one(sources: Sequence[Mapping[str, str]], targets: Sequence[str]) -> bool:
-    """Whether all that there is, from the first record on, is within the limits of one micro-batch."""
+    """Return True if all records, from the first on, are within the limits of one micro-batch."""
     for options, target in zip(sources, targets, strict=True):
         parsed = parse_options(options)
         if parsed.max_offsets_per_trigger is None:
@@ -110,7 +109,7 @@ def _fits_one(sources: Sequence[Mapping[str, str]], targets: Sequence[str]) -> b
 
 
 def without_last(target: str) -> str:
-    """endingOffsets one record before these, in each partition that has any: the last run has data for sure."""
+    """Return endingOffsets one record earlier in each non-empty partition, so that the last run certainly has data."""
     document = json.loads(target)
     return json.dumps(
         {
@@ -136,7 +135,7 @@ def _bounded_runs(
             return done
         if not any(each["numInputRows"] for each in progress):
             idle_runs += 1
-            # Nothing to do from the start, or an unfinished micro-batch without data came first.
+            # There was nothing to do, or an unfinished micro-batch without data came first.
             if not progress or idle_runs == _IDLE_RUNS_MAX:
                 return done
 
@@ -149,7 +148,7 @@ def _streams(spark: SparkSession, sources: Sequence[Mapping[str, str]], targets:
 
 
 def _offsets(targets: Sequence[str]) -> Offsets:
-    """The offsets of all targets together."""
+    """Return the offsets of all targets together."""
     return {
         TopicPartition(topic, int(partition)): offset
         for target in targets
@@ -160,7 +159,7 @@ def _offsets(targets: Sequence[str]) -> Offsets:
 
 @contextmanager
 def _wrapper(spark: SparkSession) -> Iterator[None]:
-    """Within, queries of Python sources run the micro-batch without data too."""
+    """Make queries of Python sources also run the micro-batch without data, inside the block."""
     before = spark.conf.get(_WRAPPER, None)
     spark.conf.set(_WRAPPER, "true")
     try:
@@ -175,7 +174,7 @@ def _wrapper(spark: SparkSession) -> Iterator[None]:
 def run_to_end(start: Callable[..., StreamingQuery], *streams: DataFrame) -> list[dict[str, Any]]:
     """Start a query with trigger(availableNow=True), wait for its end, return its progress.
 
-    Spark gives a source's Python process ten seconds to start, which a busy machine may not. Nothing was read then.
+    Spark gives a source's Python process ten seconds to start, which a busy machine may exceed. Nothing was read then.
     """
     from pyspark.errors import StreamingQueryException
 
@@ -191,7 +190,7 @@ def run_to_end(start: Callable[..., StreamingQuery], *streams: DataFrame) -> lis
 
 
 def _reached(progress: list[dict[str, Any]], goal: Offsets) -> bool:
-    """Whether the last micro-batch ended at the goal; of a topic that is read twice, by the slower reader."""
+    """Return True if the last micro-batch ended at the goal; the slower of several readers of a topic counts."""
     for each in reversed(progress):
         ends = [source["endOffset"] for source in each["sources"] if source["endOffset"] is not None]
         if not ends:
@@ -202,7 +201,7 @@ def _reached(progress: list[dict[str, Any]], goal: Offsets) -> bool:
                 offsets, _ = decode_position(end if isinstance(end, dict) else json.loads(end))
             except KafkaError as error:
                 raise KafkaError(
-                    ErrorCode.INVALID_CONFIG, "start must read nothing but the streams it is given"
+                    ErrorCode.INVALID_CONFIG, "start must read only the streams that it is given"
                 ) from error
             for place, offset in offsets.items():
                 reached[place] = min(offset, reached.get(place, offset))

@@ -1,24 +1,24 @@
-"""Compaction of a partition on Spark: the engine's compactor, whose passes are done by many hands.
+"""Compaction of a partition on Spark: the engine's compactor, with its passes distributed over executors.
 
-    driver      takes the maintenance lease and renews it, plans the pass, swaps rows, writes the state: all as the
-                engine does (engine/compaction/compactor.py), by the same code
+    driver      takes the maintenance lease and renews it, plans the pass, swaps rows, writes the state: with the
+                engine's code (engine/compaction/compactor.py)
     executors   1. the keys of each segment: (group, digest of the key, its last offset in the dirty part)
-                2. by shuffle: the last offset of each key, for each group of segments that holds the key
+                2. by shuffle: the last offset of each key, for each group of segments that contains the key
                 3. each group rewritten by the engine's rules with that map, and uploaded under a new object id
 
-The offset map is spread over the cluster, so one pass takes the whole dirty part, however many keys it has. Groups are
-rewritten a wave at a time, then put in place from the log's start upwards; the state after each says how far the pass
-is, so the next run, or the engine's own compactor, goes on there.
+The offset map is spread over the cluster, so one pass covers the whole dirty part, however many keys it has. Groups
+are rewritten in waves, then swapped in from the log's start upwards. The state after each wave records the progress, so
+the next run, or the engine's compactor, continues there.
 
-Why it is safe when anything dies or comes late:
+Safety when a process dies or is late:
 
-* Executors change nothing that anyone can see: what they upload has names of its own and no row refers to it. A task
-  that Spark repeats leaves such objects; so the partition is never left clean, and the next holder of the lease
-  removes them (engine/maintenance/orphans.py).
-* Rows and state are written by the driver, in transactions under the lease. A driver that lost it stops.
-* Tombstones get their horizon when they are rewritten, which is before the values below them are gone. It is set later
-  by what a wave may take at most, and a wave that took longer is not put in place: a tombstone stays for
-  `delete.retention.ms` at least, and for an hour more at most.
+* Executors change nothing visible: their uploads have unique names, and no row refers to them. A task that Spark
+  repeats leaves such objects, so the partition is never marked clean, and the next holder of the lease removes them
+  (engine/maintenance/orphans.py).
+* The driver writes rows and state in transactions under the lease. A driver that lost the lease stops.
+* Tombstones get their horizon when they are rewritten, which is before the values below them are removed. The horizon
+  is set later by the maximum duration of a wave, and a wave that took longer is discarded. So a tombstone stays for at
+  least `delete.retention.ms`, and at most an hour longer.
 """
 
 from __future__ import annotations
@@ -29,18 +29,22 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from odradek.backoff import Backoff
+from odradek.engine.catalog.partitions import partition_of
 from odradek.engine.compaction.batch import compact_batch, read_keys
 from odradek.engine.compaction.compactor import CompactionPass, Compactor
 from odradek.engine.compaction.decisions import Bounds, CompactionPolicy, joins
 from odradek.engine.compaction.offset_map import OffsetMap
-from odradek.engine.compaction.segments import NewSegment, object_keys, read_stretches, row_in_place_of
+from odradek.engine.compaction.segments import NewSegment, read_stretches
 from odradek.engine.compaction.state import CompactionState
 from odradek.engine.engine import Engine
 from odradek.engine.maintenance.maintenance import HeldPartition, Maintenance, MaintenanceReport
+from odradek.engine.maintenance.segment_swap import put_once
+from odradek.engine.maintenance.swap_decisions import row_in_place_of
 from odradek.engine.partition.index import ROWS_REPLACED_MAX
 from odradek.engine.partition.index_row import IndexRow
-from odradek.errors import ErrorCode, KafkaError, ObjectExists, StoreUnavailable
+from odradek.errors import ErrorCode, KafkaError, StoreUnavailable
 from odradek.format.object_id import new_object_id
+from odradek.format.object_keys import index_key, segment_key
 from odradek.format.offset_index import encode_offset_index
 from odradek.model.topic import Topic
 from odradek.model.topic_partition import PartitionId
@@ -57,7 +61,7 @@ T = TypeVar("T")
 
 WAVE_MS_MAX = 3_600_000
 _EVERYTHING = 2**62
-_ONLY_KEYS = -1  # the group of segments that are not rewritten any more
+_ONLY_KEYS = -1  # the group of segments that are not rewritten again
 _ATTEMPTS = 4
 _TAG = "odradek-compaction"
 KEYS = "grp INT, digest BINARY, latest LONG"
@@ -69,11 +73,11 @@ REWRITTEN = "grp INT, segment_id BINARY, max_timestamp_ms LONG, size_bytes LONG,
 
 @dataclass(frozen=True, slots=True)
 class Rewriting:
-    """A pass as tasks get it: plain data."""
+    """A pass in the form that tasks receive: plain data."""
 
     store: StoreOptions
     partition: PartitionId
-    segments: tuple[tuple[int, IndexRow], ...]  # with their groups; those of _ONLY_KEYS have been rewritten
+    segments: tuple[tuple[int, IndexRow], ...]  # with their groups; those of _ONLY_KEYS are already rewritten
     first_dirty: int
     bounds: Bounds
     cleanable_end: int
@@ -81,13 +85,15 @@ class Rewriting:
     read_bytes: int
 
     def rows_of(self, group: int) -> list[IndexRow]:
-        """The segments that become one."""
+        """Return the segments that become one."""
         return [row for number, row in self.segments if number == group]
 
 
 def group_segments(rows: Iterable[IndexRow], policy: CompactionPolicy) -> list[list[IndexRow]]:
-    """Which neighbouring segments become one: by the bytes that they have now. The engine goes by what is left of them,
-    which is not known here; what is small afterwards, the next merge takes up."""
+    """Group neighbouring segments that become one, by their present sizes.
+
+    The engine uses the sizes after compaction, which are not known here; the next merge joins segments that are small
+    afterwards."""
     groups: list[list[IndexRow]] = []
     for row in rows:
         size = sum(each.size_bytes for each in groups[-1]) if groups else 0
@@ -99,7 +105,7 @@ def group_segments(rows: Iterable[IndexRow], policy: CompactionPolicy) -> list[l
 
 
 def segment_keys(plan: Rewriting, number: int) -> pa.RecordBatch:
-    """The keys of one segment, with the last offset of each where that is dirty, -1 else."""
+    """Return the keys of one segment, each with its last dirty offset, or -1 if it has none."""
     import pyarrow as pa
 
     group, row = plan.segments[number]
@@ -122,7 +128,7 @@ def segment_keys(plan: Rewriting, number: int) -> pa.RecordBatch:
 
 
 def rewrite_group(plan: Rewriting, group: int, latest: Mapping[bytes, int]) -> list[dict[str, Any]]:
-    """Upload what is left of a group's segments; a row of REWRITTEN, or none where they stay as they are."""
+    """Upload the rest of a group's segments; return a row of REWRITTEN, or none if they stay unchanged."""
     offsets = OffsetMap(_EVERYTHING)
     for digest, offset in latest.items():
         offsets.put_digest(digest, offset)
@@ -140,18 +146,17 @@ def rewrite_group(plan: Rewriting, group: int, latest: Mapping[bytes, int]) -> l
             return []
         segment = made.build()
         index = encode_offset_index(segment.index)
-        rng = SystemRng()
-        row = made.row(segment, new_object_id(SystemClock().now_ms(), rng.random_bytes), len(index))
-        log_object, index_object = object_keys(plan.partition, row)
-        await _put(objects, log_object, segment.parts)
-        await _put(objects, index_object, [index])
+        segment_id = new_object_id(SystemClock().now_ms(), SystemRng().random_bytes)
+        base_offset = segment.index.base_offset
+        await put_once(objects, segment_key(plan.partition, base_offset, segment_id), segment.parts)
+        await put_once(objects, index_key(plan.partition, base_offset, segment_id), [index])
         return [
             {
                 "grp": group,
-                "segment_id": row.segment_id,
-                "max_timestamp_ms": row.max_timestamp_ms,
-                "size_bytes": row.size_bytes,
-                "index_bytes": row.index_bytes,
+                "segment_id": segment_id,
+                "max_timestamp_ms": segment.index.max_timestamp_ms,
+                "size_bytes": segment.index.size_bytes,
+                "index_bytes": len(index),
                 "dropped": made.dropped,
             }
         ]
@@ -179,19 +184,11 @@ def _with_objects(options: StoreOptions, work: Callable[[ObjectStore], Awaitable
     return asyncio.run(run())
 
 
-async def _put(objects: ObjectStore, key: str, parts: Sequence[Any]) -> None:
-    """A name that is nobody else's: what is there is from a request before this one."""
-    try:
-        await objects.put(key, parts)
-    except ObjectExists:
-        return
-
-
 # --- the same as DataFrames -------------------------------------------------------------------------------------------
 
 
 def keys_frame(spark: SparkSession, plan: Rewriting) -> DataFrame:
-    """The keys of all segments, a task a few of them."""
+    """Return the keys of all segments; each task reads a few segments."""
 
     def read(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
@@ -204,7 +201,7 @@ def keys_frame(spark: SparkSession, plan: Rewriting) -> DataFrame:
 
 
 def latest_frame(keys: DataFrame) -> DataFrame:
-    """The last dirty offset of each key, for each group that is to be rewritten and holds the key."""
+    """Return the last dirty offset of each key, for each group to rewrite that contains the key."""
     from pyspark.sql import functions as F
 
     known = keys.where("latest >= 0").groupBy("digest").agg(F.max("latest").alias("latest"))
@@ -213,7 +210,7 @@ def latest_frame(keys: DataFrame) -> DataFrame:
 
 
 def rewritten_frame(latest: DataFrame, plan: Rewriting, groups: Sequence[int]) -> DataFrame:
-    """Rewrite some groups; rows of REWRITTEN. Every evaluation uploads anew."""
+    """Rewrite some groups; return rows of REWRITTEN. Every evaluation uploads again."""
     import pyarrow as pa
     from pyspark.sql import functions as F
     from pyspark.sql.pandas.types import to_arrow_schema
@@ -228,7 +225,7 @@ def rewritten_frame(latest: DataFrame, plan: Rewriting, groups: Sequence[int]) -
         known = {digest: offset for digest, offset in pairs if digest is not None}
         return pa.Table.from_pylist(rewrite_group(plan, key[0].as_py(), known), arrow_schema)
 
-    # A group of which nothing is known is looked at too: its tombstones may have had their time.
+    # Groups without dirty keys are included: their tombstones may have expired.
     every = latest.sparkSession.createDataFrame([(group,) for group in groups], "grp INT")
     rows = latest.where(F.col("grp").isin(list(groups))).unionByName(every, allowMissingColumns=True)
     return rows.groupBy("grp").applyInArrow(rewrite, schema)
@@ -238,11 +235,11 @@ def rewritten_frame(latest: DataFrame, plan: Rewriting, groups: Sequence[int]) -
 
 
 class SparkCompactor(Compactor):
-    """The upkeep of compacted topics, with passes on Spark.
+    """Maintains compacted topics, with passes on Spark.
 
     Args:
         engine: over the store that `store` names.
-        groups_at_once: in a wave.
+        groups_at_once: the number of groups in a wave.
     """
 
     def __init__(self, spark: SparkSession, engine: Engine, store: StoreOptions, *, groups_at_once: int) -> None:
@@ -253,7 +250,7 @@ class SparkCompactor(Compactor):
         self._groups_at_once = groups_at_once
 
     async def run_pass(self, held: HeldPartition, work: CompactionPass, policy: CompactionPolicy) -> CompactionState:
-        """See Compactor. Raises also KafkaError: Spark failed."""
+        """Implement Compactor.run_pass. Also raises KafkaError: Spark failed."""
         log_start = work.head.log_start_offset
         position = max(work.position, log_start)
         first = min(position, max(work.first_dirty, log_start))
@@ -296,10 +293,10 @@ class SparkCompactor(Compactor):
         wave: range,
         state: CompactionState,
     ) -> CompactionState:
-        """Rewrite some groups and put them in place; the state after it."""
+        """Rewrite some groups and swap them in; return the state afterwards."""
         began_ms = self._engine.clock.now_ms()
         plan = replace(plan, bounds=replace(plan.bounds, now_ms=began_ms))
-        held.left_clean = False  # tasks that Spark repeats or gives up leave objects
+        held.left_clean = False  # repeated or abandoned tasks leave objects
         found = await self._spark_does(held, lambda: rewritten_frame(latest, plan, list(wave)).collect())
         by_group = {row.grp: row for row in found}
         for number in wave:
@@ -313,13 +310,19 @@ class SparkCompactor(Compactor):
                 state = replace(state, position=old[-1].end_offset, clean_bytes=state.clean_bytes + kept_bytes)
                 continue
             row = row_in_place_of(
-                old, bytes(made.segment_id), made.max_timestamp_ms, made.size_bytes, made.index_bytes
-            )  # fmt: skip
+                old,
+                bytes(made.segment_id),
+                base_offset=old[0].base_offset,
+                end_offset=old[-1].end_offset,
+                max_timestamp_ms=made.max_timestamp_ms,
+                size_bytes=made.size_bytes,
+                index_bytes=made.index_bytes,
+            )
             state = await self.put_in_place(held, old, row, made.dropped, state)
         return state
 
     async def _spark_does(self, held: HeldPartition, work: Callable[[], T]) -> T:
-        """Let Spark work and hold on to the lease meanwhile. Raises LeaseLost, KafkaError."""
+        """Run work on Spark and renew the lease meanwhile. Raises LeaseLost, KafkaError."""
         from pyspark.errors import PySparkException
 
         context = self._spark.sparkContext
@@ -349,17 +352,17 @@ class SparkCompactor(Compactor):
             await asyncio.wait({keeping})
 
     async def _keep(self, held: HeldPartition) -> None:
-        """Renew the lease for good. Raises LeaseLost."""
+        """Renew the lease until cancelled. Raises LeaseLost."""
         while True:
             await self._engine.clock.sleep(self._engine.settings.maintenance_lease_ms / 8_000)
             try:
-                await self.hold_on(held)
+                await self.swap.hold_on(held)
             except StoreUnavailable:
-                continue  # the epoch keeps what is written safe, whatever becomes of the time
+                continue  # the epoch keeps writes safe whatever the time
 
 
 def _kept(frame: DataFrame) -> DataFrame:
-    """The frame, computed and kept: read wave by wave."""
+    """Return the frame, computed and cached, since each wave reads it."""
     frame = frame.persist()
     frame.count()
     return frame
@@ -368,20 +371,16 @@ def _kept(frame: DataFrame) -> DataFrame:
 async def compact(
     spark: SparkSession, options: StoreOptions, topic_name: str, partitions: Sequence[int], *, groups_at_once: int
 ) -> MaintenanceReport:
-    """Compact partitions of a topic where it pays; all of them where none is named.
+    """Compact the given partitions of a topic, or all without any given, if compaction is due.
 
-    Raises KafkaError: there is no such topic or partition; the store cannot be opened.
+    Raises KafkaError: the topic or partition does not exist; the store cannot be opened.
     """
     store = await open_store(options, read_only=False)
     try:
         engine = Engine(tables=store, objects=store.objects, clock=store.clock, rng=SystemRng())
         topic: Topic = await engine.topics.resolve(topic_name)
-        beyond = [number for number in partitions if not 0 <= number < topic.partition_count]
-        if beyond:
-            raise KafkaError(
-                ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
-                f"{topic_name} has partitions 0 to {topic.partition_count - 1}, not {beyond[0]}",
-            )
+        for number in partitions:
+            partition_of(topic, number)
         compactor = SparkCompactor(spark, engine, options, groups_at_once=groups_at_once)
         maintenance = Maintenance(engine.tools, engine.index, engine.topics, engine.leases, [engine.orphans, compactor])
         report = MaintenanceReport()

@@ -1,10 +1,10 @@
-"""The sink from foreachBatch: what a function writes for a micro-batch is added once, however often it runs.
+"""The sink from foreachBatch: the writes of a micro-batch are added once, however often it runs.
 
     query = frame.writeStream.foreachBatch(exactly_once(options)).option("checkpointLocation", ...).start()
 
-The number of a write is the micro-batch's, its writer the query with a name: a function that writes twice for one
-micro-batch gives two names. Spark runs a micro-batch again with the same number and, from a checkpoint, the same rows;
-the second time nothing is added.
+The number of a write is the micro-batch's; its writer is the query with a name. A function that writes twice for one
+micro-batch uses two names. Spark repeats a micro-batch with the same number and, from a checkpoint, the same rows; the
+repetition adds nothing.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ _QUERY_ID = "sql.streaming.queryId"
 def exactly_once(
     options: Mapping[str, str], records: Callable[[DataFrame], DataFrame] | None = None, *, name: str = "main"
 ) -> Callable[[DataFrame, int], None]:
-    """A function for `foreachBatch` that writes each micro-batch to the sink once.
+    """Return a function for `foreachBatch` that writes each micro-batch to the sink once.
 
     Args:
         options: of the sink.
-        records: makes records (key, value, topic ...) of the micro-batch's rows; None: they are records.
+        records: converts the micro-batch's rows to records (key, value, topic ...); None: they are records.
         name: of this write among those of the query.
     """
 

@@ -1,9 +1,9 @@
-"""A Spark on this machine: the environment of a driver whose Python workers start fast.
+"""A local Spark: the environment of a driver whose Python workers start fast.
 
-Spark gives the process that drives a Python source ten seconds from its start to its first word, and it puts a zipped
-pyspark in front of the installed one. A zip has no bytecode, so every worker compiles thousands of lines anew: some
-seconds, which on a busy machine are more than ten. SPARK_HOME is therefore a folder of links to all of the installed
-pyspark except that zip, and bytecode is kept in a folder of ours, whatever the environment says of writing it.
+Spark waits ten seconds for the first response of the process that drives a Python source, and it puts a zipped pyspark
+in front of the installed one. A zip has no bytecode, so every worker compiles thousands of lines again: some seconds,
+which on a busy machine are more than ten. SPARK_HOME is therefore a folder of links to all of the installed pyspark
+except that zip, and bytecode is cached in our folder, whatever the environment says about writing it.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _SETTINGS = {
     "spark.ui.showConsoleProgress": "false",
     "spark.driver.host": "127.0.0.1",
     "spark.driver.bindAddress": "127.0.0.1",
-    # A machine that is busy with something else must not look like a dead executor.
+    # A busy machine must not look like a dead executor.
     "spark.executor.heartbeatInterval": "60s",
     "spark.network.timeout": "600s",
 }
@@ -44,14 +44,14 @@ _LEFT_OUT = "python"  # holds lib/pyspark.zip
 def local_environment(
     folder: Path, environ: Mapping[str, str], *, cores: int = 2, driver_memory: str = "1g"
 ) -> dict[str, str]:
-    """The environment in which a process that makes a session starts.
+    """Return the environment for a process that creates a session.
 
     Args:
         folder: for the links and the bytecode; kept between runs.
-        environ: the environment to add to.
+        environ: the environment to extend.
 
     Raises:
-        KafkaError: INVALID_CONFIG where pyspark is not installed.
+        KafkaError: INVALID_CONFIG if pyspark is not installed.
     """
     conf = [word for name, value in _SETTINGS.items() for word in ("--conf", f"{name}={value}")]
     submit = ["--master", f"local[{cores}]", "--driver-memory", driver_memory, *conf, "pyspark-shell"]
@@ -67,7 +67,7 @@ def local_environment(
 
 
 def warm_workers(environment: Mapping[str, str]) -> None:
-    """Import once what Spark's Python workers import, so that they find bytecode. Quick where it is there already."""
+    """Import what Spark's Python workers import once, so that they find bytecode. Fast if it exists already."""
     imports = f"import {', '.join(_IMPORTED)}"
     subprocess.run([sys.executable, "-c", imports], env=environment, capture_output=True, check=False)
 
@@ -84,7 +84,7 @@ def _link_spark(home: Path) -> Path:
             continue
         fresh = home / f".{entry.name}.{os.getpid()}"
         fresh.symlink_to(entry)
-        fresh.replace(link)  # another process may be making the same
+        fresh.replace(link)  # another process may be creating the same link
     return home
 
 

@@ -1,14 +1,14 @@
-"""Positions in topics: their JSON, how far one micro-batch may go, and what counts as data loss. Pure.
+"""Positions in topics: their JSON, the limit of a micro-batch, and data loss. Pure.
 
-Users write offsets as Kafka's Spark source takes them, `{"flights": {"0": 23, "1": -2}}` with -2 for earliest and -1
-for latest. A streaming offset in a checkpoint holds one thing more:
+Users write offsets in the form of Spark's Kafka source, `{"flights": {"0": 23, "1": -2}}` with -2 for earliest and -1
+for latest. A streaming offset in a checkpoint contains more:
 
     {"offsets": {"flights": {"0": 120}}, "initial": {"flights": {"0": 100}}, "topics": {"flights": "<topic id>"}}
 
-`initial` is in the end offset of a query's first micro-batch only. Spark stores no start offset: when that micro-batch
-is run again it asks the reader where the stream began, and "latest" has a new meaning by then. Spark does show the
-reader the last end offset first, so the answer is kept in there. `topics` tells a topic from another of the same name
-that was made after its deletion: offsets mean nothing in that one.
+`initial` is only in the end offset of a query's first micro-batch. Spark stores no start offset: to repeat that
+micro-batch it asks the reader where the stream began, and "latest" has another meaning by then. Spark shows the reader
+the last end offset first, so it contains the answer. `topics` distinguishes a topic from a recreated one of the same
+name, for which the offsets mean nothing.
 """
 
 from __future__ import annotations
@@ -30,14 +30,14 @@ Offsets = dict[TopicPartition, int]
 
 @dataclass(frozen=True, slots=True)
 class Bounds:
-    """What a partition holds: the offsets [log_start_offset, next_offset)."""
+    """The offsets of a partition: [log_start_offset, next_offset)."""
 
     log_start_offset: int
     next_offset: int
 
 
 def parse_offsets(option: str, text: str) -> Offsets:
-    """Offsets as a user writes them. Raises KafkaError(INVALID_CONFIG) that names the option."""
+    """Parse a user's offsets. Raises KafkaError(INVALID_CONFIG) that names the option."""
     wanted = f'option {option} must be JSON such as {{"topic": {{"0": 23, "1": -2}}}}, not {text!r}'
     try:
         return _flatten(json.loads(text))
@@ -46,7 +46,7 @@ def parse_offsets(option: str, text: str) -> Offsets:
 
 
 def parse_assignment(option: str, text: str) -> list[TopicPartition]:
-    """Partitions as a user writes them, `{"topic": [0, 1]}`. Raises KafkaError(INVALID_CONFIG)."""
+    """Parse a user's partitions, `{"topic": [0, 1]}`. Raises KafkaError(INVALID_CONFIG)."""
     try:
         document = json.loads(text)
         partitions = sorted(
@@ -62,7 +62,7 @@ def parse_assignment(option: str, text: str) -> list[TopicPartition]:
 
 
 def offsets_document(offsets: Mapping[TopicPartition, int]) -> dict[str, dict[str, int]]:
-    """Offsets as JSON takes them, in a fixed order: Spark compares the text."""
+    """Return offsets for JSON in a fixed order: Spark compares the text."""
     document: dict[str, dict[str, int]] = {}
     for (topic, partition), offset in sorted(offsets.items()):
         document.setdefault(topic, {})[str(partition)] = offset
@@ -74,7 +74,7 @@ def encode_position(
     initial: Mapping[TopicPartition, int] | None,
     topic_ids: Mapping[str, UUID] | None = None,
 ) -> dict[str, Any]:
-    """A streaming offset."""
+    """Return a streaming offset."""
     document: dict[str, Any] = {"offsets": offsets_document(offsets)}
     if initial is not None:
         document["initial"] = offsets_document(initial)
@@ -84,29 +84,29 @@ def encode_position(
 
 
 def decode_topic_ids(document: Mapping[str, Any]) -> dict[str, UUID]:
-    """The topics of a streaming offset; those of older checkpoints are not known. Raises KafkaError(INVALID_CONFIG)."""
+    """Return the topic ids in a streaming offset, empty for older checkpoints. Raises KafkaError(INVALID_CONFIG)."""
     try:
         return {str(topic): UUID(topic_id) for topic, topic_id in document.get("topics", {}).items()}
     except (ValueError, TypeError, AttributeError):
-        raise KafkaError(ErrorCode.INVALID_CONFIG, "the checkpoint holds topic ids that cannot be read") from None
+        raise KafkaError(ErrorCode.INVALID_CONFIG, "the topic ids in the checkpoint cannot be read") from None
 
 
 def made_anew(before: Mapping[str, UUID], now: Mapping[str, UUID]) -> frozenset[str]:
-    """The topics that are others of the same name now."""
+    """Return the topics that have another id now: they were recreated."""
     return frozenset(topic for topic, topic_id in before.items() if now.get(topic, topic_id) != topic_id)
 
 
 def decode_position(document: Mapping[str, Any]) -> tuple[Offsets, Offsets | None]:
-    """A streaming offset and, where it is that of a first micro-batch, where the stream began.
+    """Return the offsets of a streaming offset and, for a first micro-batch, the start of the stream.
 
-    Raises KafkaError(INVALID_CONFIG): the checkpoint is that of another source.
+    Raises KafkaError(INVALID_CONFIG): the checkpoint belongs to another source.
     """
     try:
         initial = document.get("initial")
         return _flatten(document["offsets"]), None if initial is None else _flatten(initial)
     except (ValueError, TypeError, AttributeError, KeyError):
         raise KafkaError(
-            ErrorCode.INVALID_CONFIG, f"the checkpoint holds no offset of this source: {json.dumps(document)[:200]}"
+            ErrorCode.INVALID_CONFIG, f"the checkpoint has no offset of this source: {json.dumps(document)[:200]}"
         ) from None
 
 
@@ -129,9 +129,9 @@ def resolve(option: str, asked: Mapping[TopicPartition, int], bounds: Mapping[To
 
 
 def limit(start: Mapping[TopicPartition, int], end: Mapping[TopicPartition, int], offsets_max: int | None) -> Offsets:
-    """How far a micro-batch of at most about `offsets_max` offsets goes: each partition gets its share of the backlog.
+    """Return the end of a micro-batch of about `offsets_max` offsets: each partition gets its share of the backlog.
 
-    A partition with a backlog advances by at least one offset, so none starves. Never behind `start`, never past `end`.
+    A partition with a backlog advances by at least one offset, so none starves. Never before `start`, never past `end`.
     """
     backlog = {place: max(0, stop - start.get(place, 0)) for place, stop in end.items()}
     total = sum(backlog.values())
@@ -150,24 +150,24 @@ def check_loss(
     *,
     fail: bool,
 ) -> dict[TopicPartition, tuple[int, int]]:
-    """What of [start, end) can be read.
+    """Return the readable part of [start, end).
 
-    Offsets are lost when retention took them, or when the topic was deleted or made anew. A partition that is new since
-    `start` is read from its beginning.
+    Offsets are lost when retention has removed them, or when the topic was deleted or recreated. A partition that is
+    new since `start` is read from its beginning.
 
     Args:
-        fail: raise for lost offsets rather than going on with what is there.
+        fail: raise for lost offsets instead of continuing with the remaining data.
 
     Raises:
         KafkaError: OFFSET_OUT_OF_RANGE that names the partition and the option failOnDataLoss.
     """
-    lost: list[str] = [f"{place} is gone" for place in start if place not in bounds]
+    lost: list[str] = [f"{place} no longer exists" for place in start if place not in bounds]
     readable: dict[TopicPartition, tuple[int, int]] = {}
     for place, stop in sorted(end.items()):
         there = bounds.get(place)
         if there is None:
             if place not in start:
-                lost.append(f"{place} is gone")
+                lost.append(f"{place} no longer exists")
             continue
         first = start.get(place, there.log_start_offset)
         if first < there.log_start_offset and first < stop:

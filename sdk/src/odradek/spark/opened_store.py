@@ -1,6 +1,6 @@
-"""A store as options name it, opened on an event loop in a thread of its own: Spark's side is synchronous.
+"""A store named by options, opened on an event loop in a separate thread, because Spark's side is synchronous.
 
-Spark may fork or pickle what holds one, so it is opened where it is used and closed there.
+Spark may fork or pickle its holder, so the store is opened and closed where it is used.
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ _BACKOFF = Backoff(SystemClock(), SystemRng(), first_s=0.3, max_s=3.0)
 
 
 class OpenedStore:
-    """What reads and what writes a store derives from it. Use it as a context manager, or `close` it.
+    """Base of readers and writers of a store. Use it as a context manager, or `close` it.
 
     Args:
-        thread_name: of its thread.
+        thread_name: the name of the thread.
 
     Raises KafkaError(INVALID_CONFIG): the store cannot be opened.
     """
@@ -45,19 +45,19 @@ class OpenedStore:
             raise
 
     def _run(self, work: Callable[[], Coroutine[Any, Any, T]], *, retry_errors: bool = False) -> T:
-        """The outcome of `_submit`."""
+        """Return the result of `_submit`."""
         return self._submit(work, retry_errors=retry_errors).result()
 
     def _submit(self, work: Callable[[], Coroutine[Any, Any, T]], *, retry_errors: bool = False) -> Future[T]:
-        """Do it on the loop; what the store cannot do now is tried again for a while, so it must bear repetition.
+        """Run work on the loop; retry it for a while if the store is unavailable, so it must be repeatable.
 
         Args:
-            retry_errors: retriable errors of Kafka's as well.
+            retry_errors: also retry Kafka's retriable errors.
         """
         return self._thread.submit(self._runner.run, _patiently(work, retry_errors))
 
     def close(self) -> None:
-        """Finish what is under way, then close the store. May be repeated."""
+        """Finish the work in progress, then close the store. May be called twice."""
         if self._closed:
             return
         try:
@@ -93,15 +93,15 @@ async def _patiently(work: Callable[[], Coroutine[Any, Any, T]], retry_errors: b
 
 
 async def open_store(options: StoreOptions, *, read_only: bool = True) -> EmbeddedStore | AwsStore:
-    """The store that options name; on AWS what may be done is the role's business.
+    """Open the store that options name; on AWS the role decides what is allowed.
 
     Args:
-        read_only: of an embedded store: objects may be added, nothing else written. Otherwise this process is its one
-            writer, and no service may run on it.
+        read_only: of an embedded store: objects may be added, nothing else written. Otherwise this process is its only
+            writer, and no service may use it.
 
     Raises KafkaError(INVALID_CONFIG).
     """
-    # Each side's libraries only where it is used.
+    # Import each backend's libraries only if it is used.
     if options.data_dir is None:
         from odradek.adapters.aws import open_aws
 

@@ -1,14 +1,14 @@
-"""The options of the source: the names of Spark's Kafka source, and where the store is.
+"""The options of the source, with the names of Spark's Kafka source, and of the store.
 
-    which records      subscribe | subscribePattern | assign (exactly one)
-    from where         startingOffsets: earliest, latest or JSON (latest for streams, earliest for batches)
-                       startingTimestamp: ms since the epoch, rules over startingOffsets
-    to where           endingOffsets: latest or JSON; a stream that has it ends there (available_now.py)
+    records            subscribe | subscribePattern | assign (exactly one)
+    start              startingOffsets: earliest, latest or JSON (latest for streams, earliest for batches)
+                       startingTimestamp: ms since the epoch, overrides startingOffsets
+    end                endingOffsets: latest or JSON; a stream that has it ends there (available_now.py)
     how                maxOffsetsPerTrigger, minPartitions, failOnDataLoss, columns, includeHeaders, rangeBytes
-    the store          store: embedded:<data dir>, or aws with logTable, catalogTable, bucket and, if need be,
+    the store          store: embedded:<data dir>, or aws with logTable, catalogTable, bucket and, if necessary,
                        prefix, region, endpointUrl
 
-An option that is not known is an error: a typing mistake in `subscribe` must not read something else.
+An unknown option is an error: a misspelt `subscribe` must not read something else.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ _HINTS = {
 
 @dataclass(frozen=True, slots=True)
 class StoreOptions:
-    """Where the store is; plain data that executors get too."""
+    """The location of the store; plain data, which executors also get."""
 
     store: str  # embedded:<data dir> | aws
     log_table: str = ""
@@ -57,7 +57,7 @@ class StoreOptions:
 
 @dataclass(frozen=True, slots=True)
 class Subscription:
-    """Which partitions are read; exactly one field is set."""
+    """The partitions to read; exactly one field is set."""
 
     topics: tuple[str, ...] = ()
     pattern: str = ""
@@ -66,7 +66,7 @@ class Subscription:
 
 @dataclass(frozen=True, slots=True)
 class SourceOptions:
-    """All options, checked."""
+    """All options, validated."""
 
     store: StoreOptions
     subscription: Subscription
@@ -76,12 +76,12 @@ class SourceOptions:
     max_offsets_per_trigger: int | None = None  # None: no limit
     fail_on_data_loss: bool = True
     columns: tuple[str, ...] = COLUMNS[:-1]
-    range_bytes: int = RANGE_BYTES  # stored bytes that one Spark task reads, about
-    min_partitions: int | None = None  # Spark tasks at least, where there is that much to split; None: by range_bytes
+    range_bytes: int = RANGE_BYTES  # approximate stored bytes per Spark task
+    min_partitions: int | None = None  # minimum of Spark tasks, if there is enough to split; None: by range_bytes
 
 
 class Option(NamedTuple):
-    """An option as docs/REFERENCE.md shows it."""
+    """An option as in docs/reference.md."""
 
     default: str
     effect: str
@@ -94,35 +94,35 @@ STORE_OPTIONS: Mapping[str, Option] = {
     "bucket": Option("needed on aws", "the bucket of the records"),
     "prefix": Option("", "of all object keys"),
     "region": Option("of the environment", "AWS region"),
-    "endpointUrl": Option("AWS's", "where S3 and DynamoDB are, for emulators"),
+    "endpointUrl": Option("AWS's", "endpoint of S3 and DynamoDB, for emulators"),
 }
 SOURCE_OPTIONS: Mapping[str, Option] = {
-    "subscribe": Option("one of three", "topics, with commas"),
-    "subscribePattern": Option("one of three", "regular expression of topics' names"),
+    "subscribe": Option("one of three", "topics, separated by commas"),
+    "subscribePattern": Option("one of three", "regular expression of topic names"),
     "assign": Option("one of three", 'partitions: `{"orders": [0, 1]}`'),
     "startingOffsets": Option(
         "`latest` for streams, `earliest` for batches",
-        'where a batch or a new checkpoint begins: `earliest`, `latest`, or `{"orders": {"0": 17, "1": -2}}` '
-        "(-2 earliest, -1 latest). A checkpoint that is there rules over it",
+        'start of a batch or of a new checkpoint: `earliest`, `latest`, or `{"orders": {"0": 17, "1": -2}}` '
+        "(-2 earliest, -1 latest). An existing checkpoint overrides it",
     ),
     "startingTimestamp": Option(
-        "none", "ms since the epoch: the first records at or after it; rules over startingOffsets"
+        "none", "ms since the epoch: start at the first records at or after it; overrides startingOffsets"
     ),
-    "endingOffsets": Option("`latest`", "where a batch ends, or a stream that has it: `latest` or JSON by partition"),
-    "maxOffsetsPerTrigger": Option("none", "records of a micro-batch, at most"),
-    "minPartitions": Option("by rangeBytes", "Spark tasks at least, where there is as much to split"),
-    "failOnDataLoss": Option("true", "an error where retention overtook the reader, or a topic was recreated"),
-    "columns": Option("all but headers", "columns to read, with commas: fewer are faster"),
-    "includeHeaders": Option("false", "the column headers as well"),
-    "rangeBytes": Option(str(RANGE_BYTES), "stored bytes that one Spark task reads, about"),
+    "endingOffsets": Option("`latest`", "end of a batch, or of a stream that sets it: `latest` or JSON by partition"),
+    "maxOffsetsPerTrigger": Option("none", "maximum number of records of a micro-batch"),
+    "minPartitions": Option("by rangeBytes", "minimum number of Spark tasks, if there is enough to split"),
+    "failOnDataLoss": Option("true", "fail if retention overtook the reader, or a topic was recreated"),
+    "columns": Option("all but headers", "columns to read, separated by commas: fewer are faster"),
+    "includeHeaders": Option("false", "also read the column headers"),
+    "rangeBytes": Option(str(RANGE_BYTES), "approximate stored bytes per Spark task"),
     **STORE_OPTIONS,
 }
 
 
 def parse_options(given: Mapping[str, str]) -> SourceOptions:
-    """Check the options of a reader; names in any case, as Spark has them.
+    """Parse the options of a reader; names are case-insensitive, as in Spark.
 
-    Raises KafkaError(INVALID_CONFIG) that names the option and says what it takes.
+    Raises KafkaError(INVALID_CONFIG) that names the option and its valid values.
     """
     options = known_options(given, tuple(SOURCE_OPTIONS), _HINTS)
     return SourceOptions(
@@ -140,13 +140,13 @@ def parse_options(given: Mapping[str, str]) -> SourceOptions:
 
 
 def known_options(given: Mapping[str, str], names: Sequence[str], hints: Mapping[str, str]) -> dict[str, str]:
-    """The options by the names that they are documented with.
+    """Return the options under their documented names.
 
     Args:
-        names: that there are.
-        hints: what to say of a name in lower case that is not there.
+        names: the known options.
+        hints: messages for some unknown names, in lower case.
 
-    Raises KafkaError(INVALID_CONFIG) for an option that there is not.
+    Raises KafkaError(INVALID_CONFIG) for an unknown option.
     """
     by_lower = {name.lower(): name for name in names}
     options: dict[str, str] = {}
@@ -166,7 +166,7 @@ def known_options(given: Mapping[str, str], names: Sequence[str], hints: Mapping
 
 
 def parse_store(options: Mapping[str, str]) -> StoreOptions:
-    """Where the store is. Raises KafkaError(INVALID_CONFIG)."""
+    """Return the location of the store. Raises KafkaError(INVALID_CONFIG)."""
     store = options.get("store", "")
     if store.startswith(EMBEDDED_PREFIX) and len(store) > len(EMBEDDED_PREFIX):
         return StoreOptions(store)
@@ -174,7 +174,7 @@ def parse_store(options: Mapping[str, str]) -> StoreOptions:
         raise _refused(f"option store must be embedded:<data dir> or aws, not {store!r}")
     missing = [name for name in ("logTable", "catalogTable", "bucket") if not options.get(name)]
     if missing:
-        raise _refused(f"option store=aws needs the options {', '.join(missing)} too")
+        raise _refused(f"option store=aws also needs the options {', '.join(missing)}")
     values = {
         field.name: options.get(_camel(field.name), "") for field in fields(StoreOptions) if field.name != "store"
     }
@@ -218,10 +218,10 @@ def _ending_offsets(options: Mapping[str, str]) -> int | Offsets:
     if text.lower() == "latest":
         return LATEST
     if text.lower() == "earliest":
-        raise _refused("option endingOffsets must be latest or JSON: there is nothing before earliest")
+        raise _refused("option endingOffsets must be latest or JSON, not earliest: nothing precedes it")
     offsets = parse_offsets("endingOffsets", text)
     if EARLIEST in offsets.values():
-        raise _refused("option endingOffsets must not contain -2: there is nothing before earliest")
+        raise _refused("option endingOffsets must not contain -2 (earliest): nothing precedes it")
     return offsets
 
 
@@ -240,7 +240,7 @@ def _columns(options: Mapping[str, str]) -> tuple[str, ...]:
 
 
 def parse_number(options: Mapping[str, str], name: str, *, low: int) -> int | None:
-    """A whole number; None where it is not given. Raises KafkaError(INVALID_CONFIG)."""
+    """Return a whole number, None if it is not given. Raises KafkaError(INVALID_CONFIG)."""
     text = options.get(name)
     if text is None:
         return None

@@ -1,9 +1,9 @@
 """A topic as a table: the latest value of each key, as a DataFrame or as the stream of its changes.
 
-Stream and table are two sides of one thing: the changes, applied in order, are the table; a table that is watched is
-the stream of its changes. A key's order is that of its partition's offsets; a null value takes the key away. Meant for
-topics whose keys choose the partition (the default everywhere) and whose `cleanup.policy` is `compact`, so that a table
-costs what it holds and not what it went through. Records without a key are no rows of a table.
+A stream of changes, applied in order, is a table, and the changes of a table are a stream. The order of a key's changes
+is that of the offsets in its partition; a null value removes the key. This is meant for topics whose keys choose the
+partition (the default everywhere) and whose `cleanup.policy` is `compact`, so that reading costs the size of the table
+and not of its history. Records without a key are not part of a table.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ _CHOSEN = ("subscribe", "subscribepattern", "assign", "columns")
 
 
 def table(spark: SparkSession, topic: str, options: Mapping[str, str]) -> DataFrame:
-    """The topic as it is when the DataFrame is evaluated: key, value, timestamp, partition, offset; one row a key.
+    """Return the topic at the time of evaluation: key, value, timestamp, partition, offset; one row per key.
 
     Args:
         spark: a session that knows the source (`odradek.spark.register`).
-        options: where the store is; startingOffsets, endingOffsets and others of the source where wanted.
+        options: of the store; and startingOffsets, endingOffsets and other options of the source.
 
     Raises KafkaError(INVALID_CONFIG) for an option that would choose other records.
     """
@@ -38,9 +38,9 @@ def table(spark: SparkSession, topic: str, options: Mapping[str, str]) -> DataFr
 
 
 def changelog(spark: SparkSession, topic: str, options: Mapping[str, str]) -> DataFrame:
-    """The changes of the table as a stream: key, value, timestamp, partition, offset and `deleted`.
+    """Return the changes of the table as a stream: key, value, timestamp, partition, offset and `deleted`.
 
-    Begins with the topic's beginning unless startingOffsets says otherwise: the whole table comes first.
+    It begins at the topic's beginning, with the whole table, unless startingOffsets is set.
     """
     chosen = {"startingOffsets": "earliest", **_options(topic, options)}
     records = spark.readStream.format("odradek").options(**chosen).load()

@@ -1,4 +1,4 @@
-"""From lark's tree to syntax.py: one method a rule of grammar.lark, children first."""
+"""From lark's tree to syntax.py: one method per rule of grammar.lark, children first."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ Children = list[Any]
 
 
 def place_of(meta: Meta | Token) -> Position:
-    """The place of a rule or a token; a rule without a token stands at the start."""
+    """Return the position of a rule or a token; a rule without a token has that of the start."""
     line = getattr(meta, "line", None) or 1
     column = getattr(meta, "column", None) or 1
     if getattr(meta, "end_line", None) == line:
@@ -57,20 +57,20 @@ def place_of(meta: Meta | Token) -> Position:
 
 
 def whole_number(token: Token, low: int = 0) -> int:
-    """Raises SqlError for what is no whole number from `low`."""
+    """Parse a whole number from `low` on. Raises SqlError for any other token."""
     if not token.isdigit() or len(token) > _INTEGER_DIGITS_MAX or int(token) < low:
         raise SqlError(f"expected a whole number from {low}, not {token}", place_of(token))
     return int(token)
 
 
 def unquoted(token: Token) -> str:
-    """What stands between quotes, where a doubled quote means one."""
+    """Return the text between quotes, with doubled quotes reduced to one."""
     quote = token[0]
     return token[1:-1].replace(quote * 2, quote)
 
 
 class _Part:
-    """A clause on its way into a statement."""
+    """A clause that is not yet part of a statement."""
 
     def __init__(self, kind: str, value: Any = None, at: Position | None = None) -> None:
         self.kind = kind
@@ -91,7 +91,7 @@ def _has(parts: Children, kind: str) -> bool:
 
 @v_args(meta=True)
 class Build(Transformer[Token, Any]):
-    """Makes the statements of a script."""
+    """Builds the statements of a script."""
 
     def start(self, meta: Meta, children: Children) -> list[Any]:
         return [child for child in children if child is not None]
@@ -296,7 +296,7 @@ class Build(Transformer[Token, Any]):
     def emit(self, meta: Meta, children: Children) -> _Part:
         name: Name = children[0]
         if name.folded not in ("CHANGES", "FINAL"):
-            raise SqlError(f"EMIT CHANGES or EMIT FINAL, not EMIT {name.text}", name.at)
+            raise SqlError(f"EMIT must be CHANGES or FINAL, not {name.text}", name.at)
         return _Part("emit", name.folded, place_of(meta))
 
     def window(self, meta: Meta, children: Children) -> _Part:
@@ -315,7 +315,7 @@ class Build(Transformer[Token, Any]):
             if part.kind not in needed + allowed:
                 raise SqlError(f"a {kind} window has no {words[part.kind].removeprefix('the ')}", part.at)
             if [each.kind for each in parts].count(part.kind) > 1:
-                raise SqlError(f"{words[part.kind]} stands twice", part.at)
+                raise SqlError(f"{words[part.kind]} appears twice", part.at)
         for each in needed:
             if not _has(parts, each):
                 raise SqlError(f"a {kind} window needs {words[each]}", name.at)
@@ -425,7 +425,7 @@ class Build(Transformer[Token, Any]):
     def show(self, meta: Meta, children: Children) -> Show:
         name: Name = children[0]
         if name.folded not in _SHOWN:
-            raise SqlError(f"SHOW {', '.join(_SHOWN)}, not {name.text}", name.at)
+            raise SqlError(f"SHOW must be followed by {', '.join(_SHOWN)}, not {name.text}", name.at)
         return Show(name.folded, place_of(meta))
 
     def describe(self, meta: Meta, children: Children) -> Describe:
@@ -454,6 +454,6 @@ class Build(Transformer[Token, Any]):
         return Set(unquoted(children[0]), None, place_of(meta))
 
 
-# Rules whose names are words of Python.
+# Rules named like keywords of Python.
 setattr(Build, "lambda", Build.lambda_)
 setattr(Build, "with", Build.with_)

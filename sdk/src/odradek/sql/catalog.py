@@ -1,6 +1,6 @@
-"""The streams and tables that a script has made so far, and the options of WITH. Pure data: nothing is looked up.
+"""The streams and tables defined so far by a script, and the options of WITH. Pure data: nothing is looked up.
 
-As in ksqlDB's headless mode a script is complete in itself: it declares what it reads.
+As in ksqlDB's headless mode a script is self-contained: it declares what it reads.
 """
 
 from __future__ import annotations
@@ -41,8 +41,8 @@ class Column:
 
     name: str
     type: SqlType
-    is_key: bool = False  # held by the record's key
-    in_value: bool = True  # held by the record's value; with WITH (KEY = ...) a key column may be
+    is_key: bool = False  # contained in the record's key
+    in_value: bool = True  # contained in the record's value; with WITH (KEY = ...) a key column may be, too
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,11 +57,11 @@ class Source:
     value_format: str = "JSON"
     key_delimiter: str = ","
     value_delimiter: str = ","
-    timestamp: str = ""  # column that holds the event time; empty: the record's timestamp
+    timestamp: str = ""  # column with the event time; empty: the record's timestamp
     timestamp_format: str = ""
-    window: str = ""  # TUMBLING | HOPPING | SESSION: its keys hold windows
-    window_ms: int = 0  # size of a window that is no session
-    partitions: int | None = None  # of the topic, where it is to be made
+    window: str = ""  # TUMBLING | HOPPING | SESSION: its keys contain windows
+    window_ms: int = 0  # size of a window other than a session
+    partitions: int | None = None  # of the topic, if it has to be created
     retention_ms: int | None = None
     query_id: str = ""  # of the query that writes it, if one does
 
@@ -79,12 +79,12 @@ class Source:
 
 @dataclass(slots=True)
 class Catalog:
-    """By name, without regard to case."""
+    """Sources by name, case-insensitive."""
 
     sources: dict[str, Source] = field(default_factory=dict)
 
     def find(self, name: Name) -> Source:
-        """Raises SqlError at the name, with what it may have been."""
+        """Return a source. Raises SqlError at the name, with the closest known name."""
         found = self.sources.get(name.folded)
         if found is None:
             raise SqlError(f"unknown stream or table {name.text}{did_you_mean(name.text, self.names())}", name.at)
@@ -101,14 +101,14 @@ class Catalog:
 
 
 def did_you_mean(name: str, known: Sequence[str]) -> str:
-    """`; did you mean x?`, or nothing."""
+    """Return `; did you mean x?`, or nothing."""
     by_fold = {each.upper(): each for each in known}
     close = difflib.get_close_matches(name.upper(), by_fold, n=1, cutoff=0.6)
     return f"; did you mean {by_fold[close[0]]}?" if close else ""
 
 
 def read_properties(properties: Sequence[Property]) -> dict[str, Property]:
-    """WITH by ksqlDB's names. Raises SqlError for one that is unknown or stands twice."""
+    """Return the properties of WITH by ksqlDB's names. Raises SqlError for an unknown or repeated one."""
     found: dict[str, Property] = {}
     for each in properties:
         name = _ALIASES.get(each.name.folded, each.name.folded)
@@ -118,7 +118,7 @@ def read_properties(properties: Sequence[Property]) -> dict[str, Property]:
             hint = did_you_mean(each.name.text, [*_PROPERTIES, *_ALIASES])
             raise SqlError(f"unknown property {each.name.text}{hint or ': ' + ', '.join(_PROPERTIES)}", each.name.at)
         if name in found:
-            raise SqlError(f"{name} stands twice", each.name.at)
+            raise SqlError(f"{name} appears twice", each.name.at)
         found[name] = each
     if "FORMAT" in found and {"KEY_FORMAT", "VALUE_FORMAT"} & set(found):
         raise SqlError("FORMAT sets both KEY_FORMAT and VALUE_FORMAT: use it alone", found["FORMAT"].name.at)
@@ -126,7 +126,7 @@ def read_properties(properties: Sequence[Property]) -> dict[str, Property]:
 
 
 def apply_properties(source: Source, given: dict[str, Property]) -> Source:
-    """The source with what WITH says. Raises SqlError at a value that cannot be."""
+    """Return the source with the properties of WITH. Raises SqlError at an invalid value."""
     changed = source
     if "KAFKA_TOPIC" in given:
         changed = replace(changed, topic=given["KAFKA_TOPIC"].value)
@@ -154,7 +154,7 @@ def apply_properties(source: Source, given: dict[str, Property]) -> Source:
 
 
 def timestamp_of(source: Source, given: dict[str, Property]) -> Source:
-    """TIMESTAMP and TIMESTAMP_FORMAT, once the columns are known."""
+    """Apply TIMESTAMP and TIMESTAMP_FORMAT, once the columns are known."""
     wanted = given.get("TIMESTAMP")
     if wanted is None:
         if "TIMESTAMP_FORMAT" in given:

@@ -1,7 +1,7 @@
 """Expressions -> Spark SQL, with types as far as they are known.
 
-Where the two languages differ, Spark's words are chosen so that the result is ksqlDB's: whole numbers divide whole,
-arrays count from 1 and from -1 backwards, what is out of range is NULL.
+Where the two languages differ, the Spark SQL is chosen so that the result is ksqlDB's: division of whole numbers is
+whole, arrays are indexed from 1 and from -1 backwards, and what is out of range is NULL.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ _TIME_SHIFTS = {"TIMESTAMPADD": 1, "TIMESTAMPSUB": -1, "DATEADD": 1, "DATESUB": 
 
 
 def is_aggregate(expression: Expression) -> bool:
-    """Whether an aggregate function is in it."""
+    """Return True if the expression contains an aggregate function."""
     if isinstance(expression, Call):
         name = expression.name.folded
         known = FUNCTIONS.get(name)
@@ -54,7 +54,7 @@ def is_aggregate(expression: Expression) -> bool:
 
 
 def parts(expression: Expression) -> list[Expression]:
-    """The expressions right within one."""
+    """Return the direct subexpressions of an expression."""
     if isinstance(expression, Call):
         return list(expression.arguments)
     if isinstance(expression, Operation):
@@ -71,7 +71,7 @@ def parts(expression: Expression) -> list[Expression]:
 
 
 def check_grouped(expression: Expression, groups: tuple[Expression, ...]) -> None:
-    """Every column is in GROUP BY or within an aggregate. Raises SqlError at one that is not."""
+    """Check that every column is in GROUP BY or within an aggregate. Raises SqlError at one that is not."""
     if expression in groups:
         return
     if isinstance(expression, Call):
@@ -93,7 +93,7 @@ def check_grouped(expression: Expression, groups: tuple[Expression, ...]) -> Non
 
 
 def condition(expression: Expression, scope: Scope, clause: str) -> str:
-    """A condition. Raises SqlError where it is known to be something else."""
+    """Render a condition. Raises SqlError if its type is known to be another one."""
     found = render(expression, scope)
     if found.type is not None and found.type != BOOLEAN:
         raise SqlError(f"{clause} needs a condition, not {found.type}", expression.at)
@@ -101,7 +101,7 @@ def condition(expression: Expression, scope: Scope, clause: str) -> str:
 
 
 def render(expression: Expression, scope: Scope) -> Rendered:
-    """One expression in Spark's words. Raises SqlError at what cannot be."""
+    """Render one expression as Spark SQL. Raises SqlError at an unsupported part."""
     if isinstance(expression, Literal):
         return _literal(expression)
     if isinstance(expression, ColumnRef):
@@ -206,7 +206,7 @@ def _case(wanted: Operation, operands: list[Rendered]) -> Rendered:
 
 
 def _common(values: list[Rendered]) -> SqlType | None:
-    """The type of all of them; NULL literals go along with any."""
+    """Return the common type; NULL literals fit any type."""
     kinds = [each.type for each in values if each.text != "NULL"]
     found = kinds[0] if kinds else None
     for kind in kinds[1:]:
@@ -306,7 +306,7 @@ def _call(wanted: Call, scope: Scope) -> Rendered:
 
 
 def _filled(template: str, texts: list[str], order: str) -> str:
-    """The template with its {0}, {1} ...; what is put in is not looked at again."""
+    """Fill in the template's {0}, {1} ...; inserted text is not searched again."""
     pieces = template.split("{")
     filled = [pieces[0]]
     for piece in pieces[1:]:
@@ -316,10 +316,10 @@ def _filled(template: str, texts: list[str], order: str) -> str:
 
 
 def _time_shift(wanted: Call, scope: Scope) -> Rendered:
-    """TIMESTAMPADD(unit, n, time) and its like: the unit is a word, not a column."""
+    """Render TIMESTAMPADD(unit, n, time) and the like, in which the unit is a word, not a column."""
     name = wanted.name.folded
     if len(wanted.arguments) != 3 or not isinstance(wanted.arguments[0], ColumnRef):
-        raise SqlError(f"{name} is used as {name}(unit, number, time)", wanted.at)
+        raise SqlError(f"write {name}(unit, number, time)", wanted.at)
     unit = wanted.arguments[0].name
     folded = unit.folded if unit.folded.endswith("S") else f"{unit.folded}S"
     if folded not in _UNITS:
@@ -333,7 +333,7 @@ def _time_shift(wanted: Call, scope: Scope) -> Rendered:
 
 
 def _sparks_own(wanted: Call, texts: list[str]) -> Rendered:
-    """A function that ksqlDB has not: Spark's, whose type is not known here."""
+    """Render a function that only Spark has, whose type is not known here."""
     name = wanted.name.text
     if not name.replace("_", "").isalnum() or not name.isascii():
         raise SqlError(f"unknown function {name}", wanted.name.at)

@@ -2,12 +2,12 @@
 
     JSON        an object; as a key of one column the bare value. TIMESTAMP is ms since the epoch, DATE days (ksqlDB's)
     DELIMITED   one line of CSV, columns in order
-    KAFKA       one column, as Kafka's serializers write it: INT, BIGINT big-endian, VARCHAR as UTF-8
-    RAW         one column: BYTES as they are, VARCHAR as UTF-8
+    KAFKA       one column, in the form of Kafka's serializers: INT, BIGINT big-endian, VARCHAR as UTF-8
+    RAW         one column: BYTES unchanged, VARCHAR as UTF-8
     NONE        nothing is read, null is written (keys only)
 
-A windowed table's key is the key's bytes and 8 bytes of window start, a session's 8 of its end and 8 of its start, each
-big-endian ms: Kafka Streams' TimeWindowedSerializer and SessionWindowedSerializer.
+The key of a windowed table is the key's bytes and 8 bytes of window start, for a session 8 of its end and 8 of its
+start, each big-endian ms: Kafka Streams' TimeWindowedSerializer and SessionWindowedSerializer.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ _WINDOW_BYTES = 8
 
 
 def literal(text: str) -> str:
-    """A string literal of Spark SQL."""
+    """Return a string literal of Spark SQL."""
     return "'" + text.replace("\\", "\\\\").replace("'", "\\'") + "'"
 
 
 def check_columns(source: Source, at: Position) -> None:
-    """Raises SqlError where the formats cannot hold the columns."""
+    """Raise SqlError if the formats cannot hold the columns."""
     _check("key", source.key_format, source.keys, at)
     _check("value", source.value_format, source.values, at)
     for column in source.columns:
@@ -68,7 +68,7 @@ def _check(part: str, name: str, columns: Sequence[Column], at: Position) -> Non
 
 
 def decoders(source: Source) -> tuple[str, dict[str, str], str]:
-    """How to read a source.
+    """Return the expressions that read a source.
 
     Returns:
         columns of a first step beside the record's own (key_data, value_data), expressions over that step by column
@@ -108,7 +108,7 @@ def decoders(source: Source) -> tuple[str, dict[str, str], str]:
 
 
 def window_bounds(source: Source) -> tuple[str, str]:
-    """Start and end of a windowed source's window, as timestamps. By substring: right() would count characters."""
+    """Return start and end of a source's windows as timestamps. Uses substring: right() would count characters."""
     last = f"substring(key, length(key) - {_WINDOW_BYTES - 1}, {_WINDOW_BYTES})"
     start = f"timestamp_millis({_from_bytes(last, SqlType('BIGINT'))})"
     if source.window == "SESSION":
@@ -118,7 +118,7 @@ def window_bounds(source: Source) -> tuple[str, str]:
 
 
 def interval(ms: int) -> str:
-    """A length of time in Spark SQL."""
+    """Return an interval in Spark SQL."""
     return f"INTERVAL '{ms // 1000}.{ms % 1000:03d}' SECOND"
 
 
@@ -134,7 +134,7 @@ def _from_bytes(raw: str, kind: SqlType) -> str:
 
 
 def _stored(kind: SqlType, name: str) -> str:
-    """The type that a format is parsed to: times may be numbers or text."""
+    """Return the type to which a format is parsed: times may be numbers or text."""
     return "STRING" if kind.name in ("TIMESTAMP", "DATE", "BYTES") else kind.spark
 
 
@@ -149,7 +149,7 @@ def _from_stored(raw: str, kind: SqlType, name: str) -> str:
 
 
 def _from_bare_json(text: str, kind: SqlType) -> str:
-    if kind.name == "VARCHAR":  # a key that is no JSON is itself
+    if kind.name == "VARCHAR":  # a key that is not JSON is used as it is
         return f"coalesce(get_json_object(concat('{{\"k\":', {text}, '}}'), '$.k'), {text})"
     if kind.name in ("TIMESTAMP", "DATE", "BYTES"):
         return _from_stored(f"trim(BOTH '\"' FROM {text})", kind, "JSON")
@@ -160,7 +160,7 @@ def _from_bare_json(text: str, kind: SqlType) -> str:
 
 
 def encode(part: str, name: str, delimiter: str, columns: Sequence[tuple[str, SqlType]]) -> str:
-    """Columns of a row, by name, as one BINARY expression."""
+    """Return columns of a row, by name, as one BINARY expression."""
     if name == "NONE" or not columns:
         return "CAST(NULL AS BINARY)"
     if name in ("KAFKA", "RAW"):
@@ -177,7 +177,7 @@ def encode(part: str, name: str, delimiter: str, columns: Sequence[tuple[str, Sq
 
 
 def with_window(key: str, window: str, start: str, end: str) -> str:
-    """The key of a windowed table."""
+    """Return the key of a windowed table."""
     bounds = [end, start] if window == "SESSION" else [start]
     return f"concat({', '.join([key, *(_to_bytes(each, SqlType('BIGINT')) for each in bounds)])})"
 

@@ -1,7 +1,7 @@
-"""ksqlDB's functions in Spark's words. What is not listed goes to Spark under its own name, with a type not known.
+"""ksqlDB's functions as Spark SQL. Functions that are not listed are passed to Spark by name, with an unknown type.
 
 A template names its arguments {0}, {1} ... ({*} is all of them). `result` is a type, or the number of the argument
-whose type it has, or "array" of argument 0. {order} is the place of a record in its log.
+whose type it has, or "array" of argument 0. {order} is the position of a record in its log.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ def _sum(kind: SqlType | None) -> SqlType | None:
 
 
 def sum_type(argument: SqlType | None) -> SqlType | None:
-    """What SUM of a type is: BIGINT of whole numbers, so that it does not overflow."""
+    """Return the type of SUM: BIGINT for whole numbers, so that it does not overflow."""
     return _sum(argument)
 
 
@@ -178,7 +178,7 @@ def _scalars() -> dict[str, Function]:
 
 FUNCTIONS = {**_aggregates(), **_scalars()}
 
-# Aggregates of Spark's that pass through under their own names.
+# Aggregates of Spark that are passed on by name.
 SPARK_AGGREGATES = frozenset(
     [
         "APPROX_COUNT_DISTINCT",

@@ -1,4 +1,4 @@
-"""How a topic becomes a view with the columns of a stream or table (scope.py says which it has beside them)."""
+"""The view of a topic with the columns of a stream or table, and those of scope.py."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ _LATEST = (
 
 
 def plan_input(source: Source, number: int, read: str, watermark_ms: int | None) -> Input:
-    """The input of a query.
+    """Plan an input of a query.
 
     Args:
-        number: its place in the query, from 1.
+        number: its position in the query, from 1.
         read: stream, batch, or table (the latest record of each key).
         watermark_ms: None for no watermark.
     """
@@ -58,5 +58,5 @@ def _event_time(source: Source, reads: dict[str, str]) -> str:
         found = read
     else:
         found = f"try_to_timestamp({read}, {literal(source.timestamp_format)})"
-    # A tombstone has no column to tell its time.
+    # A tombstone has no column with a time.
     return f"coalesce({found}, timestamp)" if source.kind == "TABLE" else found

@@ -1,8 +1,8 @@
 """JOIN: its condition, its bounds in time, and the key of the joined rows.
 
-stream-stream   INNER, LEFT, RIGHT, FULL; WITHIN bounds how far apart the two may be in event time
-stream-table    INNER, LEFT; on the table's primary key, against the table as it stands when the record is processed
-table-table     when what is there now is asked for (no EMIT CHANGES)
+stream-stream   INNER, LEFT, RIGHT, FULL; WITHIN is the largest difference of the two event times
+stream-table    INNER, LEFT; on the table's primary key, with the table at the time the record is processed
+table-table     only for a query of the present state (no EMIT CHANGES)
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ class JoinedKey:
     """The key of joined rows."""
 
     shown: str
-    texts: set[str]  # any of these, in Spark's words, is the key
+    texts: set[str]  # Spark SQL expressions, each of which is the key
     row_key: Rendered | None  # of a FULL JOIN
 
 
 @dataclass(frozen=True, slots=True)
 class PlannedJoin:
-    """One JOIN in Spark's words."""
+    """One JOIN as Spark SQL."""
 
     text: str
     key: JoinedKey
@@ -37,7 +37,7 @@ def plan_join(join: Join, number: int, scope: Scope, is_stream: bool) -> Planned
     """Plan the join of bounds[number] with those before it.
 
     Raises:
-        SqlError: at whatever cannot be.
+        SqlError: at an unsupported part.
     """
     bounds = scope.bounds
     left, right = bounds[0], bounds[number]
@@ -95,14 +95,14 @@ def _check_kinds(join: Join, left: Bound, right: Bound, kinds: tuple[str, str]) 
 
 
 def _sides(join: Join, number: int, scope: Scope) -> tuple[Expression, Expression]:
-    """The condition's expression of what is there already, and of what is joined."""
+    """Return the condition's expression over the sources so far, and the one over the joined source."""
     wanted = join.condition
     if isinstance(wanted, Operation) and wanted.operator == "=":
         before = {each.alias.upper() for each in scope.bounds[:number]}
         new = {scope.bounds[number].alias.upper()}
         one, other = wanted.operands
         uses_one, uses_other = _aliases(one, scope), _aliases(other, scope)
-        render(wanted, scope)  # unknown names and types that do not compare
+        render(wanted, scope)  # raises for unknown names and incomparable types
         if uses_one and uses_other and uses_one <= before and uses_other == new:
             return one, other
         if uses_one and uses_other and uses_other <= before and uses_one == new:
@@ -114,7 +114,7 @@ def _sides(join: Join, number: int, scope: Scope) -> tuple[Expression, Expressio
 
 
 def _aliases(expression: Expression, scope: Scope) -> set[str]:
-    """Which sources an expression uses."""
+    """Return the sources that an expression uses."""
     if isinstance(expression, ColumnRef):
         text = scope.resolve(expression).text
         return {each.alias.upper() for each in scope.bounds if f"{each.quoted}." in text}

@@ -1,9 +1,9 @@
 """Plans on Spark: views, one statement, a sink. The only module of the package that imports pyspark.
 
-A persistent query keeps position and state in `<checkpoints>/<query id>`, and writes through the sink that adds each
-micro-batch once (spark/exactly_once.py). A SELECT ... EMIT CHANGES starts anew each time.
+A persistent query keeps position and state in `<checkpoints>/<query id>`, and writes through the sink, which adds each
+micro-batch once (spark/exactly_once.py). A SELECT ... EMIT CHANGES starts again each time.
 
-ANSI mode is off until close(): what cannot be computed for a record is NULL, as in ksqlDB, and does not end the query.
+ANSI mode is off until close(): as in ksqlDB, an error in one record gives NULL and does not end the query.
 """
 
 from __future__ import annotations
@@ -37,19 +37,19 @@ WriteBatch = Callable[["DataFrame", int], None]
 _COLUMNS = "key,value,timestamp,partition,offset"
 _SETTINGS = {"spark.sql.session.timeZone": "UTC", "spark.sql.ansi.enabled": "false"}
 _POLL_S = 0.2
-_ROWS_MAX = 100_000  # of one result on a screen
+_ROWS_MAX = 100_000  # per result on a screen
 
 
 class SparkEngine:
     """Runs plans in a session.
 
     Args:
-        store: options of the source that say where the store is.
+        store: options of the source that locate the store.
         sink: options of the sink, without topic.
         checkpoints: folder of the persistent queries' checkpoints.
-        stop: set when the session is to end.
+        stop: set to end the session.
         trigger: how often a running query looks for records.
-        max_offsets_per_trigger: most records of a micro-batch.
+        max_offsets_per_trigger: maximum number of records of a micro-batch.
     """
 
     def __init__(
@@ -78,13 +78,13 @@ class SparkEngine:
     # --- what the session asks for
 
     def rows(self, plan: QueryPlan) -> list[Row]:
-        """The rows of a batch plan, at most 100,000."""
+        """Return the rows of a batch plan, at most 100,000."""
         with _translated():
             frame = self._result(self._spark, plan, [self._batch(each.topic) for each in plan.inputs])
             return [_shown(row) for row in frame.limit(plan.limit or _ROWS_MAX).collect()]
 
     def changes(self, plan: QueryPlan, show: Callable[[list[Row]], None], *, once: bool) -> None:
-        """Rows as they come, to the plan's limit."""
+        """Show rows as they arrive, up to the plan's limit."""
         left = [plan.limit if plan.limit is not None else -1]
         done = threading.Event()
 
@@ -123,7 +123,7 @@ class SparkEngine:
             records.write.format("odradek").mode("append").options(**self._sink, topic=plan.sink.topic.name).save()
 
     def process(self, plan: QueryPlan) -> Mapping[str, Any]:
-        """Run a persistent query to the end of what is there."""
+        """Run a persistent query until everything that exists is processed."""
         with _translated():
             return summary(process_streams_available(self._spark, self._sources(plan), self._starter(plan, once=True)))
 
@@ -140,7 +140,7 @@ class SparkEngine:
             finish(query)
 
     def wait(self) -> None:
-        """Until a stop is asked, no query runs, or one fails; then all are stopped."""
+        """Wait until a stop is requested, no query runs, or one fails; then stop all."""
         try:
             with _translated():
                 while self._running and not self._stop.wait(_POLL_S):
@@ -153,7 +153,7 @@ class SparkEngine:
                 self.stop(query_id)
 
     def configure(self, name: str, value: str | None) -> None:
-        """Set a property of Spark for the queries that follow."""
+        """Set a property of Spark for later queries."""
         with _translated():
             self._before.setdefault(name, self._spark.conf.get(name, None))
             if value is None:
@@ -162,7 +162,7 @@ class SparkEngine:
                 self._spark.conf.set(name, value)
 
     def close(self) -> None:
-        """Stop what runs, and give the session its settings back."""
+        """Stop running queries, and restore the session's settings."""
         for query_id in list(self._running):
             self.stop(query_id)
         for name, value in self._before.items():
@@ -172,7 +172,7 @@ class SparkEngine:
                 self._spark.conf.set(name, value)
 
     def running(self) -> list[StreamingQuery]:
-        """The queries that run."""
+        """Return the running queries."""
         return list(self._running.values())
 
     # --- from plans to frames
@@ -189,7 +189,7 @@ class SparkEngine:
     def _begin(
         self, plan: QueryPlan, streams: list[DataFrame], write: WriteBatch, checkpoint: str, *, once: bool
     ) -> StreamingQuery:
-        """Start a query. One that joins tables reads its stream and does the rest micro-batch by micro-batch."""
+        """Start a query. One that joins tables reads its stream and does the rest in each micro-batch."""
         if any(each.read == "table" for each in plan.inputs):
             [frame] = streams
             write = self._with_tables(plan, write)
@@ -200,9 +200,9 @@ class SparkEngine:
         return writer.trigger(**({"availableNow": True} if once else {"processingTime": self._trigger})).start()
 
     def _with_tables(self, plan: QueryPlan, write: WriteBatch) -> WriteBatch:
-        """Write what the records of a micro-batch come to with the tables as they are then.
+        """Return a function that joins a micro-batch with the tables as they are then, and writes the result.
 
-        A frame of a Python source that is read once is the same for ever: a plain join would see its first state only.
+        A frame of a Python source never changes after its first read, so a plain join would see only its first state.
         """
         tables: dict[str, LatestTable] = {}
 
@@ -218,7 +218,7 @@ class SparkEngine:
         return write_joined
 
     def _frame(self, session: SparkSession, plan: QueryPlan, frames: list[DataFrame]) -> DataFrame:
-        """The result, or with a sink its records."""
+        """Return the result or, with a sink, its records."""
         result = self._result(session, plan, frames)
         return result if plan.sink is None else self._records(session, plan, result)
 
@@ -260,7 +260,7 @@ def _raise_failure(query: StreamingQuery) -> None:
 
 
 class _translated:
-    """Spark's errors as one line of ours; the session adds the statement's place."""
+    """Converts Spark's errors to one-line SqlErrors; the session adds the statement's position."""
 
     def __enter__(self) -> None:
         return None
@@ -279,14 +279,14 @@ def _shown(row: SparkRow) -> Row:
 
 
 def _value(value: Any) -> Any:
-    """A value as JSON has it."""
+    """Return a value in its JSON form."""
     if isinstance(value, SparkRow):
         return {name: _value(each) for name, each in value.asDict().items()}
     if isinstance(value, dict):
         return {str(_value(key)): _value(each) for key, each in value.items()}
     if isinstance(value, list | tuple):
         return [_value(each) for each in value]
-    if isinstance(value, datetime):  # Spark gives the time of this machine's zone
+    if isinstance(value, datetime):  # Spark returns the time in this machine's zone
         return value.astimezone(UTC).isoformat().replace("+00:00", "Z")
     if isinstance(value, date):
         return value.isoformat()

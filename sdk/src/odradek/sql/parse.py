@@ -1,4 +1,4 @@
-"""Text -> statements, or SqlError at the place where the text stops making sense; nothing else is ever raised."""
+"""Text -> statements, or SqlError at the first position that cannot be parsed; no other error is raised."""
 
 from __future__ import annotations
 
@@ -62,14 +62,14 @@ _READABLE = {
     "LT": "<", "GT": ">", "EQ": "=", "LESSTHAN": "<", "MORETHAN": ">", "EQUAL": "=",
 }  # fmt: skip
 _OPERATORS = {"LT", "GT", "EQ", "COMPARISON", "PLUS", "MINUS", "STAR", "SLASH", "PERCENT", "CONCAT"}
-_PLAIN_WORDS = 6  # more than so many possibilities are no help
+_PLAIN_WORDS = 6  # more alternatives are no help
 
 
 def parse(script: str) -> list[Statement]:
-    """The statements of a script, in order.
+    """Return the statements of a script, in order.
 
     Raises:
-        SqlError: with the place of the first thing that is wrong. Call located() with the script to show it.
+        SqlError: with the position of the first error. Call located() with the script to show it.
     """
     try:
         tree = _parser().parse(script)
@@ -110,7 +110,7 @@ def _unexpected_token(error: UnexpectedToken, script: str) -> SqlError:
     at = place_of(token)
     start = token.start_pos or 0
     if script[start - 1 : start + 1] == "/*":
-        return SqlError("this comment has no end", Position(at.line, at.column - 1, 2))
+        return SqlError("the comment is not closed", Position(at.line, at.column - 1, 2))
     known = _NOT_SUPPORTED.get(str(token).upper())
     if token.type == "LPAR" and "NAME" in expected and "NUMBER" not in expected:
         known = _NOT_SUPPORTED["SELECT"]
@@ -124,11 +124,11 @@ def _unexpected_characters(error: UnexpectedCharacters, script: str) -> SqlError
     rest = script[error.pos_in_stream or 0 :]
     first = rest[:1]
     if first == "'":
-        return SqlError("this string has no end", at)
+        return SqlError("the string is not closed", at)
     if first in ('"', "`"):
-        return SqlError("this name has no end", at)
+        return SqlError("the quoted name is not closed", at)
     if rest.startswith("/*"):
-        return SqlError("this comment has no end", Position(at.line, at.column, 2))
+        return SqlError("the comment is not closed", Position(at.line, at.column, 2))
     word = ""
     for char in rest:
         if not (char.isalnum() or char == "_"):
@@ -152,12 +152,12 @@ def _shown(token: Token) -> str:
 
 
 def _hint(expected: set[str]) -> str:
-    """What could stand there, as long as that is a help."""
+    """Return the expected tokens, if they are few enough to help."""
     names = {name for name in expected if name != "$END"}
     if names >= {"NUMBER", "CASE", "CAST"}:
         return "; expected an expression"
     if names >= {"NAME", "QUOTED"}:
-        # Where a name fits, the keywords that are allowed as names are no news.
+        # Where a name is allowed, the keywords that may also be names are no help.
         return "; expected a name" if len(names) > _PLAIN_WORDS else _list(names)
     return _list(names - _OPERATORS)
 

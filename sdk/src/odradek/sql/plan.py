@@ -1,4 +1,4 @@
-"""What Spark is to do, as plain data: it can be printed, compared and tested without Spark.
+"""Plans of Spark's work, as plain data: they can be printed, compared and tested without Spark.
 
     inputs    each topic becomes the view `records_N`, then by `sql` the view `input_N`, under a watermark if it has one
     sql       one statement over the inputs: the query's result
@@ -19,19 +19,19 @@ RESULT = "result"
 
 @dataclass(frozen=True, slots=True)
 class Input:
-    """One topic that a query reads."""
+    """A topic that a query reads."""
 
     topic: str
-    read: str  # stream: records as they come; table: the latest of each key, looked up in each micro-batch; batch
+    read: str  # stream: records as they arrive; table: the latest of each key, looked up in each micro-batch; batch
     records: str  # view of the topic's records
     view: str  # view of the columns
-    sql: str  # from one to the other
-    watermark_ms: int | None = None  # how late a record may be after a newer one; None: no watermark
+    sql: str  # from `records` to `view`
+    watermark_ms: int | None = None  # the largest lateness of a record; None: no watermark
 
 
 @dataclass(frozen=True, slots=True)
 class Topic:
-    """A topic to be made where it is missing."""
+    """A topic that is created if it is missing."""
 
     name: str
     partitions: int | None  # None: as many as `like` has, else the service's default
@@ -41,7 +41,7 @@ class Topic:
 
 @dataclass(frozen=True, slots=True)
 class Sink:
-    """Where the result goes."""
+    """The destination of the result."""
 
     topic: Topic
     sql: str
@@ -49,13 +49,13 @@ class Sink:
 
 @dataclass(frozen=True, slots=True)
 class QueryPlan:
-    """One query."""
+    """One query with its inputs."""
 
     query_id: str  # names the checkpoint of a persistent query
     mode: str  # stream | batch
     inputs: tuple[Input, ...]
     sql: str
-    columns: tuple[tuple[str, str], ...]  # what a user sees: names and types, "" where not known
+    columns: tuple[tuple[str, str], ...]  # the columns a user sees: names and types, "" if not known
     output_mode: str = "append"  # append | update; of a stream
     sink: Sink | None = None
     starting_offsets: str = "earliest"
@@ -63,16 +63,16 @@ class QueryPlan:
     notes: tuple[str, ...] = ()
 
     def document(self) -> dict[str, Any]:
-        """The plan as JSON, without what is not set."""
+        """Return the plan as JSON, without unset fields."""
         return {name: value for name, value in asdict(self).items() if value not in (None, "", (), {})}
 
 
-# --- what a statement comes to
+# --- the actions of statements
 
 
 @dataclass(frozen=True, slots=True)
 class Declared:
-    """A stream or table over a topic that is there, or is to be made with so many partitions."""
+    """A stream or table over a topic that exists, or that is created with so many partitions."""
 
     source: Source
     topic: Topic
@@ -80,11 +80,11 @@ class Declared:
 
 @dataclass(frozen=True, slots=True)
 class Started:
-    """A persistent query; `source` is what it makes, None for INSERT INTO."""
+    """A persistent query; `source` is the stream or table that it creates, None for INSERT INTO."""
 
     plan: QueryPlan
     source: Source | None
-    replaces: str = ""  # id of the query that it takes the place of
+    replaces: str = ""  # id of the query that it replaces
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,17 +118,17 @@ class ShownTopics:
 
 @dataclass(frozen=True, slots=True)
 class Said:
-    """A sentence or a text for the screen."""
+    """A message for the screen."""
 
     text: str
 
 
 @dataclass(frozen=True, slots=True)
 class Dropped:
-    """A name that means nothing any more."""
+    """A stream or table that was dropped."""
 
     name: str
-    stop: tuple[str, ...]  # queries that end with it
+    stop: tuple[str, ...]  # queries that are stopped with it
     delete_topic: str  # empty: the topic stays
 
 
@@ -141,7 +141,7 @@ class Terminated:
 
 @dataclass(frozen=True, slots=True)
 class Configured:
-    """A property of Spark for the queries that follow; None takes it back."""
+    """A property of Spark for later queries; None resets it."""
 
     name: str
     value: str | None

@@ -1,10 +1,10 @@
-"""Where in a script something stands, and the one error of this package.
+"""Positions in a script, and the error of this package.
 
     INVALID_REQUEST: orders.sql: line 3, column 8: orders has no column totl; did you mean total?
       3 | SELECT totl FROM orders EMIT CHANGES;
         |        ^^^^
 
-Lines and columns count from 1. A tab counts as one column and is shown as one blank, so that the caret stands right.
+Lines and columns count from 1. A tab counts as one column and is shown as one blank, so that the caret is aligned.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from odradek.errors import ErrorCode, KafkaError
 
-_SHOWN_MAX = 110  # of a line, around the place
+_SHOWN_MAX = 110  # characters of a line, around the position
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,8 +32,8 @@ class SqlError(KafkaError):
     """A statement that cannot be parsed, planned or run.
 
     Attributes:
-        problem: what is wrong and what to do, without the place.
-        at: where; None as long as it is not known, and for what concerns no place.
+        problem: the error and what to do, without the position.
+        at: the position; None while it is unknown, and for errors without a position.
     """
 
     def __init__(
@@ -48,7 +48,7 @@ class SqlError(KafkaError):
         return f"{self.code.name}: {self._shown}"
 
     def located(self, source: str, name: str = "") -> SqlError:
-        """The same error with the line and a caret under the place. Args: the script, and its file's name if any."""
+        """Return the error with the line and a caret. Args: the script, and its file's name if any."""
         prefix = f"{name}: " if name else ""
         if self.at is None:
             self._shown = f"{prefix}{self.problem}"

@@ -1,12 +1,12 @@
-"""SELECT -> one statement of Spark SQL over its inputs. Pure; every refusal points at its place.
+"""SELECT -> one statement of Spark SQL over its inputs. Pure; every error has a position.
 
-What Spark's streams cannot do is refused here with what to write instead, before anything starts:
+Queries that Spark's streams cannot run are refused here with an alternative, before anything starts:
 
     aggregate over a table         needs retractions
     table-table join               needs retractions
-    join + GROUP BY                two stateful steps; a table is looked up anew only in front of a plain sink:
-                                   make the join a stream of its own
-    session windows                Spark gives them when they are closed (EMIT FINAL), whatever is written
+    join + GROUP BY                two stateful steps; a table is only looked up again directly before a sink:
+                                   create a stream from the join
+    session windows                Spark writes them when they are closed (EMIT FINAL), whatever the statement says
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class Output:
 
     name: str
     type: SqlType | None
-    text: str  # in Spark's words
+    text: str  # Spark SQL
     expression: Expression | None  # None: from a star
     item: SelectItem
 
@@ -49,12 +49,12 @@ class Planned:
     inputs: tuple[Input, ...]
     sql: str
     outputs: list[Output]
-    keys: list[str]  # names of the outputs that are the key, in order
+    keys: list[str]  # names of the outputs that form the key, in order
     output_mode: str
-    window: str = ""  # kind of the windows that its keys hold
+    window: str = ""  # kind of the windows in its keys
     window_ms: int = 0
     retention_ms: int | None = None
-    has_keep: bool = False  # __keep: whether a row of a table is there
+    has_keep: bool = False  # has a column __keep: True if the row of a table still exists
     notes: list[str] = field(default_factory=list)
 
 
@@ -62,10 +62,10 @@ def plan_query(query: Query, catalog: Catalog, purpose: str) -> Planned:
     """Plan a SELECT.
 
     Args:
-        purpose: STREAM or TABLE (what it is to make), "push" (its changes for the screen), "pull" (what is there now).
+        purpose: STREAM or TABLE (to create), "push" (its changes for the screen), "pull" (the present state).
 
     Raises:
-        SqlError: at whatever cannot be.
+        SqlError: at an unsupported part.
     """
     return _Planner(query, catalog, purpose).plan()
 
@@ -93,7 +93,7 @@ class _Planner:
         if window is not None:
             self.scope.window = "session_window" if window.kind == "SESSION" else "window"
         where = "" if query.where is None else condition(self._plain(query.where, "WHERE"), self.scope, "WHERE")
-        if self.purpose == "TABLE":  # a table has no row without a key: ksqlDB leaves such records out too
+        if self.purpose == "TABLE":  # a table has no row without a key: ksqlDB drops such records too
             present = [f"{each} IS NOT NULL" for each in self._group_texts()]
             where = " AND ".join(([where] if where else []) + present)
         outputs = self._outputs()
@@ -107,7 +107,7 @@ class _Planner:
         has_keep = self.purpose == "TABLE" and (is_changelog or bool(having))
         if has_keep:
             conditions = ["(NOT " + first.quoted + ".__deleted)"] if is_changelog else []
-            # WHERE over a table: a row that no longer fulfils it is gone, and so must be said.
+            # WHERE over a table: a row that no longer meets it must be deleted.
             conditions += [where] if is_changelog and where else []
             conditions += [having] if having else []
             columns.append(f"coalesce({' AND '.join(conditions)}, FALSE) AS __keep")
@@ -133,7 +133,7 @@ class _Planner:
             notes=self.notes,
         )
 
-    # --- what there is
+    # --- validation
 
     def _bind(self, ref: SourceRef, source: Source) -> None:
         alias = (ref.alias or ref.name).text
@@ -176,7 +176,7 @@ class _Planner:
             raise SqlError("an aggregate needs GROUP BY", at)
 
     def _sources(self) -> tuple[list[Input], str, JoinedKey | None]:
-        """Inputs, FROM, and the key of the joined rows."""
+        """Return the inputs, FROM, and the key of the joined rows."""
         query, bounds = self.query, self.scope.bounds
         stream_joins = [
             join for join, bound in zip(query.joins, bounds[1:], strict=True) if bound.source.kind == "STREAM"
@@ -279,7 +279,7 @@ class _Planner:
         for bound in bounds:
             names = [column.name for column in bound.source.columns]
             if bound.source.window and self.purpose in ("push", "pull"):
-                # Behind the key, as in ksqlDB: on a screen windows of one key would look alike.
+                # After the key, as in ksqlDB: on a screen, windows of one key would look alike.
                 names[len(bound.source.keys) : len(bound.source.keys)] = WINDOW_BOUNDS
             for each in names:
                 reference = ColumnRef(Name(each, item.at), Name(bound.alias, item.at), item.at)
@@ -317,7 +317,7 @@ class _Planner:
     # --- the key
 
     def _keys(self, outputs: list[Output], joined: JoinedKey | None) -> list[str]:
-        """Which outputs are the key of the records. Raises SqlError where one is not selected."""
+        """Return the outputs that form the key of the records. Raises SqlError if a key column is not selected."""
         if self.purpose not in ("STREAM", "TABLE"):
             return []
         query, first = self.query, self.scope.bounds[0]

@@ -1,4 +1,4 @@
-"""What the names in a query mean: its sources under their aliases, and the pseudo columns.
+"""The meaning of names in a query: its sources under their aliases, and the pseudo columns.
 
 A source is a view with the columns of its definition and
 
@@ -50,15 +50,15 @@ class Bound:
 
 @dataclass(slots=True)
 class Scope:
-    """What is in reach of an expression."""
+    """The names that an expression may use."""
 
     bounds: list[Bound]
-    window: str = ""  # name of Spark's window column where the query itself makes windows: window | session_window
-    row_key: Rendered | None = None  # of a FULL JOIN: the key whichever side has it
-    parameters: list[str] = field(default_factory=list)  # of lambdas around, folded
+    window: str = ""  # name of Spark's window column if the query creates windows: window | session_window
+    row_key: Rendered | None = None  # of a FULL JOIN: the key from whichever side has it
+    parameters: list[str] = field(default_factory=list)  # of enclosing lambdas, folded
 
     def resolve(self, wanted: ColumnRef) -> Rendered:
-        """Raises SqlError at a name that means nothing, or two things."""
+        """Resolve a name. Raises SqlError at an unknown or ambiguous one."""
         name = wanted.name.text
         if wanted.source is None:
             if wanted.name.folded in self.parameters:
@@ -120,7 +120,7 @@ class Scope:
 
 
 def struct_field(outer: Rendered, name: str, at: ColumnRef) -> Rendered:
-    """A field of a struct. Raises SqlError where it is known that there is none."""
+    """Return a field of a struct. Raises SqlError if the struct is known to lack it."""
     if outer.type is None:
         return Rendered(f"{outer.text}.{quote(name)}", None)
     if outer.type.name != "STRUCT":

@@ -1,10 +1,10 @@
-"""Statements -> actions, one after the other, with what the script has made so far. Pure: nothing is run here.
+"""Statements -> actions, in order, with the definitions of the script so far. Pure: nothing is run here.
 
     planner = Planner()
     for statement in parse(script):
         action = planner.plan(statement)
 
-A statement that is refused changes nothing.
+A refused statement changes nothing.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ _UNTYPED = "the type of {name} is unknown: use CAST({shown} AS ...)"
 
 @dataclass(slots=True)
 class RunningQuery:
-    """A persistent query that was started."""
+    """A persistent query that has been started."""
 
     plan: QueryPlan
     reads: tuple[str, ...]  # folded names
@@ -70,7 +70,7 @@ class RunningQuery:
 
 @dataclass(slots=True)
 class Planner:
-    """A script's state."""
+    """The state of a script."""
 
     catalog: Catalog = field(default_factory=Catalog)
     queries: dict[str, RunningQuery] = field(default_factory=dict)
@@ -79,7 +79,7 @@ class Planner:
     _selects: int = 0
 
     def plan(self, statement: Statement) -> Action:
-        """What a statement comes to. Raises SqlError."""
+        """Return the action of a statement. Raises SqlError."""
         try:
             return self._plan(statement)
         except RecursionError:
@@ -178,7 +178,7 @@ class Planner:
         if not source.keys and "KEY_FORMAT" not in given and "FORMAT" not in given:
             source = replace(source, key_format="NONE")
         timestamped = timestamp_of(source, given)
-        source = replace(timestamped, timestamp="", timestamp_format="")  # it becomes the record's timestamp
+        source = replace(timestamped, timestamp="", timestamp_format="")  # the column becomes the record's timestamp
         _check_topic(source.topic, given["KAFKA_TOPIC"].at if "KAFKA_TOPIC" in given else name.at)
         check_columns(source, name.at)
         if not source.values:
@@ -399,12 +399,12 @@ _RESERVED = ("ROWTIME", "ROWPARTITION", "ROWOFFSET", "WINDOWSTART", "WINDOWEND",
 
 
 def explain(plan: QueryPlan) -> str:
-    """A plan for a reader."""
+    """Return a plan as text for people."""
     return json.dumps(plan.document(), indent=2, ensure_ascii=False)
 
 
 def _key_in_value(source: Source, given: dict[str, Property]) -> Source:
-    """WITH (KEY = column): the value holds the key too, or the record has it as its key alone."""
+    """Apply WITH (KEY = column): the value contains the key too, or only the record's key has it."""
     wanted = given.get("KEY")
     if wanted is None:
         return source
@@ -460,7 +460,7 @@ def _topic(source: Source, like: str, retention_ms: int | None = None) -> Topic:
 
 
 def _sink_sql(target: Source, planned: Planned | None, timestamped: Source) -> str:
-    """From the result to records. Columns of the result are found by name whatever their order."""
+    """Return the SQL from the result to records. Columns of the result are found by name, in any order."""
     keys = [(each.name, each.type) for each in target.keys]
     values = [(each.name, each.type) for each in target.values]
     casts = ", ".join(f"CAST({quote(each.name)} AS {each.type.spark}) AS {quote(each.name)}" for each in target.columns)
@@ -495,7 +495,7 @@ def _reads(query: Query) -> tuple[str, ...]:
 
 
 def _fits(found: SqlType, wanted: SqlType, *, from_text: bool = False) -> bool:
-    """Whether a value can be stored without loss; a literal of time may be text, a DECIMAL any number."""
+    """Return True if a value can be stored without loss; a literal time may be text, a DECIMAL any number."""
     if found == wanted:
         return True
     order = ("INT", "BIGINT", "DECIMAL", "DOUBLE")

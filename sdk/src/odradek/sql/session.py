@@ -1,7 +1,7 @@
-"""Scripts, run: a script is checked whole before anything of it happens, then its statements run in order.
+"""Runs scripts: a script is checked completely before any statement runs, then its statements run in order.
 
-With `once` each persistent query processes what is there and ends before the next statement, so that a chain of
-queries in one script is complete when the script is. Without, queries run side by side until the session is stopped.
+With `once` each persistent query processes what exists and ends before the next statement, so that a chain of queries
+in one script is complete at its end. Otherwise queries run side by side until the session is stopped.
 """
 
 from __future__ import annotations
@@ -37,11 +37,11 @@ class Runner(Protocol):
     """Runs plans."""
 
     def rows(self, plan: QueryPlan) -> list[Row]:
-        """The rows of a batch plan."""
+        """Return the rows of a batch plan."""
         ...
 
     def changes(self, plan: QueryPlan, show: Callable[[list[Row]], None], *, once: bool) -> None:
-        """Rows of a stream plan as they come: to its limit, to the end of what is there with `once`, or to a stop."""
+        """Show rows of a stream plan as they arrive: up to its limit, the present end with `once`, or a stop."""
         ...
 
     def insert(self, plan: QueryPlan) -> None:
@@ -49,7 +49,7 @@ class Runner(Protocol):
         ...
 
     def process(self, plan: QueryPlan) -> Mapping[str, Any]:
-        """Run a persistent query to the end of what is there; a summary."""
+        """Run a persistent query until everything that exists is processed; return a summary."""
         ...
 
     def start(self, plan: QueryPlan) -> None:
@@ -61,7 +61,7 @@ class Runner(Protocol):
         ...
 
     def wait(self) -> None:
-        """Return when a stop was asked or no query runs. Raises SqlError when one failed."""
+        """Return when a stop is requested or no query runs. Raises SqlError if one failed."""
         ...
 
     def configure(self, name: str, value: str | None) -> None:
@@ -73,11 +73,11 @@ class Topics(Protocol):
     """Topics of the installation."""
 
     def partitions(self) -> Mapping[str, int]:
-        """How many partitions each topic has."""
+        """Return the partition count of each topic."""
         ...
 
     def create(self, name: str, partitions: int, configs: Mapping[str, str]) -> None:
-        """Make a topic; -1 partitions: the service's default."""
+        """Create a topic; -1 partitions: the service's default."""
         ...
 
     def delete(self, name: str) -> None:
@@ -86,24 +86,24 @@ class Topics(Protocol):
 
 
 class Screen(Protocol):
-    """Where results go."""
+    """The output of results and messages."""
 
     def table(self, title: str, columns: Sequence[str], rows: Sequence[Row]) -> None:
-        """A result that is complete."""
+        """Show a complete result."""
         ...
 
     def rows(self, columns: Sequence[str], rows: Sequence[Row]) -> None:
-        """Rows of a result that goes on."""
+        """Show rows of a result that may continue."""
         ...
 
     def say(self, text: str) -> None:
-        """What has happened."""
+        """Show a message."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """One statement, planned."""
+    """A planned statement."""
 
     action: Action
     at: Position
@@ -112,13 +112,13 @@ class Step:
 
 
 def check(scripts: Sequence[tuple[str, str]]) -> list[Step]:
-    """Plan scripts, one after the other.
+    """Plan scripts in order.
 
     Args:
         scripts: name and text of each.
 
     Raises:
-        SqlError: the first thing that is wrong, shown in its script.
+        SqlError: the first error, shown in its script.
     """
     planner = Planner()
     steps: list[Step] = []
@@ -141,10 +141,10 @@ class Session:
         self._started = 0
 
     def run(self, steps: Sequence[Step]) -> None:
-        """Run all, then wait for the queries that go on.
+        """Run all steps, then wait for the queries that continue.
 
         Raises:
-            SqlError: at the statement that failed. What ran before it stays.
+            SqlError: at the statement that failed. Earlier statements remain in effect.
         """
         for step in steps:
             try:
@@ -201,7 +201,7 @@ class Session:
         self._screen.say(f"created {action.source.kind.lower()} {action.source.name}")
 
     def _ensure(self, topic: Topic) -> None:
-        """Make a topic if it is not there."""
+        """Create a topic if it does not exist."""
         there = self._topics.partitions()
         if topic.name not in there:
             partitions = topic.partitions or there.get(topic.like, -1)

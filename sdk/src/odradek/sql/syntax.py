@@ -1,6 +1,6 @@
-"""What a script says, as plain data: statements, queries and expressions, each with its place in the script.
+"""The contents of a script as plain data: statements, queries and expressions, each with its position in the script.
 
-The names are those of ksqlDB's reference. Nothing here has been looked up or checked: names are as they were written.
+The names are those of ksqlDB's reference. Nothing is resolved or checked: names are as written.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from odradek.sql.position import Position
 
 @dataclass(frozen=True, slots=True)
 class Name:
-    """An identifier. Compared without regard to case, shown as it was written."""
+    """An identifier: compared case-insensitively, shown as written."""
 
     text: str
     at: Position = field(compare=False)
@@ -31,10 +31,10 @@ class TypeName:
     at: Position = field(compare=False)
     numbers: tuple[int, ...] = ()
     inner: tuple[TypeName, ...] = ()
-    fields: tuple[str, ...] = ()  # names of inner, of a STRUCT
+    fields: tuple[str, ...] = ()  # names of inner, for a STRUCT
 
 
-# --- expressions: equality disregards places, which is how GROUP BY expressions are found again in SELECT
+# --- expressions: equality ignores positions, so that GROUP BY expressions are found in SELECT
 
 
 @dataclass(frozen=True, slots=True)
@@ -182,7 +182,7 @@ class Join:
 
 @dataclass(frozen=True, slots=True)
 class Window:
-    """WINDOW TUMBLING (SIZE ...) and its like."""
+    """WINDOW TUMBLING (SIZE ...), HOPPING or SESSION."""
 
     kind: str  # TUMBLING | HOPPING | SESSION
     size: Duration  # of a session: the gap that ends it
@@ -204,7 +204,7 @@ class Query:
     group_by: tuple[Expression, ...]
     partition_by: tuple[Expression, ...]
     having: Expression | None
-    emit: str  # CHANGES | FINAL | "" : what is there now
+    emit: str  # CHANGES | FINAL | "" for the present state
     limit: int | None
     at: Position = field(compare=False)
 

@@ -14,20 +14,20 @@ class OpenTopics:
     """Topics of the store that source options name.
 
     Args:
-        store: options of the source; those that say where the store is count.
-        bootstrap_servers: URL of the embedded service; None for the store itself, on AWS.
+        store: options of the source; only those that locate the store are used.
+        bootstrap_servers: URL of the embedded service; None accesses the store directly, on AWS.
     """
 
     def __init__(self, store: Mapping[str, str], bootstrap_servers: str | None) -> None:
         self._admin = open_admin(store, bootstrap_servers)
 
     def partitions(self) -> Mapping[str, int]:
-        """How many partitions each topic has."""
+        """Return the partition count of each topic."""
         described = self._admin.describe_topics(self._admin.list_topics())
         return {name: each.partition_count for name, each in described.items()}
 
     def create(self, name: str, partitions: int, configs: Mapping[str, str]) -> None:
-        """Make a topic; -1 partitions: the service's default."""
+        """Create a topic; -1 partitions: the service's default."""
         self._admin.create_topics([NewTopic(name, partitions, configs=dict(configs))])
 
     def delete(self, name: str) -> None:

@@ -1,6 +1,6 @@
-"""The types of columns: ksqlDB's names, and what they are in Spark.
+"""The types of columns: ksqlDB's names, and their types in Spark.
 
-A type that is not known (None in the planner) belongs to a function of Spark's that functions.py does not list.
+An unknown type (None in the planner) is that of a Spark function that functions.py does not list.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from odradek.sql.syntax import TypeName
 
 @dataclass(frozen=True, slots=True)
 class SqlType:
-    """A checked type."""
+    """A validated type."""
 
     name: str  # ksqlDB's name
     precision: int = 0  # of a DECIMAL
@@ -23,7 +23,7 @@ class SqlType:
 
     @property
     def spark(self) -> str:
-        """The same in Spark's DDL."""
+        """The type in Spark's DDL."""
         if self.name == "DECIMAL":
             return f"DECIMAL({self.precision},{self.scale})"
         if self.name == "STRUCT":
@@ -53,7 +53,7 @@ class SqlType:
         return self.name in ("INT", "BIGINT")
 
     def holds_time(self) -> bool:
-        """Whether a DATE or TIMESTAMP is in it, at any depth."""
+        """True if the type contains a DATE or TIMESTAMP, at any depth."""
         return self.name in ("DATE", "TIMESTAMP") or any(each.holds_time() for each in self.inner)
 
 
@@ -85,7 +85,7 @@ _SPARK = {
     "BYTES": "BINARY",
 }
 _ALIASES = {"STRING": "VARCHAR", "INTEGER": "INT", "BINARY": "BYTES"}
-_NUMBERS = ("INT", "BIGINT", "DECIMAL", "DOUBLE")  # by what an operation of two gives
+_NUMBERS = ("INT", "BIGINT", "DECIMAL", "DOUBLE")  # in the order of the result of an operation on two
 _HINTS = {
     "TIME": "TIME is not supported: use VARCHAR or BIGINT",
     "LONG": "unknown type LONG; did you mean BIGINT?",
@@ -99,7 +99,7 @@ _PRECISION_MAX = 38
 
 
 def quote(name: str) -> str:
-    """An identifier in Spark's spelling, whatever it holds."""
+    """Return an identifier quoted for Spark."""
     return "`" + name.replace("`", "``") + "`"
 
 
@@ -108,7 +108,7 @@ def array_of(inner: SqlType) -> SqlType:
 
 
 def resolve_type(wanted: TypeName) -> SqlType:
-    """Check a type. Raises SqlError at it."""
+    """Validate a type. Raises SqlError at it."""
     name = _ALIASES.get(wanted.name, wanted.name)
     if name in _INNER:
         if len(wanted.inner) != _INNER[name]:
@@ -139,7 +139,7 @@ def resolve_type(wanted: TypeName) -> SqlType:
 
 
 def wider(left: SqlType, right: SqlType) -> SqlType | None:
-    """The type that holds the values of both; None where there is none or it is not known."""
+    """Return the type that holds the values of both; None if there is none or it is unknown."""
     if left == right:
         return left
     if left.is_number and right.is_number:

@@ -1,4 +1,4 @@
-"""What tests of ours and of users share: a clock and chance under control, and the contract of every port."""
+"""Test support for Odradek and its users: a controlled clock, seeded random numbers, and the contract of every port."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the contracts of the ports share: the shape of a check, and expecting an error without a test framework."""
+"""Shared parts of the ports' contracts: test ids, and expecting an error without a test framework."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ E = TypeVar("E", bound=BaseException)
 
 
 async def failure(kind: type[E], call: Awaitable[Any]) -> E:
-    """The error of that kind that the call raises; an AssertionError where it raises none."""
+    """Return the call's error of that kind; raise AssertionError if there is none."""
     try:
         answer = await call
     except kind as error:
@@ -18,5 +18,5 @@ async def failure(kind: type[E], call: Awaitable[Any]) -> E:
 
 
 def check_id(check: Callable[..., Any]) -> str:
-    """The name of a check as a test id."""
+    """Return the name of a check as a test id."""
     return check.__name__

@@ -1,7 +1,7 @@
-"""The contract of ports.table.Table: DynamoDB's limits. The largest that fits is taken, and one more is StoreRejected.
+"""The contract of ports.table.Table: DynamoDB's limits. The largest value is accepted, a larger one StoreRejected.
 
-The rejections are made before the call (adapters/validation.py), so they cannot show that a limit is DynamoDB's; that
-what is right below it is taken, an emulator or DynamoDB itself shows.
+The rejections are made before the call (adapters/validation.py), so they cannot show that a limit is DynamoDB's. An
+emulator or DynamoDB itself shows that values up to the limit are accepted.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""Stores that fail on purpose: wrap a port, say at which call what goes wrong.
+"""Stores that fail by script: wrap a port and choose the calls that fail.
 
     Fault.UNAVAILABLE        StoreUnavailable, nothing applied
     Fault.LOST_REQUEST       OutcomeUnknown, nothing applied
-    Fault.LOST_ANSWER        OutcomeUnknown, applied all the same
+    Fault.LOST_ANSWER        OutcomeUnknown, although applied
     Fault.LATE               OutcomeUnknown now; applied (if its condition still holds) when `deliver_late` is called
     Fault.REPEATED           applied twice, as a retrying client or network does; the caller sees the second answer
 
@@ -65,7 +65,7 @@ class Faulty:
         return call
 
     async def deliver_late(self) -> int:
-        """Deliver the late calls, in order; returns how many of them were applied."""
+        """Deliver the late calls, in order; return how many of them were applied."""
         applied = 0
         for deliver in self._late:
             try:
@@ -77,7 +77,7 @@ class Faulty:
         return applied
 
     def count(self, name: str) -> int:
-        """How often a method was called."""
+        """Return the number of calls of a method."""
         return self.calls.count(name)
 
 
@@ -91,5 +91,5 @@ class FaultyTables:
         self.across = Faulty(tables)
 
     async def transact(self, operations: Sequence[TableOperation]) -> None:
-        """As `Tables.transact`; its calls and script are those of `across`."""
+        """Implement `Tables.transact`; its calls and script are those of `across`."""
         await self.across.transact(operations)

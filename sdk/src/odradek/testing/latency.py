@@ -1,11 +1,11 @@
-"""Stores that take their time: wrap a port, say how long its calls last.
+"""Stores with latency: wrap a port and choose the duration of its calls.
 
 A latency is log-normal, given by its median and its 99th percentile, as cloud stores publish theirs. Half of it passes
 before the call takes effect and half after, as on a network. The clock is the caller's: with a virtual one, an hour of
-slow calls takes as long as their computing.
+slow calls takes only the time of their computation.
 
-`Outliers` are the calls that last far longer than any p99 says: a throttled key, a paused node, a retried connection.
-Every n-th call is one, so that a short run meets as many as were meant.
+`Outliers` are calls far beyond the p99: a throttled key, a paused node, a retried connection. Every n-th call is one,
+so that a short run has the intended number.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _NORMAL = NormalDist()
 
 @dataclass(frozen=True, slots=True)
 class Latency:
-    """How long a call lasts."""
+    """The distribution of the duration of a call."""
 
     p50_ms: float
     p99_ms: float  # at least p50_ms
@@ -36,7 +36,7 @@ class Latency:
             raise ValueError(f"a latency needs 0 < p50 <= p99, not {self.p50_ms} and {self.p99_ms}")
 
     def draw_s(self, rng: Rng) -> float:
-        """Seconds of one call."""
+        """Draw the seconds of one call."""
         uniform = min(max(rng.random(), 1e-12), 1 - 1e-12)
         sigma = math.log(self.p99_ms / self.p50_ms) / _Z99
         return self.p50_ms / 1000 * math.exp(sigma * _NORMAL.inv_cdf(uniform))
@@ -44,20 +44,20 @@ class Latency:
 
 @dataclass(slots=True)
 class Outliers:
-    """Every n-th call of the named methods, counted over all ports that share this, lasts `late_ms` longer."""
+    """Makes every n-th call of the named methods, counted over all ports that share this, last `late_ms` longer."""
 
     every: int  # at least 1
     late_ms: float
     methods: frozenset[str] = frozenset({"put", "update"})  # what an append waits for
     calls: int = 0  # so far, of these methods
-    late: int = 0  # of them: how many were late
+    late: int = 0  # number of late calls
 
     def __post_init__(self) -> None:
         if self.every < 1 or self.late_ms < 0:
             raise ValueError(f"outliers need every >= 1 and late_ms >= 0, not {self.every} and {self.late_ms}")
 
     def next_s(self, method: str) -> float:
-        """Count a call; the seconds that it lasts longer."""
+        """Count a call and return its additional seconds."""
         if method not in self.methods:
             return 0.0
         self.calls += 1
@@ -68,11 +68,11 @@ class Outliers:
 
 
 class Slow:
-    """A port (Table, ObjectStore) whose calls last as long as drawn, and every so often much longer.
+    """A port (Table, ObjectStore) whose calls last as long as drawn, and regularly much longer.
 
     Args:
-        latency: of each call; None: what the port itself takes.
-        outliers: the calls that last longer; None: none do.
+        latency: of each call; None: only the port's own.
+        outliers: additional delays; None: none.
     """
 
     def __init__(
@@ -116,5 +116,5 @@ class SlowTables:
         self._across = Slow(tables, latency, clock, rng, outliers)
 
     async def transact(self, operations: Sequence[TableOperation]) -> None:
-        """As `Tables.transact`."""
+        """Implement `Tables.transact`."""
         await self._across.transact(operations)

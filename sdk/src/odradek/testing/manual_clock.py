@@ -10,10 +10,10 @@ START_MS = 1_700_000_000_000
 
 
 class ManualClock:
-    """ports.clock.Clock whose time goes forward only when told.
+    """ports.clock.Clock whose time moves only on request.
 
     Args:
-        now_ms: the time at first, ms since the epoch.
+        now_ms: the initial time, ms since the epoch.
         auto_advance: a sleep moves the time by itself and returns after one turn of the loop, so that code with
             back-offs runs at once. Otherwise a sleeper waits for `advance`.
     """
@@ -41,9 +41,9 @@ class ManualClock:
         await woken
 
     def advance(self, seconds: float) -> None:
-        """Move the time forward and wake, in the order of their deadlines, those who slept until then."""
+        """Move the time forward and wake sleepers whose deadline has passed, in the order of their deadlines."""
         if seconds < 0:
-            raise ValueError("time goes forward")
+            raise ValueError("time cannot go back")
         self._now_ms += seconds * 1000
         while self._sleepers and self._sleepers[0][0] <= self._now_ms:
             woken = heapq.heappop(self._sleepers)[2]
@@ -52,5 +52,5 @@ class ManualClock:
 
     @property
     def sleeping(self) -> int:
-        """How many sleepers wait."""
+        """Return the number of waiting sleepers."""
         return sum(not woken.done() for _, _, woken in self._sleepers)

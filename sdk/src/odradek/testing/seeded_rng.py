@@ -1,4 +1,4 @@
-"""Chance that repeats itself."""
+"""Reproducible random numbers."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import random
 
 
 class SeededRng:
-    """ports.rng.Rng that gives the same sequence for the same seed."""
+    """ports.rng.Rng with the same sequence for the same seed."""
 
     def __init__(self, seed: int = 0) -> None:
         self._random = random.Random(seed)

@@ -1,11 +1,11 @@
-"""Tables that throttle as DynamoDB does: 1,000 write units a second for each partition key, whatever the table has.
+"""Tables that throttle like DynamoDB: 1,000 write units per second for each partition key.
 
-    budget of a partition key    fills by `units_per_s`, holds one second's worth at most
-    a write                      refused with StoreUnavailable where nothing is left; else its units are taken, into
-                                 debt where it costs more than is left
+    budget of a partition key    fills by `units_per_s`, up to one second's worth
+    a write                      refused with StoreUnavailable if nothing is left; otherwise its units are taken, into
+                                 debt if it costs more than is left
 
-Units are those of the item as it is after the write, or of the one that a false condition showed; a transaction pays
-double for each. Reads pass. Source: DynamoDB developer guide, "Designing partition keys to distribute your workload".
+Units are those of the item after the write, or of the item that a false condition showed; a transaction pays double
+for each. Reads pass. Source: DynamoDB developer guide, "Designing partition keys to distribute your workload".
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ class Throttle:
     """The budgets of all partition keys.
 
     Attributes:
-        units_per_s: what each fills by; may be changed.
-        refused: how many writes were refused.
-        taken: units that were taken.
+        units_per_s: the rate at which each budget fills; may be changed.
+        refused: the number of refused writes.
+        taken: the number of units taken.
     """
 
     def __init__(self, clock: Clock, units_per_s: int = TABLE_PARTITION_KEY_WRITE_UNITS_MAX) -> None:
@@ -38,7 +38,7 @@ class Throttle:
         self.taken = 0
 
     def admit(self, table: TableName, pk: str) -> None:
-        """Raise StoreUnavailable where the partition key has nothing left."""
+        """Raise StoreUnavailable if the budget of the partition key is empty."""
         left, now = self._now(table, pk)
         if left <= 0:
             self.refused += 1
@@ -46,7 +46,7 @@ class Throttle:
         self._left[table, pk] = (left, now)
 
     def take(self, table: TableName, pk: str, units: int) -> None:
-        """Count what a write has cost."""
+        """Charge the cost of a write."""
         left, now = self._now(table, pk)
         self._left[table, pk] = (left - units, now)
         self.taken += units
@@ -58,7 +58,7 @@ class Throttle:
 
 
 class ThrottledTable:
-    """ports.table.Table that throttles another; what is not a write passes."""
+    """ports.table.Table that throttles another; only writes are throttled."""
 
     def __init__(self, table: Table, name: TableName, throttle: Throttle) -> None:
         self._table = table
@@ -132,5 +132,5 @@ async def _transact(operations: Sequence[TableOperation], call: Any, throttle: T
 
 
 def write_units(key: Key, item: Item | None) -> int:
-    """Units of a write of the item, one where there is none."""
+    """Return the units of a write of the item, one for no item."""
     return 1 if item is None else max(1, -(-item_size(key.pk, key.sk, item) // TABLE_WRITE_UNIT_BYTES))

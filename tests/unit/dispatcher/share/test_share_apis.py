@@ -160,6 +160,27 @@ async def test_offsets_are_described_moved_and_forgotten(engine: Engine, version
     assert (await start([{"topic_name": "work", "partitions": [0]}]))[0] == 3
 
 
+async def test_offsets_of_a_group_that_is_not_there_yet_create_it(engine: Engine) -> None:
+    moving = {"group_id": "new", "topics": [{"topic_name": "work", "partitions": [{"start_offset": 3}]}]}
+    answer = await ask(engine, ApiKey.ALTER_SHARE_GROUP_OFFSETS, 0, moving)
+    assert (answer.error_code, answer.responses[0].partitions[0].error_code) == (0, 0)
+    [listed] = (await ask(engine, ApiKey.LIST_GROUPS, 5, {})).groups
+    assert (listed.group_id, listed.group_state, listed.group_type) == ("new", "Empty", "share")
+    fields = {"group_id": "new", "member_id": "m", "subscribed_topic_names": ["work"]}
+    assert (await ask(engine, ApiKey.SHARE_GROUP_HEARTBEAT, 1, fields)).error_code == 0
+    topic = await engine.topics.resolve("work")
+    answer = await ask(engine, ApiKey.SHARE_FETCH, 2, fetching(topic, 0, group_id="new"))
+    assert [each.first_offset for each in answer.responses[0].partitions[0].acquired_records] == [3]
+
+
+async def test_offsets_of_another_kind_of_group_are_left_alone(engine: Engine) -> None:
+    joining = {"group_id": "c", "member_id": "m", "subscribed_topic_names": ["work"], "rebalance_timeout": 1_000}
+    await ask(engine, ApiKey.CONSUMER_GROUP_HEARTBEAT, 1, {**joining, "topic_partitions": []})
+    moving = {"group_id": "c", "topics": [{"topic_name": "work", "partitions": [{"start_offset": 3}]}]}
+    answer = await ask(engine, ApiKey.ALTER_SHARE_GROUP_OFFSETS, 0, moving)
+    assert answer.error_code == ErrorCode.GROUP_ID_NOT_FOUND
+
+
 async def test_configurations_of_groups(engine: Engine) -> None:
     resource = {"resource_type": 32, "resource_name": "q"}
     name = "share.delivery.count.limit"

@@ -80,6 +80,20 @@ def new_topic(name: str = "new", **fields: Any) -> dict[str, Any]:
     return {"name": name, "num_partitions": 4, "replication_factor": -1, **fields}
 
 
+def assigned(*broker_ids: list[int], first: int = 0) -> dict[str, Any]:
+    """A topic whose replicas are placed by hand."""
+    placed = [{"partition_index": first + n, "broker_ids": ids} for n, ids in enumerate(broker_ids)]
+    return new_topic(num_partitions=-1, assignments=placed)
+
+
+@pytest.mark.parametrize("version", versions(ApiKey.CREATE_TOPICS))
+async def test_an_assignment_to_the_one_broker_says_how_many_partitions_there_are(version: int) -> None:
+    engine = FakeEngine()
+    answer = await ask(engine, ApiKey.CREATE_TOPICS, version, {"topics": [assigned([0], [0], [0])]})
+    assert [topic.error_code for topic in answer.topics] == [0]
+    assert called(engine, "create") == [("new", 3, {}, False)]
+
+
 @pytest.mark.parametrize("version", versions(ApiKey.CREATE_TOPICS))
 async def test_create_topics(version: int) -> None:
     engine = FakeEngine()
@@ -105,8 +119,11 @@ async def test_create_topics(version: int) -> None:
         (new_topic(replication_factor=-2), ErrorCode.INVALID_REPLICATION_FACTOR),
         (
             new_topic(assignments=[{"partition_index": 0, "broker_ids": [0]}]),
-            ErrorCode.INVALID_REPLICA_ASSIGNMENT,
+            ErrorCode.INVALID_REQUEST,
         ),
+        (assigned([0, 1]), ErrorCode.INVALID_REPLICA_ASSIGNMENT),
+        (assigned([7]), ErrorCode.INVALID_REPLICA_ASSIGNMENT),
+        (assigned([0], first=1), ErrorCode.INVALID_REPLICA_ASSIGNMENT),
         (new_topic(configs=[{"name": "retention.ms", "value": None}]), ErrorCode.INVALID_CONFIG),
     ],
 )
@@ -170,15 +187,24 @@ async def test_delete_topics_by_id() -> None:
 async def test_create_partitions(version: int) -> None:
     engine = FakeEngine()
     topics = [
-        {"name": "flights", "count": 6},
+        {"name": "flights", "count": 6, "assignments": [{"broker_ids": [0]}] * 3},
         {"name": "weather", "count": 2, "assignments": [{"broker_ids": [0]}]},
     ]
     answer = await ask(engine, ApiKey.CREATE_PARTITIONS, version, {"topics": topics, "validate_only": True})
     assert [(t.name, t.error_code) for t in answer.results] == [
         ("flights", 0),
-        ("weather", ErrorCode.INVALID_REPLICA_ASSIGNMENT),
+        ("weather", ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),
     ]
     assert called(engine, "create_partitions") == [("flights", 6, True)]
+
+
+@pytest.mark.parametrize("assignments", [[[0], [0]], [[0], [0], [0, 1]], [[0], [0], [9]], [[0], [0], []]])
+async def test_new_partitions_may_be_assigned_to_the_one_broker_alone(assignments: list[list[int]]) -> None:
+    engine = FakeEngine()
+    topic = {"name": "flights", "count": 6, "assignments": [{"broker_ids": each} for each in assignments]}
+    answer = await ask(engine, ApiKey.CREATE_PARTITIONS, 3, {"topics": [topic]})
+    assert [each.error_code for each in answer.results] == [ErrorCode.INVALID_REPLICA_ASSIGNMENT]
+    assert not called(engine, "create_partitions")
 
 
 @pytest.mark.parametrize("version", versions(ApiKey.DESCRIBE_CONFIGS))

@@ -155,7 +155,7 @@ async def test_a_plain_append_whose_rows_are_searched_during_the_repair_is_not_a
     async def repaired(*args: Any, **bounds: Any) -> Any:
         if bounds.get("descending"):  # the search for the entry
             monkeypatch.setattr(store.log._port, "query", query)
-            assert (await audit_store(engine, store.tables, repair=True)).repaired["floors_lowered"]
+            assert (await audit_store(engine, repair=True)).repaired["floors_lowered"]
             store.clock.advance(1)
             for _ in range(16):
                 await produce(engine, "t", 0, batch([b"x"]))

@@ -7,6 +7,7 @@ import asyncio
 import pytest
 from odradek.errors import ErrorCode, KafkaError
 from odradek.format.item_keys import DELETED_TOPICS_PK
+from odradek.limits import TABLE_ITEM_BYTES_MAX
 from odradek.model.topic import Topic
 from odradek.model.topic_partition import PartitionId
 from odradek.testing.faults import Fault
@@ -172,3 +173,27 @@ async def test_producer_ids_are_unique_over_engines_and_faults(store: Store) -> 
     kept = await engines[0].producer_ids.init(producer_id=ids[0], producer_epoch=4)
     assert kept == (ids[0], 5)
     assert await refused(engines[0].producer_ids.init(producer_id=3)) is ErrorCode.INVALID_REQUEST
+
+
+@pytest.mark.parametrize("fault", [Fault.LOST_ANSWER, Fault.LOST_REQUEST, Fault.UNAVAILABLE])
+async def test_growing_once_though_the_outcome_is_unknown(store: Store, fault: Fault) -> None:
+    """What was applied behind a lost answer is not refused as already there."""
+    topics = store.engine().topics
+    await topics.create("t", 2)
+    store.catalog.script[("transact", store.catalog.count("transact") + 1)] = fault
+    assert (await topics.create_partitions("t", 3)).partition_count == 3
+
+
+@pytest.mark.parametrize("value", ["0" * 400, " " * 500_000 + "1", "1" * 5_000], ids=["zeros", "blanks", "digits"])
+async def test_values_that_are_too_long(store: Store, value: str) -> None:
+    engine = store.engine()
+    await engine.topics.create("t")
+    assert await refused(engine.topics.alter_configs("t", set={"retention.ms": value})) is ErrorCode.INVALID_CONFIG
+    altered = engine.group_configs.alter("g", set={"share.session.timeout.ms": value})
+    assert await refused(altered) is ErrorCode.INVALID_CONFIG
+
+
+@pytest.mark.parametrize("name", ["item_bytes_max", "offset_metadata_bytes_max"])
+def test_settings_that_no_item_holds(store: Store, name: str) -> None:
+    with pytest.raises(KafkaError, match=name):
+        store.engine(**{name: TABLE_ITEM_BYTES_MAX})

@@ -161,6 +161,16 @@ def test_sync() -> None:
     assert decide_sync(preparing, follower).answer.error is ErrorCode.REBALANCE_IN_PROGRESS
 
 
+def test_members_are_told_to_join_while_a_round_gathers_and_not_before_or_after() -> None:
+    group = stable(member("a"), member("b"))
+    identity = ClassicIdentity("g", "a", 5)
+    assert decide_heartbeat(group, identity) is ErrorCode.NONE
+    gathering = decide(group, join("c")).group
+    assert decide_heartbeat(gathering, identity) is ErrorCode.REBALANCE_IN_PROGRESS
+    completing = complete_round(decide(gathering, join("a")).group)
+    assert decide_heartbeat(completing, replace(identity, generation=6)) is ErrorCode.NONE
+
+
 def test_commits_are_taken_while_a_round_gathers_but_not_between_round_and_sync() -> None:
     group = stable(member("a"), member("b"))
     identity = ClassicIdentity("g", "a", 5)

@@ -194,10 +194,11 @@ async def test_stalled_at_any_call_it_is_fenced_and_changes_nothing(when: str) -
         log.runs = 1
         assert (await log.compact(**SETTINGS)).failures == []
         await check_done(log, before)
-        rows = await log.rows()
+        rows, state = await log.rows(), await log.state()
         wake.set()
         await slow
         assert await log.rows() == rows, at
+        assert await log.state() == state, at
         await check_done(log, before)
         await log.audit()
 
@@ -229,7 +230,7 @@ async def make_long_log() -> Log:
 
 async def cut_short(log: Log) -> CompactionState:
     """Let the second group of the first pass fail."""
-    log.objects.script = {("put", number): Fault.UNAVAILABLE for number in range(3, 7)}
+    log.objects.script = {("put", number): Fault.UNAVAILABLE for number in range(3, 9)}
     assert (await log.compact(segment_bytes_max=700)).failures
     log.objects.script = {}
     state = await log.state()

@@ -426,3 +426,22 @@ async def test_a_merged_row_has_the_floor_of_all_that_it_holds(store: Store) -> 
     assert after[0].is_segment
     [last] = [row for row in before if row.end_offset == after[0].end_offset]
     assert after[0].spill_floor_ms == last.spill_floor_ms
+
+
+async def test_a_late_upload_of_a_segment_that_is_gone_is_removed_by_the_next_pass(store: Store) -> None:
+    """Its answer was lost, so it was sent again; the first request arrives when the segment has been compacted away."""
+    engine = store.engine(1, **SPILLING)
+    await engine.topics.create("c", 1, {"cleanup.policy": "compact", "min.cleanable.dirty.ratio": "0"})
+    for i in range(20):
+        await produce(engine, "c", 0, batch([b"%d" % i], keys=[b"key"]))
+    store.clock.advance(61)
+    store.objects.script = {("put", store.objects.count("put") + 1): Fault.LATE}
+    report = await merge(store)
+    assert report.failures == []
+    assert report.done["segments_merged"] == report.done["segments_compacted"] == 1
+    assert await store.objects.deliver_late() == 1
+    partition = await partition_of(engine, "c")
+    assert len(await names(store, partition)) == 3, "a segment and its index, and what came late"
+    report = await merge(store, seed=8)
+    assert (report.failures, report.done["orphans_removed"]) == ([], 1)
+    assert len(await names(store, partition)) == 2

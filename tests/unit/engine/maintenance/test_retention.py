@@ -94,7 +94,11 @@ async def test_a_row_is_dropped_only_when_its_age_exceeds_the_limit(store: Store
 
 
 async def test_timestamps_ahead_keep_a_log_and_without_timestamps_the_commit_time_counts(store: Store) -> None:
-    engine = await filled(store, {"retention.ms": str(DAY_MS)}, [-5 * DAY_MS] + [2 * DAY_MS] * 12)
+    engine = await filled(
+        store,
+        {"retention.ms": str(DAY_MS), "message.timestamp.after.max.ms": str(9 * DAY_MS)},
+        [-5 * DAY_MS] + [2 * DAY_MS] * 12,
+    )
     await run(engine)
     assert await log_start(engine) == 0
     other = memory_store()

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from odradek.errors import ErrorCode
+from odradek.format.item_keys import INDEX_END, INDEX_PREFIX, partition_pk
 from odradek.model.log import (
     EARLIEST_TIMESTAMP,
     LATEST_TIMESTAMP,
@@ -11,8 +14,11 @@ from odradek.model.log import (
     DeleteRecordsPartition,
     ListOffsetsPartition,
 )
+from odradek.model.topic_partition import PartitionId
+from odradek.ports.table import Item, Key, Row
 
 from tests.support.engine import Store, batch, memory_store, produce
+from tests.support.segments import partition_of, rows_of, upload_segment
 
 T0 = 1_700_000_000_000
 
@@ -116,7 +122,7 @@ async def test_a_lookup_costs_a_bisection_of_rows_one_index_and_one_read(is_merg
 async def test_a_record_from_the_future_that_is_gone_costs_pages_of_rows_not_rows() -> None:
     store = memory_store()
     engine = store.engine(1, head_bytes_max=400, spill_entries=1)
-    await engine.topics.create("t", 1)
+    await engine.topics.create("t", 1, configs={"message.timestamp.after.max.ms": str(10**9)})
     await produce(engine, "t", 0, batch([b"future"], timestamp_ms=T0 + 10**9))
     for i in range(1, 400):
         await produce(engine, "t", 0, batch([b"x"], timestamp_ms=T0 + i))
@@ -136,3 +142,71 @@ async def test_a_lookup_begins_at_the_log_start() -> None:
     assert await ask(store, T0) == (61, T0 + 301)
     assert await ask(store, T0 + 301) == (61, T0 + 301)
     assert await ask(store, T0 + 302) == (62, T0 + 310)
+
+
+# --- rows of a swap that is visible in part ---------------------------------------------------------------------------
+
+
+async def rows_before_and_after_a_merge(first_ms: int) -> tuple[Store, list[Row], list[Row]]:
+    """A log of single records 10 ms apart whose newest rows become a segment; its index rows before and after that.
+
+    The first record, which is deleted, has a timestamp of its own.
+    """
+    store = memory_store()
+    engine = store.engine(1, head_bytes_max=400, spill_entries=1)
+    await engine.topics.create("t", 1)
+    for i in range(14):
+        await produce(engine, "t", 0, batch([b"x"], timestamp_ms=T0 + 10 * i if i else first_ms))
+    assert not (await engine.delete_records([DeleteRecordsPartition("t", 0, 1)]))[0].error
+    partition = await partition_of(engine, "t")
+    rows = await rows_of(engine, partition)
+    lease = await engine.leases.take(partition)
+    assert lease is not None
+    for some in (rows[:2], rows[2:4]):
+        segment = await upload_segment(engine, partition, some)
+        await engine.index.replace_rows(lease, some, [segment], merged_offset=segment.end_offset)
+    before = await index_rows(store, partition)
+    window = await rows_of(engine, partition)
+    segment = await upload_segment(engine, partition, rows[4:])
+    await engine.index.replace_rows(lease, window[2:], [segment], merged_offset=segment.end_offset)
+    return store, before, await index_rows(store, partition)
+
+
+async def index_rows(store: Store, partition: PartitionId) -> list[Row]:
+    return await store.log.query(partition_pk(partition), sk_from=INDEX_PREFIX, sk_to=INDEX_END)
+
+
+@pytest.mark.parametrize("first_ms", [T0, T0 + 10**9])  # the later one leads to the first row, and on from there
+async def test_a_lookup_does_not_pass_over_records_whose_row_is_not_visible_yet(
+    first_ms: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of a merge each row may be seen as before or as after it (docs/decisions/0010): never is a later record found."""
+    store, before, after = await rows_before_and_after_a_merge(first_ms)
+    old, new = ({row.key: row.item for row in rows} for rows in (before, after))
+    changed = [key for key in sorted({*old, *new}) if old.get(key) != new.get(key)]
+    assert len(changed) > 4
+    query = store.log._port.query
+    views = [{changed[place]} for place in range(len(changed))] + [set(changed[:n]) for n in range(1, len(changed))]
+    views += [set(changed) - view for view in views]
+    for view in views:
+        seen = old | {key: new.get(key) for key in view}
+
+        async def torn(pk: str, seen: dict[Key, Item | None] = seen, **bounds: Any) -> list[Row]:
+            if bounds.get("sk_from", "")[:2] != INDEX_PREFIX:
+                return await query(pk, **bounds)
+            found = [Row(key, item) for key, item in sorted(seen.items()) if item is not None]
+            found = [row for row in found if bounds["sk_from"] <= row.key.sk < bounds["sk_to"]]
+            return found[:: -1 if bounds.get("descending") else 1][: bounds.get("limit")]
+
+        monkeypatch.setattr(store.log._port, "query", torn)
+        asked = [ListOffsetsPartition("t", 0, T0 + 10 * i) for i in range(1, 14)]
+        results = await store.engine(5).list_offsets(asked)
+        for i, result in enumerate(results, 1):
+            if not result.error:
+                assert result.offset == i, sorted(key.sk for key in view)
+            else:
+                assert result.error is ErrorCode.KAFKA_STORAGE_ERROR
+                assert result.error.is_retryable
+    monkeypatch.undo()
+    for i in range(1, 14):
+        assert await ask(store, T0 + 10 * i) == (i, T0 + 10 * i)

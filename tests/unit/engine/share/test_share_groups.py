@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from typing import Any
 
 import pytest
 from odradek.engine.engine import Engine
@@ -13,6 +14,7 @@ from odradek.model.log import DeleteRecordsPartition
 from odradek.model.share import AcknowledgeType
 from odradek.model.topic_partition import OffsetAndMetadata, PartitionId, TopicPartition
 from odradek.testing.faults import Fault
+from odradek.testing.manual_clock import ManualClock
 
 from tests.support.engine import Store, batch, memory_store, produce, read_all
 from tests.support.share import ACCEPT, REJECT, RELEASE, ShareMember, ack, runs_of
@@ -92,6 +94,20 @@ async def test_an_expired_lock_refuses_the_acknowledgement_even_where_nobody_too
     await one.fetch()
     store.clock.advance(LOCK_S + 0.001)
     assert await one.acknowledge({one.of(0): [ack(0, 0, ACCEPT)]}) == {one.of(0): ErrorCode.INVALID_RECORD_STATE}
+
+
+@pytest.mark.parametrize(("ahead_s", "is_held"), [(0, True), (50, True), (3_500, True), (3_700, False)])
+async def test_a_lock_of_a_clock_that_is_far_ahead_holds_nobody_up(store: Store, ahead_s: int, is_held: bool) -> None:
+    """A wrong clock holds records for an hour at most (CLOCK_AHEAD_MS_MAX), however far ahead it is."""
+    engine = await queue(store, 2)
+    two = await member(engine, "two")
+    wrong = ManualClock(store.clock.now_ms() + ahead_s * 1000, auto_advance=True)
+    one = await member(Store(store.tables, store.objects, wrong).engine(5, catalog_cache_ms=0), "one")
+    assert len(await one.fetch()) == 2
+    assert [(offset, count) for offset, count, _ in await two.fetch()] == ([] if is_held else [(0, 2), (1, 2)])
+    if is_held:
+        store.clock.advance(ahead_s + LOCK_S + 1)
+        assert len(await two.fetch()) == 2
 
 
 async def test_released_records_come_back_at_once_and_rejected_ones_do_not(store: Store) -> None:
@@ -174,6 +190,38 @@ async def test_a_lost_answer_makes_no_second_dead_letter(store: Store) -> None:
     assert await one.fetch() == []
     assert len(await read_all(engine, "dead", 0)) == 1
     assert runs_of(await window(engine, one.of(0))) == []
+
+
+async def test_a_writer_that_stalled_does_not_call_the_next_dead_letter_written(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It wrote the letter of one lot; another member did so too, and the window has got its next lot."""
+    engine = await queue(store, 2, **{"errors.deadletterqueue.topic.name": "dead"})
+    await engine.topics.create("dead", 1)
+    one, two = await member(engine, "one"), await member(engine, "two")
+    place = one.of(0)
+    await one.fetch(max_records=1, is_strict=True)
+    await two.fetch(max_records=1, is_strict=True)
+    put, across = store.groups._port.put, store.tables.across
+    puts = [0]
+
+    async def stalled(asked: Any) -> None:
+        puts[0] += 1
+        if puts[0] == 2:  # the first was the rejection, this one says that its letter is written
+            monkeypatch.undo()
+            assert await two.fetch() == []  # writes the same letter, once, and says so
+            begun = across.count("transact") + 1
+            across.script = {("transact", n): Fault.UNAVAILABLE for n in range(begun, begun + 100)}
+            await two.acknowledge({place: [ack(1, 1, REJECT)]})
+            across.script = {}
+        await put(asked)
+
+    monkeypatch.setattr(store.groups._port, "put", stalled)
+    await one.acknowledge({place: [ack(0, 0, REJECT)]})
+    assert puts[0] >= 2
+    await two.fetch()
+    assert [letter.value for letter in await read_all(engine, "dead", 0)] == [b"0", b"1"]
+    assert (await window(engine, place)).start_offset == 2
 
 
 async def test_without_the_dead_letter_topic_a_record_waits_for_it(store: Store) -> None:

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from odradek.engine.engine import Engine
 from odradek.errors import ErrorCode
 from odradek.testing.faults import Fault
 
 from tests.support.engine import Store, batch, memory_store, produce, read_all
-from tests.support.share import REJECT, ShareMember, ack
+from tests.support.share import ACCEPT, REJECT, RELEASE, ShareMember, ack
 
 CONFIGS = {"share.auto.offset.reset": "earliest", "errors.deadletterqueue.topic.name": "dead"}
 
@@ -77,6 +79,43 @@ async def test_a_dead_letter_that_arrives_after_the_end_is_not_written(store: St
     assert await across.deliver_late() == 0
     assert await rows(store) == []
     assert await read_all(engine, "dead", 0) == []
+
+
+async def test_a_late_write_of_a_deleted_group_changes_nothing_of_the_group_that_took_its_name(store: Store) -> None:
+    """Windows are counted from one, so both have a write of that number; an incarnation tells them apart."""
+    engine, member = await queue(store)
+    puts = store.groups.count("put")
+    store.groups.script = {("put", puts + 1 + n): Fault.LATE if n == 0 else Fault.UNAVAILABLE for n in range(50)}
+    await member.request(acknowledgements={member.of(0): [ack(0, 2, ACCEPT)]}, fetches=False)
+    store.groups.script = {}
+    await member.leave()
+    await end(engine, "the group is deleted")
+    successor = ShareMember(engine, "two", "work")
+    await successor.beat()
+    assert len(await successor.fetch()) == 3
+    await store.groups.deliver_late()
+    assert await successor.acknowledge({successor.of(0): [ack(0, 2, RELEASE)]}) == {successor.of(0): ErrorCode.NONE}
+    assert [offset for offset, _, _ in await successor.fetch()] == [0, 1, 2]
+
+
+async def test_a_first_fetch_that_meets_the_topics_deletion_makes_no_window(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    engine, _ = await queue(store)
+    late = ShareMember(engine, "late", "work", group_id="other")
+    await late.beat()
+    transact = store.tables.across._port.transact
+
+    async def after_the_deletion(operations: Any) -> None:
+        monkeypatch.undo()
+        await engine.topics.delete("work")
+        assert not (await engine.maintenance.run()).failures
+        await transact(operations)
+
+    monkeypatch.setattr(store.tables.across._port, "transact", after_the_deletion)
+    answer = await late.request()
+    assert [result.error for result in answer.results] == [ErrorCode.UNKNOWN_TOPIC_ID]
+    assert await store.groups.query("g#other", sk_from="s#", sk_to="s$") == []
 
 
 @pytest.mark.parametrize("fault", Fault)

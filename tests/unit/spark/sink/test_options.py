@@ -67,9 +67,9 @@ def columns(**types: DataType) -> StructType:
     [
         (columns(key=BinaryType()), "t", "a column value is required"),
         (columns(value=StringType()), "", "option topic"),
-        (columns(value=StringType(), partition=LongType()), "t", "column partition bigint is none of type integer"),
+        (columns(value=StringType(), partition=LongType()), "t", "column partition bigint is not one of type integer"),
         (columns(value=IntegerType()), "t", "column value int"),
-        (columns(value=BinaryType(), color=LongType()), "t", "column color bigint is none that a record has"),
+        (columns(value=BinaryType(), color=LongType()), "t", "column color bigint is not one that a record has"),
     ],
 )
 def test_columns_that_no_record_has_are_refused(schema: StructType, topic: str, said: str) -> None:

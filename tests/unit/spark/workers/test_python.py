@@ -38,9 +38,9 @@ def test_a_python_without_odradek_is_one_line(bare: str, monkeypatch: pytest.Mon
         check_workers(session(bare))
     said = str(refused.value)
     assert said.startswith(f"INVALID_CONFIG: Spark's Python workers run {bare}, which has no odradek: ")
-    assert f"set PYSPARK_PYTHON={sys.executable} before the session is made" in said
+    assert f"set PYSPARK_PYTHON={sys.executable} before the session is created" in said
     assert "\n" not in said
-    assert missing("/no/such/python") == "which is not there"
+    assert missing("/no/such/python") == "which does not exist"
 
 
 def test_workers_elsewhere_are_not_looked_at(bare: str) -> None:

@@ -1,4 +1,4 @@
-"""The ports over DynamoDB, S3 and SQS: the only place that knows AWS's clients."""
+"""The ports over DynamoDB, S3 and SQS: the only package that knows AWS's clients."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Values to and from DynamoDB's attribute values.
+"""Conversion of values to and from DynamoDB's attribute values.
 
     str {"S": "text"}    int {"N": "17"}    bytes {"B": b"..."}    bool {"BOOL": True}    list {"L": [...]}
     dict {"M": {...}}
@@ -17,7 +17,7 @@ AttributeValue = dict[str, Any]
 
 
 def to_attribute(value: Value | Item) -> AttributeValue:
-    """The attribute value of a value."""
+    """Convert a value to an attribute value."""
     kind = type(value)
     if kind is bytes:
         return {"B": value}
@@ -35,7 +35,7 @@ def to_attribute(value: Value | Item) -> AttributeValue:
 
 
 def from_attribute(attribute: AttributeValue) -> Any:
-    """The value of an attribute value."""
+    """Convert an attribute value to a value."""
     ((kind, value),) = attribute.items()
     if kind == "N":
         return int(value)
@@ -49,7 +49,7 @@ def from_attribute(attribute: AttributeValue) -> Any:
 
 
 def to_parameters(expressions: Expressions) -> dict[str, Any]:
-    """The request's parameters that say what the placeholders of its expressions stand for."""
+    """Return the request parameters with the values of the expressions' placeholders."""
     parameters: dict[str, Any] = {}
     if expressions.names:
         parameters["ExpressionAttributeNames"] = {each: name for name, each in expressions.names.items()}
@@ -61,17 +61,17 @@ def to_parameters(expressions: Expressions) -> dict[str, Any]:
 
 
 def to_key(key: Key) -> dict[str, AttributeValue]:
-    """The key attributes."""
+    """Return the key attributes."""
     return {"pk": {"S": key[0]}, "sk": {"S": key[1]}}
 
 
 def to_item(key: Key, item: Item) -> dict[str, AttributeValue]:
-    """The whole stored item, its key included."""
+    """Return the whole stored item, including its key."""
     attributes = {name: to_attribute(value) for name, value in item.items()}
     return attributes | to_key(key)
 
 
 def from_item(attributes: dict[str, AttributeValue]) -> tuple[Key, Item]:
-    """The key and the item of a whole stored item."""
+    """Return key and item of a whole stored item."""
     item = {name: from_attribute(attribute) for name, attribute in attributes.items()}
     return Key(item.pop("pk"), item.pop("sk")), item

@@ -1,4 +1,4 @@
-"""Calls to AWS: off the event loop, and with AWS's errors told in the port's words - here and nowhere else.
+"""Calls to AWS: off the event loop, and with AWS's errors translated to the port's, here and nowhere else.
 
     error                                             a write becomes        a read becomes
     throttled, SlowDown, a conflicting transaction    StoreUnavailable       retried, then StoreUnavailable
@@ -7,8 +7,8 @@
     refused as malformed (ValidationException ...)    StoreRejected          StoreRejected
     item beyond 400 KB, or 4 MB in a transaction      ItemTooLarge           -
 
-Clients are made with one attempt a call (store.py): a retry inside boto could meet the success of the attempt before
-it, and only the engine can tell. Reads are retried here, a bounded number of times with jitter.
+Clients make one attempt per call (store.py): a retry inside boto could meet the success of an earlier attempt, which
+only the engine can resolve. Reads are retried here, a bounded number of times with jitter.
 """
 
 from __future__ import annotations
@@ -88,7 +88,7 @@ _ANSWERS: Final = frozenset(
         "TransactionCanceledException",
         "PreconditionFailed",
         "NoSuchKey",
-        "404",  # of a HEAD request, which has no body to name the error in
+        "404",  # of a HEAD request, whose response has no body with the error's name
         "InvalidRange",
     }
 )
@@ -97,10 +97,10 @@ Call = Callable[..., dict[str, Any]]
 
 
 class Refused(Exception):
-    """An error of AWS that is an answer: a false condition, a missing object, a range past the end.
+    """An error of AWS that is an expected outcome: a false condition, a missing object, a range past the end.
 
     Attributes:
-        code: AWS's name of it.
+        code: AWS's error code.
         response: the parsed error response.
     """
 
@@ -122,18 +122,18 @@ class Calls:
 
     @classmethod
     def for_client(cls, client: Any) -> Calls:
-        """Calls in a pool of their own, for a client that is used alone."""
+        """Return calls with a separate pool, for a client that is used alone."""
         return cls(ThreadPoolExecutor(client.meta.config.max_pool_connections, thread_name_prefix="odradek-aws"))
 
     async def write(self, call: Call, **parameters: Any) -> dict[str, Any]:
-        """One attempt.
+        """Make one attempt.
 
-        Raises Refused where a condition was false; StoreUnavailable, OutcomeUnknown, ItemTooLarge, StoreRejected.
+        Raises Refused if a condition was false; StoreUnavailable, OutcomeUnknown, ItemTooLarge, StoreRejected.
         """
         return await self._once(call, parameters, write=True)
 
     async def read(self, call: Call, **parameters: Any) -> dict[str, Any]:
-        """Several attempts. Raises Refused for a missing object or range, StoreUnavailable, StoreRejected."""
+        """Make several attempts. Raises Refused for a missing object or range, StoreUnavailable, StoreRejected."""
         return await retried(lambda: self._once(call, parameters, write=False))
 
     async def _once(self, call: Call, parameters: dict[str, Any], *, write: bool) -> dict[str, Any]:
@@ -147,7 +147,7 @@ class Calls:
 
 
 async def retried(attempt: Callable[[], Awaitable[dict[str, Any]]]) -> dict[str, Any]:
-    """The answer of the first attempt that is not StoreUnavailable for a passing reason; the last one's error."""
+    """Return the first response; retry after StoreUnavailable for a transient reason. Raises the last error."""
     for number in range(READ_ATTEMPTS_MAX - 1):
         try:
             return await attempt()
@@ -159,12 +159,12 @@ async def retried(attempt: Callable[[], Awaitable[dict[str, Any]]]) -> dict[str,
 
 
 def error_code(error: ClientError) -> str:
-    """AWS's code of an error, such as "SlowDown"."""
+    """Return AWS's code of an error, such as "SlowDown"."""
     return str(error.response.get("Error", {}).get("Code", ""))
 
 
 def translated(error: Exception, *, write: bool) -> Exception:
-    """The port's word for an error of botocore, or `Refused`."""
+    """Return the port's error for an error of botocore, or `Refused`."""
     if isinstance(error, ParamValidationError):
         return StoreRejected(str(error))
     if isinstance(error, _NEVER_SENT):
@@ -186,12 +186,12 @@ def translated(error: Exception, *, write: bool) -> Exception:
 
 
 def invalid(message: str) -> Exception:
-    """What a ValidationException means: an item or a transaction beyond its size, or a request beyond a limit."""
+    """Translate a ValidationException: an item or a transaction is too large, or a request exceeds another limit."""
     return ItemTooLarge() if "tem size" in message or "aggregate size" in message else StoreRejected(message)
 
 
 def _passes(cause: BaseException | None) -> bool:
-    """Whether the reason of an error may be gone at the next attempt."""
+    """Return True if the cause of an error may be gone at the next attempt."""
     if not isinstance(cause, ClientError):
         return not isinstance(cause, (NoCredentialsError, NoRegionError, PartialCredentialsError, TokenRetrievalError))
     status = cause.response.get("ResponseMetadata", {}).get("HTTPStatusCode", 0)

@@ -1,7 +1,7 @@
-"""Objects in S3: create-only by If-None-Match, checked by CRC-32C on the way up.
+"""Objects in S3: created with If-None-Match, with a CRC-32C that S3 checks on upload.
 
-S3 answers 412 to a create where the key is taken, and 409 while another create of it is under way: that one is tried
-again, as it says nothing yet about who wins.
+S3 answers 412 to the creation of an existing key, and 409 while another creation of it is in progress. The latter is
+retried, because its outcome is not decided yet.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class S3ObjectStore:
         client: botocore's S3 client, made for one attempt a call.
         bucket: the bucket.
         prefix: put before every key; empty or ending with a slash.
-        calls: the threads to call in; a pool of its own by default.
+        calls: the threads to call in; by default a separate pool.
     """
 
     def __init__(
@@ -45,7 +45,7 @@ class S3ObjectStore:
         calls: Calls | None = None,
     ) -> None:
         if prefix and not prefix.endswith("/"):
-            raise ValueError(f"the prefix of a store ends with a slash, {prefix!r} does not")
+            raise ValueError(f"the prefix of a store must end with a slash: {prefix!r}")
         self._client = client
         self._calls = calls or Calls.for_client(client)
         self._meter = meter or NullMeter()
@@ -87,7 +87,7 @@ class S3ObjectStore:
     async def get_range(self, key: str, start: int, length: int) -> bytes:
         check_object_key(key)
         check_range(start, length)
-        if length == 0:  # S3 has no empty range
+        if length == 0:  # S3 has no empty ranges
             if await self.head(key) is None:
                 raise ObjectMissing(key)
             return b""
@@ -148,11 +148,11 @@ class S3ObjectStore:
         return content
 
     def _read(self, **parameters: str) -> dict[str, Any]:
-        """GetObject with its body, read in the calling thread, so that a body cut short is retried as a whole."""
+        """Call GetObject and read its body in the same thread, so that a truncated body is retried as a whole."""
         answer = self._client.get_object(**parameters)
         return {"Content": answer["Body"].read()}
 
 
 def ms_of(time: Any) -> int:
-    """Milliseconds since the epoch."""
+    """Return milliseconds since the epoch."""
     return int(time.timestamp() * 1000)

@@ -1,8 +1,8 @@
 """The store on AWS: three DynamoDB tables and a bucket.
 
-Clients come from botocore's session and share its loaded models; boto3's layer above it makes a cold start a little
-longer (3 % of the CPU time to two clients when measured) and gives nothing here. They make one attempt a call (calls.py
-says why) and hold as many connections as there are threads.
+Clients come from botocore's session and share its loaded models. boto3 above it makes a cold start a little longer (3 %
+of the CPU time for two clients when measured) and adds nothing here. The clients make one attempt per call (calls.py
+says why) and have as many connections as there are threads.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class AwsStore:
     """ports.tables.Tables and an object store on AWS. Use `open_aws`; close it with `aclose`.
 
     Attributes:
-        clock: this machine's, corrected by what AWS answers (store_clock.py).
+        clock: this machine's clock, corrected by AWS's responses (store_clock.py).
     """
 
     def __init__(
@@ -78,7 +78,7 @@ class AwsStore:
         await transact(self._dynamodb, self._calls, self._meter, addressed)
 
     async def aclose(self) -> None:
-        """Finish the calls under way and close the connections."""
+        """Finish the calls in progress and close the connections."""
         await asyncio.get_running_loop().run_in_executor(None, self._pool.shutdown)
         self._dynamodb.close()
         self._s3.close()
@@ -106,16 +106,16 @@ def open_aws(
     table_timeout_s: float = TABLE_TIMEOUT_S,
     object_timeout_s: float = OBJECT_TIMEOUT_S,
 ) -> AwsStore:
-    """Make the clients and the store; nothing is called yet.
+    """Create the clients and the store; makes no call yet.
 
     Args:
-        region: AWS region, or None for that of the environment.
+        region: AWS region; None for that of the environment.
         log_table, groups_table, catalog_table: names of the DynamoDB tables.
-        bucket, prefix: where the objects are; "bucket,directory bucket" has the WAL in the second (wal_bucket.py).
+        bucket, prefix: the location of objects; "bucket,directory bucket" has the WAL in the second (wal_bucket.py).
         endpoint_url: of an emulator; None for AWS.
         meter: counts what AWS bills.
-        connections: calls at once, to each service.
-        table_timeout_s, object_timeout_s: how long to wait for an answer before a write's outcome is unknown.
+        connections: concurrent calls to each service.
+        table_timeout_s, object_timeout_s: the timeout of a response, after which a write's outcome is unknown.
     """
     import botocore.session
     from botocore.config import Config
@@ -140,12 +140,12 @@ def open_aws(
     clock = StoreClock(SystemClock())
 
     def heed(parsed: dict[str, Any], **_: Any) -> None:
-        """Look at the time of an answer, refusals among them."""
+        """Note the time of a response, also of a refusal."""
         if clock.wants_answer() and (date := parsed.get("ResponseMetadata", {}).get("HTTPHeaders", {}).get("date")):
             try:
                 clock.answered(int(parsedate_to_datetime(date).timestamp() * 1000))
             except ValueError:
-                return  # no date that anybody knows: an emulator's, or a proxy's
+                return  # an unknown date format: an emulator's, or a proxy's
 
     def watched(client: Any) -> Any:
         client.meta.events.register("after-call", heed)
@@ -154,7 +154,7 @@ def open_aws(
     path_style = {"addressing_style": "path"} if endpoint_url else {}
     return AwsStore(
         dynamodb=watched(client("dynamodb", table_timeout_s)),
-        # Uploads carry a CRC-32C of our own; batches carry theirs when read.
+        # Uploads have a CRC-32C from us; batches are checked by their own when they are read.
         s3=watched(client("s3", object_timeout_s, response_checksum_validation="when_required", s3=path_style)),
         log_table=log_table,
         groups_table=groups_table,

@@ -1,7 +1,8 @@
 """Tables in DynamoDB: each port call is one operation of the low-level client.
 
-The table has a string hash key `pk` and a string range key `sk`; both are attributes of every item and are taken out of
-what callers see. Capacity is what DynamoDB reports; for a refused write, which reports none, what the guide says.
+The table has a string hash key `pk` and a string range key `sk`. Both are attributes of every item, and are removed
+from the items that callers see. Capacity is as DynamoDB reports it; for a refused write, which reports none, it is
+computed by the rules of the guide.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ class DynamoTable:
     Args:
         client: botocore's DynamoDB client, made for one attempt a call.
         table_name: the table.
-        calls: the threads to call in; a pool of its own by default.
+        calls: the threads to call in; by default a separate pool.
     """
 
     def __init__(self, client: Any, table_name: str, meter: Meter | None = None, *, calls: Calls | None = None) -> None:
@@ -179,7 +180,7 @@ class DynamoTable:
             self._meter.add("BatchGetItem", Usage(table_read_units=units, table_requests=1))
             items = answer["Responses"].get(self.table_name, ())
             found |= dict(map(from_item, items))
-            # What did not fit 16 MB or the table's throughput comes back as unprocessed.
+            # Keys beyond 16 MB or the table's throughput come back as unprocessed.
             request = answer.get("UnprocessedKeys", {}).get(self.table_name)
             if not request:
                 return found
@@ -194,7 +195,7 @@ class DynamoTable:
 
 
 def _key_condition(pk: str, sk_from: str, sk_to: str | None) -> dict[str, Any]:
-    """The partition key and the range; with both bounds `sk_to` is in it, as DynamoDB takes one clause on `sk`."""
+    """Return the condition on partition key and range; with both bounds it includes `sk_to`: one clause on `sk`."""
     expression, values = "pk = :pk", {":pk": to_attribute(pk)}
     if sk_from:
         values[":from"] = to_attribute(sk_from)

@@ -1,4 +1,4 @@
-"""A task queue in SQS, a standard one. AWS takes some messages of a batch and refuses others: those are given back."""
+"""A standard SQS queue of tasks. AWS may accept some messages of a batch and refuse others, which are returned."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class SqsTaskQueue:
     Args:
         client: botocore's SQS client, made for one attempt a call.
         queue_url: the queue.
-        calls: the threads to call in; a pool of its own by default.
+        calls: the threads to call in; by default a separate pool.
     """
 
     def __init__(self, client: Any, queue_url: str, meter: Meter | None = None, *, calls: Calls | None = None) -> None:
@@ -33,9 +33,9 @@ class SqsTaskQueue:
 
     async def send(self, messages: Sequence[str]) -> list[str]:
         if not 1 <= len(messages) <= MESSAGES_PER_SEND_MAX:
-            raise ValueError(f"1 to {MESSAGES_PER_SEND_MAX} messages are sent at once, not {len(messages)}")
+            raise ValueError(f"a call sends 1 to {MESSAGES_PER_SEND_MAX} messages, not {len(messages)}")
         if (size := sum(len(message.encode()) for message in messages)) > QUEUE_BATCH_BYTES_MAX:
-            raise StoreRejected(f"messages sent at once have at most {QUEUE_BATCH_BYTES_MAX} bytes, not {size}")
+            raise StoreRejected(f"the messages of a call may have at most {QUEUE_BATCH_BYTES_MAX} bytes, not {size}")
         self._meter.add("SendMessageBatch", Usage(queue_requests=1))
         try:
             answer = await self._calls.write(
@@ -47,7 +47,7 @@ class SqsTaskQueue:
             raise StoreUnavailable(str(refused)) from refused
         failed = answer.get("Failed", ())
         if faulty := [each for each in failed if each.get("SenderFault")]:
-            raise StoreRejected(f"SQS refuses a message: {faulty[0].get('Code')} {faulty[0].get('Message', '')}")
+            raise StoreRejected(f"SQS refused a message: {faulty[0].get('Code')} {faulty[0].get('Message', '')}")
         return [messages[int(each["Id"])] for each in failed]
 
     async def waiting(self) -> int:
@@ -65,11 +65,11 @@ class SqsTaskQueue:
 def open_queue(
     queue_url: str, *, region: str | None, endpoint_url: str | None = None, meter: Meter | None = None
 ) -> SqsTaskQueue:
-    """Make the client and the queue; nothing is called yet.
+    """Create the client and the queue; makes no call yet.
 
     Args:
-        queue_url: as CloudFormation names it.
-        region: AWS region, or None for that of the environment.
+        queue_url: the queue's URL, as CloudFormation outputs it.
+        region: AWS region; None for that of the environment.
         endpoint_url: of an emulator; None for AWS.
         meter: counts what AWS bills.
     """

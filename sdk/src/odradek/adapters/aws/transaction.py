@@ -1,8 +1,8 @@
-"""TransactWriteItems: operations on one or several tables, all or none. TransactGetItems: items of one moment.
+"""TransactWriteItems: operations on one or several tables, all or none. TransactGetItems: items at one moment.
 
-DynamoDB answers a refusal with one reason an operation. A false condition outweighs the others: it will not go away by
-itself. A conflict with another transaction is TransactionConflict, throttling StoreUnavailable: nothing was applied,
-try again.
+DynamoDB answers a refusal with one reason per operation. A false condition takes precedence, because it persists. A
+conflict with another transaction is TransactionConflict and throttling StoreUnavailable: nothing was applied, try
+again.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ async def transact(client: Any, calls: Calls, meter: Meter, addressed: Sequence[
 async def transact_get(
     client: Any, calls: Calls, meter: Meter, table_name: str, keys: Sequence[Key]
 ) -> list[Item | None]:
-    """Return the items of one moment, in the order of the keys. Raises as ports.table.Table.transact_get."""
+    """Return the items at one moment, in the order of the keys. Raises as ports.table.Table.transact_get."""
     with RejectionsTold(meter, "TransactGetItems", keys):
         check_transact_get(keys)
         try:
@@ -100,7 +100,7 @@ def _refusal(reasons: Sequence[dict[str, Any]], message: str) -> Exception:
 
 
 def _count_refused(meter: Meter, operations: Sequence[Operation], reasons: Sequence[dict[str, Any]]) -> None:
-    """A refused transaction is billed and does not report how much: 2 units a KB of each item that it shows."""
+    """Count a refused transaction, which is billed but not reported: 2 units per KB of each item that it returns."""
     sizes = [
         item_size(operation.key[0], operation.key[1], from_item(reason["Item"])[1]) if reason.get("Item") else 0
         for operation, reason in zip(operations, reasons, strict=False)

@@ -1,14 +1,15 @@
-"""The WAL in a bucket of its own: S3 Express One Zone, whose PUTs are cheaper and take single milliseconds.
+"""The WAL in a separate bucket: S3 Express One Zone, whose PUTs are cheaper and take single milliseconds.
 
     wal/...      written to the directory bucket; read there, then in the main bucket
     the others   in the main bucket
 
-So the option can be switched on over a log that has uploads in the main bucket. Switched off again, what lies in the
-directory bucket is out of reach: let maintenance merge it first (docs/OPERATIONS.md). Both buckets stand in one
-setting, `<bucket>,<directory bucket>`, so whoever opens a store by name opens both.
+The option can be enabled for a log that has uploads in the main bucket. After it is disabled, objects in the directory
+bucket cannot be reached: let maintenance merge them first (docs/OPERATIONS.md). One setting names both buckets,
+`<bucket>,<directory bucket>`, so every program that opens a store by name opens both.
 
-A directory bucket lists in no order, from no name on, and only by whole folders: `DirectoryBucketStore` goes folder by
-folder and sorts. WAL folders are hours. Source: S3 user guide, "Directory buckets"; API reference, ListObjectsV2.
+A directory bucket lists keys in no order, without a start key, and only by whole folders: `DirectoryBucketStore` lists
+folder by folder and sorts. WAL folders are hours. Source: S3 user guide, "Directory buckets"; API reference,
+ListObjectsV2.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ WAL_PREFIX = "wal/"
 
 
 def split_buckets(names: str) -> tuple[str, str | None]:
-    """The main bucket and that of the WAL, where there is one: "log,wal--use1-az4--x-s3"."""
+    """Return the main bucket and the WAL's bucket or None: "log,wal--use1-az4--x-s3"."""
     bucket, _, wal_bucket = names.partition(",")
     return bucket, wal_bucket or None
 
@@ -47,7 +48,7 @@ class DirectoryBucketStore(S3ObjectStore):
     async def _collect(
         self, folder: str, prefix: str, start_after: str, limit: int | None, found: MutableSequence[ObjectInfo]
     ) -> None:
-        """Add the keys below the folder in order, as many as are wanted."""
+        """Add the keys below the folder in order, up to the limit."""
         for name, info in sorted((await self._level(folder)).items()):
             if limit is not None and len(found) >= limit:
                 return
@@ -60,7 +61,7 @@ class DirectoryBucketStore(S3ObjectStore):
                 await self._collect(name, prefix, start_after, limit, found)
 
     async def _level(self, folder: str) -> dict[str, ObjectInfo | None]:
-        """Objects and folders (None) right below a folder."""
+        """Return objects and folders (None) directly below a folder."""
         level: dict[str, ObjectInfo | None] = {}
         parameters: dict[str, Any] = {"Bucket": self.bucket, "Prefix": self._prefix + folder, "Delimiter": "/"}
         while True:
@@ -90,7 +91,7 @@ class WalApart:
             try:
                 return await self._wal.get(key)
             except ObjectMissing:
-                pass  # uploaded before the WAL had a bucket of its own
+                pass  # uploaded before the WAL had a separate bucket
         return await self._main.get(key)
 
     async def get_range(self, key: str, start: int, length: int) -> bytes:

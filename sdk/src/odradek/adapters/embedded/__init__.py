@@ -1,4 +1,4 @@
-"""The ports over one folder of this machine: tables in SQLite, objects in files. Durable, one writing process."""
+"""The ports over one local folder: tables in SQLite, objects in files. Durable, with one writing process."""
 
 from __future__ import annotations
 

@@ -2,17 +2,17 @@
 
     callers (any thread, any event loop) ──> queue ──> writer thread: drain, evaluate all, one commit ──> futures
 
-The writer takes all that waits in its queue, evaluates each request in turn against the stored items and what earlier
-requests of the same group left (one that is refused leaves nothing and does not hinder the others), writes the
-final state of every touched item, commits once, and only then answers. So a commit's fsync is shared by everyone who
-came while the one before was running, and an item updated a hundred times in a group is written once.
+The writer takes all requests in its queue and evaluates each in turn against the stored items and the results of
+earlier requests of the same group (a refused request changes nothing and does not affect the others). It writes the
+final state of every touched item, commits once, and only then answers. So all requests that arrived during the previous
+commit share one fsync, and an item that is updated a hundred times in a group is written once.
 
     item(tbl, pk, sk, data)    tbl: 0 log, 1 groups, 2 catalog; data: item_codec
 
 Invariants:
-* An answer is given after the commit that holds its write: with synchronous=FULL an answered write survives SIGKILL
-  and power loss; with NORMAL it survives SIGKILL alone.
-* A second process cannot open the file for writing (flock, released by the kernel when its holder dies).
+* A request is answered after the commit that contains its write: with synchronous=FULL an answered write survives
+  SIGKILL and power loss; with NORMAL it survives SIGKILL only.
+* A second process cannot open the file for writing (flock, which the kernel releases when its holder dies).
 """
 
 from __future__ import annotations
@@ -33,6 +33,7 @@ from pathlib import Path
 from typing import Any, Final, Literal, NamedTuple
 
 from odradek.adapters.embedded.item_codec import decode_item, encode_item
+from odradek.adapters.embedded.private import create_file, make_folder
 from odradek.adapters.expressions import NOTHING, State, state_of
 from odradek.errors import OutcomeUnknown, StoreError, StoreFull, StoreUnavailable
 from odradek.ports.table import Key
@@ -55,18 +56,18 @@ _SELECT: Final = "SELECT data FROM item WHERE tbl = ? AND pk = ? AND sk = ?"
 
 Synchronous = Literal["FULL", "NORMAL"]
 Check = Literal["none", "quick", "full"]
-_QUICK_CHECK_S: Final = 5.0  # a large file is checked for so long when it is opened; an audit checks all of it
-_CHECK_STEPS: Final = 10_000  # of SQLite's machine, between two looks at the time
+_QUICK_CHECK_S: Final = 5.0  # the time limit of a check at opening; an audit checks the whole file
+_CHECK_STEPS: Final = 10_000  # steps of SQLite's virtual machine between two checks of the time
 
 
 class Place(NamedTuple):
-    """Where an item is in the file."""
+    """The location of an item in the file."""
 
     table: int
     key: Key
 
 
-# Given the states at the request's places, answer the result and the new states (None: nothing to write).
+# Given the states at the request's places, return the result and the new states (None: nothing to write).
 Evaluate = Callable[[list[State]], tuple[Any, Sequence[State] | None]]
 
 
@@ -85,16 +86,16 @@ class Database:
     """The file `path`. Opened for writing unless `read_only`; close it to release the lock.
 
     Args:
-        check: whether SQLite's structure is looked at first: not at all, for some seconds, or all of it.
+        check: the extent of the check of SQLite's structure: none, a few seconds, or all of it.
 
-    Raises StoreUnavailable: it cannot be opened, is damaged, or is of another release.
+    Raises StoreUnavailable: the file cannot be opened, is damaged, or is of another release.
     """
 
     def __init__(
         self, path: Path, *, synchronous: Synchronous = "FULL", read_only: bool = False, check: Check = "none"
     ) -> None:
         if synchronous not in ("FULL", "NORMAL"):
-            raise ValueError(f"synchronous is FULL or NORMAL, not {synchronous!r}")
+            raise ValueError(f"synchronous must be FULL or NORMAL, not {synchronous!r}")
         self._path = path
         self._read_only = read_only
         self._readers: deque[sqlite3.Connection] = deque()
@@ -109,6 +110,7 @@ class Database:
             return
         self._lock_fd = _locked(path.with_name("lock"))
         try:
+            os.close(create_file(path, os.O_RDWR))  # SQLite gives its other files the mode of this one
             self._connection = self._connect()
             _refuse_damaged(self._connection, path, check)
             _prepare(self._connection, path, synchronous)
@@ -122,7 +124,7 @@ class Database:
         self._thread.start()
 
     async def write(self, places: Sequence[Place], evaluate: Evaluate) -> Any:
-        """Let the writer thread evaluate, in the context of the caller, and store; answer its result.
+        """Let the writer thread evaluate, in the context of the caller, and store; return the result.
 
         Raises what `evaluate` raises; StoreFull, StoreUnavailable (closed, read-only), OutcomeUnknown (the commit
         itself failed).
@@ -137,7 +139,7 @@ class Database:
 
     @contextmanager
     def reading(self) -> Iterator[sqlite3.Connection]:
-        """A connection for reading what is committed. Raises StoreUnavailable."""
+        """Yield a connection that reads what is committed. Raises StoreUnavailable."""
         if self._closed:
             raise StoreUnavailable(f"{self._path} is closed")
         try:
@@ -153,7 +155,7 @@ class Database:
             raise StoreUnavailable(f"cannot read {self._path}: {error}") from error
 
     def close(self) -> None:
-        """Finish what is queued, move the write-ahead log into the file, release the lock. Blocks; may be repeated."""
+        """Finish queued writes, move the write-ahead log into the file, release the lock. Blocks."""
         with self._closing:
             if self._closed:
                 return
@@ -193,7 +195,7 @@ class Database:
                 break
 
     def _commit(self, group: list[_Request]) -> None:
-        """Evaluate and store a group; every request has its result or its error afterwards."""
+        """Evaluate and store a group; afterwards every request has its result or its error."""
         states: dict[Place, State] = {}
         changed: set[Place] = set()
         for request in group:
@@ -223,7 +225,7 @@ class Database:
         return state
 
     def _store(self, states: dict[Place, State]) -> StoreError | None:
-        """Write the states in one transaction. Answer the error for the whole group, or None."""
+        """Write the states in one transaction. Return the error for the whole group, or None."""
         execute = self._connection.execute
         committing = False
         try:
@@ -246,7 +248,7 @@ class Database:
         return None
 
     def _roll_back(self) -> None:
-        """Leave the transaction. Where even that fails, the next BEGIN does, and its callers learn of it."""
+        """Roll back the transaction. If even that fails, the next BEGIN fails and reports it to its callers."""
         if self._connection.in_transaction:
             try:
                 self._connection.execute("ROLLBACK")
@@ -255,7 +257,7 @@ class Database:
 
 
 def _answer(group: Sequence[_Request]) -> None:
-    """Resolve the futures, each in its own event loop, with one wake-up a loop."""
+    """Resolve the futures, each in its event loop, with one wake-up per loop."""
     by_loop: defaultdict[asyncio.AbstractEventLoop, list[_Request]] = defaultdict(list)
     for request in group:
         by_loop[request.loop].append(request)
@@ -263,13 +265,13 @@ def _answer(group: Sequence[_Request]) -> None:
         try:
             loop.call_soon_threadsafe(_resolve, requests)
         except RuntimeError:
-            continue  # the loop is closed: nobody waits for the answer
+            continue  # the loop is closed: no caller waits
 
 
 def _resolve(requests: Sequence[_Request]) -> None:
     for request in requests:
         if request.future.done():
-            continue  # cancelled while it waited; its write stands
+            continue  # cancelled while it waited; its write remains
         if request.error is not None:
             request.future.set_exception(request.error)
         else:
@@ -281,10 +283,10 @@ def _translated(error: Exception) -> Exception:
 
 
 def _locked(path: Path) -> int:
-    """Hold the lock file; answer its descriptor. Raises StoreUnavailable."""
+    """Hold the lock file; return its descriptor. Raises StoreUnavailable."""
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        make_folder(path.parent)
+        descriptor = create_file(path, os.O_RDWR)
     except OSError as error:
         raise StoreUnavailable(f"cannot write to {path.parent}: {error.strerror}") from error
     try:
@@ -293,7 +295,7 @@ def _locked(path: Path) -> int:
         holder = os.pread(descriptor, 32, 0).decode(errors="replace").strip() or "unknown"
         os.close(descriptor)
         raise StoreUnavailable(
-            f"{path.parent} is in use by another process ({holder}): a store has one writer, stop that one first"
+            f"{path.parent} is in use by another process ({holder}): a store has one writer, stop that process first"
         ) from error
     try:
         os.ftruncate(descriptor, 0)
@@ -305,21 +307,21 @@ def _locked(path: Path) -> int:
 
 
 def _refuse_foreign(connection: sqlite3.Connection, path: Path) -> None:
-    """Raise StoreUnavailable for a file of another release, or of something else. Raises sqlite3.Error."""
+    """Raise StoreUnavailable for a file of another release, or of another program. Raises sqlite3.Error."""
     (version,) = connection.execute("PRAGMA user_version").fetchone()
     if version > SCHEMA_VERSION:
         raise StoreUnavailable(
-            f"{path} is of a newer release of Odradek (version {version}; this one knows {SCHEMA_VERSION}): "
+            f"{path} was written by a newer release of Odradek (version {version}; this one knows {SCHEMA_VERSION}): "
             "install that release; nothing was changed"
         )
     if version != SCHEMA_VERSION:
-        raise StoreUnavailable(f"{path} is no database of Odradek (version {version}, not {SCHEMA_VERSION})")
+        raise StoreUnavailable(f"{path} is not a database of Odradek (version {version}, not {SCHEMA_VERSION})")
 
 
 def _refuse_damaged(connection: sqlite3.Connection, path: Path, check: Check) -> None:
-    """Raise StoreUnavailable where SQLite finds its own structure damaged.
+    """Raise StoreUnavailable if SQLite finds its structure damaged.
 
-    SQLite keeps no checksum of what it stores: an audit of the log finds wrong bytes within it.
+    SQLite keeps no checksum of the data; the log's audit finds damaged bytes.
     Source: sqlite.org/pragma.html#pragma_quick_check.
     """
     if check == "none":
@@ -331,7 +333,7 @@ def _refuse_damaged(connection: sqlite3.Connection, path: Path, check: Check) ->
         (verdict,) = connection.execute("PRAGMA quick_check(1)").fetchone()
     except sqlite3.Error as error:
         if getattr(error, "sqlite_errorname", "") == "SQLITE_INTERRUPT":
-            return  # out of time, and nothing wrong so far
+            return  # the time is over, and no damage has been found
         verdict = str(error)
     finally:
         connection.set_progress_handler(None, 0)

@@ -1,4 +1,4 @@
-"""Items at rest in SQLite: one msgpack map an item.
+"""Items at rest in SQLite: one msgpack map per item.
 
 msgpack's integers end at 64 bits; larger ones (a table's numbers have 38 digits) are extension type 1, their decimal
 digits in ASCII.
@@ -42,5 +42,5 @@ def _with_large_numbers(value: Any) -> Any:
 
 def _ext_hook(code: int, data: bytes) -> int:
     if code != _EXT_NUMBER:
-        raise ValueError(f"extension type {code} is not known to this release")
+        raise ValueError(f"unknown extension type {code}: a newer release has written it")
     return int(data)

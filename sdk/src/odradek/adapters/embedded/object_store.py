@@ -1,13 +1,14 @@
-"""Objects as files: created once, whole, durable before `put` returns.
+"""Objects as files: created once, complete, and durable before `put` returns.
 
-    <root>/objects/<key>     one file an object
-    <root>/uploads/<random>  uploads under way; what a crash leaves here was never an object
+    <root>/objects/<key>     one file per object
+    <root>/uploads/<random>  uploads in progress; files left by a crash were never objects
 
-put = write a file in uploads, fsync it, link it to its name (the link fails where the name is taken), unlink the
-upload, fsync the folder. So a name appears with its whole content or not at all, and among racing creators one wins.
+put = write a file in uploads, fsync it, link it to its name (the link fails if the name exists), unlink the upload,
+fsync the folder. So a name appears with its complete content or not at all, and one of several concurrent creators
+wins.
 
-Since S3 has keys that are folders of other keys and a file system has not, a key that is both is refused (ValueError).
-Deleting is not synced: a deleted object may be back after a power loss, as an upload that nothing refers to.
+In S3 a key may be the folder of other keys, in a file system not, so such a key is refused (ValueError). Deletion is
+not synced: after a power loss a deleted object may exist again, as an upload that nothing refers to.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from itertools import islice
 from pathlib import Path
 from typing import TypeVar
 
+from odradek.adapters.embedded.private import FOLDER_MODE, create_file
 from odradek.adapters.object_keys import check_limit, check_object_key, check_object_prefix, check_range, check_upload
 from odradek.adapters.rejections import RejectionsTold
 from odradek.errors import ObjectExists, ObjectMissing, OutcomeUnknown, StoreFull, StoreUnavailable
@@ -33,7 +35,7 @@ T = TypeVar("T")
 
 LIST_PAGE_KEYS = 1000
 _NO_ROOM = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
-_ATTEMPTS = 5  # a folder may be removed, as empty, between its making and the link into it
+_ATTEMPTS = 5  # another thread may remove an empty folder between its creation and the link into it
 
 
 class FileObjectStore:
@@ -41,8 +43,8 @@ class FileObjectStore:
 
     Args:
         root: the folder, created on demand.
-        fsync: False gives up durability against power loss (never against a killed process) for speed.
-        threads: how many calls run at once, off the event loop.
+        fsync: False trades durability against power loss (not against a killed process) for speed.
+        threads: the number of concurrent calls, off the event loop.
     """
 
     def __init__(self, root: Path | str, *, meter: Meter | None = None, fsync: bool = True, threads: int = 8) -> None:
@@ -50,7 +52,7 @@ class FileObjectStore:
         self._uploads = os.path.abspath(os.path.join(root, "uploads"))
         self._meter = meter or NullMeter()
         self._fsync = fsync
-        self._folders: set[str] = set()  # known to exist durably
+        self._folders: set[str] = set()  # folders that exist durably
         self._pool = ThreadPoolExecutor(threads, thread_name_prefix="odradek-files")
 
     async def put(self, key: str, parts: Sequence[Buffer]) -> None:
@@ -88,11 +90,11 @@ class FileObjectStore:
         await self._run(lambda: self._delete(keys))
 
     async def aclose(self) -> None:
-        """Finish the calls under way and end the threads."""
+        """Finish the calls in progress and end the threads."""
         await asyncio.get_running_loop().run_in_executor(None, self._pool.shutdown)
 
     def remove_stale_uploads(self) -> int:
-        """Remove what crashed uploads left; answer how many. Only for the one process that writes to the folder."""
+        """Remove files of crashed uploads; return their number. Only for the one process that writes to the folder."""
         try:
             stale = [entry.path for entry in os.scandir(self._uploads)]
         except FileNotFoundError:
@@ -118,7 +120,7 @@ class FileObjectStore:
         self._make_folder(self._uploads)
         upload = os.path.join(self._uploads, secrets.token_hex(16))
         try:
-            with open(upload, "xb") as file:
+            with os.fdopen(create_file(upload), "wb") as file:
                 for part in parts:
                     file.write(part)
                 file.flush()
@@ -143,10 +145,10 @@ class FileObjectStore:
                 return
             except FileExistsError:
                 if os.path.isdir(path):
-                    raise ValueError(f"{key!r} is a folder of other objects here") from None
+                    raise ValueError(f"{key!r} is a folder of other objects") from None
                 raise ObjectExists(key) from None
             except NotADirectoryError:
-                raise ValueError(f"{key!r} lies under another object here") from None
+                raise ValueError(f"a parent of {key!r} is another object") from None
             except FileNotFoundError:
                 self._folders.discard(folder)
                 if attempt == _ATTEMPTS - 1:
@@ -156,7 +158,7 @@ class FileObjectStore:
         if folder in self._folders:
             return None
         try:
-            os.mkdir(folder)
+            os.mkdir(folder, FOLDER_MODE)
         except FileExistsError:
             if not os.path.isdir(folder):
                 raise NotADirectoryError(folder) from None
@@ -197,7 +199,7 @@ class FileObjectStore:
                 raise ObjectMissing(key)
             end = status.st_size if length is None else min(status.st_size, start + length)
             pieces = []
-            while start < end:  # one read answers at most 2 GB
+            while start < end:  # one read returns at most 2 GB
                 pieces.append(os.pread(descriptor, end - start, start))
                 start += len(pieces[-1])
             return pieces[0] if len(pieces) == 1 else b"".join(pieces)
@@ -216,10 +218,10 @@ class FileObjectStore:
         return list(islice(self._walk(folder + "/" if folder else "", prefix, start_after), limit))
 
     def _walk(self, folder: str, prefix: str, start_after: str) -> Iterator[ObjectInfo]:
-        """Objects under the folder (a key's beginning that ends with a slash, or empty) in the order of their keys."""
+        """Yield objects under the folder (a prefix that ends with a slash, or empty) in the order of their keys."""
         try:
             with os.scandir(self._path(folder)) as entries:
-                # With its slash a folder's name sorts where its keys do.
+                # A folder's name with its slash sorts among the keys.
                 names = sorted(folder + entry.name + ("/" if entry.is_dir() else "") for entry in entries)
         except (FileNotFoundError, NotADirectoryError):
             return
@@ -254,7 +256,7 @@ class FileObjectStore:
             try:
                 os.rmdir(folder)
             except OSError:
-                return  # not empty, or gone
+                return  # not empty, or already removed
             folder = os.path.dirname(folder)
 
     def _path(self, key: str) -> str:

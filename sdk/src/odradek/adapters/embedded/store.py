@@ -3,9 +3,9 @@
     <data_dir>/lock          held by the writing process
     <data_dir>/odradek.db    the tables, with -wal and -shm beside it
     <data_dir>/objects/      the objects
-    <data_dir>/uploads/      uploads under way
+    <data_dir>/uploads/      uploads in progress
 
-One process writes. Others may open the same folder `read_only`, for example the workers of a Spark job.
+One process writes. Others may open the same folder with `read_only`, for example the workers of a Spark job.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class EmbeddedStore:
         await transact(self._database, operations, self._meter)
 
     async def aclose(self) -> None:
-        """Finish what is under way and release the folder. May be repeated."""
+        """Finish the work in progress and release the folder. May be called twice."""
         await self.objects.aclose()
         await asyncio.get_running_loop().run_in_executor(None, self._database.close)
 
@@ -68,14 +68,14 @@ def open_embedded(
     Args:
         data_dir: the folder.
         meter: counts what AWS would bill.
-        synchronous: "FULL" syncs every commit and upload to disk; "NORMAL" does not (a power loss may take the
-            newest writes, a killed process never does).
-        read_only: take no lock; writing raises StoreUnavailable.
-        check: look for damage of the database first: "quick" for at most some seconds, "full" to its end.
+        synchronous: "FULL" syncs every commit and upload to disk; "NORMAL" does not: a power loss may lose the newest
+            writes, a killed process does not.
+        read_only: take no lock; writes raise StoreUnavailable.
+        check: check the database for damage first: "quick" for some seconds at most, "full" completely.
 
     Raises:
-        StoreUnavailable: the folder cannot be used: another process writes to it, it is read-only, its database is
-            damaged, or of another release.
+        StoreUnavailable: the folder cannot be used: another process writes to it, it is read-only, or its database is
+            damaged or of another release.
     """
     folder, counter = Path(data_dir), meter or NullMeter()
     path = folder / DATABASE_NAME

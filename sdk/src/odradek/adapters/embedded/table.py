@@ -1,6 +1,6 @@
-"""Tables in one SQLite file: writes go to the writer thread (database.py), reads run at once on the caller's.
+"""Tables in one SQLite file: writes go to the writer thread (database.py), reads run directly in the caller's.
 
-A read of an item takes microseconds from the page cache, less than a hop to another thread, and in WAL mode it never
+A read of an item takes microseconds from the page cache, less than a switch to another thread, and in WAL mode it never
 waits for the writer. It sees every write that was answered before it.
 """
 
@@ -67,7 +67,7 @@ class SqliteTable:
         with RejectionsTold(self._meter, "TransactGetItems", keys):
             check_transact_get(keys)
         with self._database.reading() as connection:
-            # One read transaction: what another thread commits meanwhile is seen whole or not at all.
+            # One read transaction: a concurrent commit is seen completely or not at all.
             connection.execute("BEGIN")
             try:
                 found = [self._find(connection, key) for key in keys]

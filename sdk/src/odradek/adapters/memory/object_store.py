@@ -1,4 +1,4 @@
-"""Objects in a dict. Every call runs to its end without yielding and under one lock."""
+"""Objects in a dict. Every call runs to its end without yielding, under one lock."""
 
 from __future__ import annotations
 

@@ -1,5 +1,4 @@
-"""Tables in dicts. Every call runs to its end without yielding and under one lock, so it is atomic for
-tasks and threads alike.
+"""Tables in dicts. Every call runs to its end without yielding, under one lock, so it is atomic for tasks and threads.
 
 The items in the dicts are never changed in place: an update stores a new one. Callers get copies.
 """

@@ -1,4 +1,4 @@
-"""A task queue in a list, for tests and the simulation: who takes messages decides what is doubled, late or lost."""
+"""A task queue in a list, for tests and the simulation, which decide what is duplicated, delayed or lost."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ class MemoryTaskQueue:
     """ports.task_queue.TaskQueue in this process's memory.
 
     Attributes:
-        messages: those that wait, in the order of their sending.
+        messages: the waiting messages, in the order of sending.
     """
 
     def __init__(self, meter: Meter | None = None) -> None:
@@ -21,7 +21,7 @@ class MemoryTaskQueue:
 
     async def send(self, messages: Sequence[str]) -> list[str]:
         if not 1 <= len(messages) <= MESSAGES_PER_SEND_MAX:
-            raise ValueError(f"1 to {MESSAGES_PER_SEND_MAX} messages are sent at once, not {len(messages)}")
+            raise ValueError(f"a call sends 1 to {MESSAGES_PER_SEND_MAX} messages, not {len(messages)}")
         self._meter.add("SendMessageBatch", Usage(queue_requests=1))
         self.messages.extend(messages)
         return []

@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -38,6 +39,12 @@ def gateway(
     tls_cert: Annotated[Path | None, typer.Option(help="PEM certificate: enables TLS on the ports.")] = None,
     tls_key: Annotated[Path | None, typer.Option(help="PEM key of the certificate.")] = None,
     sasl: Annotated[bool, typer.Option("--sasl", help="Clients must log in; see [bold]odradek users[/bold].")] = False,
+    tls_client_ca: Annotated[
+        Path | None, typer.Option(help="PEM file: clients must show a certificate that one of these issued.")
+    ] = None,
+    plain_without_tls: Annotated[
+        bool, typer.Option("--plain-without-tls", help="Let clients send passwords in the clear.")
+    ] = False,
     broker_id: Annotated[
         int,
         typer.Option(help="A unique broker id, from 1: the gateway leads the partitions written through it.", min=0),
@@ -55,10 +62,11 @@ def gateway(
     from odradek.gateway.server import host_and_port
 
     host, port = host_and_port("--listen", listen)
-    kafka = Listener(host, port, advertised, tls_cert, tls_key, sasl)
+    kafka = Listener(host, port, advertised, tls_cert, tls_key, sasl, tls_client_ca, plain_without_tls)
     registry = None
     if registry_listen is not None:
-        registry = Listener(*host_and_port("--registry-listen", registry_listen), None, tls_cert, tls_key, sasl)
+        host, port = host_and_port("--registry-listen", registry_listen)
+        registry = replace(kafka, host=host, port=port, advertised=None)
     asyncio.run(_serve(store, Ports(kafka, registry, health_port, broker_id)))
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -38,6 +39,12 @@ def local(
             help="Clients of the Kafka port and the registry's must log in; see [bold]odradek users[/bold].",
         ),
     ] = False,
+    kafka_tls_client_ca: Annotated[
+        Path | None, typer.Option(help="PEM file: their clients must show a certificate that one of these issued.")
+    ] = None,
+    plain_without_tls: Annotated[
+        bool, typer.Option("--plain-without-tls", help="Let their clients send passwords in the clear.")
+    ] = False,
     registry_port: Annotated[
         int | None,
         typer.Option("--registry-port", help="Also serve the schema registry over plain HTTP; 0 takes a free port."),
@@ -50,13 +57,21 @@ def local(
     from odradek.gateway import Listener
 
     kafka = None
+    common = Listener(
+        host,
+        tls_cert=kafka_tls_cert,
+        tls_key=kafka_tls_key,
+        sasl=kafka_sasl,
+        tls_client_ca=kafka_tls_client_ca,
+        plain_without_tls=plain_without_tls,
+    )
     if kafka_port is not None:
-        kafka = Listener(host, kafka_port, kafka_advertised, kafka_tls_cert, kafka_tls_key, kafka_sasl)
+        kafka = replace(common, port=kafka_port, advertised=kafka_advertised)
     elif kafka_advertised or ((kafka_tls_cert or kafka_tls_key or kafka_sasl) and registry_port is None):
         raise KafkaError(ErrorCode.INVALID_CONFIG, "the options of the Kafka port need --kafka-port")
     registry = None
-    if registry_port is not None:  # with the certificate and the users of the Kafka port
-        registry = Listener(host, registry_port, None, kafka_tls_cert, kafka_tls_key, kafka_sasl)
+    if registry_port is not None:  # with the Kafka port's certificate and logins: the same users
+        registry = replace(common, port=registry_port)
     asyncio.run(_serve(str(data_dir), host, port, kafka, registry))
 
 

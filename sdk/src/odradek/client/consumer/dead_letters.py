@@ -4,6 +4,8 @@ The record is sent as it was read, with key, value, headers and timestamp. Heade
 
     odradek.errors.topic, odradek.errors.partition, odradek.errors.offset     its location, as text
     odradek.errors.exception, odradek.errors.message                          class and text of the error
+
+A batch that cannot be decoded becomes one dead letter without key and value: its message names the batch's offsets.
 """
 
 from __future__ import annotations
@@ -32,6 +34,7 @@ def dead_letters(producer: Any, topic: str) -> Callable[[ConsumerRecord, Excepti
             "message": str(error),
         }
         headers = [*record.headers, *((PREFIX + name, text.encode()) for name, text in why.items())]
-        return producer.send(topic, record.value, record.key, headers=headers, timestamp_ms=record.timestamp_ms)
+        timestamp_ms = None if record.timestamp_ms < 0 else record.timestamp_ms  # a batch has none
+        return producer.send(topic, record.value, record.key, headers=headers, timestamp_ms=timestamp_ms)
 
     return send

@@ -10,8 +10,9 @@ from bisect import bisect_left
 from collections import deque
 
 from odradek.client.consumer.positions import PartitionState
+from odradek.client.consumer.record import CorruptRecordBatchError
 from odradek.columnar.rows import NO_RECORDS, ROWS, Fields
-from odradek.errors import FormatError, KafkaError
+from odradek.errors import FormatError
 from odradek.model.log import Buffer
 from odradek.model.record import BatchHeader, TimestampType
 
@@ -48,7 +49,7 @@ class Chunk:
     def take(self, limit: int) -> tuple[Fields, int] | None:
         """Return up to `limit` records and the offset after them; None at the end of the chunk.
 
-        Raises KafkaError for bytes that are not a record batch.
+        Raises CorruptRecordBatchError for a batch that cannot be decoded; the next call continues after it.
         """
         while self._at >= self._count:
             if self._batch_end > self._after:
@@ -63,7 +64,7 @@ class Chunk:
                 self._next += 1
                 self._load(at, header)
             except FormatError as error:
-                raise KafkaError(error.code, f"{self.state.partition} at offset {self._after}: {error}") from error
+                raise CorruptRecordBatchError(self.state.partition, self._after, self._batch_end, error) from error
         fields = self._fields.part(self._at, self._at + limit)
         self._at += len(fields.offsets)
         self._after = self._batch_end if self._at >= self._count else fields.offsets[-1] + 1

@@ -25,7 +25,12 @@ from odradek.client.connection import Connection, throttle_s
 from odradek.client.consumer.fetch_buffer import Chunk, FetchBuffer
 from odradek.client.consumer.held_records import Run
 from odradek.client.consumer.positions import RESET_TIMESTAMPS, PartitionState, Positions
-from odradek.client.consumer.record import ConsumerRecord, RecordDeserializationError, make_records
+from odradek.client.consumer.record import (
+    ConsumerRecord,
+    CorruptRecordBatchError,
+    RecordDeserializationError,
+    make_records,
+)
 from odradek.client.messages import offsets as offset_calls
 from odradek.client.messages.fetch import FetchedPartition, FetchResponse, fetch_request, fetched
 from odradek.client.retry import UNKNOWN_TOPIC_PATIENCE_MS, RetryAfter, decide
@@ -178,6 +183,11 @@ class Fetcher:
             kept.append(part)
             state.position = part.end_offset
             if part.error is not None:
+                if self._handler is not None:
+                    await self._give_to_handler(part.error)
+                    state.position = part.error.next_offset
+                    self._fetch_again(taken[number:])
+                    break
                 # Records before the error are returned first; the next poll raises it.
                 self._fetch_again(taken[number:])
                 self._poison = (state, state.version, part.error)
@@ -185,6 +195,12 @@ class Fetcher:
                     self._raise_poison()
                 break
         return to_table(kept, columns)
+
+    async def _give_to_handler(self, error: CorruptRecordBatchError) -> None:
+        assert self._handler is not None
+        waiting: Any = self._handler(error.as_record(), error)
+        while isawaitable(waiting):
+            waiting = await waiting
 
     def _fetch_again(self, pieces: Sequence[Piece]) -> None:
         for piece in pieces:
@@ -204,6 +220,10 @@ class Fetcher:
                     continue
                 self._convert(chunk, *taken, out)
             except KafkaError as error:
+                if isinstance(error, CorruptRecordBatchError) and self._handler is not None:
+                    self._pending.append(self._handler(error.as_record(), error))
+                    self._pass_over(chunk.state, error.next_offset, out)
+                    continue
                 # Rows before the error are returned first; the next poll raises it.
                 self._buffer.finish_first()
                 self._poison = (chunk.state, chunk.state.version, error)

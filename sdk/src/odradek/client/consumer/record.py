@@ -7,7 +7,7 @@ from itertools import repeat
 from typing import Any, NamedTuple
 
 from odradek.columnar.rows import Fields
-from odradek.errors import ErrorCode, KafkaError
+from odradek.errors import ErrorCode, FormatError, KafkaError
 from odradek.model.record import Header, TimestampType
 from odradek.model.topic_partition import TopicPartition
 
@@ -47,6 +47,30 @@ def make_records(topic: str, partition: int, timestamp_type: TimestampType, fiel
     finally:
         if pause:
             gc.enable()
+
+
+class CorruptRecordBatchError(KafkaError):
+    """A batch cannot be decoded. The position stays at its first record; seek to `next_offset` to continue.
+
+    Attributes:
+        topic_partition: the partition of the batch.
+        offset: the first offset of the batch that has not been handed out.
+        next_offset: the offset after the batch.
+    """
+
+    def __init__(self, topic_partition: TopicPartition, offset: int, next_offset: int, cause: FormatError) -> None:
+        super().__init__(
+            cause.code,
+            f"the batch of offsets {offset} to {next_offset - 1} of {topic_partition} cannot be read ({cause}); "
+            f"seek to {next_offset} to skip it",
+        )
+        self.topic_partition = topic_partition
+        self.offset = offset
+        self.next_offset = next_offset
+
+    def as_record(self) -> ConsumerRecord:
+        """What a handler of poison records is given: the place of the batch, without key, value and headers."""
+        return ConsumerRecord(*self.topic_partition, self.offset, -1, TimestampType.CREATE_TIME, None, None, ())
 
 
 class RecordDeserializationError(KafkaError):

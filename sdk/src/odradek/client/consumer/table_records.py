@@ -19,6 +19,7 @@ from dataclasses import dataclass
 import pyarrow as pa
 
 from odradek.client.consumer.positions import PartitionState
+from odradek.client.consumer.record import CorruptRecordBatchError
 from odradek.columnar.decode import decode_to_arrow
 from odradek.columnar.engine import EngineName
 from odradek.columnar.schema import schema as column_schema
@@ -47,7 +48,7 @@ class Decoded:
     piece: Piece
     rows: pa.RecordBatch
     end_offset: int
-    error: KafkaError | None  # the error at end_offset
+    error: CorruptRecordBatchError | None  # the error at end_offset
 
 
 def table_schema(columns: Sequence[str] | None) -> pa.Schema:
@@ -88,14 +89,16 @@ def _decode_before_error(
     """Decode batch by batch up to the damaged one."""
     batches = [_rows(piece, piece.data[:0], piece.end_offset, wanted, topics, check_crcs, engine)]
     end = piece.start_offset
-    failure: KafkaError | None = None
+    failure: CorruptRecordBatchError | None = None
+    after = end
     try:
         for at, header in iter_headers(piece.data):
             data = piece.data[at : at + header.size_bytes]
+            after = header.next_offset
             batches.append(_rows(piece, data, piece.end_offset, wanted, topics, check_crcs, engine))
             end = min(header.next_offset, piece.end_offset)
     except FormatError as error:
-        failure = KafkaError(error.code, f"{piece.state.partition} at offset {end}: {error}")
+        failure = CorruptRecordBatchError(piece.state.partition, end, after, error)
     return Decoded(piece, pa.concat_batches(batches), end, failure)
 
 

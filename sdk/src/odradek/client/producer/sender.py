@@ -1,6 +1,6 @@
 """The loop that turns batches into requests and answers into outcomes.
 
-loop: give up expired batches -> take ready batches -> one task per request -> rest until woken or a timer ends
+    loop: give up expired batches -> take ready batches -> one task per request -> rest until woken or a timer ends
 
 At most `max_in_flight_requests_per_connection` requests are in flight. lane.py decides what an answer means for a
 batch; this module applies the decision.

@@ -27,7 +27,7 @@ from typing import Any, NamedTuple, Self
 from odradek.client.config import ShareConsumerConfig
 from odradek.client.connection import Connection, error_code, throttle_s
 from odradek.client.consumer.fetcher import idle_pause_s
-from odradek.client.consumer.record import ConsumerRecord, RecordDeserializationError
+from odradek.client.consumer.record import ConsumerRecord, CorruptRecordBatchError, RecordDeserializationError
 from odradek.client.messages.share import (
     DeliveredPartition,
     ShareAcknowledgeResponse,
@@ -428,22 +428,25 @@ class ShareConsumer:
                 return  # deleted: the next heartbeat says so
             raise KafkaError(part.error, f"{name}: {part.message or part.error.name}")
         left = dict(part.acquired)
-        try:
-            for at, header in iter_headers(part.records):
-                for row in decode_rows(part.records, at, header, verify_crc=self.config.check_crcs):
-                    offset, timestamp_ms, key, value, headers = row
-                    count = left.pop(offset, 0)
-                    if count:
-                        record = ShareRecord(
-                            *name, offset, timestamp_ms, header.timestamp_type, key, value, headers, count
-                        )
-                        self._held.append(_Held(place, record, until_s))
-        except FormatError as error:
-            for offset in left:  # other members may be able to read them; if not, their delivery count runs out
-                self._pending.setdefault(place, {})[offset] = int(AcknowledgeType.RELEASE)
-            raise KafkaError(error.code, f"{name}: {error}") from error
+        damaged: CorruptRecordBatchError | None = None
+        for at, header in iter_headers(part.records):
+            try:
+                rows = decode_rows(part.records, at, header, verify_crc=self.config.check_crcs)
+            except FormatError as error:
+                damaged = damaged or CorruptRecordBatchError(name, header.base_offset, header.next_offset, error)
+                for offset in range(header.base_offset, header.next_offset):
+                    if left.pop(offset, 0):  # other members may be able to read it
+                        self._pending.setdefault(place, {})[offset] = int(AcknowledgeType.RELEASE)
+                continue
+            for offset, timestamp_ms, key, value, headers in rows:
+                count = left.pop(offset, 0)
+                if count:
+                    record = ShareRecord(*name, offset, timestamp_ms, header.timestamp_type, key, value, headers, count)
+                    self._held.append(_Held(place, record, until_s))
         for offset in left:  # compaction left no record there
             self._pending.setdefault(place, {})[offset] = int(AcknowledgeType.GAP)
+        if damaged is not None:
+            raise damaged
 
     async def _learn_names(self, places: Iterable[PartitionId]) -> None:
         metadata = self._connection.metadata

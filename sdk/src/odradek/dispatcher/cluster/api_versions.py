@@ -1,4 +1,4 @@
-"""ApiVersions: what this function speaks (KIP-35, KIP-511)."""
+"""ApiVersions: the APIs and versions that this function supports (KIP-35, KIP-511)."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _LEVEL_0_FROM = 4
 
 async def handle_api_versions(call: Call) -> Answer:
     fields = _fields(call.context.allowed, ErrorCode.NONE)
-    # Below version 4 a supported feature with lowest level 0 is left out: clients of that time refuse it (KAFKA-17011).
+    # Clients below version 4 refuse a supported feature with lowest level 0, so it is left out (KAFKA-17011).
     fields["supported_features"] = [
         {"name": name, "min_version": low, "max_version": high}
         for name, (low, high) in FEATURES.items()
@@ -35,7 +35,7 @@ def refuse_api_versions(call: Call, code: ErrorCode, message: str) -> Answer:
 
 
 def unsupported_api_versions(allowed: Iterable[ApiKey], correlation_id: int) -> list[Buffer]:
-    """The answer to an ApiVersions of a version that we do not speak: version 0, which every client can read."""
+    """Answer an ApiVersions request of an unsupported version in version 0, which every client can read."""
     fields = _fields(allowed, ErrorCode.UNSUPPORTED_VERSION)
     return encode_response(build(response_schema(ApiKey.API_VERSIONS, 0), fields), correlation_id=correlation_id)
 

@@ -45,7 +45,7 @@ def refuse_find_coordinator(call: Call, code: ErrorCode, message: str) -> Answer
 
 
 def _answer(call: Call, fields: dict[str, Any]) -> Answer:
-    """One answer, or one for each key from version 4."""
+    """Return one result, or from version 4 on one for each key."""
     if call.api_version < _BATCHED_FROM:
         return fields
     return {"coordinators": [{"key": key, **fields} for key in call.message.coordinator_keys]}

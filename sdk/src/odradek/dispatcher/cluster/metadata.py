@@ -1,7 +1,8 @@
-"""Metadata and DescribeCluster: who leads what, and where they are.
+"""Metadata and DescribeCluster: the leaders of partitions, and their addresses.
 
-A partition that is the fleet's is shown as led by whoever answers: a function, or a gateway, which takes it when it is
-written to. One that a living gateway leads is shown as that gateway's (engine/leaders/view.py).
+The response shows the answering function or gateway as the leader of a partition that belongs to the fleet; a gateway
+takes over such a partition at the first write. A partition led by a live gateway is shown with that gateway
+(engine/leaders/view.py).
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from odradek.dispatcher.context import Answer, Call
 from odradek.dispatcher.store_errors import translated
 from odradek.engine.leaders.view import LeaderView
 from odradek.errors import ErrorCode, KafkaError
-from odradek.model.acl import AclOperation
+from odradek.model.acl import CLUSTER, AclOperation, ResourceType
 from odradek.model.cluster import FLEET_BROKER_ID, Broker, Cluster
 from odradek.model.topic import Topic
 from odradek.model.topic_partition import PartitionId
@@ -29,8 +30,18 @@ async def handle_metadata(call: Call) -> Answer:
     else:
         found = [await _asked(call, topic) for topic in asked]
     view = await call.engine.leader_view([each for each in found if isinstance(each, Topic)])
-    topics = [_topic(each, call.cluster, view) if isinstance(each, Topic) else each for each in found]
-    return {**_cluster(call.cluster, view), "topics": topics}
+    topics = [_described(call, each, view) if isinstance(each, Topic) else each for each in found]
+    answer = {**_cluster(call.cluster, view), "topics": topics}
+    if getattr(call.message, "include_cluster_authorized_operations", False):
+        answer["cluster_authorized_operations"] = call.access.operations(*CLUSTER)
+    return answer
+
+
+def _described(call: Call, topic: Topic, view: LeaderView) -> dict[str, Any]:
+    described = _topic(topic, call.cluster, view)
+    if getattr(call.message, "include_topic_authorized_operations", False):
+        described["topic_authorized_operations"] = call.access.operations(ResourceType.TOPIC, topic.name)
+    return described
 
 
 def refuse_metadata(call: Call, code: ErrorCode, message: str) -> Answer:
@@ -48,7 +59,11 @@ async def handle_describe_cluster(call: Call) -> Answer:
     if getattr(call.message, "endpoint_type", _BROKERS_ENDPOINT) != _BROKERS_ENDPOINT:
         raise KafkaError(ErrorCode.INVALID_REQUEST, "there are no controllers to describe: request brokers")
     view = await call.engine.leader_view([])
+    operations: dict[str, Any] = {}
+    if call.message.include_cluster_authorized_operations:
+        operations["cluster_authorized_operations"] = call.access.operations(*CLUSTER)
     return {
+        **operations,
         "cluster_id": call.cluster.cluster_id,
         "controller_id": call.cluster.broker.broker_id,
         "brokers": [
@@ -63,7 +78,7 @@ def refuse_describe_cluster(call: Call, code: ErrorCode, message: str) -> Answer
 
 
 async def _asked(call: Call, asked: Any) -> Topic | dict[str, Any]:
-    """One topic by name or id, or its own error; of one that may not be described not even whether it is there."""
+    """Describe one topic by name or id, or return its error, which for a hidden topic does not reveal if it exists."""
     topic_id = getattr(asked, "topic_id", None)
     if asked.name is not None and topic_id is None and not _may_describe(call, asked.name):
         return {"error_code": ErrorCode.TOPIC_AUTHORIZATION_FAILED, "name": asked.name}
@@ -96,12 +111,12 @@ async def _created(call: Call, name: str) -> Topic | dict[str, Any]:
             return await call.engine.topics.create(name)
     except KafkaError as error:
         if error.code is ErrorCode.TOPIC_ALREADY_EXISTS and (existing := await call.engine.topics.get(name)):
-            return existing  # somebody else was faster
+            return existing  # another request created it first
         return {"error_code": error.code, "name": name}
 
 
 def _brokers(cluster: Cluster, view: LeaderView) -> list[Broker]:
-    """The place that answers first, then the other gateways."""
+    """Return the answering broker first, then the other gateways."""
     return [cluster.broker, *(broker for broker in view.brokers if broker.broker_id != cluster.broker.broker_id)]
 
 
@@ -120,11 +135,14 @@ def _topic(topic: Topic, cluster: Cluster, view: LeaderView) -> dict[str, Any]:
     return {
         "name": topic.name,
         "topic_id": topic.topic_id,
-        "partitions": [_partition(topic, partition, cluster, view) for partition in range(topic.partition_count)],
+        "partitions": [
+            describe_partition(topic, partition, cluster, view) for partition in range(topic.partition_count)
+        ],
     }
 
 
-def _partition(topic: Topic, partition: int, cluster: Cluster, view: LeaderView) -> dict[str, Any]:
+def describe_partition(topic: Topic, partition: int, cluster: Cluster, view: LeaderView) -> dict[str, Any]:
+    """A partition as Metadata and DescribeTopicPartitions show it."""
     leader, epoch = view.leader_of(PartitionId(topic.topic_id, partition))
     if leader == FLEET_BROKER_ID:
         leader = cluster.broker.broker_id

@@ -1,4 +1,4 @@
-"""JoinGroup, SyncGroup, Heartbeat, LeaveGroup: the group protocol of clients from before KIP-848.
+"""JoinGroup, SyncGroup, Heartbeat, LeaveGroup: the group protocol of clients before KIP-848.
 
 Served over TCP only: joining and syncing wait for other members, longer than a function may run.
 """

@@ -1,7 +1,7 @@
-"""Consumer groups: ConsumerGroupHeartbeat (KIP-848), and what administrators ask: list, describe, delete.
+"""Consumer groups: ConsumerGroupHeartbeat (KIP-848), and the administrative APIs: list, describe, delete.
 
-DescribeGroups is the question of clients from before KIP-848. They are shown the same groups, each member's assignment
-in the bytes that those clients decode (ConsumerProtocolAssignment version 0).
+DescribeGroups is used by clients before KIP-848. It returns the same groups, with each member's assignment in the bytes
+that those clients decode (ConsumerProtocolAssignment version 0).
 """
 
 from __future__ import annotations
@@ -15,7 +15,8 @@ from odradek.dispatcher.answer import to_ms
 from odradek.dispatcher.context import Answer, Call
 from odradek.dispatcher.groups.topic_names import TopicNames
 from odradek.errors import ErrorCode
-from odradek.model.acl import AclOperation
+from odradek.format.consumer_protocol import topics_named
+from odradek.model.acl import AclOperation, ResourceType
 from odradek.model.classic_group import ClassicGroup
 from odradek.model.group import GroupDescription, GroupHeartbeat, GroupHeartbeatResult, MemberDescription
 
@@ -46,7 +47,7 @@ async def handle_consumer_group_heartbeat(call: Call) -> Answer:
 
 
 def heartbeat_answer(result: GroupHeartbeatResult) -> Answer:
-    """To a member of a consumer group or a share group: the two answers have the same fields."""
+    """Build the response to a member of a consumer group or a share group: both have the same fields."""
     return {
         "error_code": result.error,
         "error_message": result.message,
@@ -89,15 +90,21 @@ def _may_describe(call: Call, group_id: str) -> bool:
 
 
 async def describe_groups(call: Call, group_ids: Sequence[str]) -> list[GroupDescription]:
-    """The groups in the order of their ids; of one that may not be described, nothing but that."""
+    """Return the groups in the order of their ids; a group that may not be described has only an error."""
     allowed = [group_id for group_id in group_ids if _may_describe(call, group_id)]
     found = iter(await call.engine.groups.describe(allowed) if allowed else ())
     return [
         next(found)
         if _may_describe(call, group_id)
-        else GroupDescription(group_id, ErrorCode.GROUP_AUTHORIZATION_FAILED, "the group may not be described")
+        else GroupDescription(group_id, ErrorCode.GROUP_AUTHORIZATION_FAILED, "you may not describe the group")
         for group_id in group_ids
     ]
+
+
+def group_operations(call: Call, group: GroupDescription) -> int | None:
+    """What the caller may do with a group that is there, if it asks (KIP-430)."""
+    is_told = getattr(call.message, "include_authorized_operations", False) and not group.error
+    return call.access.operations(ResourceType.GROUP, group.group_id) if is_told else None
 
 
 def refuse_list_groups(call: Call, code: ErrorCode, message: str) -> Answer:
@@ -119,6 +126,7 @@ async def handle_consumer_group_describe(call: Call) -> Answer:
                 "assignment_epoch": group.assignment_epoch,
                 "assignor_name": group.assignor,
                 "members": [await _member(member, names) for member in group.members],
+                "authorized_operations": group_operations(call, group),
             }
             for group in groups
         ]
@@ -138,17 +146,31 @@ def _of_the_consumer_protocol(group: GroupDescription) -> GroupDescription:
 
 
 async def without_hidden_topics(call: Call, group: GroupDescription, names: TopicNames) -> GroupDescription:
-    """The group, or a refusal where it would tell of topics that the caller may not describe."""
+    """Return the group, or a refusal if it uses topics that the caller may not describe."""
     if not call.access.is_bound:
         return group
     seen = {name for member in group.members for name in member.subscribed_topic_names or ()}
+    try:
+        seen |= set() if group.classic is None else _named_by(group.classic)
+    except ValueError:  # nobody can tell what its bytes give away
+        message = "the group's members have subscriptions that cannot be read, nor shown to who may not see all topics"
+        return GroupDescription(group.group_id, ErrorCode.TOPIC_AUTHORIZATION_FAILED, message)
     for member in group.members:
         for assignment in (member.assignment, member.target_assignment):
             seen.update([await names.of(topic_id) for topic_id in assignment])
     if all(call.access.may_topic(AclOperation.DESCRIBE, name) for name in seen if name):
         return group
-    message = "the group uses topics that the caller may not describe"
+    message = "the group uses topics that you may not describe"
     return GroupDescription(group.group_id, ErrorCode.TOPIC_AUTHORIZATION_FAILED, message)
+
+
+def _named_by(group: ClassicGroup) -> set[str]:
+    """The topics in what members of a classic group of consumers say to each other. Raises ValueError."""
+    if group.protocol_type != "consumer":
+        return set()
+    return {
+        name for member in group.members for name in topics_named(member.metadata(group.protocol), member.assignment)
+    }
 
 
 def refuse_consumer_group_describe(call: Call, code: ErrorCode, message: str) -> Answer:
@@ -186,8 +208,15 @@ async def _assignment(assignment: _Assignment, names: TopicNames) -> dict[str, A
 
 async def handle_describe_groups(call: Call) -> Answer:
     names = TopicNames(call)
-    groups = await describe_groups(call, call.message.groups)
-    return {"groups": [await _classic(call, group, names) for group in groups]}
+    groups = [
+        await without_hidden_topics(call, group, names) for group in await describe_groups(call, call.message.groups)
+    ]
+    return {
+        "groups": [
+            {**await _classic(call, group, names), "authorized_operations": group_operations(call, group)}
+            for group in groups
+        ]
+    }
 
 
 def refuse_describe_groups(call: Call, code: ErrorCode, message: str) -> Answer:
@@ -248,7 +277,7 @@ async def _classic(call: Call, group: GroupDescription, names: TopicNames) -> di
 
 
 async def _classic_assignment(assignment: _Assignment, names: TopicNames) -> bytes:
-    """ConsumerProtocolAssignment 0: version i16, [topic string, [partition i32]], user data (null)."""
+    """Encode ConsumerProtocolAssignment 0: version i16, [topic string, [partition i32]], user data (null)."""
     out = [struct.pack(">hi", 0, len(assignment))]
     for topic_id, partitions in assignment.items():
         name = (await names.of(topic_id)).encode()

@@ -1,4 +1,4 @@
-"""OffsetCommit, OffsetFetch, OffsetDelete: committed positions of a group, in OffsetFetch 8+ of several groups."""
+"""OffsetCommit, OffsetFetch, OffsetDelete: the committed offsets of a group, in OffsetFetch 8+ of several groups."""
 
 from __future__ import annotations
 
@@ -127,7 +127,7 @@ def refuse_offset_delete(call: Call, code: ErrorCode, message: str) -> Answer:
 
 
 async def _fetch_group(call: Call, group: Any) -> dict[str, Any]:
-    """The offsets of one group; its failure is its own from version 8 on."""
+    """Fetch the offsets of one group; from version 8 on its error concerns this group only."""
     unknown = []
     denied: list[OffsetFetchResult] = []
     asked: list[TopicPartition] | None = None
@@ -199,7 +199,7 @@ def _topic_key(topic: Any) -> dict[str, Any]:
 
 
 async def _name(call: Call, topic: Any) -> str | None:
-    """The name of a topic in a request: from version 10 by its id, None where no topic has that."""
+    """Return the name of a topic in a request; from version 10 on by its id, None if the id is unknown."""
     if call.api_version < _TOPIC_ID_FROM:
         name: str = topic.name
         return name

@@ -1,4 +1,4 @@
-"""Names of topics for answers that give them by id."""
+"""Names of topics for responses that identify topics by id."""
 
 from __future__ import annotations
 

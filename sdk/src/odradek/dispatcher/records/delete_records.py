@@ -1,4 +1,4 @@
-"""DeleteRecords: the log start offset moves up. A partition named twice is refused."""
+"""DeleteRecords: raise the log start offset. A partition named twice is refused."""
 
 from __future__ import annotations
 

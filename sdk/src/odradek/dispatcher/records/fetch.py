@@ -1,8 +1,8 @@
-"""Fetch: always a full fetch, no session is kept (KIP-227 lets a broker answer session id 0).
+"""Fetch: every fetch is a full fetch without a session (KIP-227 lets a broker answer session id 0).
 
-The isolation level makes no difference: nothing uncommitted is ever in a log. The answer is capped at what the
-transport carries back, less what surrounds the records; one batch is answered all the same, and batches are never
-larger than a function's answer.
+The isolation level makes no difference: a log never contains uncommitted records. A response is limited to what the
+transport can carry, minus the fields around the records. It always contains at least one batch, since a batch always
+fits a function's response.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _SESSIONS_FROM = 7
 async def handle_fetch(call: Call) -> Answer:
     message = call.message
     if call.api_version >= _SESSIONS_FROM and message.session_epoch > 0:
-        # The continuation of a session that was never opened here: the client starts over with a full fetch.
+        # The session was not opened here: the error makes the client start over with a full fetch.
         return encode_fetch_response(
             [],
             api_version=call.api_version,
@@ -80,7 +80,7 @@ def refuse_fetch(call: Call, code: ErrorCode, message: str) -> Answer:
 
 
 def _topics(call: Call) -> Iterator[tuple[str, UUID | None, Any]]:
-    """Name, id and partitions of each topic: by id from version 13, else by name. A null id is no topic's."""
+    """Yield name, id and partitions of each topic: by id from version 13 on, else by name. A null id is no topic's."""
     for topic in call.message.topics:
         if call.api_version >= TOPIC_ID_FROM:
             yield "", topic.topic_id or NIL, topic
@@ -89,7 +89,7 @@ def _topics(call: Call) -> Iterator[tuple[str, UUID | None, Any]]:
 
 
 def _overhead_bytes(call: Call) -> int:
-    """No less than what surrounds the records in the answer."""
+    """Return an upper bound of the bytes around the records in the response."""
     return _RESPONSE_OVERHEAD_BYTES + sum(
         _TOPIC_OVERHEAD_BYTES + 3 * len(name) + _PARTITION_OVERHEAD_BYTES * len(topic.partitions)
         for name, _, topic in _topics(call)

@@ -1,4 +1,4 @@
-"""OffsetForLeaderEpoch: where leader epochs end (KIP-101, KIP-320)."""
+"""OffsetForLeaderEpoch: the end offsets of leader epochs (KIP-101, KIP-320)."""
 
 from __future__ import annotations
 

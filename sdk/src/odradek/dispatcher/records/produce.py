@@ -1,4 +1,4 @@
-"""Produce: batches to the engine, results back per partition. Failures are per partition; acks=0 answers nothing."""
+"""Produce: pass batches to the engine, and return a result per partition. acks=0 has no response."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from odradek.protocol.encode import NodeEndpoint
 from odradek.protocol.produce_response import encode_produce_response
 
 _ACKS = (-1, 0, 1)
-_ANNOUNCES_FROM = 12  # writing to a partition takes it into the transaction (KIP-890)
+_ANNOUNCES_FROM = 12  # writing to a partition adds it to the transaction (KIP-890)
 NIL = UUID(int=0)
-STORE_BUSY_PAUSE_MS = 200  # asked of a client whose request met a store that throttles or is away
+STORE_BUSY_PAUSE_MS = 200  # throttle time for a client whose request met a throttled or unavailable store
 
 
 async def handle_produce(call: Call) -> Answer:
@@ -66,7 +66,7 @@ async def _permitted(
     partitions: Sequence[ProducePartition],
     produce: Callable[[Sequence[ProducePartition]], Awaitable[Sequence[ProduceResult]]],
 ) -> Sequence[ProduceResult]:
-    """Produce to the topics that the caller may write to."""
+    """Produce to the topics that the caller may write to, and refuse the others."""
     names = await call.access.names_of(call.engine.topics, (each.topic_id for each in partitions))
 
     async def in_order(allowed: Sequence[ProducePartition]) -> Sequence[ProduceResult]:
@@ -85,7 +85,7 @@ async def _permitted(
 
 
 async def _leaders(call: Call, results: Sequence[ProduceResult]) -> list[NodeEndpoint]:
-    """Where the leaders are that an answer names (KIP-951)."""
+    """Return the addresses of the leaders named in the results (KIP-951)."""
     found = []
     for broker_id in sorted({r.current_leader_id for r in results if r.error is ErrorCode.NOT_LEADER_OR_FOLLOWER}):
         broker = await call.engine.broker(broker_id)
@@ -101,13 +101,13 @@ def refuse_produce(call: Call, code: ErrorCode, message: str) -> Answer:
 
 
 def _expected_offset(data: Any) -> int | None:
-    """Our own tagged field (protocol/conditional_produce.py), which versions before 9 cannot carry."""
+    """Return the value of Odradek's tagged field (protocol/conditional_produce.py), absent before version 9."""
     expected = getattr(data, "expected_offset", NONE)
     return None if expected == NONE else int(expected)
 
 
 def _topics(call: Call) -> Iterator[tuple[str, UUID | None, Any]]:
-    """Name, id and data of each topic: by id from version 13, else by name. A null id is no topic's."""
+    """Yield name, id and data of each topic: by id from version 13 on, else by name. A null id is no topic's."""
     for topic in call.message.topic_data:
         if call.api_version >= 13:
             yield "", topic.topic_id or NIL, topic

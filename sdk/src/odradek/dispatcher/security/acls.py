@@ -1,4 +1,4 @@
-"""CreateAcls, DescribeAcls, DeleteAcls: the rules themselves, in the numbers of Kafka's protocol."""
+"""CreateAcls, DescribeAcls, DeleteAcls, with the numbers of Kafka's protocol."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""SaslHandshake and SaslAuthenticate where nobody authenticates this way.
+"""SaslHandshake and SaslAuthenticate on a transport without SASL: both are refused.
 
-A gateway with SASL on answers both itself, since they change the state of a connection (gateway/sasl.py). Here they
-meet a transport that needs no such thing: HTTPS, signed with SigV4, or a gateway without SASL.
+A gateway with SASL answers both itself, since they change the state of a connection (gateway/sasl.py). Here the
+transport needs no SASL: HTTPS signed with SigV4, or a gateway without SASL.
 """
 
 from __future__ import annotations

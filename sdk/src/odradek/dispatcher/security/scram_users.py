@@ -1,6 +1,6 @@
-"""AlterUserScramCredentials, DescribeUserScramCredentials (KIP-554): who may log in over the Kafka port.
+"""AlterUserScramCredentials, DescribeUserScramCredentials (KIP-554): the users of the Kafka port.
 
-Who may do this: dispatcher/authorization.py.
+The rights that they require are in dispatcher/authorization.py.
 """
 
 from __future__ import annotations
@@ -74,7 +74,11 @@ def refuse_describe_user_scram_credentials(call: Call, code: ErrorCode, message:
 
 def _described(name: str, user: User | None) -> dict[str, Any]:
     if user is None:
-        return {"user": name, "error_code": ErrorCode.RESOURCE_NOT_FOUND, "error_message": f"there is no user {name!r}"}
+        return {
+            "user": name,
+            "error_code": ErrorCode.RESOURCE_NOT_FOUND,
+            "error_message": f"user {name!r} does not exist",
+        }
     return {
         "user": name,
         "credential_infos": [

@@ -10,12 +10,10 @@ from typing import Any
 from uuid import UUID
 
 from odradek.dispatcher.context import Answer, Call
-from odradek.dispatcher.groups.groups import describe_groups, heartbeat_answer, without_hidden_topics
+from odradek.dispatcher.groups.groups import describe_groups, group_operations, heartbeat_answer, without_hidden_topics
 from odradek.dispatcher.groups.topic_names import TopicNames
 from odradek.errors import ErrorCode
 from odradek.model.group import GroupDescription, GroupHeartbeat
-
-_UNKNOWN_OPERATIONS = -(2**31)  # Kafka's number for "not asked for"
 
 
 async def handle_share_group_heartbeat(call: Call) -> Answer:
@@ -66,7 +64,7 @@ async def handle_share_group_describe(call: Call) -> Answer:
                     }
                     for member in group.members
                 ],
-                "authorized_operations": _UNKNOWN_OPERATIONS,
+                "authorized_operations": group_operations(call, group),
             }
             for group in groups
         ]

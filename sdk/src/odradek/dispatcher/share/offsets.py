@@ -12,7 +12,7 @@ from odradek.model.acl import AclOperation
 from odradek.model.share import ShareOffset
 from odradek.model.topic_partition import TopicPartition
 
-_HIDDEN = "the caller may not use the topic"
+_HIDDEN = "you may not use the topic"
 
 
 async def handle_describe_share_group_offsets(call: Call) -> Answer:
@@ -21,7 +21,7 @@ async def handle_describe_share_group_offsets(call: Call) -> Answer:
 
 async def _described(call: Call, group: Any) -> dict[str, Any]:
     if not call.access.may_group(AclOperation.DESCRIBE, group.group_id):
-        return _refused_group(group.group_id, ErrorCode.GROUP_AUTHORIZATION_FAILED, "the group may not be described")
+        return _refused_group(group.group_id, ErrorCode.GROUP_AUTHORIZATION_FAILED, "you may not describe the group")
     places: list[TopicPartition] | None = None
     if group.topics is not None:
         places = [TopicPartition(topic.topic_name, number) for topic in group.topics for number in topic.partitions]

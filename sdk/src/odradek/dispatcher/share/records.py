@@ -1,7 +1,7 @@
-"""ShareFetch and ShareAcknowledge (KIP-932): frames to one engine call and back.
+"""ShareFetch and ShareAcknowledge (KIP-932): one engine call per frame.
 
-The answer is capped at what the transport carries back. A session holds partitions by topic id; whether the caller may
-read a topic is asked when the engine knows its name.
+The response is limited to what the transport can carry. A session holds partitions by topic id; the caller's right to
+read a topic is checked when the engine knows its name.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ from odradek.model.acl import AclOperation
 from odradek.model.share import AcknowledgementBatch, ShareFetchAnswer, ShareFetchRequest, ShareFetchResult
 from odradek.model.topic_partition import PartitionId
 
-_PARTITIONS_TOLD = 64  # more than a request acquires from at once
-_PARTITION_OVERHEAD_BYTES = 512  # with the messages of errors
-_ACQUIRED_BYTES = 19  # of one entry of what was acquired
+_PARTITIONS_TOLD = 64  # more partitions than one request acquires from
+_PARTITION_OVERHEAD_BYTES = 512  # including error messages
+_ACQUIRED_BYTES = 19  # of one entry of the acquired records
 _RECORD_LIMIT_MODE = 1
 
 
@@ -94,7 +94,7 @@ def _request(call: Call, *, fetches: bool = True, **options: Any) -> ShareFetchR
 
 
 def _asked(call: Call) -> Iterable[tuple[Any, Any]]:
-    """Topics and partitions of the request. A null id is no topic's."""
+    """Yield topics and partitions of the request. A null id is no topic's."""
     return ((topic, each) for topic in call.message.topics if topic.topic_id is not None for each in topic.partitions)
 
 

@@ -1,7 +1,8 @@
-"""DescribeConfigs, AlterConfigs, IncrementalAlterConfigs: of topics and groups; of the broker a few values to read."""
+"""DescribeConfigs, AlterConfigs, IncrementalAlterConfigs: of topics and groups; some read-only ones of the broker."""
 
 from __future__ import annotations
 
+import logging
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -14,9 +15,12 @@ from odradek.model.acl import CLUSTER, AclOperation, ResourceType
 from odradek.model.topic import ConfigEntry, Topic
 
 # Kafka's ConfigResource.Type, ConfigSource, ConfigType and AlterConfigOp.OpType.
-TOPIC, BROKER, GROUP = 2, 4, 32
+TOPIC, BROKER, BROKER_LOGGER, CLIENT_METRICS, GROUP = 2, 4, 8, 16, 32
+_LISTED = (TOPIC, BROKER, BROKER_LOGGER, CLIENT_METRICS, GROUP)
 _DYNAMIC_TOPIC_CONFIG, _STATIC_BROKER_CONFIG, _DEFAULT_CONFIG = 1, 4, 5
-_BOOLEAN, _INT, _LIST = 1, 3, 7
+_BOOLEAN, _STRING, _INT, _LIST = 1, 2, 3, 7
+_LEVELS = {"CRITICAL": "FATAL", "WARNING": "WARN"}  # of Python's logging, as log4j calls them
+_LOGGERS = ("root", "odradek")
 _SET, _DELETE, _APPEND, _SUBTRACT = range(4)
 
 
@@ -50,34 +54,64 @@ async def _entries(call: Call, resource: Any) -> Sequence[ConfigEntry]:
         topic = await call.engine.topics.resolve(resource.resource_name)
         return call.engine.topics.describe_configs(topic)
     if resource.resource_type == BROKER:
-        if resource.resource_name not in ("", str(call.cluster.broker.broker_id)):
-            raise KafkaError(ErrorCode.INVALID_REQUEST, f"broker {resource.resource_name!r} does not exist")
+        _check_broker(call, resource.resource_name)
         return _broker_entries(call)
     if resource.resource_type == GROUP:
         return await call.engine.group_configs.describe(resource.resource_name)
+    if resource.resource_type == BROKER_LOGGER:
+        _check_broker(call, resource.resource_name)
+        return _logger_entries()
     raise KafkaError(
         ErrorCode.INVALID_REQUEST,
         f"resources of type {resource.resource_type} have no configuration: use a topic, a group or a broker",
     )
 
 
+def _check_broker(call: Call, name: str) -> None:
+    if name not in ("", str(call.cluster.broker.broker_id)):
+        raise KafkaError(ErrorCode.INVALID_REQUEST, f"broker {name!r} does not exist")
+
+
+def _logger_entries() -> Sequence[ConfigEntry]:
+    """The levels of this process. Read-only: another function would not know of a change."""
+    levels = {name: logging.getLevelName(logging.getLogger(name).getEffectiveLevel()) for name in _LOGGERS}
+    return [
+        ConfigEntry(name, _LEVELS.get(level, level), is_default=False, is_read_only=True, config_type=_STRING)
+        for name, level in levels.items()
+    ]
+
+
 def _broker_entries(call: Call) -> Sequence[ConfigEntry]:
-    """What the operator chose, under Kafka's names. Read-only: changing a setting is a deployment."""
+    """Return the operator's settings under Kafka's names. They are read-only: a deployment changes them."""
     settings = call.engine.settings
     values = (
         ("auto.create.topics.enable", str(settings.auto_create_topics).lower(), _BOOLEAN),
         ("broker.id", str(call.cluster.broker.broker_id), _INT),
         ("default.replication.factor", "1", _INT),
+        ("delete.topic.enable", "true", _BOOLEAN),
+        ("group.consumer.assignment.interval.ms", str(settings.group_assignment_interval_ms), _INT),
+        ("group.consumer.heartbeat.interval.ms", str(settings.group_heartbeat_interval_ms), _INT),
+        ("group.consumer.max.size", str(settings.group_members_max), _INT),
+        ("group.consumer.session.timeout.ms", str(settings.group_session_timeout_ms), _INT),
+        ("group.initial.rebalance.delay.ms", str(settings.group_initial_rebalance_delay_ms), _INT),
+        ("group.max.session.timeout.ms", str(settings.group_session_timeout_ms_max), _INT),
+        ("group.min.session.timeout.ms", str(settings.group_session_timeout_ms_min), _INT),
+        ("group.share.delivery.count.limit", str(settings.share_delivery_count_limit), _INT),
+        ("group.share.partition.max.record.locks", str(settings.share_partition_max_record_locks), _INT),
+        ("group.share.record.lock.duration.ms", str(settings.share_record_lock_duration_ms), _INT),
         ("message.max.bytes", str(settings.message_bytes_max), _INT),
+        ("min.insync.replicas", "1", _INT),
+        ("node.id", str(call.cluster.broker.broker_id), _INT),
         ("num.partitions", str(settings.default_partitions), _INT),
         ("offset.metadata.max.bytes", str(settings.offset_metadata_bytes_max), _INT),
+        ("producer.id.expiration.ms", str(settings.producer_expiry_ms), _INT),
         ("transaction.max.timeout.ms", str(settings.transaction_timeout_ms_max), _INT),
     )
     return [ConfigEntry(name, value, False, True, config_type) for name, value, config_type in values]
 
 
 def describe_entry(entry: ConfigEntry, include_synonyms: bool = False) -> dict[str, Any]:
-    """One value as DescribeConfigs and CreateTopics answer it."""
+    """Return one configuration in the form of DescribeConfigs and CreateTopics."""
     if entry.is_read_only:
         source = _STATIC_BROKER_CONFIG
     else:
@@ -94,7 +128,7 @@ def describe_entry(entry: ConfigEntry, include_synonyms: bool = False) -> dict[s
 
 
 async def handle_alter_configs(call: Call) -> Answer:
-    """The given values replace all overrides."""
+    """Replace all overrides by the given values."""
 
     async def alter(topic: Topic | None, resource: Any) -> None:
         values = {config.name: _required(config) for config in resource.configs}
@@ -113,7 +147,7 @@ async def handle_alter_configs(call: Call) -> Answer:
 
 
 async def handle_incremental_alter_configs(call: Call) -> Answer:
-    """Each value is set, deleted, or (lists) extended or reduced."""
+    """Set, delete, or (for lists) extend or reduce each given value."""
 
     async def alter(topic: Topic | None, resource: Any) -> None:
         effective = {} if topic is None else {e.name: e for e in call.engine.topics.describe_configs(topic)}
@@ -126,7 +160,7 @@ async def handle_incremental_alter_configs(call: Call) -> Answer:
             elif config.config_operation in (_APPEND, _SUBTRACT):
                 values[config.name] = _changed_list(effective.get(config.name), config)
             else:
-                raise KafkaError(ErrorCode.INVALID_REQUEST, f"operation {config.config_operation} is not known")
+                raise KafkaError(ErrorCode.INVALID_REQUEST, f"unknown operation {config.config_operation}")
         if topic is None:
             _require_dead_letters(call, values)
             await call.engine.group_configs.alter(
@@ -138,6 +172,26 @@ async def handle_incremental_alter_configs(call: Call) -> Answer:
         )
 
     return await _alter_each(call, alter)
+
+
+async def handle_list_config_resources(call: Call) -> Answer:
+    """List topics, broker and configured groups (KIP-1142). Version 0 asks for client metrics: there are none."""
+    if call.api_version == 0:
+        return {"config_resources": []}
+    kinds = set(call.message.resource_types) or set(_LISTED)
+    if not kinds <= set(_LISTED):
+        raise KafkaError(ErrorCode.UNSUPPORTED_VERSION, f"resource types {sorted(kinds - set(_LISTED))} are not known")
+    names: list[tuple[int, str]] = []
+    if TOPIC in kinds:
+        names += [(TOPIC, topic.name) for topic in await call.engine.topics.list()]
+    names += [(kind, str(call.cluster.broker.broker_id)) for kind in (BROKER, BROKER_LOGGER) if kind in kinds]
+    if GROUP in kinds:
+        names += [(GROUP, group_id) for group_id in await call.engine.group_configs.list()]
+    return {"config_resources": [{"resource_type": kind, "resource_name": name} for kind, name in names]}
+
+
+def refuse_list_config_resources(call: Call, code: ErrorCode, message: str) -> Answer:
+    return {"error_code": code}
 
 
 def refuse_alter_configs(call: Call, code: ErrorCode, message: str) -> Answer:
@@ -176,7 +230,7 @@ def _require(call: Call, operation: AclOperation, resource: Any) -> None:
 
 
 def _require_dead_letters(call: Call, values: Mapping[str, str]) -> None:
-    """Who lets a group write dead letters may write to their topic: the service writes them in nobody's name."""
+    """Require WRITE on the dead-letter topic of a group: the service writes dead letters without a principal."""
     topic = values.get(DEAD_LETTER_TOPIC)
     if topic:
         call.access.require(AclOperation.WRITE, ResourceType.TOPIC, topic)
@@ -184,14 +238,14 @@ def _require_dead_letters(call: Call, values: Mapping[str, str]) -> None:
 
 def _required(config: Any) -> str:
     if config.value is None:
-        raise KafkaError(ErrorCode.INVALID_CONFIG, f"{config.name} has no value: give one or delete it")
+        raise KafkaError(ErrorCode.INVALID_CONFIG, f"{config.name} has no value: set one, or delete the configuration")
     value: str = config.value
     return value
 
 
 def _changed_list(entry: ConfigEntry | None, config: Any) -> str:
     if entry is None or entry.config_type != _LIST:
-        raise KafkaError(ErrorCode.INVALID_CONFIG, f"{config.name} is not a list: use SET")
+        raise KafkaError(ErrorCode.INVALID_CONFIG, f"{config.name} is not a list: use the operation SET")
     current = [part for part in (entry.value or "").split(",") if part]
     parts = _required(config).split(",")
     if config.config_operation == _APPEND:

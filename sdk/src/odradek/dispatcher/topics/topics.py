@@ -1,14 +1,15 @@
 """CreateTopics, DeleteTopics, CreatePartitions.
 
 Replication is the object store's business: a replication factor of -1 or any positive number is accepted, so that
-scripts written for a cluster of three run as they are, and 1 is what is answered. Placing replicas by hand is refused.
-A topic named twice in one request is refused whole, as Apache Kafka does.
+scripts written for a cluster of three run as they are, and 1 is what is answered. An assignment of replicas may name
+one broker for each partition, as tools do that copy topics. A topic named twice in one request is refused whole, as
+Apache Kafka does.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Awaitable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from odradek.dispatcher.context import Answer, Call
@@ -40,11 +41,10 @@ async def handle_create_topics(call: Call) -> Answer:
 
 
 async def _create(call: Call, topic: Any) -> Topic:
+    num_partitions = topic.num_partitions
     if topic.assignments:
-        raise KafkaError(
-            ErrorCode.INVALID_REPLICA_ASSIGNMENT, "replica assignments are not supported: leave them empty"
-        )
-    if topic.replication_factor == 0 or topic.replication_factor < -1:
+        num_partitions = await _assigned_partitions(call, topic)
+    elif topic.replication_factor == 0 or topic.replication_factor < -1:
         raise KafkaError(
             ErrorCode.INVALID_REPLICATION_FACTOR,
             f"the replication factor must be -1 or positive, not {topic.replication_factor}",
@@ -55,8 +55,34 @@ async def _create(call: Call, topic: Any) -> Topic:
             raise KafkaError(ErrorCode.INVALID_CONFIG, f"{config.name} has no value: give one or leave it out")
         configs[config.name] = config.value
     return await call.engine.topics.create(
-        topic.name, topic.num_partitions, configs, validate_only=call.message.validate_only
+        topic.name, num_partitions, configs, validate_only=call.message.validate_only
     )
+
+
+async def _assigned_partitions(call: Call, topic: Any) -> int:
+    """How many partitions an assignment is for. Raises KafkaError."""
+    if topic.num_partitions != -1 or topic.replication_factor != -1:
+        raise KafkaError(
+            ErrorCode.INVALID_REQUEST, "an assignment says how many partitions and replicas there are: give -1 for both"
+        )
+    numbers = [each.partition_index for each in topic.assignments]
+    if sorted(numbers) != list(range(len(numbers))):
+        raise KafkaError(
+            ErrorCode.INVALID_REPLICA_ASSIGNMENT, "an assignment must name each partition from 0 on exactly once"
+        )
+    await _check_replicas(call, [each.broker_ids for each in topic.assignments])
+    return len(numbers)
+
+
+async def _check_replicas(call: Call, assigned: Sequence[Sequence[int]]) -> None:
+    view = await call.engine.leader_view([])
+    known = {call.cluster.broker.broker_id, *(broker.broker_id for broker in view.brokers)}
+    for broker_ids in assigned:
+        if len(broker_ids) != 1 or broker_ids[0] not in known:
+            raise KafkaError(
+                ErrorCode.INVALID_REPLICA_ASSIGNMENT,
+                f"a partition has one replica, on one of the brokers {sorted(known)}, not on {list(broker_ids)}",
+            )
 
 
 def _created(call: Call, topic: Topic) -> dict[str, Any]:
@@ -92,7 +118,7 @@ async def handle_delete_topics(call: Call) -> Answer:
         try:
             _refuse_repeated(name or str(topic_id), counts[name, topic_id])
             if (name is None) == (topic_id is None):
-                raise KafkaError(ErrorCode.INVALID_REQUEST, "name a topic to delete either by name or by id")
+                raise KafkaError(ErrorCode.INVALID_REQUEST, "give either the name or the id of a topic to delete")
             with translated(call):
                 if name is None:
                     named = (await call.engine.topics.resolve_patiently("", topic_id)).name
@@ -118,7 +144,7 @@ def refuse_delete_topics(call: Call, code: ErrorCode, message: str) -> Answer:
 
 
 def _to_delete(call: Call) -> Sequence[tuple[Any, Any]]:
-    """Name and id of each topic: from version 6 one of them, before that the name."""
+    """Return name and id of each topic: from version 6 on either of them, before that the name."""
     if call.api_version >= 6:
         return [(topic.name, topic.topic_id) for topic in call.message.topics]
     return [(name, None) for name in call.message.topic_names]
@@ -140,12 +166,16 @@ async def handle_create_partitions(call: Call) -> Answer:
     return {"results": results}
 
 
-def _grow(call: Call, topic: Any) -> Awaitable[Topic]:
+async def _grow(call: Call, topic: Any) -> Topic:
     if topic.assignments:
-        raise KafkaError(
-            ErrorCode.INVALID_REPLICA_ASSIGNMENT, "replica assignments are not supported: leave them empty"
-        )
-    return call.engine.topics.create_partitions(topic.name, topic.count, validate_only=call.message.validate_only)
+        added = topic.count - (await call.engine.topics.resolve(topic.name)).partition_count
+        if len(topic.assignments) != added:
+            raise KafkaError(
+                ErrorCode.INVALID_REPLICA_ASSIGNMENT,
+                f"the assignment is for {len(topic.assignments)} new partitions, the request for {added}",
+            )
+        await _check_replicas(call, [each.broker_ids for each in topic.assignments])
+    return await call.engine.topics.create_partitions(topic.name, topic.count, validate_only=call.message.validate_only)
 
 
 def refuse_create_partitions(call: Call, code: ErrorCode, message: str) -> Answer:

@@ -1,4 +1,4 @@
-"""InitProducerId: an id for an idempotent producer; for a transactional one also an epoch that fences the others."""
+"""InitProducerId: the id of an idempotent producer; for a transactional one also an epoch that fences the others."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from odradek.dispatcher.context import Answer, Call
 from odradek.errors import ErrorCode, KafkaError
 from odradek.model.acl import CLUSTER, AclOperation, ResourceType
 
-_FENCED_FROM = 4  # PRODUCER_FENCED is known (KIP-588)
+_FENCED_FROM = 4  # from this version on clients know PRODUCER_FENCED (KIP-588)
 
 
 async def handle_init_producer_id(call: Call) -> Answer:

@@ -1,10 +1,10 @@
 """The transaction APIs: AddPartitionsToTxn, AddOffsetsToTxn, TxnOffsetCommit, EndTxn, Describe- and ListTransactions.
 
-Which error code says "fenced" or "cannot be committed" depends on what a version's clients understand:
+The error codes for "fenced" and "cannot be committed" depend on what the clients of a version understand:
 
-    fenced          PRODUCER_FENCED where KIP-588 brought it, before that and in TxnOffsetCommit INVALID_PRODUCER_EPOCH
-    must be aborted TRANSACTION_ABORTABLE; in EndTxn below version 4 (KIP-1050) INVALID_PRODUCER_ID_MAPPING, which older
-                    clients take for "abort, then go on", while they take a code that they do not know for fatal
+    fenced          PRODUCER_FENCED from KIP-588 on; before, and in TxnOffsetCommit, INVALID_PRODUCER_EPOCH
+    must be aborted TRANSACTION_ABORTABLE; in EndTxn below version 4 (KIP-1050) INVALID_PRODUCER_ID_MAPPING, after which
+                    older clients abort and continue, whereas an unknown code is fatal to them
 """
 
 from __future__ import annotations
@@ -114,7 +114,7 @@ def _offsets_answer(call: Call, code_of: Callable[[TopicPartition], ErrorCode]) 
         if code is ErrorCode.PRODUCER_FENCED:
             return ErrorCode.INVALID_PRODUCER_EPOCH
         if code in (ErrorCode.STALE_MEMBER_EPOCH, ErrorCode.FENCED_MEMBER_EPOCH):
-            return ErrorCode.ILLEGAL_GENERATION  # the API knows no member epochs
+            return ErrorCode.ILLEGAL_GENERATION  # the API has no member epochs
         return code
 
     return {
@@ -156,11 +156,11 @@ def refuse_end_txn(call: Call, code: ErrorCode, message: str) -> Answer:
 
 
 async def _commit_uploaded(call: Call) -> Answer:
-    """A numbered batch (protocol/numbered_commit.py)."""
+    """Commit a numbered batch (protocol/numbered_commit.py)."""
     if not call.takes_uploads:
         raise KafkaError(
             ErrorCode.INVALID_REQUEST,
-            "only an embedded service commits the uploads of clients: write to the store directly",
+            "only an embedded service commits uploads of clients: write to the store directly",
         )
     try:
         batch_id, parts = decode_uploaded(bytes(call.message.uploaded))
@@ -179,7 +179,7 @@ def _known_fence(call: Call, code: ErrorCode) -> ErrorCode:
     return ErrorCode.INVALID_PRODUCER_EPOCH if is_unknown else code
 
 
-# --- looking ------------------------------------------------------------------------------------------------------
+# --- describe and list ----------------------------------------------------------------------------------------------
 
 
 async def handle_describe_transactions(call: Call) -> Answer:
@@ -230,7 +230,7 @@ def _unknown(transactional_id: str, code: ErrorCode) -> dict[str, Any]:
 
 
 async def _topics(call: Call, partitions: Iterable[PartitionId]) -> list[dict[str, Any]]:
-    """Names and partition numbers; a topic that has been deleted is left out."""
+    """Return names and partition numbers, without deleted topics."""
     by_id: dict[Any, list[int]] = {}
     for topic_id, number in partitions:
         by_id.setdefault(topic_id, []).append(number)
@@ -275,5 +275,5 @@ def refuse_list_transactions(call: Call, code: ErrorCode, message: str) -> Answe
 
 
 def produce_error(code: ErrorCode) -> ErrorCode:
-    """A transaction's error as Produce answers it: INVALID_PRODUCER_EPOCH is how it says "fenced" (KIP-588)."""
+    """Return a transaction's error as Produce reports it: its code for "fenced" is INVALID_PRODUCER_EPOCH (KIP-588)."""
     return ErrorCode.INVALID_PRODUCER_EPOCH if code is ErrorCode.PRODUCER_FENCED else code

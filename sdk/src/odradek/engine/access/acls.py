@@ -48,7 +48,7 @@ _READ_ATTEMPTS = 3
 _UNAVAILABLE = KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE, "the ACLs cannot be read or written: try again")
 
 # What each type of resource can be asked for (Kafka's AclEntry.supportedOperations).
-_OPERATIONS: dict[ResourceType, frozenset[AclOperation]] = {
+OPERATIONS: dict[ResourceType, frozenset[AclOperation]] = {
     ResourceType.TOPIC: frozenset(
         {
             AclOperation.READ,
@@ -61,7 +61,15 @@ _OPERATIONS: dict[ResourceType, frozenset[AclOperation]] = {
             AclOperation.ALTER_CONFIGS,
         }
     ),
-    ResourceType.GROUP: frozenset({AclOperation.READ, AclOperation.DESCRIBE, AclOperation.DELETE}),
+    ResourceType.GROUP: frozenset(
+        {
+            AclOperation.READ,
+            AclOperation.DESCRIBE,
+            AclOperation.DELETE,
+            AclOperation.DESCRIBE_CONFIGS,
+            AclOperation.ALTER_CONFIGS,
+        }
+    ),
     ResourceType.CLUSTER: frozenset(
         {
             AclOperation.CREATE,
@@ -100,7 +108,7 @@ class Acls:
                 self._copy = AclSet(
                     await self._all(),
                     super_users=self._super_users,
-                    allow_everyone_if_empty=self._settings.allow_everyone_if_no_acl_found,
+                    everyone=self._settings.allow_everyone_if_no_acl_found,
                 )
                 self._copy_until = read_at + self._settings.acl_cache_ms / 1000
             return self._copy
@@ -154,13 +162,13 @@ class Acls:
 
 def check(acl: AclBinding) -> None:
     """Raises KafkaError(INVALID_REQUEST) for a rule that cannot be, and says why."""
-    if acl.resource_type not in _OPERATIONS:
+    if acl.resource_type not in OPERATIONS:
         raise _invalid("an ACL's resource must be a topic, a group, the cluster or a transactional id")
     if acl.pattern not in (PatternType.LITERAL, PatternType.PREFIXED):
         raise _invalid("a pattern must be literal or prefixed")
     if acl.permission not in (AclPermission.ALLOW, AclPermission.DENY):
         raise _invalid("an ACL must allow or deny")
-    if acl.operation is not AclOperation.ALL and acl.operation not in _OPERATIONS[acl.resource_type]:
+    if acl.operation is not AclOperation.ALL and acl.operation not in OPERATIONS[acl.resource_type]:
         raise _invalid(f"{acl.operation.name} is not an operation on a {acl.resource_type.name}")
     kind, _, name = acl.principal.partition(":")
     if kind != "User" or not name:

@@ -4,6 +4,8 @@
     users   <name>        v: format version 1; for each mechanism a map                          created .. deleted
                           {s: salt, i: iterations, k: stored key, vk: server key}
 
+    logins  salts         v, s: random bytes; salts of names that nobody has are made of them        first login .. ever
+
 Writing a credential again replaces its password; who is connected stays connected. Writing is idempotent, so an unknown
 outcome is repeated; a deletion that is repeated after it was applied may say that there was nothing to delete.
 """
@@ -23,16 +25,17 @@ from odradek.errors import (
     StoreRejected,
     StoreUnavailable,
 )
-from odradek.format.item_keys import USERS_PK
+from odradek.format.item_keys import LOGIN_SALTS_SK, LOGINS_PK, USERS_PK
 from odradek.format.scram import ITERATIONS, ITERATIONS_MAX, ITERATIONS_MIN, SALT_BYTES, credential_of, salt_password
 from odradek.model.user import SCRAM_MECHANISMS, SaslMechanism, ScramCredential, User
 from odradek.ports.clock import Clock
 from odradek.ports.rng import Rng
-from odradek.ports.table import Absent, Delete, Exists, Item, Key, Remove, Set, Table, Update, Value, all_of
+from odradek.ports.table import Absent, Delete, Exists, Item, Key, Put, Remove, Set, Table, Update, Value, all_of
 
 VERSION = 1
 NAME_BYTES_MAX = 255
 SALT_BYTES_MAX = 1024  # that clients send; ours have 20 or so
+_SECRET_BYTES = 32
 _ATTEMPTS = 6
 
 
@@ -43,6 +46,27 @@ class Users:
         self._catalog = catalog
         self._rng = rng
         self._backoff = Backoff(clock, rng, first_s=0.05, max_s=2.0)
+        self._secret: bytes | None = None
+
+    async def secret(self) -> bytes:
+        """What salts of names that nobody has are made of: the same in every process, and after a restart.
+
+        Raises StoreUnavailable, OutcomeUnknown, FormatError.
+        """
+        if self._secret is None:
+            key = Key(LOGINS_PK, LOGIN_SALTS_SK)
+            item = await self._catalog.get(key)
+            if item is None:
+                made: Item = {"v": VERSION, "s": self._rng.random_bytes(_SECRET_BYTES)}
+                try:
+                    await self._catalog.put(Put(key, made, Absent(("s",))))
+                except ConditionFailed:
+                    item = await self._catalog.get(key)
+                else:
+                    item = made
+            check_version(item or {}, VERSION, "the secret of logins")
+            self._secret = attribute(item or {}, "s", bytes)
+        return self._secret
 
     async def create(self, name: str, password: str) -> User:
         """Make a user who can log in by every mechanism, or give one another password. Raises KafkaError."""

@@ -6,17 +6,20 @@ request that is refused, and one whose process dies after the upload, leave an o
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from odradek.engine.append.conditional_append import not_uploaded
 from odradek.engine.append.wal import Wal
+from odradek.engine.catalog.partitions import resolve_partition
 from odradek.engine.catalog.topic_configs import TopicConfig
 from odradek.engine.catalog.topics import Topics
 from odradek.errors import ErrorCode, FormatError, KafkaError, ObjectMissing, StoreError
 from odradek.format.object_id import new_object_id
 from odradek.format.object_keys import wal_key
-from odradek.format.record_batch import decode_batch, validate_batches
+from odradek.format.record_batch import validate_batches
+from odradek.format.record_validation import check_records, check_timestamps
 from odradek.format.tail_entry import FLAG_LOG_APPEND_TIME, TailEntry
 from odradek.limits import BATCH_HEADER_BYTES, REQUEST_BATCHES_PER_PARTITION_MAX
 from odradek.model.log import Buffer, ProducePartition, ProduceResult
@@ -74,7 +77,7 @@ class Uploads:
                 is_away = error.code is ErrorCode.COORDINATOR_NOT_AVAILABLE
                 refused[i] = refusal(request, ErrorCode.NOT_ENOUGH_REPLICAS if is_away else error.code, error.message)
             except FormatError as error:
-                refused[i] = refusal(request, error.code, str(error))
+                refused[i] = replace(refusal(request, error.code, str(error)), record_errors=error.record_errors)
             except StoreError as error:
                 answer = not_uploaded(error)
                 refused[i] = refusal(request, answer.code, answer.message)
@@ -95,13 +98,9 @@ class Uploads:
 
         Raises KafkaError, FormatError, StoreError.
         """
-        topic = await self._topics.resolve(request.topic, request.topic_id)
-        if not 0 <= request.partition < topic.partition_count:
-            raise KafkaError(
-                ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
-                f"topic {topic.name} has partitions 0 to {topic.partition_count - 1}, not {request.partition}",
-            )
+        topic, partition = await resolve_partition(self._topics, request.topic, request.partition, request.topic_id)
         config = TopicConfig.of(topic, self._settings)
+        bounds = config.timestamp_bounds(self._clock.now_ms())
         data = memoryview(request.records)
         entries = []
         batches = validate_batches(data, max_message_bytes=config.max_message_bytes)
@@ -114,8 +113,11 @@ class Uploads:
         for start, header in batches:
             if header.is_transactional != transactional:
                 raise KafkaError(ErrorCode.INVALID_TXN_STATE, _MISPLACED[transactional])
-            if config.is_compacted:
-                _check_keys(data[start : start + header.size_bytes])
+            check_timestamps(header, bounds)
+            if config.validates_records or config.is_compacted:
+                batch = data[start : start + header.size_bytes]
+                for _ in check_records(batch, header, bounds, needs_keys=config.is_compacted):
+                    await asyncio.sleep(0)
             entries.append(
                 TailEntry(
                     object_id=b"",
@@ -129,7 +131,6 @@ class Uploads:
                     flags=FLAG_LOG_APPEND_TIME if config.is_log_append_time else 0,
                 )
             )
-        partition = PartitionId(topic.topic_id, request.partition)
         return Upload(index, topic, partition, request, tuple(entries), data)
 
     async def store(self, uploads: Sequence[Upload]) -> list[Upload]:
@@ -176,11 +177,3 @@ _MISPLACED = {
     False: "a transactional batch outside of a transaction",
     True: "a batch of a transaction must be marked as transactional",
 }
-
-
-def _check_keys(batch: memoryview) -> None:
-    """Compaction needs keys; only here does the server look into records."""
-    if any(record.key is None for record in decode_batch(batch, verify_crc=False)):
-        raise KafkaError(
-            ErrorCode.INVALID_RECORD, "the topic is compacted: every record needs a key; give one or drop the record"
-        )

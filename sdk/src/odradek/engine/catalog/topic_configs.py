@@ -11,11 +11,16 @@ from dataclasses import dataclass
 from enum import IntEnum
 
 from odradek.errors import ErrorCode, KafkaError
-from odradek.limits import MESSAGE_BYTES_MAX
+from odradek.format.record_validation import TimestampBounds
+from odradek.limits import MESSAGE_BYTES_MAX, TIMESTAMP_MS_MAX, TIMESTAMP_MS_MIN
 from odradek.model.topic import ConfigEntry, Topic
 from odradek.settings import Settings
 
 _LONG_MAX = 2**63 - 1
+VALUE_CHARACTERS_MAX = 300  # a number takes any blanks and zeros before it
+BEFORE_MAX, AFTER_MAX = "message.timestamp.before.max.ms", "message.timestamp.after.max.ms"
+RECORD_VALIDATION = "record.validation"  # Odradek's own
+FULL_VALIDATION = "full"
 
 
 class ConfigType(IntEnum):
@@ -111,6 +116,25 @@ DEFINITIONS: Mapping[str, _Definition] = {
         "CreateTime: the producer's; LogAppendTime: the time of the append.",
         one_of("CreateTime", "LogAppendTime"),
     ),
+    BEFORE_MAX: _Definition(
+        ConfigType.LONG,
+        str(_LONG_MAX),
+        "How far a timestamp may be in the past under CreateTime: an older one is INVALID_TIMESTAMP.",
+        _between(0, _LONG_MAX),
+    ),
+    AFTER_MAX: _Definition(
+        ConfigType.LONG,
+        "3600000",
+        "How far a timestamp may be in the future under CreateTime: a later one is INVALID_TIMESTAMP.",
+        _between(0, _LONG_MAX),
+    ),
+    RECORD_VALIDATION: _Definition(
+        ConfigType.STRING,
+        FULL_VALIDATION,
+        "What is checked of a produced batch beside header and CRC. full: every record, as Apache Kafka's broker does; "
+        "header: nothing, so that a malformed record reaches its readers. Compacted topics are always checked in full.",
+        one_of(FULL_VALIDATION, "header"),
+    ),
     "compression.type": _Definition(
         ConfigType.STRING,
         "producer",
@@ -143,6 +167,9 @@ class TopicConfig:
     is_compacted: bool
     is_deleting: bool
     is_log_append_time: bool
+    before_max_ms: int
+    after_max_ms: int
+    validates_records: bool
     retention_ms: int  # -1: no limit
     retention_bytes: int  # -1: no limit
     segment_bytes: int
@@ -163,11 +190,22 @@ class TopicConfig:
             is_compacted="compact" in policies,
             is_deleting="delete" in policies,
             is_log_append_time=value("message.timestamp.type") == "LogAppendTime",
+            before_max_ms=int(value(BEFORE_MAX)),
+            after_max_ms=int(value(AFTER_MAX)),
+            validates_records=value(RECORD_VALIDATION) == FULL_VALIDATION,
             retention_ms=int(value("retention.ms")),
             retention_bytes=int(value("retention.bytes")),
             segment_bytes=int(value("segment.bytes")),
             segment_ms=segment_ms,
             active_ms_max=min(segment_ms, max_lag_ms) if "compact" in policies else segment_ms,
+        )
+
+    def timestamp_bounds(self, now_ms: int) -> TimestampBounds:
+        """The timestamps that producers may give now; under LogAppendTime any that readers can represent."""
+        if self.is_log_append_time:
+            return TimestampBounds()
+        return TimestampBounds(
+            max(TIMESTAMP_MS_MIN, now_ms - self.before_max_ms), min(now_ms + self.after_max_ms, TIMESTAMP_MS_MAX)
         )
 
 
@@ -183,8 +221,8 @@ def check_configs(configs: Mapping[str, str | None]) -> dict[str, str]:
         if definition is None:
             known = ", ".join(sorted(DEFINITIONS))
             raise KafkaError(ErrorCode.INVALID_CONFIG, f"unknown topic configuration {name!r}; known are: {known}")
-        if value is None or not definition.check(value):
-            raise KafkaError(ErrorCode.INVALID_CONFIG, f"{name} cannot be {value!r}. {definition.documentation}")
+        if value is None or len(value) > VALUE_CHARACTERS_MAX or not definition.check(value):
+            raise KafkaError(ErrorCode.INVALID_CONFIG, f"{name} cannot be {value!r:.99}. {definition.documentation}")
     return {name: value for name, value in configs.items() if value is not None}
 
 

@@ -31,7 +31,7 @@ from odradek.engine.classic.decisions import (
 from odradek.engine.classic.sessions import SessionWatch
 from odradek.engine.groups import admin as group_admin
 from odradek.engine.groups.classic_items import VERSION, classic_session_key, encode_classic
-from odradek.engine.groups.items import ID_BYTES_MAX, group_key, listing_key
+from odradek.engine.groups.items import group_key, listing_key
 from odradek.engine.groups.requests import check_group_id
 from odradek.engine.groups.sessions import alive
 from odradek.engine.groups.state import GroupView
@@ -48,6 +48,7 @@ from odradek.errors import (
     StoreUnavailable,
     TransactionCanceled,
 )
+from odradek.limits import ID_BYTES_MAX
 from odradek.model.classic_group import (
     ClassicGroup,
     ClassicIdentity,

@@ -2,8 +2,8 @@
 
     1. plan      how far the log is clean (state item), how much above is dirty; does it pay?
     2. fill      the keys of the dirty part into the offset map, until it is full
-    3. rewrite   from the log start to the end of what the map knows: read a few neighbouring segments, upload what is
-                 left of them as one (.log, then .index), swap the index rows, delete the objects replaced
+    3. rewrite   from the log start to the end of what the map knows: read a few neighbouring segments, and put what is
+                 left of them in their place as one (maintenance/segment_swap.py)
     4. state     the first dirty offset moves up; again from 2 while there is dirty left
 
 Only segments are compacted, never WAL entries: what no merge has taken up yet is Kafka's active segment. Memory is
@@ -11,11 +11,7 @@ bounded by the map's size and the segment size, whatever the partition holds.
 
 Why every step may fail, be cut short or come late:
 
-* An upload has an object id of its own, so it replaces nothing; no row refers to it before the swap.
-* The swap is one transaction under the maintenance lease (PartitionIndex.replace_rows): readers see the old segments or
-  the new one, and a compactor that has lost its lease changes nothing.
-* What is replaced is deleted only after a swap that surely happened. Where a swap's outcome is open both sides stay,
-  and the partition is not left clean: who holds the lease next looks for objects without a row.
+* Of upload, swap and deletion: maintenance/segment_swap.py.
 * The state says only what stays true (compaction/state.py). It is written after the swap; when it is not, the work is
   done again, on segments that have nothing left to drop.
 * A pass that is cut short is taken up where it was: its map is filled again from [first dirty, pass end). The rewrite
@@ -39,21 +35,19 @@ from odradek.engine.compaction.decisions import (
     wants_cleaning,
 )
 from odradek.engine.compaction.offset_map import OffsetMap
-from odradek.engine.compaction.segments import NewSegment, object_keys, read_stretches
+from odradek.engine.compaction.segments import NewSegment, read_stretches
 from odradek.engine.compaction.state import CompactionState, decode_state, encode_state, state_key
 from odradek.engine.maintenance.maintenance import HeldPartition, PartitionLook
+from odradek.engine.maintenance.segment_swap import SegmentSwap
 from odradek.engine.partition.head import PartitionHead
 from odradek.engine.partition.index import ROWS_REPLACED_MAX, PartitionIndex
 from odradek.engine.partition.index_row import IndexRow
 from odradek.engine.partition.maintenance_lease import LeaseLost, MaintenanceLeases
 from odradek.engine.tools import Tools
-from odradek.errors import ObjectExists, OutcomeUnknown, StoreUnavailable, TransactionCanceled
+from odradek.errors import OutcomeUnknown, TransactionCanceled
 from odradek.format.batch_header import HEADER
-from odradek.format.object_id import new_object_id
 from odradek.format.object_keys import segment_key
-from odradek.format.offset_index import encode_offset_index
 from odradek.limits import BATCH_HEADER_BYTES
-from odradek.model.log import Buffer
 from odradek.model.record import BatchHeader
 from odradek.model.topic_partition import PartitionId
 from odradek.ports.table import Operation, Put
@@ -92,10 +86,8 @@ class Compactor:
         self._log = tools.tables.log
         self._index = index
         self._objects = tools.objects
-        self._leases = leases
+        self.swap = SegmentSwap(tools, index, leases)
         self._clock = tools.clock
-        self._rng = tools.rng
-        self._backoff = tools.backoff(first_s=0.05, max_s=0.5)
         self._settings = tools.settings
         self._turn = asyncio.Semaphore(1)
 
@@ -112,7 +104,7 @@ class Compactor:
         if not held.config.is_compacted:
             return
         async with self._turn:
-            await self.hold_on(held)
+            await self.swap.hold_on(held)
             await self._compact(held)
 
     async def _compact(self, held: HeldPartition) -> None:
@@ -220,13 +212,7 @@ class Compactor:
             return replace(
                 state, position=group.rows[-1].end_offset, clean_bytes=state.clean_bytes + group.replaced_bytes
             )
-        segment = group.build()
-        index = encode_offset_index(segment.index)
-        segment_id = new_object_id(self._clock.now_ms(), self._rng.random_bytes)
-        row = group.row(segment, segment_id, len(index))
-        log_object, index_object = object_keys(held.partition, row)
-        await self._upload(held, log_object, segment.parts)
-        await self._upload(held, index_object, [index])
+        row = await self.swap.upload(held, group.rows, group.build())
         return await self.put_in_place(held, group.rows, row, group.dropped, state)
 
     async def put_in_place(
@@ -241,13 +227,12 @@ class Compactor:
             LeaseLost: nothing has changed.
             StoreUnavailable, OutcomeUnknown: either may be there.
         """
-        await self._swap(held, old, row)
+        await self.swap.replace(held, old, [row])
         replaced_bytes = sum(each.size_bytes for each in old)
         held.report.done["records_dropped"] += dropped
         held.report.done["bytes_reclaimed"] += replaced_bytes - row.size_bytes
         held.report.done["segments_compacted"] += len(old)
         state = replace(state, position=row.end_offset, clean_bytes=state.clean_bytes + row.size_bytes)
-        await self._delete(held, [key for each in old for key in object_keys(held.partition, each)])
         await self.write_state(held, state)
         return state
 
@@ -270,47 +255,8 @@ class Compactor:
     async def _read(self, held: HeldPartition, row: IndexRow) -> AsyncIterator[list[tuple[memoryview, BatchHeader]]]:
         """The batches of a segment; the lease is held meanwhile."""
         async for stretch in read_stretches(self._objects, held.partition, row, self._settings.compaction_read_bytes):
-            await self.hold_on(held)
+            await self.swap.hold_on(held)
             yield stretch
-
-    async def hold_on(self, held: HeldPartition) -> None:
-        """Renew the lease when half of its time is over. Raises LeaseLost, StoreUnavailable."""
-        if held.lease.expires_ms - self._clock.now_ms() < self._settings.maintenance_lease_ms // 2:
-            held.lease = await self._leases.renew(held.lease)
-
-    async def _upload(self, held: HeldPartition, key: str, parts: Sequence[Buffer]) -> None:
-        """Make an object durable. Its name is nobody else's, so one that is there is from an attempt before."""
-        for attempt in range(1, _ATTEMPTS + 1):
-            try:
-                await self._objects.put(key, parts)
-                return
-            except ObjectExists:
-                return
-            except (StoreUnavailable, OutcomeUnknown) as error:
-                if isinstance(error, OutcomeUnknown):
-                    held.left_clean = False  # it may appear later, when nothing refers to it any more
-                if attempt == _ATTEMPTS:
-                    raise
-                await self._backoff.pause(attempt - 1)
-
-    async def _swap(self, held: HeldPartition, old: Sequence[IndexRow], new: IndexRow) -> None:
-        """Replace the rows; what is raised leaves open whether that happened, unless it is LeaseLost."""
-        for attempt in range(1, _ATTEMPTS + 1):
-            await self.hold_on(held)
-            try:
-                await self._index.replace_rows(held.lease, old, [new])
-                return
-            except StoreUnavailable:
-                if attempt == _ATTEMPTS:
-                    raise
-                await self._backoff.pause(attempt - 1)
-
-    async def _delete(self, held: HeldPartition, keys: Sequence[str]) -> None:
-        """Delete replaced objects; what could not be deleted is for whoever finds the partition not left clean."""
-        try:
-            await self._objects.delete(keys)
-        except (StoreUnavailable, OutcomeUnknown):
-            held.left_clean = False
 
     # --- 4. state -------------------------------------------------------------------------------------------------
 

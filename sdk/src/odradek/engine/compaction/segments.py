@@ -7,13 +7,12 @@ Batches that stay are copied out of their stretch, so that a stretch is not held
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Sequence
-from dataclasses import replace
+from collections.abc import AsyncIterator
 
 from odradek.engine.partition.index_row import IndexRow
 from odradek.errors import FormatError
 from odradek.format.batch_header import LENGTH_PREFIX_BYTES, iter_headers
-from odradek.format.object_keys import index_key, segment_key
+from odradek.format.object_keys import segment_key
 from odradek.format.segment import Segment, SegmentBuilder
 from odradek.model.log import Buffer
 from odradek.model.record import BatchHeader
@@ -95,33 +94,3 @@ class NewSegment:
         """The segment, spanning all that its rows span."""
         assert self._builder is not None
         return self._builder.build(self.rows[-1].end_offset)
-
-    def row(self, segment: Segment, segment_id: bytes, index_bytes: int) -> IndexRow:
-        """The index row of the segment that `build` made."""
-        index = segment.index
-        return row_in_place_of(self.rows, segment_id, index.max_timestamp_ms, index.size_bytes, index_bytes)
-
-
-def row_in_place_of(
-    rows: Sequence[IndexRow], segment_id: bytes, max_timestamp_ms: int, size_bytes: int, index_bytes: int
-) -> IndexRow:
-    """The row of a segment that takes the place of those of neighbouring rows."""
-    return replace(
-        rows[-1],
-        base_offset=rows[0].base_offset,
-        max_timestamp_ms=max_timestamp_ms,
-        size_bytes=size_bytes,
-        spill_floor_ms=max(row.spill_floor_ms for row in rows),
-        segment_id=segment_id,
-        index_bytes=index_bytes,
-        segment_started_ms=rows[0].started_ms,
-    )
-
-
-def object_keys(partition: PartitionId, row: IndexRow) -> list[str]:
-    """The objects of a segment: log and index."""
-    assert row.segment_id is not None
-    return [
-        segment_key(partition, row.base_offset, row.segment_id),
-        index_key(partition, row.base_offset, row.segment_id),
-    ]

@@ -12,11 +12,11 @@ consumer groups use the settings.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from odradek.backoff import Backoff
-from odradek.engine.catalog.topic_configs import Check, ConfigType, one_of
+from odradek.engine.catalog.topic_configs import VALUE_CHARACTERS_MAX, Check, ConfigType, one_of
 from odradek.engine.groups.requests import check_group_id
 from odradek.engine.partition.fields import attribute, check_version
 from odradek.errors import ConditionFailed, ErrorCode, KafkaError, OutcomeUnknown, StoreUnavailable
@@ -241,9 +241,9 @@ class GroupConfigs:
                 known = ", ".join(sorted(DEFINITIONS))
                 raise KafkaError(ErrorCode.INVALID_CONFIG, f"unknown group configuration {name!r}; known are: {known}")
         for name, value in set.items():
-            if not DEFINITIONS[name].check(value):
+            if len(value) > VALUE_CHARACTERS_MAX or not DEFINITIONS[name].check(value):
                 raise KafkaError(
-                    ErrorCode.INVALID_CONFIG, f"{name} cannot be {value!r}. {DEFINITIONS[name].documentation}"
+                    ErrorCode.INVALID_CONFIG, f"{name} cannot be {value!r:.99}. {DEFINITIONS[name].documentation}"
                 )
         for attempt in range(_ATTEMPTS):
             try:
@@ -261,6 +261,13 @@ class GroupConfigs:
                 self._remembered.pop(group_id, None)
                 return
         raise _UNAVAILABLE
+
+    async def list(self) -> Sequence[str]:
+        """The groups that have a configuration of their own. Raises KafkaError(COORDINATOR_NOT_AVAILABLE)."""
+        try:
+            return [row.key.sk for row in await self._catalog.query(GROUP_CONFIGS_PK) if row.item.get("c")]
+        except StoreUnavailable as error:
+            raise _UNAVAILABLE from error
 
     async def _read(self, group_id: str) -> tuple[int, dict[str, str]]:
         """As `_stored`. Raises KafkaError(COORDINATOR_NOT_AVAILABLE), FormatError."""

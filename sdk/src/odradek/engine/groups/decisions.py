@@ -45,7 +45,7 @@ from dataclasses import dataclass, replace
 from typing import Literal, NamedTuple
 from uuid import UUID
 
-from odradek.engine.groups.sessions import elapsed_ms, expired, look, seems_dead
+from odradek.engine.groups.sessions import elapsed_ms, expired, has_expired, look, seems_dead
 from odradek.engine.groups.state import NO_PARTITIONS, GroupState, GroupView, MemberState
 from odradek.engine.groups.targets import next_target, topics_digest
 from odradek.errors import ErrorCode
@@ -228,7 +228,7 @@ def _decide_join(view: GroupView, request: GroupHeartbeat, around: Circumstances
     if request.instance_id is not None:
         static = view.static_member(request.instance_id)
         if static is not None and static.member_id != request.member_id:
-            if not static.is_away and not seems_dead(static, around.now_ms):
+            if not static.is_away and not has_expired(static, around.now_ms):
                 return _refuse(
                     ErrorCode.UNRELEASED_INSTANCE_ID,
                     f"instance {request.instance_id} is in use by member {static.member_id}: wait until it leaves or "

@@ -52,7 +52,6 @@ MEMBER_PREFIX = "m#"
 MEMBERS_END = "m$"  # the first key after every member
 LEASE_PREFIX = "o#"
 LEASES_END = "o$"
-ID_BYTES_MAX = 900  # of group and member ids: a sort key has at most 1,024 bytes
 
 
 def listing_key(group_id: str) -> Key:

@@ -20,8 +20,6 @@ from odradek.format.varint import decode_varint, encode_varlong
 from odradek.limits import PARTITIONS_PER_TOPIC_MAX
 from odradek.model.topic_partition import PartitionId
 
-TARGET_BYTES_MAX = 300 * 1024  # of a group's target: the item has other attributes, and 400 KB in all
-
 
 def encode_partitions(partitions: Iterable[PartitionId]) -> bytes:
     """Pack a set."""

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from odradek.engine.groups.assignors import ASSIGNORS
-from odradek.engine.groups.items import ID_BYTES_MAX
 from odradek.engine.groups.topic_pattern import topic_pattern
 from odradek.errors import ErrorCode, KafkaError
-from odradek.limits import TOPICS_PER_REQUEST_MAX
+from odradek.limits import ID_BYTES_MAX, TOPICS_PER_REQUEST_MAX
 from odradek.model.group import JOIN_EPOCH, LEAVE_STATIC_EPOCH, GroupHeartbeat
 
 

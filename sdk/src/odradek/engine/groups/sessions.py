@@ -16,9 +16,10 @@ accepted in between.
 
 **The long dead.** A member that by the clock has been silent for two sessions, and was seen silent for two
 intervals, is removed then: a group whose members all died yesterday should not make today's first member wait a
-session. Administration (DeleteGroups, commits by simple consumers, a static member's successor) has no watcher and
-goes by this clock rule alone; it is the one place where skew beyond a session matters, and there too only for
-liveness.
+session. Administration (DeleteGroups, commits by simple consumers) has no watcher and goes by this clock rule alone.
+A static member's successor has none either and waits for one session by the clock, as on Apache Kafka: whoever starts
+a second process under one instance id means to replace the first. These are the places where skew beyond a session
+matters, and there too only for liveness.
 
 Late means: not renewed within its own interval by the reader's clock, in either direction, so that a clock ahead
 cannot hide a dead member. In a healthy group no member is late and no watch is stored.
@@ -29,6 +30,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from odradek.engine.groups.state import GroupView, MemberState, Watch
+from odradek.limits import GROUP_WATCH_BYTES, GROUP_WATCHES_BYTES_MAX
 from odradek.model.classic_group import ClassicGroup, ClassicMember, ClassicSession
 
 LONG_DEAD_SESSIONS = 2
@@ -42,12 +44,21 @@ def elapsed_ms(member: MemberState, now_ms: int) -> int:
 
 
 def look(watcher: MemberState, view: GroupView, now_ms: int) -> dict[str, Watch]:
-    """What the watcher has seen of the late members, this look included."""
+    """What the watcher has seen of the late members, this look included.
+
+    Where all are late, after an outage, and their ids are long, one item cannot hold them all: those whose ids come
+    next are watched, as each is by those before it.
+    """
     passed_ms = elapsed_ms(watcher, now_ms)
-    watches = {}
-    for member in view.members.values():
-        if member.member_id == watcher.member_id or not _is_late(member, now_ms):
+    watches: dict[str, Watch] = {}
+    room = GROUP_WATCHES_BYTES_MAX
+    late = [each for each in view.members.values() if each is not watcher and _is_late(each, now_ms)]
+    for member in sorted(late, key=lambda each: (each.member_id <= watcher.member_id, each.member_id)):
+        if member.member_id == watcher.member_id:
             continue
+        room -= len(member.member_id.encode()) + GROUP_WATCH_BYTES
+        if room < 0:
+            break
         before = watcher.watches.get(member.member_id)
         seen_ms = before.elapsed_ms + passed_ms if before is not None and before.version == member.version else 0
         watches[member.member_id] = Watch(member.version, seen_ms)
@@ -68,6 +79,11 @@ def expired(view: GroupView, watches: Mapping[str, Watch], now_ms: int, interval
 def seems_dead(member: MemberState, now_ms: int) -> bool:
     """Whether the member, by the clock alone, has been silent for two sessions."""
     return now_ms - member.renewed_ms >= LONG_DEAD_SESSIONS * member.session_ms
+
+
+def has_expired(member: MemberState, now_ms: int) -> bool:
+    """Whether the member, by the clock alone, has been silent for one session: its instance may have a successor."""
+    return now_ms - member.renewed_ms >= member.session_ms
 
 
 def alive(members: Iterable[MemberState], now_ms: int) -> list[MemberState]:

@@ -24,12 +24,11 @@ from odradek.engine.groups.items import (
     listing_key,
     member_key,
 )
-from odradek.engine.groups.partition_sets import TARGET_BYTES_MAX
 from odradek.engine.groups.state import GroupState, GroupView, MemberState
 from odradek.engine.partition.fields import is_version, is_version_or_absent
 from odradek.errors import ErrorCode, KafkaError
 from odradek.format.item_keys import CLASSIC_SESSION_PREFIX, group_pk, share_session_sk
-from odradek.limits import TABLE_TRANSACTION_ITEMS_MAX
+from odradek.limits import GROUP_TARGET_BYTES_MAX, TABLE_TRANSACTION_ITEMS_MAX
 from odradek.model.classic_group import ClassicSession
 from odradek.ports.table import (
     Absent,
@@ -117,10 +116,10 @@ def _operations(view: GroupView, transition: Transition) -> list[Operation]:
     if transition.group is not None:
         item = encode_group(transition.group)
         target = item["t"]
-        if isinstance(target, bytes) and len(target) > TARGET_BYTES_MAX:
+        if isinstance(target, bytes) and len(target) > GROUP_TARGET_BYTES_MAX:
             raise KafkaError(
                 ErrorCode.GROUP_MAX_SIZE_REACHED,
-                f"the assignment of group {group_id} takes {len(target)} bytes, at most {TARGET_BYTES_MAX} fit: "
+                f"the assignment of group {group_id} takes {len(target)} bytes, at most {GROUP_TARGET_BYTES_MAX} fit: "
                 f"use fewer members or topics",
             )
         if view.group is None:

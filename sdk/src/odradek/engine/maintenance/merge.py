@@ -2,9 +2,9 @@
 
     1. look      the newest rows, one query: all that a quiet partition costs
     2. read      the batches of a window, with every CRC checked; all merges of a process hold `merge_bytes_max` at most
-    3. upload    the segment, then its index, under a new object id
-    4. swap      the index rows in one transaction under the lease; the head's merged offset rises with it
-    5. delete    the segments that the swap replaced; WAL bytes are the sweep's
+    3. upload    the segment
+    4. swap      the index rows; the head's merged offset rises with it
+    5. delete    the segments that the swap replaced (3 to 5: segment_swap.py, and why each may fail or come late)
 
 and again from 2 until nothing pays. Batches keep their bytes but for base offset and leader epoch, which a log sets,
 and under LogAppendTime the timestamp with a new CRC: what a fetch answers before and after is the same.
@@ -12,15 +12,11 @@ and under LogAppendTime the timestamp with a new CRC: what a fetch answers befor
 Only rows below the head's tail base are taken: as long as the tail still has a row's entries, its spill may be finished
 by anybody, and goes by the row.
 
-Why every step may fail, be cut short or come late:
+What comes late besides:
 
-* Uploads replace nothing, and nothing refers to them before the swap. Of a swap whose outcome is open, both sides stay.
-* A maintainer that lost its lease changes nothing: the swap is fenced.
 * A spill that comes late may write a row again that the swap removed. It lies below the merged offset: a ghost, which
   readers pass over (partition/index.py) and the next merge removes.
 * Readers that planned on what step 5 deletes see ObjectMissing and plan again.
-* Objects that nothing refers to are left by a crash, a lost lease or a failed deletion. Then the partition is not left
-  clean, and the next holder collects them (orphans.py).
 """
 
 from __future__ import annotations
@@ -32,6 +28,7 @@ from itertools import pairwise
 
 from odradek.engine.maintenance.maintenance import HeldPartition, PartitionLook
 from odradek.engine.maintenance.merge_decisions import MergePolicy, choose_window
+from odradek.engine.maintenance.segment_swap import SegmentSwap
 from odradek.engine.partition.head import PartitionHead
 from odradek.engine.partition.index import ROWS_REPLACED_MAX, PartitionIndex, is_ghost
 from odradek.engine.partition.index_row import IndexRow
@@ -39,18 +36,14 @@ from odradek.engine.partition.leader_epochs import LeaderEpochs
 from odradek.engine.partition.maintenance_lease import MaintenanceLeases
 from odradek.engine.read.log_reader import Piece, PieceReader, row_pieces
 from odradek.engine.tools import Tools
-from odradek.errors import FormatError, ObjectExists, OutcomeUnknown, StoreUnavailable
+from odradek.errors import FormatError
 from odradek.format.batch_header import check_crc, parse_header, patch_log_append_time
-from odradek.format.object_id import new_object_id
-from odradek.format.object_keys import index_key, segment_key
-from odradek.format.offset_index import encode_offset_index
 from odradek.format.segment import SegmentBuilder
 from odradek.model.log import Buffer
 
 _ROWS_PER_PAGE = 128
 _SEGMENTS_BACK = 48
 _SEGMENTS_PER_ROW_MAX = 64
-_ATTEMPTS = 6
 
 
 class Merger:
@@ -67,13 +60,10 @@ class Merger:
         leases: MaintenanceLeases,
     ) -> None:
         self._index = index
-        self._objects = tools.objects
         self._pieces = pieces
         self._epochs = epochs
-        self._leases = leases
+        self._swap = SegmentSwap(tools, index, leases)
         self._clock = tools.clock
-        self._rng = tools.rng
-        self._backoff = tools.backoff(first_s=0.05, max_s=1.0)
         self._settings = tools.settings
         self._memory = _Memory(tools.settings.merge_bytes_max)
 
@@ -141,12 +131,11 @@ class Merger:
                 builder = SegmentBuilder(base_offset)
                 async for batch, offset, epoch in self._batches(held, head, pieces):
                     builder.append(batch, offset, epoch)
-                merged.append(await self._upload_segment(held, window, builder, end_offset))
-        await self._swap(held, window, merged)
+                merged.append(await self._swap.upload(held, window, builder.build(end_offset)))
+        await self._swap.replace(held, window, merged)
         held.report.done["rows_merged"] += len(window)
         held.report.done["bytes_merged"] += size
         held.report.done["segments_merged"] += len(merged)
-        await self._delete_segments(held, window)
         return merged
 
     async def _batches(
@@ -165,72 +154,6 @@ class Merger:
                 batch = data[position : position + header.size_bytes]
                 yield batch, header.base_offset, header.partition_leader_epoch
                 position += header.size_bytes
-
-    async def _upload_segment(
-        self, held: HeldPartition, window: Sequence[IndexRow], builder: SegmentBuilder, end_offset: int
-    ) -> IndexRow:
-        segment = builder.build(end_offset)
-        index = encode_offset_index(segment.index)
-        base_offset = segment.index.base_offset
-        segment_id = new_object_id(self._clock.now_ms(), self._rng.random_bytes)
-        await self._put(held, segment_key(held.partition, base_offset, segment_id), segment.parts)
-        await self._put(held, index_key(held.partition, base_offset, segment_id), [index])
-        return IndexRow(
-            base_offset=base_offset,
-            end_offset=end_offset,
-            max_timestamp_ms=segment.index.max_timestamp_ms,
-            size_bytes=segment.index.size_bytes,
-            spill_floor_ms=window[-1].spill_floor_ms,
-            segment_id=segment_id,
-            index_bytes=len(index),
-            running_max_timestamp_ms=window[-1].running_max_timestamp_ms,
-            segment_started_ms=window[0].started_ms,
-        )
-
-    async def _put(self, held: HeldPartition, key: str, parts: Sequence[Buffer]) -> None:
-        """Make an object durable. Its name is nobody else's: one that is there is from an attempt before."""
-        await self._hold_on(held)
-        for attempt in range(1, _ATTEMPTS + 1):
-            try:
-                await self._objects.put(key, parts)
-                return
-            except ObjectExists:
-                return
-            except (StoreUnavailable, OutcomeUnknown) as error:
-                if isinstance(error, OutcomeUnknown):
-                    held.left_clean = False  # it may appear again after it was deleted
-                if attempt == _ATTEMPTS:
-                    raise
-            await self._backoff.pause(attempt - 1)
-
-    async def _swap(self, held: HeldPartition, window: Sequence[IndexRow], merged: Sequence[IndexRow]) -> None:
-        """Replace the rows; what is raised leaves open whether that happened, unless it is LeaseLost."""
-        await self._hold_on(held)
-        merged_offset = None if window[-1].is_segment else window[-1].end_offset
-        for attempt in range(1, _ATTEMPTS + 1):
-            try:
-                await self._index.replace_rows(held.lease, window, merged, merged_offset=merged_offset)
-                return
-            except StoreUnavailable:
-                if attempt == _ATTEMPTS:
-                    raise
-            await self._backoff.pause(attempt - 1)
-
-    async def _delete_segments(self, held: HeldPartition, window: Sequence[IndexRow]) -> None:
-        """Delete the objects of rows that are gone. What fails here is found as an orphan."""
-        gone = [(row.base_offset, row.segment_id) for row in window if row.segment_id is not None]
-        keys = [make(held.partition, *each) for each in gone for make in (segment_key, index_key)]
-        if not keys:
-            return
-        try:
-            await self._objects.delete(keys)
-        except (StoreUnavailable, OutcomeUnknown):
-            held.left_clean = False
-
-    async def _hold_on(self, held: HeldPartition) -> None:
-        """Renew the lease when half of its time is over. Raises LeaseLost, StoreUnavailable."""
-        if held.lease.expires_ms - self._clock.now_ms() < self._settings.maintenance_lease_ms // 2:
-            held.lease = await self._leases.renew(held.lease)
 
 
 class _Memory:

@@ -22,11 +22,11 @@ from collections.abc import Sequence
 
 from odradek.engine.catalog.topic_configs import TopicConfig
 from odradek.engine.maintenance.maintenance import HeldPartition, PartitionLook
+from odradek.engine.maintenance.swap_decisions import object_keys
 from odradek.engine.partition.head import PartitionHead
 from odradek.engine.partition.index import ROWS_REPLACED_MAX, PartitionIndex, is_ghost
 from odradek.engine.partition.index_row import IndexRow
 from odradek.engine.partition.maintenance_lease import MaintenanceLeases
-from odradek.format.object_keys import index_key, segment_key
 from odradek.model.topic_partition import PartitionId
 from odradek.ports.clock import Clock
 from odradek.ports.object_store import ObjectStore
@@ -137,11 +137,7 @@ class Retention:
             at = rows[-1].base_offset + 1
 
     async def _delete_segments(self, held: HeldPartition, rows: Sequence[IndexRow]) -> None:
-        keys = []
-        for row in rows:
-            if row.segment_id is not None:
-                keys.append(segment_key(held.partition, row.base_offset, row.segment_id))
-                keys.append(index_key(held.partition, row.base_offset, row.segment_id))
+        keys = [key for row in rows for key in object_keys(held.partition, row)]
         if keys:
             await self._objects.delete(keys)
             held.report.done["segments_removed"] += len(keys) // 2

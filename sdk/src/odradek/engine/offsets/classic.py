@@ -15,6 +15,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from odradek.backoff import Backoff
+from odradek.engine.catalog.partitions import find_partition
 from odradek.engine.catalog.topics import Topics
 from odradek.engine.classic.decisions import decide_commit
 from odradek.engine.groups.classic_items import KIND, decode_classic, is_classic
@@ -32,7 +33,7 @@ from odradek.errors import (
 from odradek.limits import TABLE_TRANSACTION_ITEMS_MAX
 from odradek.model.classic_group import ClassicGroup, ClassicIdentity, ClassicState
 from odradek.model.group import OffsetCommitResult
-from odradek.model.topic_partition import OffsetAndMetadata, PartitionId, TopicPartition
+from odradek.model.topic_partition import OffsetAndMetadata, TopicPartition
 from odradek.ports.clock import Clock
 from odradek.ports.rng import Rng
 from odradek.ports.table import Check, Compare, Contains, Item, Key, Operation, Table, all_of
@@ -127,12 +128,13 @@ class ClassicOffsets:
         if code is not ErrorCode.NONE:
             return code
         try:
-            topic = await self._topics.get(partition.topic)
+            there = await find_partition(self._topics, partition)
         except KafkaError as error:
             return error.code
-        if topic is None or not 0 <= partition.partition < topic.partition_count:
+        if there is None:
             return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-        key = lease_key(group_id, PartitionId(topic.topic_id, partition.partition))
+        _, place = there
+        key = lease_key(group_id, place)
         return _Commit(partition, key, offset, self._clock.now_ms())
 
     async def _commit(

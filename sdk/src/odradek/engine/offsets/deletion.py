@@ -1,25 +1,25 @@
 """OffsetDelete (KIP-496): forget what a group has committed for a partition that none of its members reads.
 
 A lease is deleted on condition that nobody owns it. Members of a classic group do not own leases; what they read is
-taken from their subscriptions, the bytes that Kafka's clients agree upon (ConsumerProtocolSubscription: version i16,
-topics [string], more).
+taken from their subscriptions (format/consumer_protocol.py).
 """
 
 from __future__ import annotations
 
-import struct
 from collections.abc import Sequence
 
 from odradek.backoff import Backoff
+from odradek.engine.catalog.partitions import find_partition
 from odradek.engine.catalog.topics import Topics
 from odradek.engine.groups.items import lease_key
 from odradek.engine.groups.sessions import alive, classic_alive
 from odradek.engine.groups.state import GroupView
 from odradek.engine.groups.store import GroupStore
 from odradek.errors import ConditionFailed, ErrorCode, KafkaError, OutcomeUnknown, StoreUnavailable
+from odradek.format.consumer_protocol import topics_of_subscription
 from odradek.model.classic_group import ClassicGroup
 from odradek.model.group import OffsetCommitResult
-from odradek.model.topic_partition import PartitionId, TopicPartition
+from odradek.model.topic_partition import TopicPartition
 from odradek.ports.clock import Clock
 from odradek.ports.rng import Rng
 from odradek.ports.table import Absent, Delete
@@ -53,12 +53,13 @@ async def _delete_one(
     store: GroupStore, topics: Topics, clock: Clock, rng: Rng, group_id: str, partition: TopicPartition
 ) -> ErrorCode:
     try:
-        topic = await topics.get(partition.topic)
+        there = await find_partition(topics, partition)
     except KafkaError as error:
         return error.code
-    if topic is None or not 0 <= partition.partition < topic.partition_count:
+    if there is None:
         return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-    key = lease_key(group_id, PartitionId(topic.topic_id, partition.partition))
+    _, place = there
+    key = lease_key(group_id, place)
     backoff = Backoff(clock, rng, first_s=0.02, max_s=1.0)
     for attempt in range(_ATTEMPTS):
         try:
@@ -89,16 +90,9 @@ def _subscription(group_id: str, group: ClassicGroup, protocols: Sequence[tuple[
     try:
         if group.protocol_type != "consumer":
             raise ValueError(group.protocol_type)
-        metadata = protocols[0][1]
-        (count,) = struct.unpack_from(">i", metadata, 2)
-        at, names = 6, []
-        for _ in range(count):
-            (size,) = struct.unpack_from(">h", metadata, at)
-            names.append(metadata[at + 2 : at + 2 + size].decode())
-            at += 2 + size
-    except (ValueError, struct.error):
+        return topics_of_subscription(protocols[0][1])
+    except (ValueError, IndexError):
         raise KafkaError(
             ErrorCode.NON_EMPTY_GROUP,
             f"group {group_id} has members of protocol type {group.protocol_type!r}: delete them after all have left",
         ) from None
-    return names

@@ -17,6 +17,7 @@ import asyncio
 from collections.abc import Mapping, Sequence
 
 from odradek.backoff import Backoff
+from odradek.engine.catalog.partitions import find_partition, has_partition
 from odradek.engine.catalog.topics import Topics
 from odradek.engine.classic.groups import MEMBER_ID
 from odradek.engine.groups.admin import evict, has_living_members
@@ -203,12 +204,13 @@ class GroupOffsets:
         if code is not ErrorCode.NONE:
             return code
         try:
-            topic = await self._topics.get(partition.topic)
+            there = await find_partition(self._topics, partition)
         except KafkaError as error:
             return error.code
-        if topic is None or not 0 <= partition.partition < topic.partition_count:
+        if there is None:
             return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-        key = lease_key(group_id, PartitionId(topic.topic_id, partition.partition))
+        topic, place = there
+        key = lease_key(group_id, place)
         stamp_ms = self._clock.now_ms()
         for attempt in range(self._settings.group_attempts_max):
             try:
@@ -288,7 +290,7 @@ class GroupOffsets:
         keys = {}
         for partition in partitions:
             topic = topics[partition.topic]
-            if topic is not None and 0 <= partition.partition < topic.partition_count:
+            if has_partition(topic, partition.partition):
                 keys[partition] = lease_key(group_id, PartitionId(topic.topic_id, partition.partition))
         items = await self._stable(list(dict.fromkeys(keys.values())))
         if not require_stable and any(isinstance(item, TransactionConflict) for item in items.values()):

@@ -28,6 +28,7 @@ from __future__ import annotations
 import struct
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import lru_cache
 
 from odradek.engine.partition.fields import attribute, check_version
 from odradek.errors import FormatError
@@ -129,6 +130,7 @@ def encode_recent(batches: Iterable[RecentBatch]) -> bytes:
     return b"".join(_RECENT.pack(b.epoch, b.base_sequence, b.record_count, b.base_offset) for b in batches)
 
 
+@lru_cache(maxsize=1024)  # each append reads all of a head's producers again, and few of them have changed
 def decode_recent(data: bytes) -> tuple[RecentBatch, ...]:
     """Unpack remembered batches. Raises FormatError for a length that is no multiple of a batch's."""
     if len(data) % _RECENT.size:
@@ -150,10 +152,10 @@ def encode_producer(state: ProducerState) -> dict[str, Value]:
 
 def decode_producer(item: Mapping[str, object]) -> ProducerState:
     """A producer's state from the head's map or a row. Raises FormatError."""
-    recent = attribute(item, "r", bytes) if "r" in item else b""
+    recent = decode_recent(attribute(item, "r", bytes)) if "r" in item else ()
     spilled_ms = attribute(item, "t", int) if "t" in item else 0
     begun = attribute(item, "b", int) if "b" in item else 0
-    return ProducerState(attribute(item, "e", int), attribute(item, "s", int), decode_recent(recent), spilled_ms, begun)
+    return ProducerState(attribute(item, "e", int), attribute(item, "s", int), recent, spilled_ms, begun)
 
 
 def encode_head(head: PartitionHead) -> Item:

@@ -14,6 +14,7 @@ import asyncio
 from collections.abc import Sequence
 
 from odradek.backoff import Backoff
+from odradek.engine.catalog.partitions import read_partition
 from odradek.engine.catalog.topic_configs import TopicConfig
 from odradek.engine.catalog.topics import Topics
 from odradek.engine.partition.head import PartitionHead
@@ -75,16 +76,7 @@ class RecordDeleter:
         return _failed(request, error)
 
     async def _find(self, request: DeleteRecordsPartition) -> tuple[PartitionId, PartitionHead]:
-        topic = await self._topics.resolve(request.topic)
-        partition = PartitionId(topic.topic_id, request.partition)
-        in_range = 0 <= request.partition < topic.partition_count
-        head = await self._index.read_head(partition) if in_range else None
-        if head is None:
-            if in_range:
-                self._topics.forget(topic)
-            raise KafkaError(
-                ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"topic {topic.name} has no partition {request.partition}"
-            )
+        topic, partition, head = await read_partition(self._topics, self._index, request.topic, request.partition)
         if not TopicConfig.of(topic, self._settings).is_deleting:
             raise KafkaError(
                 ErrorCode.POLICY_VIOLATION,

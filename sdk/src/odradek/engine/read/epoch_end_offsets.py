@@ -9,13 +9,13 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 
+from odradek.engine.catalog.partitions import read_partition
 from odradek.engine.catalog.topics import Topics
 from odradek.engine.partition.claims import check_leader_epoch
 from odradek.engine.partition.index import PartitionIndex
 from odradek.engine.partition.leader_epochs import LeaderEpochs
 from odradek.errors import ErrorCode, FormatError, KafkaError, StoreUnavailable
 from odradek.model.log import EpochEndPartition, EpochEndResult
-from odradek.model.topic_partition import PartitionId
 
 
 class EpochEndLister:
@@ -42,14 +42,7 @@ class EpochEndLister:
         return EpochEndResult(request.topic, request.partition, leader_epoch=epoch, end_offset=end_offset)
 
     async def _find(self, request: EpochEndPartition) -> tuple[int, int]:
-        topic = await self._topics.resolve(request.topic)
-        partition = PartitionId(topic.topic_id, request.partition)
-        in_range = 0 <= request.partition < topic.partition_count
-        head = await self._index.read_head(partition) if in_range else None
-        if head is None:
-            raise KafkaError(
-                ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"topic {topic.name} has no partition {request.partition}"
-            )
+        _, partition, head = await read_partition(self._topics, self._index, request.topic, request.partition)
         check_leader_epoch(request.current_leader_epoch, head)
         history = await self._epochs.history(partition, head)
         return history.end_offset(request.leader_epoch, head.log_start_offset)

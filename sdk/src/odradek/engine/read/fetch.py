@@ -16,6 +16,7 @@ import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+from odradek.engine.catalog.partitions import deleted, resolve_partition
 from odradek.engine.catalog.topics import Topics
 from odradek.engine.partition.claims import check_leader_epoch
 from odradek.engine.partition.head import PartitionHead
@@ -107,13 +108,8 @@ class Fetcher:
         return [result for result in results if result is not None]
 
     async def _resolve(self, index: int, request: FetchPartition) -> _Wanted:
-        topic = await self._topics.resolve(request.topic, request.topic_id)
-        if not 0 <= request.partition < topic.partition_count:
-            raise KafkaError(
-                ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
-                f"topic {topic.name} has partitions 0 to {topic.partition_count - 1}, not {request.partition}",
-            )
-        return _Wanted(index, request, topic, PartitionId(topic.topic_id, request.partition), request.offset)
+        topic, partition = await resolve_partition(self._topics, request.topic, request.partition, request.topic_id)
+        return _Wanted(index, request, topic, partition, request.offset)
 
     async def _poll(
         self, wanted: Sequence[_Wanted], max_wait_ms: int, min_bytes: int, max_bytes: int
@@ -162,9 +158,7 @@ class Fetcher:
         """What to read of one partition, by this head or a newer one; or why nothing can be read."""
         for _ in range(_REPLANS):
             if head is None:
-                self._topics.forget(want.topic)
-                gone = KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"topic {want.topic.name} has been deleted")
-                return _failed(want.request, gone)
+                return _failed(want.request, deleted(self._topics, want.topic))
             try:
                 check_leader_epoch(want.request.current_leader_epoch, head)
                 pieces = await self._choose(want, head, limit, is_first=is_first)

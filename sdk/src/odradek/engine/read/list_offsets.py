@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 
+from odradek.engine.catalog.partitions import read_partition
 from odradek.engine.catalog.topics import Topics
 from odradek.engine.partition.claims import check_leader_epoch
 from odradek.engine.partition.head import PartitionHead
@@ -53,14 +54,7 @@ class OffsetLister:
         return ListOffsetsResult(request.topic, request.partition, error=code, message=message)
 
     async def _list_one(self, request: ListOffsetsPartition) -> ListOffsetsResult:
-        topic = await self._topics.resolve(request.topic)
-        partition = PartitionId(topic.topic_id, request.partition)
-        in_range = 0 <= request.partition < topic.partition_count
-        head = await self._index.read_head(partition) if in_range else None
-        if head is None:
-            raise KafkaError(
-                ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"topic {topic.name} has no partition {request.partition}"
-            )
+        _, partition, head = await read_partition(self._topics, self._index, request.topic, request.partition)
         check_leader_epoch(request.current_leader_epoch, head)
         offset, timestamp_ms = await self._lookup(partition, head, request.timestamp_ms)
         return ListOffsetsResult(

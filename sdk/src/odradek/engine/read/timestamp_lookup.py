@@ -80,8 +80,12 @@ class TimestampLookup:
     # --- rows -----------------------------------------------------------------------------------------------------
 
     async def _reaching(self, partition: PartitionId, head: PartitionHead, timestamp_ms: int) -> IndexRow | None:
-        """The first row from the log start on whose running maximum reaches the timestamp."""
+        """The first row from the log start on whose running maximum reaches the timestamp.
+
+        Raises ObjectMissing where the row before it, or the last row of all, is not seen: it may be the first.
+        """
         low, high = head.log_start_offset, head.tail_base_offset
+        below = low  # rows up to here do not reach
         found: IndexRow | None = None
         page_span = 0  # offsets that the last page covered: as many are likely to fit the next one
         while low < high:
@@ -92,13 +96,15 @@ class TimestampLookup:
             _check_neighbours(rows)
             page_span = rows[-1].end_offset - rows[0].base_offset if rows else 0
             if not rows or rows[-1].running_max_timestamp_ms < timestamp_ms:
-                low = max(rows[-1].end_offset if rows else 0, middle + 1)
+                below = rows[-1].end_offset if rows else below
+                low = max(below, middle + 1)
                 continue
             at = bisect_left(rows, timestamp_ms, key=lambda row: row.running_max_timestamp_ms)
             found = rows[at]
             high = found.base_offset
             if at > 0:
-                break  # the row before it does not reach
+                return found  # the row before it does not reach
+        _check_seen(below, high)
         return found
 
     async def _rows_from(
@@ -111,9 +117,11 @@ class TimestampLookup:
                 if row.base_offset >= head.tail_base_offset:
                     return
                 yield row
-            rows = [rows[-1], *await self._index.rows_from(partition, rows[-1].end_offset, _ROWS_PER_PAGE)]
-            _check_neighbours(rows)
-            del rows[0]
+            last = rows[-1]
+            rows = await self._index.rows_from(partition, last.end_offset, _ROWS_PER_PAGE)
+            _check_neighbours([last, *rows])
+            if not rows:
+                _check_seen(last.end_offset, head.tail_base_offset)
 
     async def _first_in_row(
         self, partition: PartitionId, row: IndexRow, timestamp_ms: int, start_offset: int
@@ -192,8 +200,13 @@ class TimestampLookup:
 def _check_neighbours(rows: Sequence[IndexRow]) -> None:
     """Raises ObjectMissing where there is a gap: a swap of rows is visible in part, and may hide the answer."""
     for before, after in pairwise(rows):
-        if after.base_offset > before.end_offset:
-            raise ObjectMissing(f"the index row of offset {before.end_offset}")
+        _check_seen(before.end_offset, after.base_offset)
+
+
+def _check_seen(up_to: int, offset: int) -> None:
+    """Raises ObjectMissing unless the rows that were seen go up to the offset."""
+    if up_to < offset:
+        raise ObjectMissing(f"the index row of offset {up_to}")
 
 
 def _has_rows(head: PartitionHead) -> bool:

@@ -22,6 +22,7 @@ import zlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
+from odradek.engine.catalog.partitions import partition_of
 from odradek.engine.catalog.topics import Topics
 from odradek.engine.groups.configs import GroupConfigs, ShareConfig
 from odradek.engine.groups.items import decode_group, group_key
@@ -176,10 +177,7 @@ class ShareFetcher:
                 topic = await self._topics.resolve("", partition.topic_id)
                 if not may_read(topic.name):
                     raise KafkaError(ErrorCode.TOPIC_AUTHORIZATION_FAILED, "the topic may not be read")
-                if not 0 <= partition.partition < topic.partition_count:
-                    raise KafkaError(
-                        ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"{topic.name} has no partition {partition.partition}"
-                    )
+                partition_of(topic, partition.partition)
             except KafkaError as error:
                 work.say(
                     partition,
@@ -276,7 +274,8 @@ class ShareFetcher:
             if is_over or wait <= 0:
                 return
             # A pause that grew with the wait would let the member that was served last look first again.
-            await self._clock.sleep(min(wait, shortest + (longest - shortest) * self._rng.random()))
+            pause = shortest + (longest - shortest) * self._rng.random()
+            await self._clock.sleep(min(wait, pause))
 
     async def _round(self, work: _Work, partitions: Sequence[PartitionId], max_records: int) -> int:
         """One look at some partitions; how many records were acquired."""

@@ -10,7 +10,6 @@ from odradek.engine.catalog.topics import Topics
 from odradek.engine.groups.configs import GroupConfigs
 from odradek.engine.groups.decisions import LEASES_PER_STEP, Circumstances, Transition
 from odradek.engine.groups.heartbeats import Heartbeats
-from odradek.engine.groups.items import ID_BYTES_MAX
 from odradek.engine.groups.requests import check_group_id
 from odradek.engine.groups.state import GroupView
 from odradek.engine.groups.store import GroupStore
@@ -27,7 +26,7 @@ from odradek.format.item_keys import (
     SHARE_SESSION_PREFIX,
     group_pk,
 )
-from odradek.limits import TOPICS_PER_REQUEST_MAX
+from odradek.limits import ID_BYTES_MAX, TOPICS_PER_REQUEST_MAX
 from odradek.model.group import JOIN_EPOCH, LEAVE_EPOCH, GroupHeartbeat, GroupHeartbeatResult
 from odradek.ports.clock import Clock
 from odradek.ports.table import Compare, Delete

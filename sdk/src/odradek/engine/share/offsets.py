@@ -10,12 +10,15 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Mapping, Sequence
 
+from odradek.engine.catalog.partitions import find_partition, resolve_partition
 from odradek.engine.catalog.topics import Topics
 from odradek.engine.groups.admin import has_living_members
 from odradek.engine.groups.items import SHARE_KIND, group_key
 from odradek.engine.groups.requests import check_group_id
-from odradek.engine.groups.store import GroupStore
+from odradek.engine.groups.state import GroupState
+from odradek.engine.groups.store import GroupStore, create_group_operations
 from odradek.engine.read.list_offsets import OffsetLister
+from odradek.engine.share.group_decisions import ASSIGNOR
 from odradek.engine.share.items import NONCE_BYTES, ShareItem, decode_share, encode_share, share_key, share_partition
 from odradek.engine.share.window import SharePartition, reset_to
 from odradek.engine.share.windows import SharePartitions, forget_windows, windows_of_topic
@@ -70,15 +73,19 @@ class ShareOffsets:
             raise _UNAVAILABLE from error
 
     async def alter(self, group_id: str, offsets: Mapping[TopicPartition, int]) -> list[ShareOffset]:
-        """Move windows; one result each. Raises KafkaError: GROUP_ID_NOT_FOUND, NON_EMPTY_GROUP."""
+        """Move windows; one result each. A group that does not exist is created, as on Apache Kafka.
+
+        Raises KafkaError: GROUP_ID_NOT_FOUND (it is a group of another kind), NON_EMPTY_GROUP.
+        """
+        await self._create_if_missing(group_id)
         await self._check(group_id, must_be_empty=True)
         results = []
         for place, offset in offsets.items():
             try:
-                topic = await self._topics.resolve(place.topic)
-                if not 0 <= place.partition < topic.partition_count or offset < 0:
+                topic, partition = await resolve_partition(self._topics, place.topic, place.partition)
+                if offset < 0:
                     raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"partition {place} has no offset {offset}")
-                await self._move(group_id, PartitionId(topic.topic_id, place.partition), offset)
+                await self._move(group_id, partition, offset)
                 results.append(ShareOffset(place.topic, topic.topic_id, place.partition, offset))
             except KafkaError as error:
                 results.append(ShareOffset(place.topic, None, place.partition, error=error.code, message=error.message))
@@ -113,6 +120,19 @@ class ShareOffsets:
         if must_be_empty and has_living_members(view, self._clock.now_ms()):
             raise KafkaError(ErrorCode.NON_EMPTY_GROUP, f"group {group_id!r} has members: stop them first")
 
+    async def _create_if_missing(self, group_id: str) -> None:
+        check_group_id(group_id)
+        for attempt in range(_ATTEMPTS):
+            try:
+                if await self._store.read_group(group_id) is None:
+                    group = GroupState(group_id, assignor=ASSIGNOR, is_share=True)
+                    await self._store.table.transact(create_group_operations(group))
+            except (StoreUnavailable, OutcomeUnknown, TransactionCanceled):
+                await self._backoff.pause(attempt)
+            else:
+                return
+        raise _UNAVAILABLE
+
     async def _describe_all(self, group_id: str) -> list[ShareOffset]:
         rows = await self._store.table.query(
             group_pk(group_id), sk_from=SHARE_PARTITION_PREFIX, sk_to=SHARE_PARTITION_END
@@ -127,8 +147,8 @@ class ShareOffsets:
         return sorted(await asyncio.gather(*found), key=lambda each: (each.topic, each.partition))
 
     async def _describe_one(self, group_id: str, place: TopicPartition) -> ShareOffset:
-        topic = await self._topics.get(place.topic)
-        if topic is None or not 0 <= place.partition < topic.partition_count:
+        there = await find_partition(self._topics, place)
+        if there is None:
             return ShareOffset(
                 place.topic,
                 None,
@@ -136,7 +156,7 @@ class ShareOffsets:
                 error=ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
                 message=f"partition {place} does not exist",
             )
-        partition = PartitionId(topic.topic_id, place.partition)
+        topic, partition = there
         [item] = await self._windows.read(group_id, [partition])
         if item is None:
             return ShareOffset(place.topic, topic.topic_id, place.partition)

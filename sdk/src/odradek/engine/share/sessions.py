@@ -36,7 +36,7 @@ from odradek.errors import (
     StoreUnavailable,
     TransactionCanceled,
 )
-from odradek.limits import TOPICS_PER_REQUEST_MAX
+from odradek.limits import SHARE_SESSION_PARTITIONS_MAX
 from odradek.model.share import CLOSE_SESSION_EPOCH, OPEN_SESSION_EPOCH
 from odradek.model.topic_partition import PartitionId
 from odradek.ports.clock import Clock
@@ -58,7 +58,6 @@ from odradek.ports.table import (
 
 _ATTEMPTS = 6
 _EPOCH_MAX = 2**31 - 1
-PARTITIONS_MAX = 10 * TOPICS_PER_REQUEST_MAX  # of a session: their packed set stays far below an item's size
 _UNAVAILABLE = KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE, "the groups table cannot be reached: try again")
 
 
@@ -186,8 +185,10 @@ class ShareSessions:
 
 
 def _check_size(partitions: frozenset[PartitionId]) -> None:
-    if len(partitions) > PARTITIONS_MAX:
-        raise KafkaError(ErrorCode.INVALID_REQUEST, f"a share session has at most {PARTITIONS_MAX} partitions")
+    if len(partitions) > SHARE_SESSION_PARTITIONS_MAX:
+        raise KafkaError(
+            ErrorCode.INVALID_REQUEST, f"a share session has at most {SHARE_SESSION_PARTITIONS_MAX} partitions"
+        )
 
 
 def _not_found(group_id: str, member_id: str, what: str) -> KafkaError:

@@ -28,6 +28,7 @@ from odradek.engine.transactions.items import PendingBatches, TransactionRow, Tr
 from odradek.errors import ErrorCode, KafkaError
 from odradek.format.tail_entry import TailEntry
 from odradek.limits import (
+    ABORTED_SEQUENCES_MAX,
     PRODUCER_EPOCH_MAX,
     SEQUENCE_MAX,
     TRANSACTION_BATCHES_PER_PARTITION_MAX,
@@ -153,7 +154,8 @@ def decide_join(
     """The row with these in its transaction, which begins with the first of them.
 
     Raises KafkaError: TRANSACTION_ABORTABLE where the transaction would need more items than one commit can write;
-    PRODUCER_FENCED where it is too old, for whoever ends it or looks after it will fence its producer.
+    PRODUCER_FENCED where it is too old, for whoever ends it or looks after it will fence its producer, and where the
+    row would have to remember more sequences than it has room for.
     """
     if row.has_timed_out(now_ms):
         raise fenced(row)
@@ -166,6 +168,18 @@ def decide_join(
         groups=_united(begun.groups, groups),
         leases=_united(begun.leases, leases),
     )
+    if len(joined.groups) > TRANSACTION_PLACES_MAX:
+        raise KafkaError(
+            ErrorCode.TRANSACTION_ABORTABLE,
+            f"a transaction commits offsets of at most {TRANSACTION_PLACES_MAX} groups, this one of "
+            f"{len(joined.groups)}: abort it and use more transactions",
+        )
+    if len({*joined.aborted_sequences, *joined.partitions}) > ABORTED_SEQUENCES_MAX:
+        raise KafkaError(
+            ErrorCode.PRODUCER_FENCED,
+            f"transactional id {row.transactional_id!r} has aborted writes to {len(joined.aborted_sequences)} "
+            "partitions under one epoch: start the producer again, or use one that speaks KIP-890",
+        )
     places = len(joined.partitions) + len(joined.leases)
     if places > TRANSACTION_PLACES_MAX:
         raise KafkaError(

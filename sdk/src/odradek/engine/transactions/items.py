@@ -45,7 +45,6 @@ from odradek.model.topic_partition import OffsetAndMetadata, PartitionId
 from odradek.ports.table import Item, Key, Row, Value
 
 VERSION = 1
-TRANSACTIONAL_ID_BYTES_MAX = 900  # a sort key has at most 1,024 bytes
 
 _PARTITION = struct.Struct(">16si")
 _LEASE = struct.Struct(">H16si")

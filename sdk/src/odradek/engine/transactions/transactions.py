@@ -22,6 +22,7 @@ from collections.abc import Mapping, Sequence
 from odradek.engine.append.conditional_append import not_uploaded
 from odradek.engine.append.decisions import KnownRows, Reject, decide_sequences
 from odradek.engine.append.upload import Upload, Uploads, refusal
+from odradek.engine.catalog.partitions import resolve_partition
 from odradek.engine.catalog.producer_ids import ProducerIdAndEpoch, ProducerIds
 from odradek.engine.catalog.topics import Topics
 from odradek.engine.groups.requests import check_group_id
@@ -45,7 +46,6 @@ from odradek.engine.transactions.decisions import (
     fenced,
 )
 from odradek.engine.transactions.items import (
-    TRANSACTIONAL_ID_BYTES_MAX,
     PendingBatches,
     PendingOffset,
     TransactionRow,
@@ -59,6 +59,7 @@ from odradek.errors import (
     StoreError,
     StoreUnavailable,
 )
+from odradek.limits import ID_BYTES_MAX
 from odradek.model.group import OffsetCommitResult
 from odradek.model.log import ProducePartition, ProduceResult
 from odradek.model.topic_partition import OffsetAndMetadata, PartitionId, TopicPartition
@@ -262,13 +263,8 @@ class Transactions:
         return [OffsetCommitResult(partition, codes[partition]) for partition in offsets]
 
     async def _resolve(self, partition: TopicPartition) -> PartitionId:
-        topic = await self._topics.resolve(partition.topic)
-        if not 0 <= partition.partition < topic.partition_count:
-            raise KafkaError(
-                ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
-                f"topic {topic.name} has partitions 0 to {topic.partition_count - 1}, not {partition.partition}",
-            )
-        return PartitionId(topic.topic_id, partition.partition)
+        _, place = await resolve_partition(self._topics, partition.topic, partition.partition)
+        return place
 
     async def _open(self, transactional_id: str, producer_id: int, producer_epoch: int) -> TransactionRow:
         """The row as its current producer may use it. Raises KafkaError: PRODUCER_FENCED also where it is too old."""
@@ -399,7 +395,7 @@ class Transactions:
 
     async def describe(self, transactional_id: str) -> TransactionRow | None:
         """One transactional id, None where it is not known. Raises KafkaError(COORDINATOR_NOT_AVAILABLE)."""
-        if len(transactional_id.encode()) > TRANSACTIONAL_ID_BYTES_MAX:
+        if len(transactional_id.encode()) > ID_BYTES_MAX:
             return None
         try:
             return await self.store.read(transactional_id)
@@ -438,10 +434,8 @@ def check_transactional_id(transactional_id: str) -> None:
     """Raises KafkaError(INVALID_REQUEST)."""
     if not transactional_id:
         raise KafkaError(ErrorCode.INVALID_REQUEST, "a transactional id cannot be empty: leave it out or name it")
-    if len(transactional_id.encode()) > TRANSACTIONAL_ID_BYTES_MAX:
-        raise KafkaError(
-            ErrorCode.INVALID_REQUEST, f"a transactional id may have at most {TRANSACTIONAL_ID_BYTES_MAX} bytes"
-        )
+    if len(transactional_id.encode()) > ID_BYTES_MAX:
+        raise KafkaError(ErrorCode.INVALID_REQUEST, f"a transactional id may have at most {ID_BYTES_MAX} bytes")
 
 
 def _check_sequences(upload: Upload) -> None:

@@ -1,12 +1,12 @@
-"""Arguments of jobs: a frozen dataclass a job, read the same way here, on Glue and from a file.
+"""Arguments of jobs: a frozen dataclass per job, parsed the same way locally, on Glue and from a file.
 
     defaults  <  --config FILE (YAML: the same names)  <  command line
 
-`--checkpoint-location` and `--checkpoint_location` are the same. Glue passes more than a job asked for, and has a
-parser of its own; here an unknown name is an error. Types come from the dataclass: str, int, float, bool,
-tuple[str, ...]. A tuple is written with commas (those within parentheses do not separate), or as a list in YAML.
+`--checkpoint-location` and `--checkpoint_location` are the same. Glue passes arguments that no job declares, and has
+its own parser; locally an unknown name is an error. Types come from the dataclass: str, int, float, bool,
+tuple[str, ...]. A tuple is separated by commas (except within parentheses), or a list in YAML.
 
-A field's comment is what --help says of it (field_comments.py).
+The comment of a field is its text in --help (field_comments.py).
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _TRUE, _FALSE = ("true", "yes", "1", ""), ("false", "no", "0")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoreArguments:
-    """Where the log is, and how the session is made."""
+    """The store, and the session."""
 
     JOB_NAME: str = ""  # Glue's name of the job; empty: the folder's
     store: str = ""  # embedded:<data dir>; empty, with log_table and its like, is AWS
@@ -35,13 +35,13 @@ class StoreArguments:
     bucket: str = ""  # AWS: the bucket of the records
     prefix: str = ""  # of all object keys in the bucket
     region: str = ""  # AWS: region; empty: that of the environment
-    endpoint_url: str = ""  # where S3 and DynamoDB are, instead of AWS
-    bootstrap_servers: str = ""  # URL of an embedded store's service, its one writer
+    endpoint_url: str = ""  # endpoint of S3 and DynamoDB, if not AWS
+    bootstrap_servers: str = ""  # URL of an embedded store's service, its only writer
     shuffle_partitions: int = 4  # fixed by the first run on a checkpoint
     metrics: str = "line"  # line, emf (CloudWatch reads it from the log) or none
 
     def store_options(self) -> dict[str, str]:
-        """Options of source and sink that say where the store is."""
+        """Return the options of source and sink that locate the store."""
         options = {
             "store": self.store or "aws",
             "logTable": self.log_table,
@@ -54,11 +54,11 @@ class StoreArguments:
         return {name: value for name, value in options.items() if value}
 
     def source(self, topic: str, **more: str) -> dict[str, str]:
-        """Options of the source for a topic, from its beginning unless `more` says otherwise."""
+        """Return options of the source for a topic, from its beginning unless `more` sets another start."""
         return {**self.store_options(), "subscribe": topic, "startingOffsets": "earliest", **more}
 
     def sink(self, topic: str = "") -> dict[str, str]:
-        """Options of the sink; a topic for rows that name none."""
+        """Return options of the sink; the topic is for rows without one."""
         options = self.store_options()
         if self.store and self.bootstrap_servers:
             options["bootstrapServers"] = self.bootstrap_servers
@@ -67,20 +67,20 @@ class StoreArguments:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StreamArguments(StoreArguments):
-    """Of a job that is a streaming query."""
+    """Arguments of a job that is a streaming query."""
 
-    checkpoint_location: str  # folder or s3:// of the query's position and state, its own for each job
-    once: bool = False  # process what is there now, then end: for scheduled runs
-    starting_offsets: str = "earliest"  # where a new checkpoint begins
-    max_offsets_per_trigger: int = 200_000  # records of a micro-batch, at most
+    checkpoint_location: str  # folder or s3:// of the query's position and state, a different one for each job
+    once: bool = False  # process what exists now, then end: for scheduled runs
+    starting_offsets: str = "earliest"  # start of a new checkpoint
+    max_offsets_per_trigger: int = 200_000  # maximum number of records of a micro-batch
     trigger: str = "2 seconds"  # how often to look for records
-    idle_after_seconds: float = 60.0  # nothing new for so long: the query rests, and only heads are read
-    idle_backoff_seconds: float = 30.0  # longest pause between two looks then
+    idle_after_seconds: float = 60.0  # time without new records after which the query rests and only heads are read
+    idle_backoff_seconds: float = 30.0  # longest pause between two looks while the query rests
     state_store: str = "rocksdb"  # or memory; fixed by the first run on a checkpoint
-    dead_letter_topic: str = ""  # for what does not parse or comes too late; empty: counted and left out
+    dead_letter_topic: str = ""  # for records that do not parse or are too late; empty: they are counted and dropped
 
     def stream(self, topic: str, columns: str = "key,value,timestamp") -> dict[str, str]:
-        """Options of the source for a stream of a topic."""
+        """Return options of the source for a stream of a topic."""
         return self.source(
             topic,
             startingOffsets=self.starting_offsets,
@@ -93,7 +93,7 @@ A = TypeVar("A", bound=StoreArguments)
 
 
 def parse_arguments(kind: type[A], argv: Sequence[str], *, prog: str, description: str = "") -> A:
-    """The arguments of a job.
+    """Parse the arguments of a job.
 
     Raises:
         KafkaError: INVALID_CONFIG for a value, a missing name, or a wrong file.
@@ -122,13 +122,13 @@ def _command_line(kind: type[Any], argv: Sequence[str], prog: str, description: 
 
 
 def _parser(kind: type[Any], prog: str, description: str) -> argparse.ArgumentParser:
-    """A parser whose help says of each argument what it is, its type, its default, and whether it is needed."""
+    """Return a parser whose help shows each argument's meaning, type and default, and whether it is required."""
     needed = [spec.name for spec in fields(kind) if spec.default is MISSING]
     parser = argparse.ArgumentParser(
         prog=prog,
         usage=" ".join([prog, *(f"--{name} {name.upper()}" for name in needed), "[--name value ...]"]),
         description=description,
-        epilog="Names may be written with hyphens: --checkpoint-location. The command line rules over --config.",
+        epilog="Names may be written with hyphens: --checkpoint-location. The command line overrides --config.",
         allow_abbrev=False,
         argument_default=argparse.SUPPRESS,
     )
@@ -168,7 +168,7 @@ def _help(spec: Field[Any], comment: str) -> str:
 
 
 def underscored(word: str) -> str:
-    """`--a-b=x-y` as `--a_b=x-y`."""
+    """Convert `--a-b=x-y` to `--a_b=x-y`."""
     name, equals, value = word.partition("=")
     return name.replace("-", "_").replace("__", "--", 1) + equals + value if word.startswith("--") else word
 
@@ -213,7 +213,7 @@ def _typed(spec: Field[Any], value: Any) -> Any:
 
 
 def split_list(text: str) -> list[str]:
-    """Split at commas that are in no parentheses, brackets or quotes; empty parts are left out."""
+    """Split at commas outside parentheses, brackets and quotes; empty parts are left out."""
     parts, depth, quote, part = [], 0, "", ""
     for character in text:
         if quote:

@@ -1,4 +1,4 @@
-"""Durations as Spark writes them ("90 seconds", "1 hour 30 minutes"), as numbers. Pure."""
+"""Durations in Spark's notation ("90 seconds", "1 hour 30 minutes"), as numbers. Pure."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ _PART = re.compile(r"(\d+)\s*([a-z]+?)s?(?:\s+|$)", re.IGNORECASE)
 
 
 def duration_us(text: str, *, name: str) -> int:
-    """Microseconds of a positive duration.
+    """Return the microseconds of a positive duration.
 
     Args:
-        name: of the argument, for the error.
+        name: the argument's name, for the error.
 
     Raises KafkaError(INVALID_CONFIG).
     """

@@ -1,6 +1,6 @@
-"""The comments beside the fields of a dataclass: they say what an argument or a setting means, once, where it is.
+"""The comments of dataclass fields, which document arguments and settings where they are defined.
 
-A field's comment is what follows it on its last line, else the comment lines directly above it:
+A field's comment follows it on its last line, or is the comment lines directly above it:
 
     trigger: str = "2 seconds"  # how often to look for records
     # How often
@@ -19,7 +19,7 @@ from typing import Any
 
 
 def field_comments(kind: type[Any]) -> dict[str, str]:
-    """The comments of a class' fields, those of its bases first; empty where there is no source to read."""
+    """Return the comments of a class's fields, those of its bases first; empty if the source cannot be read."""
     found: dict[str, str] = {}
     for each in reversed(kind.__mro__[:-1]):
         try:
@@ -30,7 +30,7 @@ def field_comments(kind: type[Any]) -> dict[str, str]:
 
 
 def comments_in(source: str) -> dict[str, str]:
-    """The comments of the annotated names in the source of a class."""
+    """Return the comments of the annotated names in the source of a class."""
     comments = {
         token.start[0]: token.string.lstrip("# ").strip()
         for token in tokenize.generate_tokens(io.StringIO(source).readline)

@@ -1,4 +1,4 @@
-"""Small files of jobs, in a folder or a bucket: one way to name both (path, file:// or s3://)."""
+"""Small files of jobs, in a folder or a bucket, named by a path, file:// or s3://."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ if TYPE_CHECKING:
 
 
 def read_text(path: str) -> str:
-    """The whole file. Raises OSError (FileNotFoundError where it is not there)."""
+    """Return the whole file. Raises OSError (FileNotFoundError if it does not exist)."""
     filesystem, name = _place(path)
     with filesystem.open_input_stream(name) as stream:
         return str(stream.readall().decode())
 
 
 def write_text(path: str, text: str) -> None:
-    """Replace a file whole: readers see the old one or the new one. Raises OSError."""
+    """Replace a file atomically. Raises OSError."""
     from pyarrow.fs import LocalFileSystem
 
     filesystem, name = _place(path)
@@ -33,7 +33,7 @@ def write_text(path: str, text: str) -> None:
 
 
 def list_files(path: str, suffix: str) -> list[str]:
-    """The files below a folder with a suffix, sorted, as `path` spells it; none where there is no folder."""
+    """Return the files below a folder with a suffix, sorted, in the notation of `path`; none if there is no folder."""
     from pyarrow.fs import FileSelector, FileType
 
     filesystem, name = _place(path)

@@ -1,8 +1,8 @@
-"""Which rows an operator drops because they come too late: the watermark that Spark holds them against, as a column.
+"""The rows that an operator drops as late: the watermark that Spark compares them with, as a column.
 
-Spark counts what it drops and does not say which. It does write the watermark of a micro-batch into the checkpoint
+Spark counts the rows that it drops and does not list them. It writes the watermark of a micro-batch into the checkpoint
 before it runs (offsets/<batch id>, the second line), and it tells every task the batch's id; an operator drops a row by
-the watermark of the micro-batch before. So a task can know, and a micro-batch that runs again finds the same answer.
+the watermark of the previous micro-batch. So a task can find out, and a repeated micro-batch gets the same answer.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ def with_watermark_of_batch(frame: DataFrame, checkpoint_location: str) -> DataF
 
 
 def watermark_before(checkpoint_location: str, batch_id: int) -> int:
-    """What late rows of a micro-batch are held against, ms since the epoch; 0 for none.
+    """Return the watermark of the late rows of a micro-batch, ms since the epoch; 0 for none.
 
     Raises OSError: the checkpoint cannot be read.
     """
@@ -53,6 +53,6 @@ def watermark_before(checkpoint_location: str, batch_id: int) -> int:
 
 
 def watermark_ms(offsets_file: str) -> int:
-    """Of a file of the offset log: a version, then metadata as JSON, then offsets."""
+    """Return the watermark in a file of the offset log: a version, then metadata as JSON, then offsets."""
     lines = offsets_file.splitlines()
     return int(json.loads(lines[1])["batchWatermarkMs"]) if len(lines) > 1 else 0

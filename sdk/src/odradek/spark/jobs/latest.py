@@ -1,10 +1,10 @@
-"""A compacted topic as a table: the latest value of each key, brought up to date between micro-batches.
+"""A compacted topic as a table: the latest value of each key, updated between micro-batches.
 
-    look at the heads ── nothing new ──> the table as it is
-                      └─ grown ────────> read what is new, put it over what is there, keep that
+    read the heads ── nothing new ──> the table unchanged
+                   └─ more offsets ─> read the new records, apply them to the table, keep the result
 
-So a table that does not change costs a few item reads a micro-batch, and one that does costs what changed. A tombstone
-takes its key away. The table is as it was when the micro-batch began: the stream-table join of Kafka Streams.
+A table that does not change costs a few item reads per micro-batch; one that changes also costs its changes. A
+tombstone removes its key. The table is as of the beginning of the micro-batch, as in Kafka Streams' stream-table join.
 """
 
 from __future__ import annotations
@@ -24,19 +24,19 @@ COLUMNS = "key,value,partition,offset,timestamp"
 
 
 def latest_per_key(records: DataFrame) -> DataFrame:
-    """The newest record of each key, tombstones left out. Keys live in one partition, so offsets order them."""
+    """Return the newest record of each key, without tombstones. A key stays in one partition, so offsets order it."""
     return newest_per_key(records).where(F.col("value").isNotNull())
 
 
 def newest_per_key(records: DataFrame) -> DataFrame:
-    """The newest record of each key, tombstones too: what older records may be laid under."""
+    """Return the newest record of each key, including tombstones, which override older records."""
     columns = [F.col(name) for name in ("value", "partition", "offset", "timestamp")]
     newest = records.where(F.col("key").isNotNull()).groupBy("key")
     return newest.agg(F.max_by(F.struct(*columns), "offset").alias("newest")).select("key", "newest.*")
 
 
 class LatestTable:
-    """The table of a topic, for one query's driver."""
+    """The table of a topic, for the driver of one query."""
 
     def __init__(self, spark: SparkSession, options: Mapping[str, str]) -> None:
         self._spark = spark
@@ -45,7 +45,7 @@ class LatestTable:
         self._rows: DataFrame | None = None
 
     def now(self) -> DataFrame:
-        """The table as it is now: key, value, partition, offset, timestamp. Raises KafkaError."""
+        """Return the present table: key, value, partition, offset, timestamp. Raises KafkaError."""
         end = latest_offsets(self._options)
         if self._rows is None or end != self._end:
             fresh = self._read(self._end, end)
@@ -62,7 +62,7 @@ class LatestTable:
         if start is not None:
             known = json.loads(start)
             ends = json.loads(end)
-            # A partition that is new since is read from its beginning (-2).
+            # A new partition is read from its beginning (-2).
             first = {
                 topic: {each: known.get(topic, {}).get(each, -2) for each in partitions}
                 for topic, partitions in ends.items()

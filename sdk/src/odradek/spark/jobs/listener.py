@@ -1,4 +1,4 @@
-"""Spark's listener: prints what each micro-batch did, and knows how long a query has had nothing to do."""
+"""Spark's listener: prints the progress of each micro-batch, and measures how long a query has been idle."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ FORMS = ("line", "emf", "none")
 
 
 class LogEnds:
-    """The ends of what a job reads, now. Close it."""
+    """The present ends of a job's inputs. Close it."""
 
     def __init__(self, sources: Sequence[Mapping[str, str]]) -> None:
         self._options = [parse_options(source) for source in sources]
@@ -37,7 +37,7 @@ class LogEnds:
         self._lock = threading.Lock()
 
     def now(self) -> Offsets:
-        """Raises OdradekError."""
+        """Return the ends of the partitions. Raises OdradekError."""
         with self._lock:
             if not self._views:
                 self._views = [LogView(options.store) for options in self._options]
@@ -55,7 +55,7 @@ class LogEnds:
 
 
 class ProgressListener(StreamingQueryListener):
-    """Of the queries with one name. Add it to spark.streams."""
+    """A listener for the queries with one name. Add it to spark.streams."""
 
     def __init__(self, job: str, ends: LogEnds, *, form: str = "line") -> None:
         self._job = job
@@ -63,27 +63,27 @@ class ProgressListener(StreamingQueryListener):
         self._form = form
         self._lock = threading.Lock()
         self._busy_at = time.monotonic()
-        self.position: Offsets = {}  # where the last micro-batch ended; empty: none yet
-        self.batches: list[dict[str, Any]] = []  # the newest last, some hundred at most
+        self.position: Offsets = {}  # the end of the last micro-batch; empty: none yet
+        self.batches: list[dict[str, Any]] = []  # the newest last; limited to some hundred
 
     def idle_s(self) -> float:
-        """How long there has been nothing to do."""
+        """Return the seconds without work."""
         with self._lock:
             return time.monotonic() - self._busy_at
 
     def restarted(self) -> None:
-        """Count idleness from now."""
+        """Restart the measurement of idleness."""
         with self._lock:
             self._busy_at = time.monotonic()
 
     def onQueryStarted(self, event: QueryStartedEvent) -> None:
-        """Nothing to say yet."""
+        """Do nothing: there is no progress yet."""
 
     def onQueryIdle(self, event: QueryIdleEvent) -> None:
-        """Idleness is what is left when there is no progress."""
+        """Do nothing: idleness is the time without progress."""
 
     def onQueryTerminated(self, event: QueryTerminatedEvent) -> None:
-        """Whoever waits for the query is told."""
+        """Do nothing: the thread that waits for the query gets the error."""
 
     def onQueryProgress(self, event: QueryProgressEvent) -> None:
         progress: dict[str, Any] = json.loads(event.progress.json)
@@ -106,7 +106,7 @@ class ProgressListener(StreamingQueryListener):
             print(progress_line(metrics), file=sys.stderr, flush=True)
 
     def _lag(self, position: Offsets) -> int | None:
-        """None where the store does not say: a metric must not end a job."""
+        """Return the lag, None if the store does not answer: a metric must not end a job."""
         if not position:
             return None
         try:
@@ -117,5 +117,5 @@ class ProgressListener(StreamingQueryListener):
 
 
 def behind(position: Offsets, ends: Offsets) -> int:
-    """How many offsets lie between; a partition that was not read yet counts whole."""
+    """Return the number of offsets between; a partition that was not read yet counts completely."""
     return sum(max(0, end - position.get(place, 0)) for place, end in ends.items())

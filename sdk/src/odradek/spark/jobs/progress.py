@@ -1,7 +1,7 @@
-"""What a streaming query says of itself after a micro-batch: rows, time, watermark, state, lag. Pure.
+"""The progress of a streaming query after a micro-batch: rows, time, watermark, state, lag. Pure.
 
-Lag in offsets is what lies between the end of the micro-batch and the end of the partitions now. Lag in seconds is the
-age of the newest record that was read, 0 where nothing is left to read: an idle topic is not late.
+The lag in offsets is the distance from the end of the micro-batch to the present end of the partitions. The lag in
+seconds is the age of the newest record that was read, 0 if nothing is left to read: an idle topic has no lag.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import Any
 from odradek.errors import OdradekError
 from odradek.spark.offsets import Offsets, decode_position
 
-READ = "odradek_read"  # name of the observed metrics of what is read: `newest`
+READ = "odradek_read"  # name of the observed metrics of the input: `newest`
 NAMESPACE = "Odradek/Jobs"
 _UNITS = {
     "InputRows": "Count",
@@ -43,12 +43,12 @@ class JobMetrics:
     state_rows: int
     state_bytes: int
     late_rows_dropped: int
-    lag_offsets: int | None  # None: not known
+    lag_offsets: int | None  # None: unknown
     lag_s: float | None
 
 
 def job_metrics(job: str, progress: Mapping[str, Any], *, now_ms: int, lag_offsets: int | None) -> JobMetrics:
-    """From StreamingQueryProgress as JSON."""
+    """Convert StreamingQueryProgress, given as JSON."""
     operators = progress.get("stateOperators") or []
     watermark = (progress.get("eventTime") or {}).get("watermark", "")
     return JobMetrics(
@@ -76,7 +76,7 @@ def _lag_s(progress: Mapping[str, Any], now_ms: int, lag_offsets: int | None) ->
 
 
 def reached(progress: Mapping[str, Any]) -> Offsets:
-    """Where a micro-batch ended, over all sources; of a topic that is read twice, where the slower one is."""
+    """Return the end of a micro-batch over all sources; for a topic that is read twice, the slower one's."""
     found: Offsets = {}
     for _, end in _stretches(progress):
         for place, offset in end.items():
@@ -85,7 +85,7 @@ def reached(progress: Mapping[str, Any]) -> Offsets:
 
 
 def records_of(progress: Mapping[str, Any]) -> int:
-    """How many records a micro-batch took, by offsets: a plan that scans a stream twice counts its rows twice."""
+    """Return the number of a micro-batch's records, by offsets: a plan that scans a stream twice counts rows twice."""
     stretches = _stretches(progress)
     if not stretches:
         return int(progress.get("numInputRows") or 0)
@@ -93,7 +93,7 @@ def records_of(progress: Mapping[str, Any]) -> int:
 
 
 def _stretches(progress: Mapping[str, Any]) -> list[tuple[Offsets, Offsets]]:
-    """Start and end of each source that is a topic."""
+    """Return start and end of each source that is a topic."""
     found = []
     for source in progress.get("sources") or []:
         try:
@@ -113,13 +113,13 @@ def _position(offset: Any) -> tuple[Offsets, Offsets | None]:
 
 
 def epoch_ms(text: str) -> int:
-    """Of a time as Spark's progress has it: ISO 8601 in UTC."""
+    """Convert a time in the notation of Spark's progress: ISO 8601 in UTC."""
     time = datetime.fromisoformat(text.strip().replace(" ", "T").replace("Z", "+00:00"))
     return int((time if time.tzinfo else time.replace(tzinfo=UTC)).timestamp() * 1000)
 
 
 def progress_line(metrics: JobMetrics) -> str:
-    """For a person at a terminal."""
+    """Return the progress as a line for people."""
     parts = [
         f"{metrics.input_rows:,} rows",
         f"{metrics.input_rows_per_s:,.0f} rows/s",
@@ -138,7 +138,7 @@ def progress_line(metrics: JobMetrics) -> str:
 
 
 def embedded_metric(metrics: JobMetrics, *, now_ms: int) -> str:
-    """For CloudWatch, which makes metrics of log lines in its embedded metric format."""
+    """Return a log line in the embedded metric format, from which CloudWatch makes metrics."""
     watermark_age = (now_ms - epoch_ms(metrics.watermark)) / 1000 if metrics.watermark else None
     values: dict[str, float | None] = {
         "InputRows": metrics.input_rows,

@@ -1,7 +1,8 @@
-"""A job as a process: arguments, session, signals, one JSON line at the end or one line that says what went wrong.
+"""A job as a process: arguments, session, signals, and one line at the end: a JSON summary, or the error.
 
-SIGTERM and SIGINT ask the job to stop: the micro-batch under way is finished, up to a bound, and the next run goes on
-from the checkpoint. A second signal ends the process at once, which loses nothing either: the micro-batch runs again.
+SIGTERM and SIGINT ask the job to stop: the current micro-batch is finished, up to a time limit, and the next run
+continues from the checkpoint. A second signal ends the process at once, which loses nothing: the micro-batch is run
+again.
 """
 
 from __future__ import annotations
@@ -38,13 +39,13 @@ def run_job(
     *,
     description: str = "",
 ) -> int:
-    """Run a job; what its `main` returns.
+    """Run a job and return its exit code, for the job's `main`.
 
     Args:
         name: of the job's folder.
         kind: its arguments.
-        work: the job itself: returns a summary, ends soon after the event is set.
-        argv: the process's where None.
+        work: the job: returns a summary, and ends soon after the event is set.
+        argv: the arguments; None: the process's.
     """
     from pyspark.errors import PySparkException
 
@@ -60,12 +61,12 @@ def run_job(
 
 
 def make_session(arguments: StoreArguments, name: str) -> SparkSession:
-    """A session in UTC that knows source and sink. Raises OdradekError for an unknown state store."""
+    """Return a session in UTC with source and sink registered. Raises OdradekError for an unknown state store."""
     from pyspark.sql import SparkSession
 
     import odradek.spark
 
-    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)  # workers must be this Python, whatever is on the PATH
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)  # workers must use this Python, whatever is on the PATH
     builder = (
         SparkSession.builder.appName(arguments.JOB_NAME or name)
         .config("spark.sql.session.timeZone", "UTC")
@@ -98,7 +99,7 @@ def _ending(spark: SparkSession) -> Iterator[SparkSession]:
 
 @contextmanager
 def stopping_signals() -> Iterator[Stop]:
-    """An event that SIGTERM and SIGINT set; the second one does what it would have done without."""
+    """Yield an event that SIGTERM and SIGINT set; a second signal has its usual effect."""
     stop = Stop()
     before: dict[int, Any] = {}
 
@@ -116,7 +117,7 @@ def stopping_signals() -> Iterator[Stop]:
 
 
 def reason(error: BaseException) -> str:
-    """One line of an error: Spark wraps a source's own message in pages of stack."""
+    """Return one line for an error: Spark wraps a source's message in pages of stack trace."""
     text = str(error)
     if NO_ODRADEK in text:
         return workers_lack(os.environ.get("PYSPARK_PYTHON") or "python3", "which has no odradek")

@@ -1,10 +1,10 @@
-"""A table written slice by slice, each once: what is to be written is decided before it is, and kept.
+"""A table written slice by slice, each once: the slices are decided and stored before they are written.
 
     slices.json   {"id": "...", "slices": [[low, high], ...], "done": k}
 
-A slice is the rows whose ordering column lies in [low, high). Its place in the list is its number for the sink, which
-adds nothing for a number that it has. So a job that dies anywhere writes the same slice again under the same number;
-rows of a slice must not change meanwhile, nor new ones appear below the highest that was seen.
+A slice contains the rows whose ordering column is in [low, high). Its index in the list is its batch number for the
+sink, which adds nothing for a number that it has. So a job that dies writes the same slice again under the same number.
+Rows of a slice must not change meanwhile, and new ones must not appear below the highest value seen.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from odradek.spark.jobs.files import read_text, write_text
 
 @dataclass(frozen=True, slots=True)
 class Slices:
-    """How far a table is written."""
+    """The progress of writing a table."""
 
     writer_id: str  # the writer of numbered batches
     slices: tuple[tuple[int, int], ...] = ()  # low inclusive, high exclusive
@@ -32,22 +32,22 @@ class Slices:
 
     @property
     def next(self) -> tuple[int, int] | None:
-        """The slice to be written now."""
+        """The slice to write next, or None."""
         return self.slices[self.done] if self.done < len(self.slices) else None
 
     def written(self) -> Slices:
-        """After the next one has been written."""
+        """Return the progress after the next slice has been written."""
         return replace(self, done=self.done + 1)
 
     def extended(self, low: int, end: int, step: int) -> Slices:
-        """With slices of [max(low, what is covered), end), of `step` each."""
+        """Return the progress with slices of [max(low, end of the last slice), end), of `step` each."""
         first = low if self.high is None else max(low, self.high)
         more = tuple((start, min(start + step, end)) for start in range(first, end, step))
         return replace(self, slices=(*self.slices, *more))
 
 
 def load_slices(folder: str, writer_id: str) -> Slices:
-    """What is kept in a folder; a new one with this writer where there is nothing. Raises OSError, KafkaError."""
+    """Load the progress from a folder; new progress with this writer if there is none. Raises OSError, KafkaError."""
     path = _path(folder)
     try:
         found = json.loads(read_text(path))
@@ -60,18 +60,18 @@ def load_slices(folder: str, writer_id: str) -> Slices:
 
 
 def save_slices(folder: str, slices: Slices) -> None:
-    """Keep it. Raises OSError."""
+    """Store the progress. Raises OSError."""
     document = {"id": slices.writer_id, "slices": slices.slices, "done": slices.done}
     write_text(_path(folder), json.dumps(document))
 
 
 def numbered(options: dict[str, str], slices: Slices) -> dict[str, str]:
-    """Options of the sink for the next slice."""
+    """Return options of the sink for the next slice."""
     return {**options, "transactionalId": slices.writer_id, "batchId": str(slices.done)}
 
 
 def quantile_step(low: int, end: int, rows: int, rows_per_slice: int) -> int:
-    """How wide slices are that hold about so many rows, were the rows spread evenly."""
+    """Return the width of slices with about so many rows, if the rows are spread evenly."""
     return max(1, (end - low) * rows_per_slice // max(1, rows))
 
 
@@ -80,7 +80,7 @@ def _path(folder: str) -> str:
 
 
 def check_order(types: Sequence[tuple[str, str]], column: str) -> str:
-    """The type of an ordering column: `bigint` or `timestamp` for all of their kind.
+    """Return the type of an ordering column: `bigint` for whole numbers, `timestamp` for times.
 
     Args:
         types: DataFrame.dtypes.

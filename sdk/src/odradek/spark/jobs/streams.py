@@ -1,11 +1,11 @@
-"""A job's streaming query: what is there now (`--once`), or until it is stopped.
+"""A job's streaming query: until everything that exists now is processed (`--once`), or until it is stopped.
 
-    running ──nothing new for idle_after_seconds──> resting ──the log grew──> running
-       │ stop asked: the micro-batch under way ends                │ stop asked
-       └────────────────────────> ended <─────────────────────────┘
+    running ──no new records for idle_after_seconds──> resting ──the log grew──> running
+       │ stop requested: the current micro-batch ends                  │ stop requested
+       └────────────────────────> ended <──────────────────────────────┘
 
-Resting, no query runs: the heads of what is read are looked at with growing pauses, a few item reads a minute. The
-checkpoint holds position and state, so that starting again is what a restart of the job is.
+While resting, no query runs: the heads of the inputs are read with growing pauses, a few item reads a minute. The
+checkpoint has position and state, so starting again is the same as a restart of the job.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ Build = Callable[..., "DataFrame"]
 WriteBatch = Callable[["DataFrame", int], None]
 
 _POLL_S = 1
-_FINISH_S = 60.0  # how long the micro-batch under way may take when a stop is asked
+_FINISH_S = 60.0  # time limit of the current micro-batch when a stop is requested
 _START_ATTEMPTS = 5
 _SLOW_START = "Python worker failed to connect back"
 
@@ -51,21 +51,21 @@ def run_streams(
     topic: str = "",
     write_batch: WriteBatch | None = None,
 ) -> dict[str, Any]:
-    """Run a query to the end of what is there, or until a stop is asked.
+    """Run a query until everything that exists is processed, or until a stop is requested.
 
     Args:
         name: of the job.
         sources: options of each stream.
-        build: makes the query's rows of the streams, in the order of `sources`; pure.
-        topic: where the sink puts rows that name no topic.
-        write_batch: writes a micro-batch, instead of the sink; called again with the same number after a crash.
+        build: returns the query's rows from the streams, in the order of `sources`; pure.
+        topic: the sink's topic for rows without one.
+        write_batch: writes a micro-batch instead of the sink; called again with the same number after a crash.
 
     Returns:
-        A summary: batches, records, late rows that were dropped, malformed records.
+        A summary: batches, records, dropped late rows, malformed records.
 
     Raises:
-        KafkaError: wrong options.
-        StreamingQueryException: the query failed; the next run goes on from the checkpoint.
+        KafkaError: invalid options.
+        StreamingQueryException: the query failed; the next run continues from the checkpoint.
     """
     from odradek.spark.jobs.listener import FORMS, LogEnds, ProgressListener
 
@@ -165,7 +165,7 @@ def _may_rest(listener: ProgressListener, arguments: StreamArguments) -> bool:
 
 
 def _rest(stop: Stop, position: Any, ends_now: Callable[[], Any], backoff_s_max: float) -> None:
-    """Return when there is something to read or a stop is asked."""
+    """Return when there is something to read or a stop is requested."""
     backoff = Backoff(SystemClock(), SystemRng(), first_s=1.0, max_s=backoff_s_max)
     looks = 0
     while not stop.is_set():
@@ -177,7 +177,7 @@ def _rest(stop: Stop, position: Any, ends_now: Callable[[], Any], backoff_s_max:
 
 
 def finish(query: StreamingQuery, *, within_s: float = _FINISH_S) -> None:
-    """Stop a query when its micro-batch is done, or after a while."""
+    """Stop a query when its micro-batch is done, or after a time limit."""
     deadline = time.monotonic() + within_s
     while query.isActive and query.status["isTriggerActive"] and time.monotonic() < deadline:
         time.sleep(0.05)
@@ -185,12 +185,12 @@ def finish(query: StreamingQuery, *, within_s: float = _FINISH_S) -> None:
 
 
 def query_id(frame: DataFrame) -> str:
-    """Of the query whose micro-batch a function of foreachBatch is given: the checkpoint's. "none" outside of one."""
+    """Return the id, from the checkpoint, of the query whose foreachBatch gets this frame; "none" without a query."""
     return frame.sparkSession.sparkContext.getLocalProperty("sql.streaming.queryId") or "none"
 
 
 def summary(progress: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """Of all micro-batches of a run."""
+    """Return a summary of all micro-batches of a run."""
     operators = [operator for each in progress for operator in each.get("stateOperators") or []]
     observed = [metrics for each in progress for metrics in (each.get("observedMetrics") or {}).values() if metrics]
     return {

@@ -1,10 +1,11 @@
 """Records to columns and back: JSON values, keys, dead letters. DataFrame in, DataFrame out, batch and streaming alike.
 
-    records   key, value, timestamp ... as the source gives them
+    records   key, value, timestamp ... as the source returns them
     events    the fields of the value, beside event_time and record_key (the key as text)
-    letters   records that a job could not use: as they were, with headers that say why and whence
+    letters   records that a job could not use, unchanged, with headers that name the reason and the origin
 
-A job writes results and dead letters as one frame, told apart by the column topic: one sink, one commit, exactly once.
+A job writes results and dead letters as one frame, distinguished by the column topic: one sink, one commit, exactly
+once.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from odradek.errors import ErrorCode, KafkaError
 
 EVENT_TIME, RECORD_KEY = "event_time", "record_key"
 RECORD_COLUMNS = ("topic", "key", "value", "timestamp", "headers")
-PLACED = "key,value,topic,partition,offset,timestamp"  # columns of the source that a dead letter is made of
+PLACED = "key,value,topic,partition,offset,timestamp"  # columns of the source for a dead letter
 ISO = "yyyy-MM-dd'T'HH:mm:ss.SSS'Z'"
 _ISO_SECONDS = "yyyy-MM-dd'T'HH:mm:ss'Z'"
 MALFORMED = "the value is not a JSON object of the schema"
@@ -29,7 +30,7 @@ _HEADERS = "array<struct<key:string,value:binary>>"
 
 
 def read_schema(text: str) -> StructType:
-    """A schema of a value, as DDL: `origin STRING, dep_delay INT`. Raises KafkaError(INVALID_CONFIG)."""
+    """Parse the schema of a value, as DDL: `origin STRING, dep_delay INT`. Raises KafkaError(INVALID_CONFIG)."""
     from pyspark.errors import PySparkException
 
     try:
@@ -46,7 +47,7 @@ def read_schema(text: str) -> StructType:
 
 
 def parse_values(records: DataFrame, schema: StructType) -> DataFrame:
-    """The records with columns `parsed` (a struct) and `is_malformed`: no JSON object, or a field of another type."""
+    """Add columns `parsed` (a struct) and `is_malformed`: not a JSON object, or a field has another type."""
     nullable = StructType.fromJson(schema.jsonValue()).add(_CORRUPT, "string")
     parsed = F.from_json(
         F.col("value").cast("string"), nullable, {"columnNameOfCorruptRecord": _CORRUPT, "timeZone": "UTC"}
@@ -60,11 +61,11 @@ def parse_values(records: DataFrame, schema: StructType) -> DataFrame:
 def events_of(
     records: DataFrame, schema: StructType, *, event_time: str = "timestamp", name: str = "events"
 ) -> DataFrame:
-    """The fields of well-formed records, with event_time and record_key; others are left out and counted.
+    """Return the fields of well-formed records, with event_time and record_key; others are counted and dropped.
 
     Args:
         event_time: `timestamp` for the record's own, else a field: a timestamp, text, or ms since the epoch.
-        name: of the count of others among a query's; streams of one query have two.
+        name: distinguishes the count of malformed records; a query of two streams has two.
     """
     parsed = parse_values(records, schema)
     malformed = F.count(F.when(F.col("is_malformed"), 1)).alias("malformed")
@@ -81,7 +82,7 @@ def events_of(
 
 
 def time_of(schema: StructType, event_time: str) -> Column:
-    """The event's time, of records with the column `parsed`. Raises KafkaError(INVALID_CONFIG) for an unknown field."""
+    """Return the event time of records with the column `parsed`. Raises KafkaError(INVALID_CONFIG): unknown field."""
     if event_time == "timestamp" and "timestamp" not in schema.fieldNames():
         return F.col("timestamp")
     require_fields(schema, [event_time])
@@ -97,34 +98,34 @@ def time_of(schema: StructType, event_time: str) -> Column:
 
 
 def require_fields(schema: StructType, names: Sequence[str]) -> None:
-    """Raises KafkaError(INVALID_CONFIG) that names what the schema lacks."""
+    """Raise KafkaError(INVALID_CONFIG) that names the fields missing from the schema."""
     known = {*schema.fieldNames(), RECORD_KEY, EVENT_TIME}
     missing = [name for name in names if name not in known]
     if missing:
         raise KafkaError(
             ErrorCode.INVALID_CONFIG,
-            f"the values have no field {', '.join(missing)}; there are {', '.join([*schema.fieldNames(), RECORD_KEY])}",
+            f"the values have no field {', '.join(missing)}: use {', '.join([*schema.fieldNames(), RECORD_KEY])}",
         )
 
 
 def key_of(names: Sequence[str | Column]) -> Column:
-    """A record's key of several columns: their texts, joined by `|`; times as ISO 8601, null as nothing."""
+    """Return a record's key from several columns: their texts joined by `|`; times in ISO 8601, null as empty text."""
     parts = [F.coalesce((F.col(name) if isinstance(name, str) else name).cast("string"), F.lit("")) for name in names]
     return F.concat_ws("|", *parts).cast("binary")
 
 
 def iso(column: str | Column) -> Column:
-    """A time as text to the second, in a session that is in UTC."""
+    """Return a time as text to the second, in a session in UTC."""
     return F.date_format(column, _ISO_SECONDS)
 
 
 def json_of(columns: Sequence[str | Column]) -> Column:
-    """A JSON value of columns; nulls are kept, so that every value has every field."""
+    """Return a JSON value of columns; nulls are kept, so that every value has every field."""
     return F.to_json(F.struct(*columns), _JSON).cast("binary")
 
 
 def as_output(frame: DataFrame, topic: str) -> DataFrame:
-    """Rows of key, value and timestamp (and headers) for one topic."""
+    """Return rows of key, value and timestamp (and headers) for one topic."""
     headers = F.col("headers") if "headers" in frame.columns else F.lit(None)
     return frame.select(
         F.lit(topic).alias("topic"), "key", "value", "timestamp", headers.cast(_HEADERS).alias("headers")
@@ -134,7 +135,7 @@ def as_output(frame: DataFrame, topic: str) -> DataFrame:
 def dead_letters(
     records: DataFrame, topic: str, reason: str | Column, more: Mapping[str, Column] | None = None
 ) -> DataFrame:
-    """Records as they were, for a topic, with headers that say what was wrong and where they come from."""
+    """Return records unchanged, for a topic, with headers that name the error and their origin."""
     why = F.lit(reason) if isinstance(reason, str) else reason
     told = {
         "odradek.error": why,
@@ -152,6 +153,6 @@ def dead_letters(
 
 
 def malformed_letters(records: DataFrame, schema: StructType, topic: str) -> DataFrame:
-    """The records that `events_of` leaves out."""
+    """Return the records that `events_of` drops as dead letters."""
     parsed = parse_values(records, schema)
     return dead_letters(parsed.where("is_malformed"), topic, MALFORMED)

@@ -1,13 +1,13 @@
-"""The store as the sink uses it: executors upload, a driver commits; synchronous.
+"""The store of the sink, synchronous: executors upload, the driver commits.
 
                  upload                          commit
-    aws          objects and items, by S3        one TransactWriteItems, by DynamoDB: no function takes part
-    embedded     files of the data directory     a call to the service, the one writer of the tables, which reads what
-                                                 it is told to commit before it does (protocol/numbered_commit.py)
+    aws          objects and items, by S3        one TransactWriteItems, by DynamoDB, without a function
+    embedded     files of the data directory     a call to the service, the only writer of the tables, which reads the
+                                                 uploads before it commits them (protocol/numbered_commit.py)
 
-Who uploads and dies leaves objects that nothing names: the sweep removes them. Who commits and dies is repeated by
-Spark with the same batch id, which adds nothing twice (engine/transactions/numbered_batches.py); so a commit whose
-outcome is not known is simply called again here.
+An executor that uploads and dies leaves objects that no row names: the sweep removes them. Spark repeats the commit of
+a driver that died, with the same batch id, which adds nothing twice (engine/transactions/numbered_batches.py). So a
+commit with an unknown outcome is simply repeated here.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _CREDENTIALS = "credentials.json"  # of the service, beside its store
 
 
 class SinkStore(OpenedStore):
-    """One store, to write to.
+    """A store for writing.
 
     Args:
         bootstrap_servers: URL of an embedded store's service.
@@ -41,7 +41,7 @@ class SinkStore(OpenedStore):
         super().__init__(options, thread_name="odradek-sink")
         self._options = options
         self._bootstrap_servers = bootstrap_servers
-        # Files may be added beside the service of an embedded store, rows may not.
+        # Beside the service of an embedded store, files may be added, but no rows written.
         settings = Settings() if options.data_dir is None else Settings(item_bytes_max=0)
         store = self._store
         self._engine = Engine(
@@ -54,7 +54,7 @@ class SinkStore(OpenedStore):
         return self._engine.clock.now_ms()
 
     def partition_count(self, topic: str) -> int:
-        """How many partitions a topic has. Raises KafkaError(UNKNOWN_TOPIC_OR_PARTITION)."""
+        """Return the partition count of a topic. Raises KafkaError(UNKNOWN_TOPIC_OR_PARTITION)."""
 
         async def look() -> int:
             return (await self._engine.topics.resolve(topic)).partition_count
@@ -62,7 +62,7 @@ class SinkStore(OpenedStore):
         return self._run(look, retry_errors=True)
 
     def upload(self, partitions: Sequence[ProducePartition]) -> Future[list[PendingBatches]]:
-        """Store batches for a later commit; goes on in the background. The future raises KafkaError."""
+        """Store batches for a later commit, in the background. The future raises KafkaError."""
 
         async def store() -> list[PendingBatches]:
             return await self._engine.numbered_batches.upload(partitions)
@@ -72,9 +72,9 @@ class SinkStore(OpenedStore):
     # --- the driver -----------------------------------------------------------------------------------------------
 
     def commit(self, key: str, batch_id: int, uploaded: Sequence[PendingBatches]) -> bool:
-        """Add what was uploaded, once for each batch id of the key; whether this call did.
+        """Add the uploads, once for each batch id of the key; return whether this call did.
 
-        Raises KafkaError: TRANSACTION_ABORTABLE: it cannot be added, upload it again; others as the service gives them.
+        Raises KafkaError: TRANSACTION_ABORTABLE: they cannot be added, upload them again; other errors of the service.
         """
 
         async def commit() -> bool:
@@ -88,9 +88,9 @@ class SinkStore(OpenedStore):
 async def commit_by_service(
     data_dir: str, bootstrap_servers: str, key: str, batch_id: int, uploaded: Sequence[PendingBatches]
 ) -> bool:
-    """Have an embedded service commit what was uploaded into its data directory; whether this call added it.
+    """Have an embedded service commit the uploads in its data directory; return whether this call added them.
 
-    Raises KafkaError: INVALID_CONFIG and BROKER_NOT_AVAILABLE for a wrong address, others as the service answers.
+    Raises KafkaError: INVALID_CONFIG and BROKER_NOT_AVAILABLE for a wrong address, other errors of the service.
     """
     from kio.schema.end_txn.v5.request import EndTxnRequest
     from kio.schema.end_txn.v5.response import EndTxnResponse
@@ -115,7 +115,7 @@ async def commit_by_service(
             raise KafkaError(code, response.message or f"the service refused batch {batch_id} of {key!r}")
         if response.added < 0:
             raise KafkaError(
-                ErrorCode.UNSUPPORTED_VERSION, f"what answers at {bootstrap_servers} is not an Odradek service"
+                ErrorCode.UNSUPPORTED_VERSION, f"{bootstrap_servers} is not an Odradek service: set bootstrapServers"
             )
 
     connection = Connection(ClientConfig.of({"bootstrap_servers": bootstrap_servers, **service_credentials(data_dir)}))
@@ -128,7 +128,7 @@ async def commit_by_service(
 
 
 def service_credentials(data_dir: str) -> dict[str, str]:
-    """What the service of a data directory signs with; none where there is no such file: the environment's."""
+    """Return the credentials in a data directory; empty without the file: then the environment's are used."""
     try:
         found = json.loads(Path(data_dir, _CREDENTIALS).read_text())
         return {

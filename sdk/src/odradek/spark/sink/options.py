@@ -1,14 +1,13 @@
-"""The options of the sink: where the store is (as for the source), and how records are written.
+"""The options of the sink: the store (as for the source), and the form of the records.
 
-    topic               where rows go that have no column `topic`, or a null in it
+    topic               topic of rows without a column `topic`, or with a null in it
     compressionType     none, gzip, snappy, lz4 or zstd (the default)
-    uploadBytes         Arrow bytes that a task gathers before it uploads an object, about
-    bootstrapServers    the service of an embedded store, its one writer; not for store=aws
+    uploadBytes         approximate Arrow bytes that a task collects before it uploads an object
+    bootstrapServers    the service of an embedded store, its only writer; not for store=aws
     transactionalId, batchId
                         batch writes only: add nothing if this batch id, or a later one, of this id has been added
 
-Spark passes options of its own along (checkpointLocation, queryName), which say nothing about the store. Any other
-option is an error.
+Spark also passes its own options (checkpointLocation, queryName), which are ignored. Any other option is an error.
 """
 
 from __future__ import annotations
@@ -23,11 +22,13 @@ from odradek.spark.options import STORE_OPTIONS, Option, StoreOptions, known_opt
 UPLOAD_BYTES = 16 * 1024 * 1024
 
 SINK_OPTIONS: Mapping[str, Option] = {
-    "topic": Option("", "where rows go that have no column `topic`, or a null in it"),
+    "topic": Option("", "topic of rows without a column `topic`, or with a null in it"),
     "compressionType": Option("zstd", "none, gzip, snappy, lz4 or zstd"),
-    "uploadBytes": Option(str(UPLOAD_BYTES), "Arrow bytes that a task gathers before it uploads an object, about"),
-    "bootstrapServers": Option("needed for embedded", "URL of an embedded store's service, its one writer"),
-    "transactionalId": Option("", "of batch writes: whose batchId counts"),
+    "uploadBytes": Option(
+        str(UPLOAD_BYTES), "approximate Arrow bytes that a task collects before it uploads an object"
+    ),
+    "bootstrapServers": Option("needed for embedded", "URL of an embedded store's service, its only writer"),
+    "transactionalId": Option("", "of batch writes: the writer to which batchId belongs"),
     "batchId": Option("0", "of batch writes: nothing is added if this number, or a later one, has been added"),
     **STORE_OPTIONS,
 }
@@ -42,7 +43,7 @@ _HINTS = {
 
 @dataclass(frozen=True, slots=True)
 class SinkOptions:
-    """All options, checked; plain data that executors get too."""
+    """All options, validated; plain data, which executors also get."""
 
     store: StoreOptions
     topic: str = ""
@@ -54,9 +55,9 @@ class SinkOptions:
 
 
 def parse_sink_options(given: Mapping[str, str], *, is_streaming: bool) -> SinkOptions:
-    """Check the options of a writer; names in any case, as Spark has them.
+    """Parse the options of a writer; names are case-insensitive, as in Spark.
 
-    Raises KafkaError(INVALID_CONFIG) that names the option and says what it takes.
+    Raises KafkaError(INVALID_CONFIG) that names the option and its valid values.
     """
     own = {name: value for name, value in given.items() if name.lower() not in _SPARKS}
     options = known_options(own, tuple(SINK_OPTIONS), _HINTS)

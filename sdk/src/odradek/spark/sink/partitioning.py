@@ -1,10 +1,10 @@
-"""Which topic and partition the rows of a table go to: the SDK's rules, column by column. Pure.
+"""Topic and partition of the rows of a table: the SDK's rules, column by column. Pure.
 
     column partition     that one
     column key           murmur2, the same partition as the SDK and Kafka's Java client choose
-    neither              one partition for all such rows of a call, named by the caller (sticky, KIP-480)
+    neither              one partition for all such rows of a call, chosen by the caller (sticky, KIP-480)
 
-The hash runs over all keys of one length at once.
+The hash is computed over all keys of one length together.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ Places = npt.NDArray[np.int64]
 
 
 def murmur2_column(keys: pa.Array) -> npt.NDArray[np.uint32]:
-    """The hash of each key, as format.key_hash.murmur2; meaningless where the key is null."""
+    """Return the hash of each key, as format.key_hash.murmur2; meaningless for a null key."""
     keys = keys.cast(pa.large_binary())
     hashes = np.zeros(len(keys), np.uint32)
     _, offsets_buffer, data_buffer = keys.buffers()
@@ -47,7 +47,7 @@ def murmur2_column(keys: pa.Array) -> npt.NDArray[np.uint32]:
 
 
 def _murmur2_alike(keys: npt.NDArray[np.uint8]) -> npt.NDArray[np.uint32]:
-    """Hashes of keys of one length, a row each."""
+    """Return the hashes of keys of one length, one per row."""
     count, length = keys.shape
     whole = length & ~3
     h = np.full(count, _SEED ^ length, np.uint32)
@@ -71,13 +71,13 @@ def split_by_partition(
     """Yield the rows of each topic and partition, in their order.
 
     Args:
-        rows: columns key, topic, partition where given.
+        rows: columns key, topic, partition, if given.
         default_topic: of rows without a topic; empty refuses them.
         partition_count: of a topic; may raise.
         sticky: chooses the partition of rows without a key, modulo the topic's partitions.
 
     Raises:
-        KafkaError: INVALID_RECORD for a row without a topic, UNKNOWN_TOPIC_OR_PARTITION for a partition beyond.
+        KafkaError: INVALID_RECORD for a row without a topic, UNKNOWN_TOPIC_OR_PARTITION for an unknown partition.
     """
     if not rows.num_rows:
         return
@@ -96,7 +96,7 @@ def split_by_partition(
 
 
 def _topics(rows: pa.RecordBatch, default: str) -> tuple[list[str], Places | None]:
-    """The topics, and which of them is each row's (None: all rows are of one)."""
+    """Return the topics, and the index of each row's topic (None: all rows have one topic)."""
     column = _column(rows, "topic")
     if column is not None and default:
         column = column.cast(pa.string()).fill_null(default)
@@ -115,7 +115,7 @@ def _no_topic(what: str) -> KafkaError:
 
 
 def _hashes(rows: pa.RecordBatch) -> tuple[Places, npt.NDArray[np.bool_]] | None:
-    """The positive hash of each key, and which rows have one."""
+    """Return the positive hash of each key, and which rows have a key."""
     keys = _column(rows, "key")
     if keys is None:
         return None
@@ -148,7 +148,7 @@ def _places(
 
 
 def _column(rows: pa.RecordBatch, name: str) -> pa.Array | None:
-    """The column, None where it is not there or holds nothing but nulls."""
+    """Return the column, None if it is missing or contains only nulls."""
     if name not in rows.schema.names:
         return None
     column = rows.column(name)

@@ -1,9 +1,9 @@
-"""Arrow batches to uploaded record batches: what one task of the sink does. Knows no Spark.
+"""Arrow batches to uploaded record batches: the work of one task of the sink. Independent of Spark.
 
     rows ──split_by_partition──> per partition ──about upload_bytes──> encode, compress ──> one object, meanwhile
 
-Memory: what is gathered and one upload under way. What is returned names the uploads; it is what the driver commits. A
-task that fails, is repeated, or runs twice because Spark speculates leaves uploads that nobody commits.
+Memory: the collected rows and one upload in progress. The result names the uploads, and the driver commits it. A task
+that fails, is repeated, or runs twice because Spark speculates leaves uploads that are never committed.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from odradek.spark.sink.partitioning import split_by_partition
 
 
 class UploadTarget(Protocol):
-    """The part of sink_commit.SinkStore that a task needs."""
+    """The part of commit.SinkStore that a task needs."""
 
     def now_ms(self) -> int: ...
 
@@ -37,11 +37,11 @@ def upload_rows(
     """Upload all rows.
 
     Args:
-        batches: columns key, value, and topic, partition, headers, timestamp where given; others are left out.
+        batches: columns key, value, and topic, partition, headers, timestamp if given; others are ignored.
         task: number of the task; spreads rows without a key.
 
     Returns:
-        What was uploaded, in the order of the rows of each partition, and how many rows.
+        The uploads, in the order of the rows of each partition, and the number of rows.
 
     Raises:
         KafkaError, FormatError: a row or a topic cannot be written.

@@ -1,18 +1,18 @@
 """The sink for PySpark 4.1's Python Data Source API, streaming and batch: exactly once.
 
-How 4.1 drives a writer, micro-batch by micro-batch (measured):
+PySpark 4.1 drives a writer, micro-batch by micro-batch, like this (measured):
 
     driver       streamWriter(schema)            a Python process; the writer is pickled to the tasks
     executors    write(Arrow batches)            uploads; the message names them, and the query and batch of the task
     driver       commit(messages, batch id)      another Python process, another writer: only the messages connect them
 
-The API gives a writer no query id. Spark does tell every task, as local properties: the id in the checkpoint's
-metadata, which a restart keeps, and the batch id. They come back with the messages. What was uploaded is committed once
-for each (query id, batch id), so a micro-batch that runs again after a crash adds nothing, and a driver that was
-replaced and wakes up late adds nothing either.
+The API gives a writer no query id. Spark passes it to every task as a local property, from the checkpoint's metadata,
+which a restart keeps, together with the batch id. Both come back with the messages. Uploads are committed once for each
+(query id, batch id), so a micro-batch that is repeated after a crash adds nothing, and neither does a replaced driver
+that wakes up late.
 
-A batch write is one commit too: all rows become visible at once, or none. It is numbered where the options
-transactionalId and batchId say so (exactly_once.py: from foreachBatch).
+A batch write is also one commit: all rows become visible at once, or none. The options transactionalId and batchId give
+it a number (exactly_once.py: from foreachBatch).
 """
 
 from __future__ import annotations
@@ -55,11 +55,11 @@ _TYPES: dict[str, tuple[type[DataType], ...]] = {
     "timestamp": (TimestampType, TimestampNTZType),
     "headers": (ArrayType,),
 }
-_OF_THE_SOURCE = frozenset({"offset", "timestampType"})  # what was read may be written as it is
+_OF_THE_SOURCE = frozenset({"offset", "timestampType"})  # rows of the source may be written unchanged
 
 
 class Uploaded(WriterCommitMessage):
-    """What one task uploaded, and for which micro-batch."""
+    """The uploads of one task, with their micro-batch."""
 
     def __init__(
         self, parts: Sequence[PendingBatches], records: int, query_id: str | None, batch_id: str | None
@@ -71,7 +71,7 @@ class Uploaded(WriterCommitMessage):
 
 
 def check_schema(schema: StructType, options: SinkOptions) -> None:
-    """Raises KafkaError(INVALID_CONFIG) for columns that no record has."""
+    """Raise KafkaError(INVALID_CONFIG) for columns that no record has."""
     for field in schema.fields:
         if field.name in _OF_THE_SOURCE:
             continue
@@ -79,7 +79,7 @@ def check_schema(schema: StructType, options: SinkOptions) -> None:
         if types is None or not isinstance(field.dataType, types):
             wanted = f"of type {' or '.join(each.typeName() for each in types)}" if types else "that a record has"
             raise _refused(
-                f"column {field.name} {field.dataType.simpleString()} is none {wanted}: "
+                f"column {field.name} {field.dataType.simpleString()} is not one {wanted}: "
                 f"select some of {', '.join(_TYPES)}"
             )
     names = set(schema.fieldNames())
@@ -106,14 +106,14 @@ def _commit(options: SinkOptions, key: str, batch_id: int, messages: Sequence[Wr
 
 
 class BatchWriter(DataSourceArrowWriter):
-    """`df.write.format("odradek").mode("append")`."""
+    """The writer of `df.write.format("odradek").mode("append")`."""
 
     def __init__(self, options: SinkOptions, schema: StructType, *, overwrite: bool) -> None:
         check_schema(schema, options)
         if overwrite:
             raise _refused('a topic cannot be overwritten: use mode("append")')
         self._options = options
-        # Made once a write and pickled: a commit that Spark repeated would find itself.
+        # Created once per write and pickled: a commit that Spark repeats finds the first one.
         self._key = options.transactional_id or f"spark-write/{SystemRng().random_bytes(16).hex()}"
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
@@ -123,11 +123,11 @@ class BatchWriter(DataSourceArrowWriter):
         _commit(self._options, self._key, self._options.batch_id, messages)
 
     def abort(self, messages: list[WriterCommitMessage | None]) -> None:
-        """Nothing names what was uploaded; the sweep removes it."""
+        """Do nothing: no row names the uploads, and the sweep removes them."""
 
 
 class StreamWriter(DataSourceStreamArrowWriter):
-    """`df.writeStream.format("odradek")`: adds the rows. 4.1 refuses output mode update: see exactly_once.py."""
+    """The writer of `df.writeStream.format("odradek")`: adds rows. Spark 4.1 refuses output mode update."""
 
     def __init__(self, options: SinkOptions, schema: StructType) -> None:
         check_schema(schema, options)
@@ -140,16 +140,16 @@ class StreamWriter(DataSourceStreamArrowWriter):
         _commit(self._options, stream_key(_query_id(messages, batchId)), batchId, messages)
 
     def abort(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:
-        """Nothing names what was uploaded; the sweep removes it."""
+        """Do nothing: no row names the uploads, and the sweep removes them."""
 
 
 def stream_key(query_id: str, name: str = "") -> str:
-    """The writer of numbered batches that a query is, or one of several that it has."""
+    """Return the key under which a query, or one of its several writers, numbers batches."""
     return f"spark/{query_id}/{name}" if name else f"spark/{query_id}"
 
 
 def _query_id(messages: Sequence[WriterCommitMessage | None], batch_id: int) -> str:
-    """The query of all messages. Raises KafkaError: without it nothing would keep a replay from adding twice."""
+    """Return the query id of all messages. Raises KafkaError: without it a repetition could add rows twice."""
     told = {(each.query_id, each.batch_id) for each in messages if isinstance(each, Uploaded)}
     if not told:
         return "none"
@@ -157,7 +157,7 @@ def _query_id(messages: Sequence[WriterCommitMessage | None], batch_id: int) -> 
     if len(told) > 1 or not query_id or of_batch != str(batch_id):
         raise KafkaError(
             ErrorCode.INVALID_REQUEST,
-            f"Spark told the tasks of batch {batch_id} that they belong to {sorted(map(str, told))}: use foreachBatch "
+            f"the tasks of batch {batch_id} belong to the queries {sorted(map(str, told))}: use foreachBatch "
             "with odradek.spark.exactly_once",
         )
     return query_id

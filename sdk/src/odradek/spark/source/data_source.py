@@ -1,20 +1,19 @@
 """PySpark 4.1's Python Data Source API over the core: the source (sink/writers.py has the sink).
 
-How 4.1 drives a streaming reader (measured, and not written anywhere):
+PySpark 4.1 drives a streaming reader like this (measured; it is not documented):
 
     new query     latestOffset()  initialOffset()  partitions(start, end)  latestOffset()  commit(end) ...
     restart       partitions(X, X)   X: the last end offset in the checkpoint, its micro-batch finished or not
-                  initialOffset()    only where that was the first micro-batch and is run again
-                  partitions(start, X)   only where X is run again
+                  initialOffset()    only if that was the first micro-batch and is run again
+                  partitions(start, X)   only if X is run again
                   latestOffset() ...
 
-`latestOffset` takes no start and no limit, so the reader remembers where it is: from `partitions`, or on a new query
-from where it resolved startingOffsets. That makes maxOffsetsPerTrigger hold from the first micro-batch on, and after a
-restart.
+`latestOffset` takes no start and no limit, so the reader remembers its position: from `partitions`, or for a new query
+from the resolved startingOffsets. So maxOffsetsPerTrigger applies from the first micro-batch on, and after a restart.
 
-Trigger.AvailableNow: 4.1 runs ONE micro-batch for a Python source (as Trigger.Once), which is everything where
-maxOffsetsPerTrigger is not set, and none without data after it, so that windows which that one closed stay unwritten in
-append mode. With a limit or windows, or to be sure after a crash, use available_now.py.
+Trigger.AvailableNow: PySpark 4.1 runs ONE micro-batch for a Python source (as Trigger.Once), which is everything if
+maxOffsetsPerTrigger is not set, and none without data after it, so in append mode the windows that it closed stay
+unwritten. With a limit or windows, or to be certain after a crash, use available_now.py.
 """
 
 from __future__ import annotations
@@ -87,11 +86,11 @@ _QUIET_POLL_S = 0.1  # an idle query with no trigger would read the heads a hund
 
 
 class OdradekDataSource(DataSource):
-    """`format("odradek")`. Options: options.py."""
+    """The data source `format("odradek")`. Options: spark/options.py."""
 
     def __init__(self, options: dict[str, str]) -> None:
         super().__init__(options)
-        self.given = dict(options)  # of a reader or of a writer: which, is not known yet
+        self.given = dict(options)  # of a reader or of a writer: it is not known yet which
 
     @classmethod
     def name(cls) -> str:
@@ -118,14 +117,14 @@ class OdradekDataSource(DataSource):
 
 
 class NarrowingDataSource(OdradekDataSource):
-    """The same, with filters taken down to the offsets that are read: for sessions that allow it."""
+    """The data source with filters that narrow the offsets to read, for sessions that allow it."""
 
     def reader(self, schema: StructType) -> DataSourceReader:
         return NarrowingReader(parse_options(self.given), _columns_of(schema))
 
 
 def _columns_of(schema: StructType) -> tuple[str, ...]:
-    """The columns of a schema; a user may have given one of their own. Raises KafkaError(INVALID_CONFIG)."""
+    """Return the columns of a schema, which a user may have given. Raises KafkaError(INVALID_CONFIG)."""
     for field in schema.fields:
         if field.name not in _TYPES or field.dataType != _TYPES[field.name]:
             raise KafkaError(
@@ -136,7 +135,7 @@ def _columns_of(schema: StructType) -> tuple[str, ...]:
 
 
 class RangePartition(InputPartition):
-    """What one Spark task reads."""
+    """The input of one Spark task."""
 
     def __init__(self, wanted: ReadRange) -> None:
         super().__init__(str(TopicPartition(wanted.topic, wanted.partition)))
@@ -144,7 +143,7 @@ class RangePartition(InputPartition):
 
 
 class _Reader:
-    """What both readers share. Pickled to executors, where it opens a view of its own."""
+    """Base of both readers. It is pickled to executors, where it opens another view."""
 
     def __init__(self, options: SourceOptions, columns: tuple[str, ...]) -> None:
         self._options = options
@@ -172,7 +171,7 @@ class _Reader:
         return self._view().partitions(self._options.subscription)
 
     def _start(self, bounds: dict[TopicPartition, Bounds], default: int) -> Offsets:
-        """Where the options say to begin."""
+        """Return the start offsets by the options."""
         if self._options.starting_timestamp_ms is not None:
             found = self._view().offsets_at(list(bounds), self._options.starting_timestamp_ms)
             return {place: found.get(place, there.next_offset) for place, there in bounds.items()}
@@ -182,7 +181,7 @@ class _Reader:
         return resolve("startingOffsets", by_place, bounds)
 
     def _plan(self, start: Offsets, end: Offsets, topic_ids: Mapping[str, UUID] | None = None) -> list[RangePartition]:
-        """The tasks that read [start, end), of the topics with these ids where they are known."""
+        """Return the tasks that read [start, end), of the topics with these ids if they are known."""
         view = self._view()
         ids = self._ids()
         bounds = view.bounds(ids)
@@ -200,7 +199,7 @@ class _Reader:
     def _ranges(
         self, ids: Mapping[TopicPartition, PartitionId], readable: Mapping[TopicPartition, tuple[int, int]], size: int
     ) -> list[ReadRange]:
-        """A range a partition, of pieces of about `size` bytes at most."""
+        """Return one range per partition, with pieces of at most about `size` bytes."""
         planned = []
         for place, (first, stop) in readable.items():
             pieces = tuple(self._view().pieces(ids[place], first, stop, size))
@@ -208,7 +207,7 @@ class _Reader:
         return planned
 
     def _read(self, partition: InputPartition | None) -> Iterator[pa.RecordBatch]:
-        if partition is None:  # what Spark asks for where nothing was planned
+        if partition is None:  # Spark's argument if nothing was planned
             return
         assert isinstance(partition, RangePartition)
         with LogView(self._options.store) as view:
@@ -217,7 +216,7 @@ class _Reader:
 
 
 class BatchReader(_Reader, DataSourceReader):
-    """`spark.read`: from startingOffsets to endingOffsets, both fixed when Spark plans."""
+    """The reader of `spark.read`: from startingOffsets to endingOffsets, both fixed when Spark plans."""
 
     _narrowing = Narrowing()
 
@@ -235,7 +234,7 @@ class BatchReader(_Reader, DataSourceReader):
             self._close()
 
     def _narrowed(self, readable: Mapping[TopicPartition, tuple[int, int]]) -> dict[TopicPartition, tuple[int, int]]:
-        """What of it the filters may keep."""
+        """Return the part that the filters may keep."""
         wanted = self._narrowing
         narrowed = {place: wanted.bounds(*bounds) for place, bounds in readable.items() if wanted.has(place)}
         if wanted.timestamp_ms is not None:
@@ -253,7 +252,7 @@ class BatchReader(_Reader, DataSourceReader):
 
 
 class NarrowingReader(BatchReader):
-    """A batch that takes filters down. PySpark 4.1 refuses such a class where its conf does not say so."""
+    """A batch reader with filters. PySpark 4.1 refuses such a class unless its configuration allows it."""
 
     def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:
         self._narrowing = narrow(filters)
@@ -261,15 +260,15 @@ class NarrowingReader(BatchReader):
 
 
 class StreamReader(_Reader, DataSourceStreamReader):
-    """`spark.readStream`: see the module on how Spark drives it."""
+    """The reader of `spark.readStream`; see the module on how Spark drives it."""
 
     def __init__(self, options: SourceOptions, columns: tuple[str, ...]) -> None:
         super().__init__(options, columns)
-        self._position: Offsets | None = None  # where the next micro-batch starts; None: not known yet
-        self._document: dict[str, Any] | None = None  # the same as it is in the checkpoint
-        self._initial: Offsets | None = None  # where the stream began, as long as it may be asked for
-        self._topic_ids: dict[str, UUID] = {}  # of the topics that the position is in
-        self._quiet_since: float | None = None  # when the last look found nothing new
+        self._position: Offsets | None = None  # start of the next micro-batch; None: unknown yet
+        self._document: dict[str, Any] | None = None  # the position as it is in the checkpoint
+        self._initial: Offsets | None = None  # start of the stream, as long as Spark may ask for it
+        self._topic_ids: dict[str, UUID] = {}  # of the topics of the position
+        self._quiet_since: float | None = None  # time of the last look without new records
 
     def initialOffset(self) -> dict[str, Any]:
         return encode_position(self._began(), None)
@@ -320,7 +319,7 @@ class StreamReader(_Reader, DataSourceStreamReader):
         return self._read(partition)
 
     def commit(self, end: dict[str, Any]) -> None:
-        """The checkpoint holds the position; nothing is kept elsewhere."""
+        """Do nothing: the checkpoint has the position."""
 
     def stop(self) -> None:
         self._close()
@@ -333,14 +332,14 @@ class StreamReader(_Reader, DataSourceStreamReader):
                 unread = sum(there.next_offset - there.log_start_offset for there in bounds.values())
                 if unread:
                     _log.warning(
-                        "startingOffsets is not given: a new stream begins at the end, and %d records that are there "
-                        "are not read; set startingOffsets to earliest to read them",
+                        "startingOffsets is not set, so the new stream begins at the end and skips %d existing "
+                        "records; set startingOffsets to earliest to read them",
                         unread,
                     )
         return self._initial
 
     def _end(self, bounds: dict[TopicPartition, Bounds], first: Offsets) -> Offsets:
-        """How far there is anything now, at most to endingOffsets; a partition that those lack stays where it is."""
+        """Return the present end, at most endingOffsets; a partition that those do not name does not move."""
         asked = self._options.ending_offsets
         if isinstance(asked, int):
             return {place: there.next_offset for place, there in bounds.items()}

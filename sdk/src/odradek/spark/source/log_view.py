@@ -1,7 +1,7 @@
 """A synchronous view of the log for Spark's driver and executors.
 
-It reads what every reader may: heads and index rows (log table), topics (catalog table) and objects; it writes nothing
-and asks no function. An embedded store is opened read-only beside the service that writes it.
+It only reads: heads and index rows (log table), topics (catalog table) and objects. It calls no function. An embedded
+store is opened read-only, also while its service writes.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ from odradek.spark.opened_store import OpenedStore
 from odradek.spark.options import StoreOptions, Subscription
 from odradek.system import SystemRng
 
-_PLANS = 5  # of one range, while maintenance replaces what it names
+_PLANS = 5  # attempts for one range, while maintenance replaces its objects
 
 
 class LogView(OpenedStore):
-    """What the source asks of a store."""
+    """The store as the source uses it."""
 
     def __init__(self, options: StoreOptions, settings: Settings | None = None) -> None:
         super().__init__(options, thread_name="odradek-log-view")
@@ -46,37 +46,37 @@ class LogView(OpenedStore):
     # --- what is there --------------------------------------------------------------------------------------------
 
     def partitions(self, subscription: Subscription) -> dict[TopicPartition, PartitionId]:
-        """The partitions that a subscription means now.
+        """Return the partitions of a subscription now.
 
-        Raises KafkaError: UNKNOWN_TOPIC_OR_PARTITION for a topic or partition that is named and not there; none for a
-        pattern that matches nothing (yet).
+        Raises KafkaError: UNKNOWN_TOPIC_OR_PARTITION for a named topic or partition that does not exist; a pattern may
+        match nothing (yet).
         """
         return self._run(lambda: self._partitions(subscription))
 
     def bounds(self, partitions: dict[TopicPartition, PartitionId]) -> dict[TopicPartition, Bounds]:
-        """First and next offset of each partition; one that is gone is left out."""
+        """Return first and next offset of each partition, without deleted ones."""
         return self._run(lambda: self._bounds(partitions))
 
     def offsets_at(self, partitions: Sequence[TopicPartition], timestamp_ms: int) -> Offsets:
-        """The first offset of each partition whose timestamp is at least that; left out where there is none."""
+        """Return the first offset of each partition with at least this timestamp; omit partitions without one."""
         return self._run(lambda: self._offsets_at(partitions, timestamp_ms))
 
     def pieces(
         self, partition: PartitionId, start_offset: int, end_offset: int, piece_bytes: int = UNBOUNDED
     ) -> list[Piece]:
-        """Where the bytes of [start, end) lie; segments are cut into pieces of about `piece_bytes`.
+        """Return the locations of the bytes of [start, end); segments are cut into pieces of about `piece_bytes`.
 
-        Raises KafkaError(UNKNOWN_TOPIC_OR_PARTITION, or KAFKA_STORAGE_ERROR where segments go again and again),
+        Raises KafkaError(UNKNOWN_TOPIC_OR_PARTITION, or KAFKA_STORAGE_ERROR if segments disappear repeatedly),
         FormatError.
         """
         return self._run(lambda: self._plan(partition, start_offset, end_offset, piece_bytes))
 
     def read(self, pieces: Sequence[Piece]) -> list[memoryview]:
-        """The bytes of pieces, neighbours by one request. Raises ObjectMissing: plan again (`forget` first)."""
+        """Return the bytes of pieces, neighbours in one request. Raises ObjectMissing: `forget`, then plan again."""
         return self._run(lambda: self._pieces.read(pieces))
 
     def forget(self, partition: PartitionId) -> None:
-        """Forget where the bytes of a partition were."""
+        """Drop the cached locations of a partition."""
         self._reader.forget(partition)
 
     # --- on the loop ----------------------------------------------------------------------------------------------
@@ -128,7 +128,7 @@ class LogView(OpenedStore):
                 return await self._reader.pieces(
                     partition, head, start_offset, end_offset=end_offset, piece_bytes=piece_bytes
                 )
-            except ObjectMissing:  # the index of a segment that was replaced meanwhile, or a row that retention removed
+            except ObjectMissing:  # the index of a segment that was replaced, or a row that retention removed
                 self._reader.forget(partition)
             if start_offset < head.log_start_offset:
                 raise KafkaError(

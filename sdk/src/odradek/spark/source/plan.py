@@ -1,4 +1,4 @@
-"""From offsets to ranges: what one Spark task reads. Pure, and plain data: a driver plans, executors get the ranges.
+"""From offsets to ranges, the input of Spark tasks. Pure, and plain data: a driver plans, executors get the ranges.
 
 A range is a run of neighbouring pieces of one partition (a piece is one batch of the WAL, or a run of whole batches of
 a segment). Ranges end at piece boundaries, so no byte is read twice.
@@ -36,7 +36,7 @@ class ReadRange:
 
 
 def split_range(whole: ReadRange, range_bytes: int) -> list[ReadRange]:
-    """Cut a range at piece boundaries into ranges of about `range_bytes`; a larger piece is a range by itself."""
+    """Cut a range at piece boundaries into ranges of about `range_bytes`; a larger piece becomes one range."""
     return [
         replace(
             whole,
@@ -49,10 +49,10 @@ def split_range(whole: ReadRange, range_bytes: int) -> list[ReadRange]:
 
 
 def range_bytes_of(sizes: Iterable[int], range_bytes: int, min_partitions: int | None) -> int:
-    """How large ranges may be for at least `min_partitions` of them, where there is that much to split.
+    """Return the size of ranges that gives at least `min_partitions` of them, if there is enough to split.
 
     Args:
-        sizes: stored bytes of each partition that is read.
+        sizes: stored bytes of each partition to read.
     """
     sizes = list(sizes)
     if min_partitions is None or min_partitions <= len(sizes):
@@ -62,7 +62,7 @@ def range_bytes_of(sizes: Iterable[int], range_bytes: int, min_partitions: int |
 
 
 def group_pieces(pieces: Iterable[Piece], bytes_max: int) -> Iterator[Sequence[Piece]]:
-    """Neighbours together, as long as a group has at most `bytes_max` bytes; at least one piece a group."""
+    """Yield groups of neighbours with at most `bytes_max` bytes; at least one piece per group."""
     group: list[Piece] = []
     size = 0
     for piece in pieces:

@@ -1,11 +1,11 @@
-"""What of a batch's WHERE narrows the offsets to read. Pure; knows PySpark's filters by their names alone.
+"""The filters of a batch that narrow the offsets to read. Pure; knows PySpark's filters only by their names.
 
     topic = | IN, partition = | IN     other partitions are not read
-    offset = | > | >= | < | <=         nor are other offsets
-    timestamp = | > | >=               nor what lies before the first offset whose timestamp is at least that
+    offset = | > | >= | < | <=         other offsets are not read
+    timestamp = | > | >=               nothing before the first offset with at least this timestamp is read
 
-Timestamps need not rise with offsets, so an upper bound narrows nothing. All filters are applied again by Spark: here
-it is enough never to leave out what they keep.
+Timestamps may decrease with offsets, so an upper bound narrows nothing. Spark applies all filters again, so it suffices
+here never to leave out rows that they keep.
 """
 
 from __future__ import annotations
@@ -23,28 +23,28 @@ _MS = timedelta(milliseconds=1)
 
 @dataclass(frozen=True, slots=True)
 class Narrowing:
-    """What is to be read."""
+    """The part of the topics to read."""
 
     topics: frozenset[str] | None = None  # None: all
     partitions: frozenset[int] | None = None
     first_offset: int = 0
     end_offset: int | None = None  # exclusive; None: no bound
-    timestamp_ms: int | None = None  # from the first offset that is at least as late
+    timestamp_ms: int | None = None  # from the first offset with at least this timestamp
 
     def has(self, place: TopicPartition) -> bool:
-        """Whether anything of a partition is to be read."""
+        """Return True if any part of a partition is read."""
         return (self.topics is None or place.topic in self.topics) and (
             self.partitions is None or place.partition in self.partitions
         )
 
     def bounds(self, first: int, end: int) -> tuple[int, int]:
-        """What of [first, end) is to be read; may be empty."""
+        """Return the part of [first, end) that is read; it may be empty."""
         first = max(first, self.first_offset)
         return first, max(first, end if self.end_offset is None else min(end, self.end_offset))
 
 
 def narrow(filters: Iterable[Any]) -> Narrowing:
-    """The narrowing that all filters together allow."""
+    """Return the narrowing that all filters together allow."""
     found = Narrowing()
     for each in filters:
         column, kind = getattr(each, "attribute", None), type(each).__name__
@@ -71,6 +71,6 @@ def _narrowed(found: Narrowing, column: str, kind: str, value: Any) -> Narrowing
             found = replace(found, end_offset=end if found.end_offset is None else min(found.end_offset, end))
     is_from = column == "timestamp" and kind in ("Equal", "GreaterThan", "GreaterThanOrEqual")
     if is_from and isinstance(value, datetime) and value.tzinfo is not None:
-        at = (value - _EPOCH) // _MS  # rounded down: it may take in more
+        at = (value - _EPOCH) // _MS  # rounded down: it may include more
         found = replace(found, timestamp_ms=at if found.timestamp_ms is None else max(found.timestamp_ms, at))
     return found

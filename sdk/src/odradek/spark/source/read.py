@@ -1,9 +1,9 @@
-"""A range to Arrow record batches: what an executor does. Knows no Spark.
+"""A range to Arrow record batches: the work of an executor. Independent of Spark.
 
-Bytes are taken in chunks, so that memory stays bounded however large the range is: neighbouring pieces of the WAL
-together, a segment chunk by chunk at batch boundaries. While one chunk is decoded the next one is on its way. When an
-object is gone (a merge was faster than the task), the rest of the range is planned again: offsets say what is read,
-pieces only where it was.
+Bytes are read in chunks, so that memory stays bounded however large the range is: neighbouring pieces of the WAL
+together, a segment chunk by chunk at batch boundaries. While one chunk is decoded, the next is fetched. If an object no
+longer exists (a merge replaced it), the rest of the range is planned again: the offsets define the range, the pieces
+only say where it was.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _REPLANS = 3
 
 
 class PieceSource(Protocol):
-    """The part of store.LogView that reading needs."""
+    """The part of log_view.LogView that reading needs."""
 
     def pieces(self, partition: PartitionId, start_offset: int, end_offset: int) -> list[Piece]: ...
 
@@ -44,10 +44,10 @@ class PieceSource(Protocol):
 def read(
     wanted: ReadRange, columns: Sequence[str], source: PieceSource, *, chunk_bytes: int = CHUNK_BYTES
 ) -> Iterator[pa.RecordBatch]:
-    """Yield the records of a range in offset order, as batches of the asked columns; empty batches are left out.
+    """Yield the records of a range in offset order, as batches of the requested columns, without empty batches.
 
     Raises:
-        KafkaError: OFFSET_OUT_OF_RANGE or KAFKA_STORAGE_ERROR where the range cannot be read (any more).
+        KafkaError: OFFSET_OUT_OF_RANGE or KAFKA_STORAGE_ERROR if the range cannot be read (any more).
         FormatError: stored bytes are damaged.
     """
     offset = wanted.start_offset
@@ -70,7 +70,7 @@ def read(
 
 
 def _ahead(items: Iterator[T]) -> Iterator[T]:
-    """The same items; each is made while the one before it is used. What making raises comes in its turn."""
+    """Yield the same items, each computed while the one before is used. Errors are raised in order."""
     with ThreadPoolExecutor(1, thread_name_prefix="odradek-read-ahead") as thread:
         coming = thread.submit(next, items, None)
         while (item := coming.result()) is not None:

@@ -1,8 +1,8 @@
-"""The Python that Spark's workers run: the driver's, or one that has no odradek.
+"""The Python of Spark's workers: the driver's, or one without odradek.
 
-Spark starts `PYSPARK_PYTHON`, or the first `python3` on the PATH: where a program of a virtual environment is started
-without activating it, that is another one. Spark then answers forty lines that end in "No module named 'odradek'".
-On a cluster the workers are elsewhere, and Spark's answer is all there is (odradek.spark.jobs.run.reason).
+Spark starts `PYSPARK_PYTHON`, or the first `python3` on the PATH, which is another Python if a virtual environment is
+used without activating it. Spark then prints forty lines that end in "No module named 'odradek'". On a cluster the
+workers are elsewhere, and only Spark's error is available (odradek.spark.jobs.run.reason).
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _PATIENCE_S = 120
 
 
 def check_workers(spark: SparkSession) -> None:
-    """Look whether the workers of a Spark on this machine can import the source.
+    """Check that the workers of a Spark on this machine can import the source.
 
     Raises KafkaError(INVALID_CONFIG) that says what to set.
     """
@@ -33,7 +33,7 @@ def check_workers(spark: SparkSession) -> None:
 
     try:
         context = spark.sparkContext
-    except (AttributeError, PySparkException):  # Spark Connect has none: its workers are elsewhere
+    except (AttributeError, PySparkException):  # Spark Connect: its workers are elsewhere
         return
     if not str(context.master).startswith("local"):
         return
@@ -46,19 +46,19 @@ def check_workers(spark: SparkSession) -> None:
 
 
 def workers_lack(program: str, lacks: str) -> str:
-    """One line: whose workers lack what, and what to set."""
+    """Return one line that names the program, what it lacks, and what to set."""
     return (
         f"Spark's Python workers run {program}, {lacks}: activate the environment of odradek, or set "
-        f"PYSPARK_PYTHON={sys.executable} before the session is made"
+        f"PYSPARK_PYTHON={sys.executable} before the session is created"
     )
 
 
 @cache
 def missing(program: str) -> str:
-    """What keeps a Python from reading the source; empty where nothing does."""
+    """Return what keeps a Python from importing the source, as a clause; empty if nothing does."""
     found = shutil.which(program)
     if found is None:
-        return "which is not there"
+        return "which does not exist"
     if Path(found).absolute() == Path(sys.executable).absolute():
         return ""
     try:

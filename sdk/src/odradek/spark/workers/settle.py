@@ -1,13 +1,13 @@
-"""What a Python worker of Spark pays for each task besides the task's work, and how it pays less.
+"""Fewer costs per task in Spark's Python workers.
 
-Around every task the worker lets importlib look at its path anew and collects garbage in full:
+Around every task the worker makes importlib rescan its path and runs a full garbage collection:
 
-* Spark puts its own core jar on the Python path. There is no Python in it, but importlib reads a zip's directory, of
+* Spark puts its core jar on the Python path. The jar contains no Python, but importlib reads its directory, of
   thousands of entries, in Python: some 70 ms.
-* Full collection walks every object there is, and numba, Arrow and the SDK are some hundred thousands that stay for
-  good: some 100 ms. Frozen (`gc.freeze`) they are not walked.
+* Full collection visits every object, and numba, Arrow and the SDK have some hundred thousands that are never freed:
+  some 100 ms. Frozen objects (`gc.freeze`) are not visited.
 
-A micro-batch of a thousand records has nothing else to do for that long.
+For a micro-batch of a thousand records this is most of the time.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _settled = False
 
 
 def settle() -> None:
-    """Call it in a worker when all is imported; only the first call in a process does something."""
+    """Reduce these costs; call it in a worker after all imports. Only the first call in a process has an effect."""
     global _settled
     if _settled:
         return
@@ -33,5 +33,5 @@ def settle() -> None:
 
 
 def _is_in_jar(path: str) -> bool:
-    """Whether it is a jar, or a folder within one."""
+    """Return True for a jar, or a folder within one."""
     return any(part.endswith(".jar") for part in PurePath(path).parts)

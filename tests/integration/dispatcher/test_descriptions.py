@@ -1,0 +1,184 @@
+"""What administrators' tools ask beyond Metadata: partitions in pages, producers, sizes, rights, resources."""
+
+from __future__ import annotations
+
+from typing import Any
+from uuid import UUID
+
+import pytest
+from odradek.engine.engine import Engine
+from odradek.errors import ErrorCode
+from odradek.model.acl import CLUSTER_NAME, AclBinding, AclOperation, AclPermission, PatternType, ResourceType
+from odradek.protocol.api import ApiKey
+from odradek.protocol.versions import SUPPORTED_VERSIONS
+
+from tests.support.dispatching import ask
+from tests.support.engine import Store, batch, memory_store, produce
+
+UNASKED = -(2**31)
+
+
+def versions(api_key: ApiKey, low: int = 0) -> range:
+    first, last = SUPPORTED_VERSIONS[api_key]
+    return range(max(first, low), last + 1)
+
+
+@pytest.fixture
+def store() -> Store:
+    return memory_store()
+
+
+@pytest.fixture
+async def engine(store: Store) -> Engine:
+    engine = store.engine(catalog_cache_ms=0, acl_cache_ms=0, head_bytes_max=400, spill_entries=1)
+    for name, count in (("a", 3), ("b", 1), ("c", 2)):
+        await engine.topics.create(name, count)
+    return engine
+
+
+async def allow(engine: Engine, kind: ResourceType, name: str, *operations: AclOperation) -> None:
+    for operation in operations:
+        rule = AclBinding(kind, name, PatternType.LITERAL, "User:*", "*", operation, AclPermission.ALLOW)
+        await engine.acls.create(rule)
+
+
+def pages(answer: Any) -> list[tuple[str, list[int]]]:
+    return [(topic.name, [each.partition_index for each in topic.partitions]) for topic in answer.topics]
+
+
+async def test_partitions_are_described_in_pages(engine: Engine) -> None:
+    seen, cursor = [], None
+    for _ in range(9):
+        fields = {"topics": [], "response_partition_limit": 2, "cursor": cursor}
+        answer = await ask(engine, ApiKey.DESCRIBE_TOPIC_PARTITIONS, 0, fields)
+        seen.append(pages(answer))
+        if answer.next_cursor is None:
+            break
+        cursor = {"topic_name": answer.next_cursor.topic_name, "partition_index": answer.next_cursor.partition_index}
+    assert seen == [[("a", [0, 1])], [("a", [2]), ("b", [0])], [("c", [0, 1])]]
+    [described] = answer.topics
+    [partition, _] = described.partitions
+    assert (described.topic_id, partition.leader_id) == ((await engine.topics.resolve("c")).topic_id, 0)
+    assert (partition.replica_nodes, partition.isr_nodes) == ((0,), (0,))
+    assert described.topic_authorized_operations != UNASKED
+
+
+async def test_named_topics_are_described_in_the_order_of_their_names(engine: Engine) -> None:
+    fields = {"topics": [{"name": name} for name in ("c", "nope", "b")], "response_partition_limit": 2_000}
+    answer = await ask(engine, ApiKey.DESCRIBE_TOPIC_PARTITIONS, 0, fields)
+    assert pages(answer) == [("b", [0]), ("c", [0, 1]), ("nope", [])]
+    assert [topic.error_code for topic in answer.topics] == [0, 0, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION]
+    bad = await ask(
+        engine,
+        ApiKey.DESCRIBE_TOPIC_PARTITIONS,
+        0,
+        {**fields, "cursor": {"topic_name": "b", "partition_index": -1}},
+    )
+    assert {topic.error_code for topic in bad.topics} == {ErrorCode.INVALID_REQUEST}
+
+
+async def test_the_producers_of_a_partition(engine: Engine) -> None:
+    await produce(engine, "a", 0, batch([b"x", b"y"], timestamp_ms=50, producer=(7, 2, 0)))
+    await produce(engine, "a", 0, batch([b"z"], timestamp_ms=60, producer=(7, 2, 2)))
+    await produce(engine, "a", 0, batch([b"z"], timestamp_ms=70, producer=(5, 0, 0)))
+    fields = {"topics": [{"name": "a", "partition_indexes": [0, 1, 9]}, {"name": "nope", "partition_indexes": [0]}]}
+    answer = await ask(engine, ApiKey.DESCRIBE_PRODUCERS, 0, fields)
+    partitions = [partition for topic in answer.topics for partition in topic.partitions]
+    unknown = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    assert [partition.error_code for partition in partitions] == [0, 0, unknown, unknown]
+    found = [
+        (each.producer_id, each.producer_epoch, each.last_sequence, each.current_txn_start_offset)
+        for each in partitions[0].active_producers
+    ]
+    assert found == [(5, 0, 0, -1), (7, 2, 2, -1)]
+    assert partitions[0].active_producers[0].last_timestamp == 70
+    assert partitions[1].active_producers == ()
+
+
+@pytest.mark.parametrize("version", versions(ApiKey.DESCRIBE_LOG_DIRS))
+async def test_sizes_are_those_of_what_is_stored(engine: Engine, version: int) -> None:
+    sent = [batch([b"x" * size]) for size in range(100, 120)]
+    for each in sent:
+        await produce(engine, "a", 1, each)
+    await produce(engine, "b", 0, sent[0])
+    answer = await ask(engine, ApiKey.DESCRIBE_LOG_DIRS, version, {"topics": None})
+    [result] = answer.results
+    sizes = {(t.name, p.partition_index): p.partition_size for t in result.topics for p in t.partitions}
+    assert len(sizes) == 6
+    assert (sizes["a", 0], sizes["a", 1], sizes["b", 0]) == (0, sum(map(len, sent)), len(sent[0]))
+    fields = {"topics": [{"topic": "b", "partitions": [0, 5]}, {"topic": "nope", "partitions": [0]}]}
+    [result] = (await ask(engine, ApiKey.DESCRIBE_LOG_DIRS, version, fields)).results
+    assert [(t.name, [p.partition_index for p in t.partitions]) for t in result.topics] == [("b", [0])]
+
+
+async def test_resources_that_have_a_configuration(engine: Engine) -> None:
+    await engine.group_configs.alter("q", set={"share.auto.offset.reset": "earliest"})
+
+    async def listed(*types: int) -> list[tuple[int, str]]:
+        answer = await ask(engine, ApiKey.LIST_CONFIG_RESOURCES, 1, {"resource_types": types})
+        assert answer.error_code == 0
+        return [(each.resource_type, each.resource_name) for each in answer.config_resources]
+
+    assert await listed(2) == [(2, "a"), (2, "b"), (2, "c")]
+    assert await listed(32) == [(32, "q")]
+    assert await listed() == [(2, "a"), (2, "b"), (2, "c"), (4, "0"), (8, "0"), (32, "q")]
+    unknown = await ask(engine, ApiKey.LIST_CONFIG_RESOURCES, 1, {"resource_types": [77]})
+    assert unknown.error_code == ErrorCode.UNSUPPORTED_VERSION
+    assert (await ask(engine, ApiKey.LIST_CONFIG_RESOURCES, 0, {})).config_resources == ()
+
+
+async def test_loggers_have_levels(engine: Engine) -> None:
+    resource = {"resource_type": 8, "resource_name": "0", "configuration_keys": None}
+    [result] = (await ask(engine, ApiKey.DESCRIBE_CONFIGS, 4, {"resources": [resource]})).results
+    assert {entry.name for entry in result.configs} == {"root", "odradek"}
+    assert {entry.value for entry in result.configs} <= {"FATAL", "ERROR", "WARN", "INFO", "DEBUG"}
+    assert all(entry.read_only for entry in result.configs)
+
+
+def bits(*operations: AclOperation) -> int:
+    return sum(1 << operation for operation in operations)
+
+
+@pytest.mark.parametrize("version", versions(ApiKey.METADATA, 8))
+async def test_metadata_says_what_the_caller_may_do(engine: Engine, version: int) -> None:
+    read, write, describe = AclOperation.READ, AclOperation.WRITE, AclOperation.DESCRIBE
+    await allow(engine, ResourceType.TOPIC, "a", read, write)
+    await allow(engine, ResourceType.CLUSTER, CLUSTER_NAME, describe)
+    topics = [{"name": "a", "topic_id": None}]
+    asks = {"include_topic_authorized_operations": True, "include_cluster_authorized_operations": True}
+    answer = await ask(engine, ApiKey.METADATA, version, {"topics": topics, **asks})
+    assert answer.topics[0].topic_authorized_operations == bits(read, write, describe)
+    if version <= 10:
+        assert answer.cluster_authorized_operations == bits(describe)
+    unasked = await ask(engine, ApiKey.METADATA, version, {"topics": topics})
+    assert unasked.topics[0].topic_authorized_operations == UNASKED
+
+
+async def test_the_cluster_and_groups_say_what_the_caller_may_do(engine: Engine) -> None:
+    read, delete, describe = AclOperation.READ, AclOperation.DELETE, AclOperation.DESCRIBE
+    await engine.groups.heartbeat(_joining("g"))
+    await engine.share_groups.heartbeat(_joining("s"))
+    await allow(engine, ResourceType.GROUP, "g", read, delete)
+    await allow(engine, ResourceType.GROUP, "s", read)
+    await allow(engine, ResourceType.TOPIC, "a", describe)
+    await allow(engine, ResourceType.CLUSTER, CLUSTER_NAME, AclOperation.ALTER)
+    for version in versions(ApiKey.DESCRIBE_CLUSTER):
+        cluster = await ask(engine, ApiKey.DESCRIBE_CLUSTER, version, {"include_cluster_authorized_operations": True})
+        assert cluster.cluster_authorized_operations == bits(AclOperation.ALTER, describe)
+        assert (await ask(engine, ApiKey.DESCRIBE_CLUSTER, version, {})).cluster_authorized_operations == UNASKED
+    for api_key, version, field, group in (
+        *((ApiKey.DESCRIBE_GROUPS, each, "groups", "g") for each in versions(ApiKey.DESCRIBE_GROUPS, 3)),
+        (ApiKey.CONSUMER_GROUP_DESCRIBE, 1, "group_ids", "g"),
+        (ApiKey.SHARE_GROUP_DESCRIBE, 1, "group_ids", "s"),
+    ):
+        asked = {field: [group]}
+        [told] = (await ask(engine, api_key, version, {**asked, "include_authorized_operations": True})).groups
+        assert told.authorized_operations == bits(*((read, delete) if group == "g" else (read,)), describe), api_key
+        [untold] = (await ask(engine, api_key, version, asked)).groups
+        assert untold.authorized_operations == UNASKED
+
+
+def _joining(group_id: str) -> Any:
+    from odradek.model.group import GroupHeartbeat
+
+    return GroupHeartbeat(group_id, str(UUID(int=1)), 0, subscribed_topic_names=("a",), rebalance_timeout_ms=1_000)
