@@ -18,8 +18,8 @@ subnets:
     -c gateway_tasks=2                     number of gateways (2); gateways have no state
     -c gateway_tasks_max=8                 maximum for automatic scaling; without it the number is fixed
     -c gateway_architecture=arm64          of the image and its tasks; x86_64, which Docker builds on most machines
-    -c gateway_endpoints=172.31.0.0/16     make the four interface endpoints in the subnets, for this
-                                           range, the VPC's (docs/DEPLOY.md has prices)
+    -c gateway_endpoints=172.31.0.0/16     create four interface endpoints in the subnets for this range, the VPC's
+                                           (docs/DEPLOY.md has prices)
 
 Clients must always log in (SASL with the users of `odradek users`). Every gateway acts as the fleet's broker: it leads
 no partition, so a client may use any of them. The role is the union of the functions' rows in permissions.py, since a
@@ -97,9 +97,9 @@ class GatewayOptions:
             try:
                 ipaddress.IPv4Network(known["endpoints"])
             except ValueError:
-                said = known["endpoints"]
                 raise SystemExit(
-                    f"infra: gateway_endpoints must be the range of the VPC, such as 172.31.0.0/16, not {said!r}"
+                    "infra: gateway_endpoints must be the range of the VPC, such as 172.31.0.0/16, "
+                    f"not {known['endpoints']!r}"
                 ) from None
         return cls(
             known["vpc_id"],

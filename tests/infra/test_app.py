@@ -69,7 +69,7 @@ def test_stages_differ_in_names_and_a_wrong_one_lists_the_known(dev: Deployment,
 
 
 def test_a_stage_whose_functions_would_die_before_they_can_answer_is_refused() -> None:
-    with pytest.raises(ValueError, match="must outlive"):
+    with pytest.raises(ValueError, match="must exceed request_timeout_ms"):
         Stage("x", False, 7, 15, 2, settings=Settings(request_timeout_ms=30_000))
 
 

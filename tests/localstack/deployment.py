@@ -116,3 +116,5 @@ def _tell_addresses(deployed: Deployed) -> None:
     variables[environment.FUNCTION_URLS] = environment.format_function_urls(urls)
     functions.update_function_configuration(FunctionName=name, Environment={"Variables": variables})
     functions.get_waiter("function_updated_v2").wait(FunctionName=name, WaiterConfig={"Delay": 1, "MaxAttempts": 60})
+    version = functions.publish_version(FunctionName=name)["Version"]  # the URL is the alias's, of one version
+    functions.update_alias(FunctionName=name, Name="live", FunctionVersion=version)

@@ -203,6 +203,32 @@ def test_a_backup_under_load_holds_what_was_acknowledged_and_is_served(
     assert values == list(range(len(values))), "a prefix of what was written, nothing twice and nothing left out"
 
 
+def test_a_deleted_topic_and_the_place_of_its_group_come_back_from_a_backup(
+    data_dir: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    place, again = odradek.TopicPartition(TOPIC, 0), tmp_path / "again"
+    with odradek.local(data_dir) as service:  # type: ignore[operator]
+        with odradek.Consumer(**service.client_config, group_id="g") as consumer:
+            consumer.assign([place])
+            consumer.commit({place: odradek.OffsetAndMetadata(7)})
+        assert said(capsys, "backup", str(tmp_path / "b"), "--data-dir", str(data_dir))[0] == 0
+        with odradek.Admin(**service.client_config) as admin:
+            admin.delete_topics([TOPIC])
+            admin.create_topics([odradek.NewTopic("regretted", 1)])
+    assert said(capsys, "restore", str(tmp_path / "b"), "--data-dir", str(again))[0] == 0
+    with odradek.local(again) as service:  # type: ignore[operator]
+        with odradek.Admin(**service.client_config) as admin:
+            assert admin.list_topics() == [TOPIC]
+        with odradek.Consumer(**service.client_config, group_id="g") as consumer:
+            consumer.assign([place])
+            committed = consumer.committed([place])[place]
+            assert committed is not None
+            assert committed.offset == 7
+            consumer.seek(place, 7)
+            [record, *_] = consumer.poll(5_000)[place]
+            assert record.offset == 7
+
+
 def test_a_backup_whose_objects_are_gone_is_no_backup(
     data_dir: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -22,11 +22,13 @@ from moto.backends import get_backend
 from moto.core import DEFAULT_ACCOUNT_ID
 from moto.dynamodb.models.table import RestoredPITTable, Table
 from moto.moto_api import state_manager
+from odradek.adapters.aws import restore as steps
 from odradek.cli import run
 from odradek.cli.service import restore
 from odradek.client import profiles
 from odradek.client.profiles import Profile, save_profile
 from odradek.engine.engine import Engine
+from odradek.errors import StoreUnavailable
 from odradek.functions.environment import HANDLERS
 from odradek.model.topic_partition import OffsetAndMetadata, TopicPartition
 from odradek.settings import Settings
@@ -251,6 +253,20 @@ def test_what_is_gone_for_good_is_told_and_nothing_changes(
     assert len(json.loads(capsys.readouterr().out)["missing"]) >= 2
 
 
+def refused(*_: Any, **__: Any) -> Any:
+    raise StoreUnavailable("DynamoDB says no")
+
+
+def test_a_restore_that_fails_before_it_changes_anything_lets_the_functions_go_on(
+    deployed: Deployed, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before, versions = deployed.concurrency(), deployed.versions()
+    monkeypatch.setattr(steps, "restore_tables", refused)
+    assert ask(deployed, deployed.remember()) == 1
+    assert "DynamoDB says no" in capsys.readouterr().err
+    assert (deployed.concurrency(), deployed.versions()) == (before, versions)
+
+
 def test_an_interrupted_restore_is_finished_by_the_same_command(
     deployed: Deployed, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -259,8 +275,6 @@ def test_an_interrupted_restore_is_finished_by_the_same_command(
     moment = deployed.remember()
     asyncio.run(spoil(deployed.endpoint))
     before = deployed.concurrency()
-    from odradek.adapters.aws import restore as steps
-
     real, calls = steps.make_equal, 0
 
     def interrupted(*arguments: Any, **named: Any) -> Any:
@@ -273,6 +287,10 @@ def test_an_interrupted_restore_is_finished_by_the_same_command(
     monkeypatch.setattr(steps, "make_equal", interrupted)
     assert ask(deployed, moment) == 130
     assert set(deployed.concurrency().values()) == {0}, "half a store is not served"
+    with monkeypatch.context() as patch:
+        patch.setattr(steps, "restore_tables", refused)
+        assert ask(deployed, moment) == 1
+    assert set(deployed.concurrency().values()) == {0}, "neither is it when a second attempt fails earlier"
     assert ask(deployed, moment) == 0
     assert asyncio.run(read(deployed.endpoint))[:2] == (BEFORE, 2)
     assert deployed.concurrency() == before

@@ -17,6 +17,7 @@ from odradek.errors import StoreUnavailable
 ALIAS: Final = "live"  # infra/constructs/release.py
 RESERVED_TAG: Final = "odradek:reserved-before-restore"
 STOPPED_TAG: Final = "odradek:stopped-at"  # seconds since the epoch
+CHANGING_TAG: Final = "odradek:tables-are-changing"  # of the first function: they are neither old nor restored
 STARTED_FOR: Final = "RESTORED_TO"  # variable: makes a version new
 _NONE: Final = "none"
 _POLL_S: Final = 2.0
@@ -59,6 +60,17 @@ class Functions:
             ends_s = max(ends_s, float(tags[STOPPED_TAG]) + configuration["Timeout"])
         return ends_s
 
+    def note_change(self) -> None:
+        """Note that the tables are about to change: from now on the functions must not start before that is done."""
+        self._lambda.tag_resource(Resource=self._first_arn(), Tags={CHANGING_TAG: "true"})
+
+    def is_changing(self) -> bool:
+        """Whether a change of the tables has begun and not ended, by whichever process."""
+        return CHANGING_TAG in self._lambda.list_tags(Resource=self._first_arn())["Tags"]
+
+    def _first_arn(self) -> str:
+        return str(self._lambda.get_function_configuration(FunctionName=self._names[0])["FunctionArn"])
+
     def start(self, restored_to: str | None = None) -> None:
         """Take invocations again, with what was reserved before.
 
@@ -74,7 +86,7 @@ class Functions:
                 self._lambda.delete_function_concurrency(FunctionName=name)
             else:
                 self._lambda.put_function_concurrency(FunctionName=name, ReservedConcurrentExecutions=int(reserved))
-            self._lambda.untag_resource(Resource=arn, TagKeys=[RESERVED_TAG, STOPPED_TAG])
+            self._lambda.untag_resource(Resource=arn, TagKeys=[RESERVED_TAG, STOPPED_TAG, CHANGING_TAG])
 
     def _renew(self, name: str, restored_to: str) -> None:
         configuration = self._lambda.get_function_configuration(FunctionName=name)

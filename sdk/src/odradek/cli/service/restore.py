@@ -7,8 +7,8 @@
     5. when the last invocation has ended, the deployment's tables become equal to the restored ones
     6. tasks of maintenance are forgotten, the functions start as new versions, the restored tables are deleted
 
-Up to step 4 nothing has changed: where something is missing the functions start again. From step 5 on they stay stopped
-until the command has done its work; it may be interrupted and run again.
+Up to step 4 nothing has changed: where that fails, or something is missing, the functions start again. From step 5 on
+they stay stopped until the command has done its work; it may be interrupted and run again.
 """
 
 from __future__ import annotations
@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from odradek.engine.audit.decisions import AuditReport
 
 _FUNCTION = "-maintenance"
+_MISSING = ("missing", "damaged")  # kinds of findings
 _NEEDED = ("LogTableName", "GroupsTableName", "CatalogTableName", "BucketName", "MaintenanceFunctionName")
 
 
@@ -157,21 +158,14 @@ class Restore:
 
         tables = self._deployment.tables
         ended_s = self._functions.stop()
-        names = restore.restore_tables(self._dynamodb, tables, self._to, sleep=time.sleep, tell=_tell)
-        brought_back = 0
-        if restore.has_versions(self._s3, self._deployment.bucket):
-            brought_back = restore.bring_back(self._s3, self._deployment.bucket, self._to)
-        report = asyncio.run(self._audited([names[each] for each in tables]))
-        missing = [each for each in report.findings if each.kind.value in ("missing", "damaged")]
-        if missing and not accept_missing:
-            self._functions.start()
-            raise OdradekError(
-                f"nothing was restored: {len(missing)} ranges are no longer there, the first: {missing[0].place} "
-                f"{missing[0].detail}. The bucket keeps what is deleted only with keep_deleted_days "
-                "(docs/OPERATIONS.md). Restore to less than an hour ago, or say --accept-missing; the restored tables "
-                f"are {', '.join(names.values())}"
-            )
-        self._wait_until(ended_s)
+        try:
+            names, brought_back, missing = self._prepare(accept_missing)
+            self._wait_until(ended_s)
+        except BaseException:
+            if not self._functions.is_changing():  # nothing has: the log goes on as it was
+                self._functions.start()
+            raise
+        self._functions.note_change()
         changes = [restore.make_equal(self._dynamodb, own, names[own], sleep=time.sleep) for own in tables]
         if self._deployment.queue_url is not None:
             self._client("sqs").purge_queue(QueueUrl=self._deployment.queue_url)
@@ -182,8 +176,27 @@ class Restore:
             "items_put": sum(each.put for each in changes),
             "items_deleted": sum(each.deleted for each in changes),
             "objects_brought_back": brought_back,
-            "missing": [f"{each.place} {each.detail}" for each in missing],
+            "missing": missing,
         }
+
+    def _prepare(self, accept_missing: bool) -> tuple[dict[str, str], int, list[str]]:
+        """Steps 3 and 4: the names of the restored tables, how many objects came back, and which ranges did not."""
+        from odradek.adapters.aws import restore
+
+        tables = self._deployment.tables
+        names = restore.restore_tables(self._dynamodb, tables, self._to, sleep=time.sleep, tell=_tell)
+        brought_back = 0
+        if restore.has_versions(self._s3, self._deployment.bucket):
+            brought_back = restore.bring_back(self._s3, self._deployment.bucket, self._to)
+        report = asyncio.run(self._audited([names[each] for each in tables]))
+        missing = [f"{each.place} {each.detail}" for each in report.findings if each.kind.value in _MISSING]
+        if missing and not accept_missing:
+            raise OdradekError(
+                f"nothing was restored: {len(missing)} ranges are no longer there, the first: {missing[0]}. The bucket "
+                "keeps what is deleted only with keep_deleted_days (docs/OPERATIONS.md). Restore to less than an hour "
+                f"ago, or add --accept-missing; the restored tables are {', '.join(names.values())}"
+            )
+        return names, brought_back, missing
 
     def _wait_until(self, moment_s: float) -> None:
         left_s = moment_s - time.time()
