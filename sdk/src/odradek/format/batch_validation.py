@@ -82,7 +82,7 @@ def validate_batches(buf: Buffer, *, max_message_bytes: int) -> list[tuple[int, 
 def _check_fields(header: BatchHeader) -> None:
     code = header.attributes & COMPRESSION_MASK
     if code > CompressionType.ZSTD:
-        raise FormatError(f"compression code {code} is not known", ErrorCode.UNSUPPORTED_COMPRESSION_TYPE)
+        raise FormatError(f"unknown compression code {code}", ErrorCode.UNSUPPORTED_COMPRESSION_TYPE)
     compression = CompressionType(code)
     if header.is_control:
         raise _invalid("clients may not write control batches")

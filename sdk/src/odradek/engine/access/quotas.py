@@ -1,16 +1,16 @@
 """Quotas: how long a client is asked to pause (Kafka's throttle_time_ms, KIP-13, KIP-124, KIP-219).
 
-A request is never refused for a quota: it is done, charged, and its answer says how long the client should wait until
-what it used has been earned again. Stock clients and the SDK keep to that.
+A request is never refused for a quota: it is executed, charged, and its response says how long the client should wait
+until its use has been earned again. Stock clients and the SDK obey.
 
     rate     the one that an administrator gave this user and client id (client_quotas.py), else the setting's
-    key      what the rate was given to; of a setting's, principal and client id: each pair has buckets of its own
+    key      what the rate was given to; for a setting's rate, principal and client id: each pair has separate buckets
     bucket   `rate` tokens a second, one second's worth at most; a request may take it below zero, and the pause is
              the time until it is back at zero
 
-The buckets are this process's. A quota therefore holds for each function instance and each gateway by itself: a client
-whose requests are spread over n warm instances gets n times its quota. It keeps one client from taking a process for
-itself; it is no bill limit.
+The buckets belong to this process, so a quota holds for each function instance and each gateway separately: a client
+whose requests are spread over n warm instances gets n times its quota. It keeps one client from monopolizing a process;
+it does not limit the bill.
 """
 
 from __future__ import annotations
@@ -55,19 +55,19 @@ class Quotas:
         self._buckets: OrderedDict[tuple[str, object], Bucket] = OrderedDict()
 
     async def produced(self, principal: str, client_id: str | None, size_bytes: int) -> int:
-        """Charge a produce request; the pause in ms that its answer asks for."""
+        """Charge a produce request; return the throttle time in ms."""
         rate = self._settings.quota_produce_bytes_per_s
         key, rate = await self._rate(PRODUCER_BYTE_RATE, principal, client_id, rate)
         return max(self._request(principal, client_id), self._charge("produce", key, size_bytes, rate))
 
     async def fetched(self, principal: str, client_id: str | None, size_bytes: int) -> int:
-        """Charge a fetch by the size of its records; the pause in ms that its answer asks for."""
+        """Charge a fetch by the size of its records; return the throttle time in ms."""
         rate = self._settings.quota_fetch_bytes_per_s
         key, rate = await self._rate(CONSUMER_BYTE_RATE, principal, client_id, rate)
         return max(self._request(principal, client_id), self._charge("fetch", key, size_bytes, rate))
 
     async def _rate(self, name: str, principal: str, client_id: str | None, otherwise: int) -> tuple[object, int]:
-        """Whose bucket it is, and its rate."""
+        """Return the key of the bucket that is charged, and its rate."""
         if self._client_quotas is not None:
             found = quota_of(await self._client_quotas.current(), name, principal, client_id)
             if found is not None:

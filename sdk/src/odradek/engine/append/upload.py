@@ -1,7 +1,7 @@
-"""Upload: what an append and a transaction share. Validate the batches of a request, then store them as one object.
+"""Upload, for appends and transactions: validate the batches of a request, then store them as one object.
 
-A batch that passes is described by tail entries; nothing refers to the bytes until somebody commits those entries. A
-request that is refused, and one whose process dies after the upload, leave an object that the sweep removes.
+Tail entries describe the batches that pass; nothing refers to the bytes until those entries are committed. A refused
+request, and one whose process dies after the upload, leave an object that the sweep removes.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ class Uploads:
             try:
                 upload = await self._validate(i, request, position, transactional=transactional)
                 if upload.partition in seen:
-                    raise KafkaError(ErrorCode.INVALID_REQUEST, "a partition stands twice in one produce request")
+                    raise KafkaError(ErrorCode.INVALID_REQUEST, "the produce request names the same partition twice")
             except KafkaError as error:
                 # Where the catalog does not answer. No broker says that to Produce: sarama would give the batch up.
                 is_away = error.code is ErrorCode.COORDINATOR_NOT_AVAILABLE
@@ -94,7 +94,7 @@ class Uploads:
 
         Args:
             index: position in the request.
-            position: where the partition's bytes will lie in the object.
+            position: of the partition's bytes in the object.
 
         Raises KafkaError, FormatError, StoreError.
         """
@@ -155,7 +155,7 @@ class Uploads:
         """
         refused = KafkaError(
             ErrorCode.INVALID_REQUEST,
-            f"this store does not hold the batch at {entry.position} of {entry.object_id.hex()}",
+            f"this store does not have the batch at {entry.position} of {entry.object_id.hex()}",
         )
         if entry.is_item or entry.producer_id >= 0 or entry.length < BATCH_HEADER_BYTES:
             raise refused

@@ -1,4 +1,4 @@
-"""Configuration of groups (KIP-848, 932, 1191, 1263): which values exist, their bounds, and where they are kept.
+"""Configurations of groups (KIP-848, 932, 1191, 1263): their values, bounds, and storage.
 
 Catalog table:
 
@@ -44,7 +44,7 @@ _UNAVAILABLE = KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE, "the catalog tabl
 
 
 def duration_ms(text: str) -> int | None:
-    """An ISO 8601 duration of days, hours, minutes and seconds; None where it is none."""
+    """Parse an ISO 8601 duration of days, hours, minutes and seconds; return None for another text."""
     match = _DURATION.fullmatch(text)
     if match is None or not any(match.groups()):
         return None
@@ -212,11 +212,11 @@ class GroupConfigs:
         self._remembered: dict[str, tuple[float, Mapping[str, str]]] = {}
 
     async def of(self, group_id: str) -> ShareConfig:
-        """What a share group goes by. Raises KafkaError(COORDINATOR_NOT_AVAILABLE), FormatError."""
+        """Return the configuration of a share group. Raises KafkaError(COORDINATOR_NOT_AVAILABLE), FormatError."""
         return ShareConfig.of(await self._overrides(group_id), self._settings)
 
     async def assignment_interval_ms(self, group_id: str) -> int:
-        """How long a consumer group's target stands at least. Raises as `of`."""
+        """Return the minimum time between two targets of a consumer group. Raises as `of`."""
         overrides = await self._overrides(group_id)
         return int(overrides.get(ASSIGNMENT_INTERVAL, self._settings.group_assignment_interval_ms))
 
@@ -307,7 +307,7 @@ class GroupConfigs:
         raise _UNAVAILABLE
 
     async def list(self) -> Sequence[str]:
-        """The groups that have a configuration of their own. Raises KafkaError(COORDINATOR_NOT_AVAILABLE)."""
+        """Return the groups with a configuration. Raises KafkaError(COORDINATOR_NOT_AVAILABLE)."""
         try:
             return [row.key.sk for row in await self._catalog.query(GROUP_CONFIGS_PK) if row.item.get("c")]
         except StoreUnavailable as error:
@@ -321,7 +321,7 @@ class GroupConfigs:
             raise _UNAVAILABLE from error
 
     async def _stored(self, group_id: str) -> tuple[int, dict[str, str]]:
-        """Version and overrides; 0 and nothing where there are none. Raises StoreUnavailable, FormatError."""
+        """Return version and overrides; 0 and nothing without a row. Raises StoreUnavailable, FormatError."""
         item = await self._catalog.get(_key(group_id))
         if item is None:
             return 0, {}
