@@ -38,6 +38,7 @@ from odradek.format.item_keys import (
     BATCHES_PK,
     BROKERS_PK,
     COUNTERS_PK,
+    QUOTAS_PK,
     REGISTRY_CONFIGS_PK,
     REGISTRY_GUIDS_PK,
     REGISTRY_PK,
@@ -118,7 +119,7 @@ class Permissions:
 
 _READ_LOG = TableGrant(TableName.LOG, (GET, GET_MANY, QUERY))
 _READ_TOPICS = TableGrant(TableName.CATALOG, (GET, QUERY))
-_READ_ACLS = TableGrant(TableName.CATALOG, (QUERY,), partition_keys=(ACLS_PK,))
+_READ_ACLS = TableGrant(TableName.CATALOG, (QUERY,), partition_keys=(ACLS_PK, QUOTAS_PK))
 _APPEND_LOG = TableGrant(TableName.LOG, (GET, QUERY, PUT, UPDATE))
 _OPEN_TRANSACTIONS = TableGrant(TableName.CATALOG, (PUT,), partition_keys=(TRANSACTIONAL_IDS_PK,))
 # Pending items, heads and spilled entries; in one transaction with leases and a row of the catalog.
@@ -205,7 +206,7 @@ _ROWS: dict[str, Permissions] = {
     FunctionName.ADMIN.value: Permissions(
         (
             TableGrant(TableName.CATALOG, (GET, PUT, UPDATE, DELETE, CHECK)),
-            TableGrant(TableName.CATALOG, (QUERY,), partition_keys=(ACLS_PK, BROKERS_PK, USERS_PK)),
+            TableGrant(TableName.CATALOG, (QUERY,), partition_keys=(ACLS_PK, BROKERS_PK, QUOTAS_PK, USERS_PK)),
             TableGrant(TableName.LOG, (GET, PUT, UPDATE, DELETE)),
         )
     ),

@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 from odradek.adapters.memory import MemoryObjectStore, MemoryStore
+from odradek.engine.access.client_quotas import PRODUCER_BYTE_RATE, QuotaEntity
 from odradek.engine.catalog.topic_configs import TopicConfig
 from odradek.engine.compaction.compactor import Compactor
 from odradek.engine.engine import Engine
@@ -280,8 +281,12 @@ async def acls(admin: Engine, others: Sequence[Engine]) -> None:
         ResourceType.TOPIC, "f", PatternType.PREFIXED, "User:ada", "*", AclOperation.READ, AclPermission.ALLOW
     )
     await admin.acls.create(rule)
+    ada = QuotaEntity("ada")
+    await admin.client_quotas.alter(ada, {PRODUCER_BYTE_RATE: 1_000})
     for engine in others:
         assert (await engine.acls.current()).acls == (rule,)
+        assert set(await engine.client_quotas.current()) == {ada}
+    await admin.client_quotas.alter(ada, {PRODUCER_BYTE_RATE: None})
     assert await admin.acls.delete(AclFilter()) == [rule]
 
 

@@ -182,3 +182,66 @@ def _joining(group_id: str) -> Any:
     from odradek.model.group import GroupHeartbeat
 
     return GroupHeartbeat(group_id, str(UUID(int=1)), 0, subscribed_topic_names=("a",), rebalance_timeout_ms=1_000)
+
+
+async def test_quotas_are_altered_and_described(engine: Engine) -> None:
+    async def alter(version: int, entity: dict[str, str | None], **ops: float | None) -> tuple[int, str | None]:
+        told = [{"key": key, "value": value or 0.0, "remove": value is None} for key, value in ops.items()]
+        parts = [{"entity_type": kind.replace("_", "-"), "entity_name": name} for kind, name in entity.items()]
+        fields = {"entries": [{"entity": parts, "ops": told}], "validate_only": False}
+        [entry] = (await ask(engine, ApiKey.ALTER_CLIENT_QUOTAS, version, fields)).entries
+        assert [(each.entity_type, each.entity_name) for each in entry.entity] == [
+            (part["entity_type"], part["entity_name"]) for part in parts
+        ]
+        return entry.error_code, entry.error_message
+
+    async def described(
+        *components: tuple[str, int, str | None], strict: bool = False
+    ) -> list[tuple[dict[str, Any], dict[str, float]]]:
+        asked = [{"entity_type": kind, "match_type": how, "match": what} for kind, how, what in components]
+        answer = await ask(engine, ApiKey.DESCRIBE_CLIENT_QUOTAS, 1, {"components": asked, "strict": strict})
+        assert answer.error_code == 0, answer
+        found = [
+            (
+                {each.entity_type: each.entity_name for each in entry.entity},
+                {each.key: each.value for each in entry.values},
+            )
+            for entry in answer.entries
+        ]
+        return sorted(found, key=str)
+
+    for version in versions(ApiKey.ALTER_CLIENT_QUOTAS):
+        assert await alter(version, {"user": "ada"}, producer_byte_rate=1000.0, consumer_byte_rate=5.0) == (0, None)
+    assert await alter(1, {"user": None, "client_id": "app"}, producer_byte_rate=7.0) == (0, None)
+    assert await alter(1, {"client_id": None}, consumer_byte_rate=9.0) == (0, None)
+    ada = ({"user": "ada"}, {"producer_byte_rate": 1000.0, "consumer_byte_rate": 5.0})
+    app = ({"user": None, "client-id": "app"}, {"producer_byte_rate": 7.0})
+    everyone = ({"client-id": None}, {"consumer_byte_rate": 9.0})
+    assert await described() == sorted([ada, app, everyone], key=str)
+    assert await described(("user", 0, "ada")) == [ada]
+    assert await described(("user", 1, None)) == [app]
+    assert await described(("user", 2, None)) == sorted([ada, app], key=str)
+    assert await described(("user", 2, None), strict=True) == [ada]
+    assert await described(("client-id", 0, "app"), ("user", 1, None), strict=True) == [app]
+    assert await alter(1, {"user": "ada"}, producer_byte_rate=None) == (0, None)
+    assert await described(("user", 0, "ada")) == [({"user": "ada"}, {"consumer_byte_rate": 5.0})]
+    for entity, ops in (
+        ({"ip": "127.0.0.1"}, {"connection_creation_rate": 1.0}),
+        ({"user": "ada"}, {"request_percentage": 5.0}),
+        ({"user": ""}, {"producer_byte_rate": 5.0}),
+    ):
+        code, message = await alter(1, entity, **ops)
+        assert (code, bool(message)) == (ErrorCode.INVALID_REQUEST, True)
+    wrong = {"components": [{"entity_type": "ip", "match_type": 0, "match": "x"}], "strict": False}
+    assert (await ask(engine, ApiKey.DESCRIBE_CLIENT_QUOTAS, 1, wrong)).error_code == ErrorCode.INVALID_REQUEST
+
+
+async def test_a_quota_of_a_client_slows_it_down(engine: Engine) -> None:
+    parts = [{"entity_type": "client-id", "entity_name": "tests"}]
+    ops = [{"key": "producer_byte_rate", "value": 100.0, "remove": False}]
+    await ask(engine, ApiKey.ALTER_CLIENT_QUOTAS, 1, {"entries": [{"entity": parts, "ops": ops}]})
+    data = [{"index": 0, "records": batch([b"x" * 1_000])}]
+    fields = {"acks": -1, "topic_data": [{"name": "a", "partition_data": data}]}
+    answer = await ask(engine, ApiKey.PRODUCE, 9, fields)
+    assert answer.responses[0].partition_responses[0].error_code == 0
+    assert answer.throttle_time.total_seconds() > 5

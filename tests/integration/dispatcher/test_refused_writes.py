@@ -270,6 +270,17 @@ REQUESTS: dict[str, Callable[[World], Request]] = {
     "delete groups": lambda world: (ApiKey.DELETE_GROUPS, {"groups_names": ["simple", "empty"]}),
     "delete offsets": lambda world: (ApiKey.OFFSET_DELETE, {"group_id": "simple", "topics": ONE_PARTITION}),
     "users": alter_users,
+    "quotas": lambda world: (
+        ApiKey.ALTER_CLIENT_QUOTAS,
+        {
+            "entries": [
+                {
+                    "entity": [{"entity_type": "user", "entity_name": "ada"}],
+                    "ops": [{"key": "producer_byte_rate", "value": 5.0, "remove": False}],
+                }
+            ]
+        },
+    ),
     "join": lambda world: consumer_heartbeat(world, member_id="n"),
     "heartbeat": lambda world: consumer_heartbeat(world, member_epoch=1, rebalance_timeout=-1),
     "leave": lambda world: consumer_heartbeat(world, member_epoch=-1),
@@ -361,6 +372,17 @@ READS: dict[str, Callable[[World], Request]] = {
     "describe users": lambda world: (ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS, {"users": None}),
     "describe transactions": lambda world: (ApiKey.DESCRIBE_TRANSACTIONS, {"transactional_ids": ["x"]}),
     "list transactions": lambda world: (ApiKey.LIST_TRANSACTIONS, {}),
+    "describe quotas": lambda world: (ApiKey.DESCRIBE_CLIENT_QUOTAS, {"components": [], "strict": False}),
+    "describe partitions": lambda world: (
+        ApiKey.DESCRIBE_TOPIC_PARTITIONS,
+        {"topics": [{"name": "t"}], "response_partition_limit": 9},
+    ),
+    "describe producers": lambda world: (
+        ApiKey.DESCRIBE_PRODUCERS,
+        {"topics": [{"name": "t", "partition_indexes": [0]}]},
+    ),
+    "sizes": lambda world: (ApiKey.DESCRIBE_LOG_DIRS, {"topics": None}),
+    "list resources": lambda world: (ApiKey.LIST_CONFIG_RESOURCES, {"resource_types": []}, 1),
     "find a coordinator": lambda world: (ApiKey.FIND_COORDINATOR, {"key_type": 0, "coordinator_keys": ["g"]}),
 }
 CATALOG = (

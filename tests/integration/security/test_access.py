@@ -134,6 +134,8 @@ def requests(topic_id: UUID) -> dict[ApiKey, tuple[Mapping[str, Any], set[int]]]
         ApiKey.ALTER_USER_SCRAM_CREDENTIALS: ({"deletions": [], "upsertions": [scram]}, {CLUSTER}),
         ApiKey.DESCRIBE_TRANSACTIONS: ({"transactional_ids": ["x"]}, {TRANSACTION}),
         ApiKey.LIST_TRANSACTIONS: ({}, set()),
+        ApiKey.DESCRIBE_CLIENT_QUOTAS: ({"components": [], "strict": False}, {CLUSTER}),
+        ApiKey.ALTER_CLIENT_QUOTAS: ({"entries": [{"entity": [], "ops": []}]}, {CLUSTER}),
         ApiKey.DESCRIBE_LOG_DIRS: ({"topics": None}, {CLUSTER}),
         ApiKey.LIST_CONFIG_RESOURCES: ({}, {CLUSTER}),
         ApiKey.DESCRIBE_CLUSTER: ({}, set()),

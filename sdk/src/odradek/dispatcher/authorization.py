@@ -27,6 +27,7 @@
     Describe-, Create-, DeleteAcls   DESCRIBE cluster, ALTER cluster
     Describe-, AlterUserScramCredentials                       DESCRIBE cluster, ALTER cluster
     DescribeTopicPartitions          DESCRIBE topic            DescribeProducers    READ topic
+    Describe-, AlterClientQuotas     DESCRIBE_CONFIGS, ALTER_CONFIGS cluster
     DescribeLogDirs    DESCRIBE cluster                        ListConfigResources  DESCRIBE_CONFIGS cluster
 
 Users and ACLs decide about everything else. On the Kafka port without mandatory login a connection may belong to
@@ -93,6 +94,8 @@ REQUIRED: Mapping[ApiKey, Callable[[Any], Iterable[Right]]] = {
     ApiKey.DELETE_ACLS: _cluster(_ALTER),
     ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS: _cluster(_DESCRIBE),
     ApiKey.DESCRIBE_LOG_DIRS: _cluster(_DESCRIBE),
+    ApiKey.DESCRIBE_CLIENT_QUOTAS: _cluster(AclOperation.DESCRIBE_CONFIGS),
+    ApiKey.ALTER_CLIENT_QUOTAS: _cluster(AclOperation.ALTER_CONFIGS),
     ApiKey.LIST_CONFIG_RESOURCES: _cluster(AclOperation.DESCRIBE_CONFIGS),
     ApiKey.ALTER_USER_SCRAM_CREDENTIALS: _cluster(_ALTER),
 }

@@ -13,7 +13,7 @@ from odradek.dispatcher.cluster import api_versions, coordinator, descriptions, 
 from odradek.dispatcher.context import Answer, Call
 from odradek.dispatcher.groups import classic_groups, groups, offsets
 from odradek.dispatcher.records import delete_records, fetch, list_offsets, offset_for_leader_epoch, produce
-from odradek.dispatcher.security import acls, sasl, scram_users
+from odradek.dispatcher.security import acls, quotas, sasl, scram_users
 from odradek.dispatcher.share import groups as share_groups
 from odradek.dispatcher.share import offsets as share_offsets
 from odradek.dispatcher.share import records as share_records
@@ -71,6 +71,8 @@ HANDLERS: Mapping[ApiKey, Handler] = {
     ApiKey.DELETE_GROUPS: Handler(groups.handle_delete_groups, groups.refuse_delete_groups),
     ApiKey.INCREMENTAL_ALTER_CONFIGS: Handler(configs.handle_incremental_alter_configs, configs.refuse_alter_configs),
     ApiKey.OFFSET_DELETE: Handler(offsets.handle_offset_delete, offsets.refuse_offset_delete),
+    ApiKey.DESCRIBE_CLIENT_QUOTAS: Handler(quotas.handle_describe_client_quotas, quotas.refuse_describe_client_quotas),
+    ApiKey.ALTER_CLIENT_QUOTAS: Handler(quotas.handle_alter_client_quotas, quotas.refuse_alter_client_quotas),
     ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS: Handler(
         scram_users.handle_describe_user_scram_credentials, scram_users.refuse_describe_user_scram_credentials
     ),

@@ -18,6 +18,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from odradek.engine.access.acls import Acls
+from odradek.engine.access.client_quotas import ClientQuotas
 from odradek.engine.access.quotas import Quotas
 from odradek.engine.access.users import Users
 from odradek.engine.append.append import Appender, OnResult
@@ -127,7 +128,8 @@ class Engine:
         self.epochs = LeaderEpochs(tables.log)
         self.leaders = Leaders(tools, self.index, self.brokers, self.epochs, broker_id)
         self._leader_views = LeaderViews(self.index, self.brokers)
-        self.quotas = Quotas(clock, self.settings)
+        self.client_quotas = ClientQuotas(tables.catalog, clock, rng, self.settings)
+        self.quotas = Quotas(clock, self.settings, self.client_quotas)
         self._appender = Appender(tools, self.index, self.leaders, self.wal, self.topics)
         uploads = Uploads(self.wal, self.topics, clock, rng, self.settings)
         self.transactions = Transactions(tools, self.index, self.topics, self.producer_ids, self.offsets, uploads)

@@ -47,6 +47,8 @@ class ApiKey(IntEnum):
     DELETE_GROUPS = 42
     INCREMENTAL_ALTER_CONFIGS = 44
     OFFSET_DELETE = 47
+    DESCRIBE_CLIENT_QUOTAS = 48
+    ALTER_CLIENT_QUOTAS = 49
     DESCRIBE_USER_SCRAM_CREDENTIALS = 50
     ALTER_USER_SCRAM_CREDENTIALS = 51
     DESCRIBE_CLUSTER = 60
@@ -84,6 +86,7 @@ OWNED: dict[FunctionName, frozenset[ApiKey]] = {
             ApiKey.DESCRIBE_TOPIC_PARTITIONS,
             ApiKey.DESCRIBE_PRODUCERS,
             ApiKey.DESCRIBE_LOG_DIRS,  # it reads heads and rows of the log
+            ApiKey.LIST_CONFIG_RESOURCES,  # it lists topics: the admin function may not
             ApiKey.FIND_COORDINATOR,
             ApiKey.INIT_PRODUCER_ID,
             ApiKey.OFFSET_COMMIT,
@@ -119,9 +122,10 @@ OWNED: dict[FunctionName, frozenset[ApiKey]] = {
             ApiKey.CREATE_ACLS,
             ApiKey.DELETE_ACLS,
             ApiKey.DESCRIBE_CONFIGS,
-            ApiKey.LIST_CONFIG_RESOURCES,
             ApiKey.ALTER_CONFIGS,
             ApiKey.INCREMENTAL_ALTER_CONFIGS,
+            ApiKey.DESCRIBE_CLIENT_QUOTAS,
+            ApiKey.ALTER_CLIENT_QUOTAS,
             ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS,
             ApiKey.ALTER_USER_SCRAM_CREDENTIALS,
             ApiKey.DESCRIBE_CLUSTER,

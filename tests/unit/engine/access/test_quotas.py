@@ -2,65 +2,150 @@
 
 from __future__ import annotations
 
+import pytest
+from odradek.engine.access.client_quotas import (
+    CONSUMER_BYTE_RATE,
+    DEFAULT,
+    PRODUCER_BYTE_RATE,
+    ClientQuotas,
+    QuotaEntity,
+    quota_of,
+)
 from odradek.engine.access.quotas import THROTTLE_MS_MAX, Quotas
+from odradek.errors import ErrorCode, KafkaError
 from odradek.settings import Settings
+from odradek.testing.faults import Fault
 from odradek.testing.manual_clock import ManualClock
+from odradek.testing.seeded_rng import SeededRng
+
+from tests.support.engine import memory_store
 
 
 def quotas(clock: ManualClock | None = None, **settings: int) -> Quotas:
     return Quotas(clock or ManualClock(), Settings(**settings))
 
 
-def test_there_are_none_unless_they_are_set() -> None:
+async def test_there_are_none_unless_they_are_set() -> None:
     none = quotas()
-    assert none.produced("me", "app", 10**12) == none.fetched("me", "app", 10**12) == 0
+    assert await none.produced("me", "app", 10**12) == await none.fetched("me", "app", 10**12) == 0
 
 
-def test_a_second_of_the_rate_is_free_and_the_rest_is_waited_for() -> None:
+async def test_a_second_of_the_rate_is_free_and_the_rest_is_waited_for() -> None:
     clock = ManualClock()
     limited = quotas(clock, quota_produce_bytes_per_s=1_000)
-    assert limited.produced("me", "app", 600) == 0
-    assert limited.produced("me", "app", 400) == 0
-    assert limited.produced("me", "app", 500) == 500
+    assert await limited.produced("me", "app", 600) == 0
+    assert await limited.produced("me", "app", 400) == 0
+    assert await limited.produced("me", "app", 500) == 500
     clock.advance(0.5)
-    assert limited.produced("me", "app", 100) == 100, "what was owed has been earned, no more"
+    assert await limited.produced("me", "app", 100) == 100, "what was owed has been earned, no more"
 
 
-def test_who_waits_as_asked_gets_the_rate_however_large_the_requests() -> None:
+async def test_who_waits_as_asked_gets_the_rate_however_large_the_requests() -> None:
     clock = ManualClock()
     limited = quotas(clock, quota_fetch_bytes_per_s=1_000)
     for _ in range(50):
-        clock.advance(limited.fetched("me", "app", 4_000) / 1000)
+        clock.advance(await limited.fetched("me", "app", 4_000) / 1000)
     assert 196 <= clock.monotonic() <= 200
 
 
-def test_an_idle_client_saves_up_no_more_than_a_second() -> None:
+async def test_an_idle_client_saves_up_no_more_than_a_second() -> None:
     clock = ManualClock()
     limited = quotas(clock, quota_produce_bytes_per_s=1_000)
-    limited.produced("me", "app", 1)
+    await limited.produced("me", "app", 1)
     clock.advance(3600)
-    assert limited.produced("me", "app", 2_000) == 1_000
+    assert await limited.produced("me", "app", 2_000) == 1_000
 
 
-def test_clients_and_principals_have_quotas_of_their_own() -> None:
+async def test_clients_and_principals_have_quotas_of_their_own() -> None:
     limited = quotas(quota_produce_bytes_per_s=1_000)
-    assert limited.produced("me", "app", 2_000) == 1_000
-    assert limited.produced("me", "other", 1_000) == 0
-    assert limited.produced("you", "app", 1_000) == 0
-    assert limited.produced("me", None, 1_000) == 0
-    assert limited.fetched("me", "app", 10**9) == 0
+    assert await limited.produced("me", "app", 2_000) == 1_000
+    assert await limited.produced("me", "other", 1_000) == 0
+    assert await limited.produced("you", "app", 1_000) == 0
+    assert await limited.produced("me", None, 1_000) == 0
+    assert await limited.fetched("me", "app", 10**9) == 0
 
 
-def test_requests_are_counted_together_and_the_longer_pause_wins() -> None:
+async def test_requests_are_counted_together_and_the_longer_pause_wins() -> None:
     limited = quotas(quota_requests_per_s=2, quota_produce_bytes_per_s=1_000)
-    assert limited.produced("me", "app", 0) == limited.fetched("me", "app", 0) == 0
-    assert limited.fetched("me", "app", 0) == 500
-    assert limited.produced("me", "app", 6_000) == 5_000
+    assert await limited.produced("me", "app", 0) == await limited.fetched("me", "app", 0) == 0
+    assert await limited.fetched("me", "app", 0) == 500
+    assert await limited.produced("me", "app", 6_000) == 5_000
 
 
-def test_a_pause_is_bounded_and_the_debt_stays() -> None:
+async def test_a_pause_is_bounded_and_the_debt_stays() -> None:
     clock = ManualClock()
     limited = quotas(clock, quota_produce_bytes_per_s=1)
-    assert limited.produced("me", "app", 100) == THROTTLE_MS_MAX
+    assert await limited.produced("me", "app", 100) == THROTTLE_MS_MAX
     clock.advance(THROTTLE_MS_MAX / 1000)
-    assert limited.produced("me", "app", 0) == THROTTLE_MS_MAX
+    assert await limited.produced("me", "app", 0) == THROTTLE_MS_MAX
+
+
+async def test_the_most_specific_quota_counts_and_is_shared_by_whom_it_is_for() -> None:
+    store, clock = memory_store(), ManualClock()
+    given = ClientQuotas(store.catalog, clock, SeededRng(1), Settings(acl_cache_ms=0))
+
+    async def give(user: str | None, client: str | None, rate: int | None) -> None:
+        await given.alter(QuotaEntity(user, client), {PRODUCER_BYTE_RATE: rate})
+
+    for entity, bytes_per_s in (
+        ((None, DEFAULT), 100_000),
+        ((None, "app"), 110_000),
+        ((DEFAULT, None), 120_000),
+        ((DEFAULT, DEFAULT), 130_000),
+        ((DEFAULT, "app"), 140_000),
+        (("ada", None), 150_000),
+        (("ada", DEFAULT), 160_000),
+        (("ada", "app"), 170_000),
+    ):
+        await give(*entity, bytes_per_s)
+        found = quota_of(await given.current(), PRODUCER_BYTE_RATE, "User:ada", "app")
+        assert found is not None
+        assert found[1] == bytes_per_s
+    assert quota_of(await given.current(), PRODUCER_BYTE_RATE, "User:bob", "x") == (QuotaEntity("bob", "x"), 130_000)
+    assert quota_of(await given.current(), CONSUMER_BYTE_RATE, "User:ada", "app") is None
+    for entity in await given.list():
+        await give(*entity, None)
+    assert await given.list() == {}
+
+
+async def test_clients_of_a_user_share_its_quota() -> None:
+    clock = ManualClock()
+    given = ClientQuotas(memory_store().catalog, clock, SeededRng(1), Settings(acl_cache_ms=0))
+    limited = Quotas(clock, Settings(), given)
+    await given.alter(QuotaEntity("ada"), {PRODUCER_BYTE_RATE: 1_000, CONSUMER_BYTE_RATE: 10})
+    assert await limited.produced("User:ada", "one", 1_000) == 0
+    assert await limited.produced("User:ada", "two", 1_000) == 1_000
+    assert await limited.produced("User:bob", "one", 10**9) == 0
+    assert await limited.fetched("User:ada", "one", 20) == 1_000
+    await given.alter(QuotaEntity(DEFAULT), {PRODUCER_BYTE_RATE: 1_000})
+    assert await limited.produced("User:bob", "one", 2_000) == 1_000
+    assert await limited.produced("User:cid", "one", 1_000) == 0, "a default is each user's own"
+
+
+@pytest.mark.parametrize(
+    ("entity", "changes"),
+    [
+        (QuotaEntity(), {PRODUCER_BYTE_RATE: 1.0}),
+        (QuotaEntity("ada"), {PRODUCER_BYTE_RATE: 0.5}),
+        (QuotaEntity("ada"), {PRODUCER_BYTE_RATE: float("nan")}),
+        (QuotaEntity("ada"), {PRODUCER_BYTE_RATE: float("inf")}),
+        (QuotaEntity("ada"), {"request_percentage": 50.0}),
+        (QuotaEntity("a" * 3_000), {PRODUCER_BYTE_RATE: 1.0}),
+    ],
+)
+async def test_a_quota_that_cannot_be_kept_is_refused(entity: QuotaEntity, changes: dict[str, float]) -> None:
+    given = ClientQuotas(memory_store().catalog, ManualClock(), SeededRng(1), Settings())
+    with pytest.raises(KafkaError) as refused:
+        await given.alter(entity, changes)
+    assert refused.value.code is ErrorCode.INVALID_REQUEST
+    assert await given.list() == {}
+
+
+async def test_without_an_answer_of_the_catalog_the_last_quotas_count() -> None:
+    store, clock = memory_store(), ManualClock()
+    given = ClientQuotas(store.catalog, clock, SeededRng(1), Settings(acl_cache_ms=10))
+    await given.alter(QuotaEntity("ada"), {PRODUCER_BYTE_RATE: 7})
+    assert await given.current() == {QuotaEntity("ada"): {PRODUCER_BYTE_RATE: 7}}
+    clock.advance(1)
+    store.catalog.script[("query", store.catalog.count("query") + 1)] = Fault.UNAVAILABLE
+    assert await given.current() == {QuotaEntity("ada"): {PRODUCER_BYTE_RATE: 7}}

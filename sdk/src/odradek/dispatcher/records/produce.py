@@ -54,7 +54,7 @@ async def handle_produce(call: Call) -> Answer:
         )
         results = [replace(result, error=produce_error(result.error)) for result in taken]
     size_bytes = sum(len(partition.records) for partition in partitions)
-    pause_ms = call.engine.quotas.produced(call.context.principal, call.request.client_id, size_bytes)
+    pause_ms = await call.engine.quotas.produced(call.context.principal, call.request.client_id, size_bytes)
     if any(result.error is ErrorCode.NOT_ENOUGH_REPLICAS for result in results):
         pause_ms = max(pause_ms, STORE_BUSY_PAUSE_MS)
     left = iter(results)

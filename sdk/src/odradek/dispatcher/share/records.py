@@ -46,7 +46,7 @@ async def handle_share_fetch(call: Call) -> Answer:
     )
     answer = await call.engine.share.serve(request, lambda name: call.access.may_topic(AclOperation.READ, name))
     size_bytes = sum(result.size_bytes for result in answer.results)
-    pause_ms = call.engine.quotas.fetched(call.context.principal, call.request.client_id, size_bytes)
+    pause_ms = await call.engine.quotas.fetched(call.context.principal, call.request.client_id, size_bytes)
     return {
         "throttle_time": pause_ms,
         "error_code": answer.error,

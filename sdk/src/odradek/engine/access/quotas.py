@@ -3,7 +3,8 @@
 A request is never refused for a quota: it is executed, charged, and its response says how long the client should wait
 until its use has been earned again. Stock clients and the SDK obey.
 
-    key      principal and client id: each pair has separate buckets
+    rate     the one that an administrator gave this user and client id (client_quotas.py), else the setting's
+    key      what the rate was given to; for a setting's rate, principal and client id: each pair has separate buckets
     bucket   `rate` tokens a second, one second's worth at most; a request may take it below zero, and the pause is
              the time until it is back at zero
 
@@ -17,6 +18,7 @@ from __future__ import annotations
 from collections import OrderedDict
 from dataclasses import dataclass
 
+from odradek.engine.access.client_quotas import CONSUMER_BYTE_RATE, PRODUCER_BYTE_RATE, ClientQuotas, quota_of
 from odradek.ports.clock import Clock
 from odradek.settings import Settings
 
@@ -46,28 +48,39 @@ def throttle_ms(bucket: Bucket, rate: int) -> int:
 class Quotas:
     """The quotas that this process keeps."""
 
-    def __init__(self, clock: Clock, settings: Settings) -> None:
+    def __init__(self, clock: Clock, settings: Settings, client_quotas: ClientQuotas | None = None) -> None:
         self._clock = clock
         self._settings = settings
-        self._buckets: OrderedDict[tuple[str, str, str | None], Bucket] = OrderedDict()
+        self._client_quotas = client_quotas
+        self._buckets: OrderedDict[tuple[str, object], Bucket] = OrderedDict()
 
-    def produced(self, principal: str, client_id: str | None, size_bytes: int) -> int:
+    async def produced(self, principal: str, client_id: str | None, size_bytes: int) -> int:
         """Charge a produce request; return the throttle time in ms."""
         rate = self._settings.quota_produce_bytes_per_s
-        return max(self._request(principal, client_id), self._charge("produce", principal, client_id, size_bytes, rate))
+        key, rate = await self._rate(PRODUCER_BYTE_RATE, principal, client_id, rate)
+        return max(self._request(principal, client_id), self._charge("produce", key, size_bytes, rate))
 
-    def fetched(self, principal: str, client_id: str | None, size_bytes: int) -> int:
+    async def fetched(self, principal: str, client_id: str | None, size_bytes: int) -> int:
         """Charge a fetch by the size of its records; return the throttle time in ms."""
         rate = self._settings.quota_fetch_bytes_per_s
-        return max(self._request(principal, client_id), self._charge("fetch", principal, client_id, size_bytes, rate))
+        key, rate = await self._rate(CONSUMER_BYTE_RATE, principal, client_id, rate)
+        return max(self._request(principal, client_id), self._charge("fetch", key, size_bytes, rate))
+
+    async def _rate(self, name: str, principal: str, client_id: str | None, otherwise: int) -> tuple[object, int]:
+        """Return the key of the bucket that is charged, and its rate."""
+        if self._client_quotas is not None:
+            found = quota_of(await self._client_quotas.current(), name, principal, client_id)
+            if found is not None:
+                return found
+        return (principal, client_id), otherwise
 
     def _request(self, principal: str, client_id: str | None) -> int:
-        return self._charge("request", principal, client_id, 1, self._settings.quota_requests_per_s)
+        return self._charge("request", (principal, client_id), 1, self._settings.quota_requests_per_s)
 
-    def _charge(self, kind: str, principal: str, client_id: str | None, amount: int, rate: int) -> int:
+    def _charge(self, kind: str, owner: object, amount: int, rate: int) -> int:
         if rate <= 0:
             return 0
-        key = (kind, principal, client_id)
+        key = (kind, owner)
         bucket = charged(self._buckets.pop(key, None), amount, rate, self._clock.monotonic())
         self._buckets[key] = bucket
         if len(self._buckets) > _BUCKETS_MAX:

@@ -1,0 +1,105 @@
+"""DescribeClientQuotas and AlterClientQuotas (KIP-546), of users and client ids."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from odradek.dispatcher.context import Answer, Call
+from odradek.engine.access.client_quotas import DEFAULT, QuotaEntity
+from odradek.errors import ErrorCode, KafkaError
+
+_USER, _CLIENT = "user", "client-id"
+_EXACT, _OF_DEFAULT, _ANY = range(3)  # Kafka's match types
+
+
+async def handle_describe_client_quotas(call: Call) -> Answer:
+    matches: dict[str, Any] = {}
+    for component in call.message.components:
+        if component.entity_type not in (_USER, _CLIENT) or component.entity_type in matches:
+            raise KafkaError(
+                ErrorCode.INVALID_REQUEST,
+                f"cannot filter quotas by {component.entity_type!r}: use user, client-id, once",
+            )
+        if component.match_type not in (_EXACT, _OF_DEFAULT, _ANY):
+            raise KafkaError(ErrorCode.INVALID_REQUEST, f"match type {component.match_type} is not known")
+        matches[component.entity_type] = component
+    entries = [
+        {
+            "entity": _told(entity),
+            "values": [{"key": name, "value": float(value)} for name, value in sorted(values.items())],
+        }
+        for entity, values in (await call.engine.client_quotas.list()).items()
+        if all(
+            _fits(matches.get(kind), name, is_strict=call.message.strict)
+            for kind, name in ((_USER, entity.user), (_CLIENT, entity.client_id))
+        )
+    ]
+    return {"entries": entries}
+
+
+def refuse_describe_client_quotas(call: Call, code: ErrorCode, message: str) -> Answer:
+    return {"error_code": code, "error_message": message, "entries": None}
+
+
+def _fits(component: Any, name: str | None, *, is_strict: bool) -> bool:
+    if component is None:
+        return name is None or not is_strict
+    if name is None:
+        return False
+    match component.match_type:
+        case 0:
+            return name != DEFAULT and name == component.match
+        case 1:
+            return name == DEFAULT
+        case _:
+            return True
+
+
+def _told(entity: QuotaEntity) -> list[dict[str, Any]]:
+    """Kafka's names; the default entity has none."""
+    return [
+        {"entity_type": kind, "entity_name": name or None}
+        for kind, name in ((_USER, entity.user), (_CLIENT, entity.client_id))
+        if name is not None
+    ]
+
+
+async def handle_alter_client_quotas(call: Call) -> Answer:
+    results = []
+    for entry in call.message.entries:
+        result: dict[str, Any] = {"entity": _echo(entry.entity)}
+        try:
+            changes = {op.key: None if op.remove else float(op.value) for op in entry.ops}
+            if len(changes) < len(entry.ops):
+                raise KafkaError(ErrorCode.INVALID_REQUEST, "a quota is changed twice in one request")
+            await call.engine.client_quotas.alter(
+                _entity(entry.entity), changes, validate_only=call.message.validate_only
+            )
+        except KafkaError as error:
+            result |= {"error_code": error.code, "error_message": error.message}
+        results.append(result)
+    return {"entries": results}
+
+
+def refuse_alter_client_quotas(call: Call, code: ErrorCode, message: str) -> Answer:
+    return {
+        "entries": [
+            {"error_code": code, "error_message": message, "entity": _echo(entry.entity)}
+            for entry in call.message.entries
+        ]
+    }
+
+
+def _entity(parts: Sequence[Any]) -> QuotaEntity:
+    names = {part.entity_type: part.entity_name or DEFAULT for part in parts}
+    unknown = set(names) - {_USER, _CLIENT}
+    if unknown or len(names) < len(parts):
+        raise KafkaError(ErrorCode.INVALID_REQUEST, "a quota is for one user, one client-id, or one of each")
+    if any(part.entity_name == "" for part in parts):
+        raise KafkaError(ErrorCode.INVALID_REQUEST, "a name cannot be empty: null means the default")
+    return QuotaEntity(names.get(_USER), names.get(_CLIENT))
+
+
+def _echo(parts: Sequence[Any]) -> list[dict[str, Any]]:
+    return [{"entity_type": part.entity_type, "entity_name": part.entity_name} for part in parts]

@@ -1,0 +1,161 @@
+"""Quotas that administrators give to users and client ids (KIP-13, KIP-257, KIP-546), an item each in the catalog.
+
+    Key                       Value                                                              Lifetime
+    quotas   <digest, hex>    v: format version 1; u, c: user and client id, "" the default one,  first .. last
+                              missing: any; q: {name: bytes a second}                             of its values
+
+The digest is SHA-256 over user and client id. Of the quotas that fit a request the most specific one counts, in Kafka's
+order: user and client, user and default client, user, default user and client, default user and default client, default
+user, client, default client. A quota of a user is shared by the user's clients, one of a client id by its users.
+
+A process trusts its copy for `acl_cache_ms`, and keeps to it where the catalog does not answer: a quota is no right.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from odradek.backoff import Backoff
+from odradek.engine.partition.fields import attribute, check_version
+from odradek.errors import ErrorCode, FormatError, KafkaError, OutcomeUnknown, StoreUnavailable
+from odradek.format.item_keys import QUOTAS_PK
+from odradek.ports.clock import Clock
+from odradek.ports.rng import Rng
+from odradek.ports.table import Delete, Item, Key, Put, Table
+from odradek.settings import Settings
+
+VERSION = 1
+PRODUCER_BYTE_RATE, CONSUMER_BYTE_RATE = NAMES = ("producer_byte_rate", "consumer_byte_rate")
+DEFAULT = ""  # the user or client id that a quota without a name of its own is for
+_RATE_MAX = 2**53
+_NAME_BYTES_MAX = 2_048
+_ATTEMPTS = 6
+_UNAVAILABLE = KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE, "the quotas cannot be read or written: try again")
+
+
+class QuotaEntity(NamedTuple):
+    """Whom a quota is for; None: it does not matter."""
+
+    user: str | None = None
+    client_id: str | None = None
+
+
+ClientQuotaSet = Mapping[QuotaEntity, Mapping[str, int]]
+
+
+class ClientQuotas:
+    """The quotas of a cluster, with a short-lived copy."""
+
+    def __init__(self, catalog: Table, clock: Clock, rng: Rng, settings: Settings) -> None:
+        self._catalog = catalog
+        self._clock = clock
+        self._settings = settings
+        self._backoff = Backoff(clock, rng, first_s=0.02, max_s=1.0)
+        self._copy: ClientQuotaSet = {}
+        self._copy_until = float("-inf")  # monotonic
+
+    async def current(self) -> ClientQuotaSet:
+        """The quotas, at most `acl_cache_ms` old unless the catalog does not answer."""
+        now_s = self._clock.monotonic()
+        if now_s >= self._copy_until:
+            self._copy_until = now_s + self._settings.acl_cache_ms / 1000  # others go by the old copy meanwhile
+            try:
+                self._copy = await self.list()
+            except KafkaError:
+                return self._copy
+        return self._copy
+
+    async def list(self) -> ClientQuotaSet:
+        """All quotas as they are now. Raises KafkaError(COORDINATOR_NOT_AVAILABLE)."""
+        try:
+            return await self._read()
+        except (StoreUnavailable, FormatError) as error:
+            raise _UNAVAILABLE from error
+
+    async def _read(self) -> ClientQuotaSet:
+        return dict(_decode(row.item) for row in await self._catalog.query(QUOTAS_PK))
+
+    async def alter(
+        self, entity: QuotaEntity, changes: Mapping[str, float | None], *, validate_only: bool = False
+    ) -> None:
+        """Set values of an entity, or remove them (None). Of two administrators at once, one may be overwritten.
+
+        Raises KafkaError: INVALID_REQUEST, COORDINATOR_NOT_AVAILABLE (may have been applied).
+        """
+        _check(entity, changes)
+        if validate_only:
+            return
+        try:
+            for attempt in range(_ATTEMPTS):
+                try:
+                    values = dict((await self._read()).get(entity, {}))
+                    for name, value in changes.items():
+                        values.pop(name, None)
+                        if value is not None:
+                            values[name] = int(value)
+                    if values:
+                        await self._catalog.put(Put(_key(entity), _encode(entity, values)))
+                    else:
+                        await self._catalog.delete(Delete(_key(entity)))
+                except (StoreUnavailable, OutcomeUnknown):
+                    await self._backoff.pause(attempt)
+                else:
+                    return
+        finally:
+            self._copy_until = float("-inf")
+        raise _UNAVAILABLE
+
+
+def quota_of(
+    quotas: ClientQuotaSet, name: str, principal: str, client_id: str | None
+) -> tuple[QuotaEntity, int] | None:
+    """The quota that counts for a request, and who shares it: a default one is each user's or client's own. Pure."""
+    if not quotas:
+        return None
+    user, client = principal.removeprefix("User:"), client_id or ""
+    for users in (user, DEFAULT, None):
+        for clients in (client, DEFAULT, None):
+            entity = QuotaEntity(users, clients)
+            rate = quotas.get(entity, {}).get(name)
+            if rate is not None:
+                return QuotaEntity(None if users is None else user, None if clients is None else client), rate
+    return None
+
+
+def _check(entity: QuotaEntity, changes: Mapping[str, float | None]) -> None:
+    if entity == QuotaEntity():
+        raise _invalid("a quota is for a user, a client id, or both")
+    if any(len((name or "").encode("utf-8", "surrogatepass")) > _NAME_BYTES_MAX for name in entity):
+        raise _invalid(f"the name of a user or a client may have at most {_NAME_BYTES_MAX} bytes")
+    for name, value in changes.items():
+        if name not in NAMES:
+            raise _invalid(f"quota {name!r} is not enforced here; known are: {', '.join(NAMES)}")
+        if value is not None and not 1 <= value <= _RATE_MAX:
+            raise _invalid(f"{name} must be 1 to {_RATE_MAX} bytes a second, not {value}")
+
+
+def _invalid(message: str) -> KafkaError:
+    return KafkaError(ErrorCode.INVALID_REQUEST, message)
+
+
+def _key(entity: QuotaEntity) -> Key:
+    return Key(QUOTAS_PK, hashlib.sha256(json.dumps(entity).encode()).hexdigest())
+
+
+def _encode(entity: QuotaEntity, values: Mapping[str, int]) -> Item:
+    item: Item = {"v": VERSION, "q": dict(values)}
+    if entity.user is not None:
+        item["u"] = entity.user
+    if entity.client_id is not None:
+        item["c"] = entity.client_id
+    return item
+
+
+def _decode(item: Item) -> tuple[QuotaEntity, Mapping[str, int]]:
+    check_version(item, VERSION, "a quota")
+    names = (attribute(item, each, str) if each in item else None for each in ("u", "c"))
+    values = attribute(item, "q", dict)
+    return QuotaEntity(*names), {name: attribute(values, name, int) for name in values}

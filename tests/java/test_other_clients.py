@@ -1,0 +1,65 @@
+"""Clients of other languages that `make java` fetches: kafkajs (npm) and sarama (a Go module).
+
+Both consume, transform and produce exactly once, and both name no member of their group when they commit its offsets in
+the transaction. kafkajs also goes on after an offset was out of range: it commits a negative one first.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import odradek
+import pytest
+from odradek.local import ThreadedService
+
+from tests.support import kafka_port as port
+
+PROGRAMS = Path(__file__).parent
+KAFKAJS = "kafkajs@2.2.4"
+COUNT = 20
+
+
+@pytest.fixture
+def service() -> Iterator[ThreadedService]:
+    with port.kafka_service() as service:
+        with odradek.Admin(**service.client_config) as admin:
+            admin.create_topics([odradek.NewTopic(name, 1) for name in ("in", "out")])
+        yield service
+
+
+def run(command: list[str], folder: Path, timeout_s: int = 300) -> str:
+    """What a program prints; its errors where it fails."""
+    if shutil.which(command[0]) is None:
+        pytest.skip(f"{command[0]} is not on this machine")
+    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=timeout_s, check=False)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def check_exactly_once(service: ThreadedService, group_id: str) -> None:
+    values = [message.value for message in port.sdk_consume(service, "out", COUNT)]
+    assert values == [b"seen %d" % i for i in range(COUNT)]
+    with odradek.Admin(**service.client_config) as admin:
+        place = odradek.TopicPartition("in", 0)
+        assert admin.list_consumer_group_offsets(group_id)[place].offset == COUNT
+        assert admin.list_offsets({odradek.TopicPartition("out", 0): "latest"}).popitem()[1].offset == COUNT
+
+
+def test_kafkajs(service: ThreadedService, tmp_path: Path) -> None:
+    (tmp_path / "package.json").write_text(json.dumps({"private": True}))
+    run(["npm", "install", "--no-audit", "--no-fund", KAFKAJS], tmp_path)
+    shutil.copy(PROGRAMS / "kafkajs" / "consume_transform_produce.js", tmp_path)
+    said = run(["node", "consume_transform_produce.js", service.kafka_bootstrap_servers], tmp_path)
+    assert f"recovered {COUNT}" in said
+    check_exactly_once(service, "ctp")
+
+
+def test_sarama(service: ThreadedService, tmp_path: Path) -> None:
+    shutil.copytree(PROGRAMS / "sarama", tmp_path, dirs_exist_ok=True)
+    run(["go", "mod", "tidy"], tmp_path)
+    run(["go", "run", ".", service.kafka_bootstrap_servers], tmp_path)
+    check_exactly_once(service, "ctp")
