@@ -1,8 +1,8 @@
-"""What a produce server checks of the records inside a batch, where the topic's `record.validation` is `full`.
+"""The validation of the records inside a batch, for topics whose `record.validation` is `full`.
 
-Whoever reads the log decodes what passes: the body decompresses, holds as many records as the header says and not a
-byte more, their offset deltas are 0, 1, 2 ..., and their timestamps lie where the topic allows. Apache Kafka's broker
-checks the same (LogValidator). One flat loop without an object per record, and with the short forms of varints inline:
+Readers can decode a batch that passes: the body decompresses, it has as many records as the header says and not a byte
+more, their offset deltas are 0, 1, 2 ..., and their timestamps are in the topic's range. Apache Kafka's broker checks
+the same (LogValidator). One flat loop without an object per record, and with the short forms of varints inline:
 0.6 us for a record of 100 bytes, a third of decoding it.
 """
 
@@ -19,20 +19,20 @@ from odradek.limits import BATCH_HEADER_BYTES, HEADERS_PER_RECORD_MAX, TIMESTAMP
 from odradek.model.log import Buffer
 from odradek.model.record import BatchHeader, CompressionType
 
-_RECORD_ERRORS_MAX = 10  # more are not told
+_RECORD_ERRORS_MAX = 10  # further errors are not reported
 _NO_TIMESTAMP = -1
 _STEP_MASK = 8192 - 1  # a step of so many records takes some milliseconds
 
 
 @dataclass(frozen=True, slots=True)
 class TimestampBounds:
-    """Timestamps that a topic takes, both ends included; and -1, which means none."""
+    """The timestamps that a topic accepts, both ends included; and -1, which means none."""
 
     earliest_ms: int = TIMESTAMP_MS_MIN
     latest_ms: int = TIMESTAMP_MS_MAX
 
     def refusal(self, timestamp_ms: int) -> str | None:
-        """Why a timestamp is refused."""
+        """Return the reason why a timestamp is refused, or None."""
         if timestamp_ms == _NO_TIMESTAMP or self.earliest_ms <= timestamp_ms <= self.latest_ms:
             return None
         return (
