@@ -112,6 +112,7 @@ contract-strict: setup ## DynamoDB's suites against a strict emulator (needs car
 	@$(PY) -m tests.strict $(ARGS)
 
 deploy: setup ## Deploy to the AWS account of your credentials (STAGE=dev|prod); docs/DEPLOY.md
+	@$(PY) -m infra.preflight $(STAGE)
 	@$(PY) -m tools.package
 	@$(CDK) deploy --all $(ARGS)
 

@@ -60,27 +60,29 @@ class Stage:
     log_retention_days: int
     maintenance_every_minutes: int
     glue_workers: int  # of the smallest streaming size; at least 2, one of them is the driver
-    keep_deleted_days: int = 0  # how long deleted objects can be restored: 35, as long as tables; 0: not at all
-    job_timeout_minutes: int = JOB_TIMEOUT_MINUTES_MAX  # of a run; Glue only restarts jobs that may run for seven days
+    keep_deleted_days: int = 0  # how long deleted objects can be brought back: 35, as long as tables; 0: not at all
+    job_timeout_minutes: int = JOB_TIMEOUT_MINUTES_MAX  # of a run; Glue restarts only what may run for seven days
     job_maintenance_window: str = "Sun:02"  # UTC; Glue restarts a job of seven days within three hours of it
-    maintenance_workers: int = 2  # concurrent maintainers, 2 to 1,000: Lambda's range for a queue
-    alarm_email: str = ""  # gets mail; others subscribe to the topic AlarmTopicArn
+    maintenance_workers: int = 2  # maintainers at once, 2 to 1,000: what Lambda takes for a queue
+    alarm_email: str = ""  # who is told by mail; others subscribe to the topic AlarmTopicArn
     alarms: AlarmLimits = field(default_factory=AlarmLimits)
     dead_letters: bool = False  # keep events of maintenance runs that failed three times
     own_key: bool = False  # a separate KMS key for bucket and tables: $1 a month and requests
     reserved_concurrency: Mapping[str, int] = field(default_factory=dict)  # by function; others share the account's
-    canary_minutes: int = 0  # minutes in which a new version first gets a tenth of the requests: 5, 10, 15, 30; 0: none
-    tags: Mapping[str, str] = field(default_factory=dict)  # added to every resource that can have tags
-    client_principals: tuple[str, ...] = ()  # ARNs of roles, or accounts, that may also call the functions' URLs
-    client_org_id: str = ""  # every principal of this AWS organization may call them: "o-a1b2c3d4e5"
-    wal_zone_id: str = ""  # e.g. "use1-az4": the WAL on S3 Express One Zone there, and only in that zone
+    canary_minutes: int = (
+        0  # a tenth of the requests goes to a new version for so long first: 5, 10, 15, 30; 0: at once
+    )
+    tags: Mapping[str, str] = field(default_factory=dict)  # the owner's, on every resource that has tags
+    client_principals: tuple[str, ...] = ()  # ARNs of roles or accounts elsewhere that may call the functions' URLs
+    client_org_id: str = ""  # every principal of this AWS organization may: "o-a1b2c3d4e5"
+    wal_zone_id: str = ""  # e.g. "use1-az4": the WAL on S3 Express One Zone there; it then lives in that zone alone
     endpoint_vpc_id: str = ""  # a VPC whose clients (gateways, Glue) reach S3 and DynamoDB without the internet
     endpoint_route_table_ids: tuple[str, ...] = ()
     settings: Settings = field(default_factory=Settings)  # the functions get them as ODRADEK_* variables
 
     def __post_init__(self) -> None:
         if self.settings.auto_create_topics:
-            raise ValueError("auto_create_topics must be false: the coordinator may not create topics (permissions.py)")
+            raise ValueError("auto_create_topics: the coordinator's role may not create topics (permissions.py)")
         if self.canary_minutes not in CANARY_MINUTES:
             raise ValueError(
                 f"canary_minutes must be one of {', '.join(map(str, CANARY_MINUTES))}, not {self.canary_minutes}"
@@ -102,7 +104,7 @@ class Stage:
             if not re.fullmatch(r"arn:aws[a-z-]*:(iam|sts)::\d{12}:.+|\d{12}", principal):
                 raise ValueError(f"client_principals must be ARNs of IAM or numbers of accounts, not {principal!r}")
         if self.client_org_id and not re.fullmatch(r"o-[a-z0-9]{10,32}", self.client_org_id):
-            raise ValueError(f"client_org_id must be an id like o-a1b2c3d4e5, not {self.client_org_id!r}")
+            raise ValueError(f"client_org_id: an id like o-a1b2c3d4e5, not {self.client_org_id!r}")
         if not 2 <= self.maintenance_workers <= self.reserved_concurrency.get(MAINTAINER, 1000) <= 1000:
             raise ValueError(
                 "maintenance_workers must be 2 to 1,000, and within the reserved_concurrency of the maintainer: "

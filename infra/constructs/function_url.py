@@ -1,11 +1,11 @@
 """Function URLs, the clients' way to the functions. AWS_IAM: a request that is not signed (SigV4) never runs code.
 
-A URL belongs to the function's alias, so that a deployment can move it from version to version (release.py).
+A URL is of the function's alias, so that a deployment may move it from version to version (release.py).
 
-Producers and consumers of the same account attach `ClientPolicy` to their roles. A caller of another account needs the
-same in its account, and permission in the function's policy: `client_principals` and `client_org_id` of the stage.
-Since October 2025 a URL needs two permissions (Lambda developer guide, "Control access to Lambda function URLs"); the
-second is granted only for calls through a URL.
+`ClientPolicy` is what a producer or consumer of the same account attaches to its own role. A caller of another account
+needs the same in its account, and the consent of the function's own policy: `client_principals` and `client_org_id` of
+the stage. Since October 2025 a URL asks for two permissions (Lambda developer guide, "Control access to Lambda function
+URLs"); the second is granted by way of a URL only.
 """
 
 from __future__ import annotations

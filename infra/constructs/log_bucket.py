@@ -1,9 +1,9 @@
 """The bucket: WAL objects, segments, and the jobs' output.
 
-Versioning is off unless the stage keeps deleted objects for a restore (`keep_deleted_days`): names are never reused and
-objects never overwritten, so a version can only be a deleted object that still costs money. One lifecycle rule removes
-the parts of incomplete uploads; with versions a second one removes objects deleted that long ago. No rule may touch a
-current object, because only the sweep knows what the log still refers to.
+Versioning is off unless the stage wants to bring deleted objects back (`keep_deleted_days`): names are never reused and
+objects never overwritten, so a version can only be a deleted object that someone pays for. One lifecycle rule drops the
+parts of uploads that were never completed; with versions a second one drops what was deleted so long ago. No rule may
+touch an object that is there, because only the sweep knows what the log still refers to.
 """
 
 from __future__ import annotations

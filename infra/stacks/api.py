@@ -1,4 +1,4 @@
-"""The API stack: the functions that clients call, each with an alias and a URL: four for Kafka, one for schemas.
+"""The API stack: the functions that clients call, each with an alias and its URL: four of Kafka's APIs, one of schemas.
 
 The coordinator answers discovery, so it gets the addresses of the others; it learns its own URL from each request.
 """

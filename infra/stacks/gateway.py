@@ -18,7 +18,8 @@ subnets:
     -c gateway_tasks=2                     number of gateways (2); gateways have no state
     -c gateway_tasks_max=8                 maximum for automatic scaling; without it the number is fixed
     -c gateway_architecture=arm64          of the image and its tasks; x86_64, which Docker builds on most machines
-    -c gateway_endpoints=true              create four interface endpoints in the subnets (docs/DEPLOY.md has prices)
+    -c gateway_endpoints=172.31.0.0/16     make the four interface endpoints in the subnets, for this
+                                           range, the VPC's (docs/DEPLOY.md has prices)
 
 Clients must always log in (SASL with the users of `odradek users`). Every gateway acts as the fleet's broker: it leads
 no partition, so a client may use any of them. The role is the union of the functions' rows in permissions.py, since a
@@ -27,6 +28,7 @@ gateway does all that they do.
 
 from __future__ import annotations
 
+import ipaddress
 from dataclasses import dataclass
 
 from aws_cdk import CfnOutput, Duration, RemovalPolicy, Stack
@@ -50,7 +52,6 @@ from infra.stages import Stage
 KAFKA_PORT, REGISTRY_PORT, HEALTH_PORT, HTTPS_PORT = 9092, 8081, 8080, 443
 # What a task calls before and while it serves, beside S3 and DynamoDB, whose endpoints cost nothing (storage stack).
 ENDPOINT_SERVICES = ("ecr.api", "ecr.dkr", "secretsmanager", "logs")
-_PRIVATE_RANGES = ("10.0.0.0/8", "100.64.0.0/10", "172.16.0.0/12", "192.168.0.0/16")  # that a VPC may have
 _CPU_TARGET_PERCENT = 60
 _NEEDED = ("vpc_id", "subnet_ids", "tls_secret_arn", "client_cidr")
 _OPTIONAL = ("advertised", "tasks", "tasks_max", "architecture", "endpoints")
@@ -72,7 +73,7 @@ class GatewayOptions:
     tasks: int = 2
     tasks_max: int = 0  # 0: as many as `tasks`, without scaling
     architecture: str = "x86_64"
-    endpoints: bool = False
+    endpoints: str = ""  # the range of the VPC whose hosts may use the endpoints; none: no endpoints
 
     @classmethod
     def of(cls, node: Node) -> GatewayOptions | None:
@@ -92,8 +93,14 @@ class GatewayOptions:
         architecture = known["architecture"] or cls.architecture
         if architecture not in _ARCHITECTURES:
             raise SystemExit(f"infra: gateway_architecture must be {' or '.join(_ARCHITECTURES)}, not {architecture!r}")
-        if known["endpoints"].lower() not in ("", "true", "false"):
-            raise SystemExit(f"infra: gateway_endpoints must be true or false, not {known['endpoints']!r}")
+        if known["endpoints"]:
+            try:
+                ipaddress.IPv4Network(known["endpoints"])
+            except ValueError:
+                said = known["endpoints"]
+                raise SystemExit(
+                    f"infra: gateway_endpoints must be the range of the VPC, such as 172.31.0.0/16, not {said!r}"
+                ) from None
         return cls(
             known["vpc_id"],
             tuple(each.strip() for each in known["subnet_ids"].split(",")),
@@ -103,7 +110,7 @@ class GatewayOptions:
             tasks,
             tasks_max,
             architecture,
-            known["endpoints"].lower() == "true",
+            known["endpoints"],
         )
 
 
@@ -136,7 +143,7 @@ class GatewayStack(Stack):
             vpc_subnets=ec2.SubnetSelection(subnets=vpc.private_subnets),
         )  # fmt: skip
         if options.endpoints:
-            self._add_endpoints(vpc)
+            self._add_endpoints(options.endpoints, vpc)
         service = self._service(stage, store, artifacts, options, vpc, tasks, balancer)
         targets: dict[str, elbv2.NetworkTargetGroup] = {}
         for name, port in (("Kafka", KAFKA_PORT), ("Registry", REGISTRY_PORT)):
@@ -180,14 +187,13 @@ class GatewayStack(Stack):
         tasks.add_egress_rule(ec2.Peer.any_ipv4(), ec2.Port.tcp(HTTPS_PORT), "AWS")  # name lookups need no rule
         return front, tasks
 
-    def _add_endpoints(self, vpc: ec2.IVpc) -> None:
+    def _add_endpoints(self, vpc_cidr: str, vpc: ec2.IVpc) -> None:
         """Interface endpoints. Their private names hold for the whole VPC, so all of it may reach them; each still asks
         for a signature."""
         group = ec2.SecurityGroup(
             self, "Endpoints", vpc=vpc, description="The VPC to endpoints of AWS", allow_all_outbound=False
         )
-        for cidr in _PRIVATE_RANGES:
-            group.add_ingress_rule(ec2.Peer.ipv4(cidr), ec2.Port.tcp(HTTPS_PORT), "the VPC")
+        group.add_ingress_rule(ec2.Peer.ipv4(vpc_cidr), ec2.Port.tcp(HTTPS_PORT), "the VPC")
         for name in ENDPOINT_SERVICES:
             ec2.InterfaceVpcEndpoint(
                 self,

@@ -1,7 +1,7 @@
 """The observability stack: one dashboard, the alarms that need action, and their topic.
 
-    odradek-<stage>-*   alarms; docs/OPERATIONS.md explains each and says what to do
-    job-failed          a rule, not an alarm: Glue's events about failed runs
+    odradek-<stage>-*   alarms; what each means and what to do: docs/OPERATIONS.md
+    job-failed          no alarm but a rule: Glue's events about runs that failed
     AlarmTopicArn       an SNS topic; `alarm_email` of the stage is subscribed to it
 
 The metrics are those that the functions write as log lines (odradek.functions.telemetry) and AWS's metrics of

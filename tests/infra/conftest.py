@@ -120,5 +120,5 @@ def gateway(with_gateway: Callable[[dict[str, str]], Deployment]) -> Deployment:
 @pytest.fixture(scope="session")
 def optioned_gateway(with_gateway: Callable[[dict[str, str]], Deployment]) -> Deployment:
     """With every option."""
-    more = {"tasks": "3", "tasks_max": "9", "architecture": "arm64", "endpoints": "true"}
+    more = {"tasks": "3", "tasks_max": "9", "architecture": "arm64", "endpoints": "172.31.0.0/16"}
     return with_gateway({**GATEWAY_CONTEXT, **{f"gateway_{key}": value for key, value in more.items()}})

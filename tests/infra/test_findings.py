@@ -19,7 +19,7 @@ def findings(out: Path) -> set[str]:
     from infra.stages import STAGES
 
     app = new_app(str(out))
-    for key, value in {**GATEWAY_CONTEXT, "gateway_endpoints": "true", "gateway_tasks_max": "4"}.items():
+    for key, value in {**GATEWAY_CONTEXT, "gateway_endpoints": "172.31.0.0/16", "gateway_tasks_max": "4"}.items():
         app.node.set_context(key, value)  # with the optional stack
     add_stacks(app, STAGES["prod"], Artifacts.find(out / "nothing-built"))
     Validations.of(app).add_plugins(AwsSolutionsChecks(app))

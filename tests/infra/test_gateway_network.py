@@ -153,8 +153,8 @@ def test_endpoints_lead_to_all_that_a_task_calls(optioned_gateway: Deployment) -
         assert (properties["VpcEndpointType"], properties["PrivateDnsEnabled"]) == ("Interface", True)
         assert properties["SubnetIds"] == subnets
         [group] = map(group_of, properties["SecurityGroupIds"])
-        for address in ("10.1.2.3", "172.20.0.9", "192.168.7.7", "100.64.1.1"):
-            assert lets(optioned_gateway, group, "Ingress", 443, address)
+        # Their names hold for the whole VPC, not for the tasks alone.
+        assert lets(optioned_gateway, group, "Ingress", 443, "172.31.20.9")
         assert not lets(optioned_gateway, group, "Ingress", 443, AWS_ADDRESS)
         found[str(properties["ServiceName"]["Fn::Join"][1][-1]).lstrip(".")] = resource
     # The image is pulled, the certificate read and the log written before the first request; S3 and DynamoDB have
@@ -175,10 +175,10 @@ def test_the_service_scales_where_it_may(optioned_gateway: Deployment) -> None:
 @pytest.mark.parametrize(
     ("option", "value", "text"),
     [
-        ("tasks", "0", "gateway_tasks must be a number from 1, not '0'"),
-        ("tasks_max", "1", "gateway_tasks_max must be at least gateway_tasks"),
-        ("architecture", "mips", "gateway_architecture must be x86_64 or arm64, not 'mips'"),
-        ("endpoints", "yes", "gateway_endpoints must be true or false, not 'yes'"),
+        ("tasks", "0", "gateway_tasks is a number from 1, not '0'"),
+        ("tasks_max", "1", "gateway_tasks_max is at least gateway_tasks"),
+        ("architecture", "mips", "gateway_architecture is x86_64 or arm64, not 'mips'"),
+        ("endpoints", "yes", "gateway_endpoints is the range of the VPC, like 172.31.0.0/16, not 'yes'"),
     ],
 )
 def test_wrong_options_are_refused(option: str, value: str, text: str) -> None:

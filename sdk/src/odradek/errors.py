@@ -238,7 +238,7 @@ class OffsetConflict(KafkaError):
 
 
 class FormatError(OdradekError):
-    """Bytes do not follow their format. `code` is the Kafka error with which a server answers.
+    """Bytes do not follow their format. `code` is the Kafka error that a server answers for them.
 
     `record_errors` are the records of a batch that are the reason, by their index in it (KIP-467).
     """

@@ -26,6 +26,7 @@ _BYTES_MAX = {
     "item_bytes_max": WAL_ITEM_BYTES_MAX,
     "offset_metadata_bytes_max": OFFSET_METADATA_BYTES_MAX,
 }
+EVERYONE_WITHOUT_ACLS = ("until_first_acl", "true", "false")  # of allow_everyone_if_no_acl_found
 
 
 def _knob(default: Any, *, hostile: Any = None) -> Any:
@@ -88,7 +89,8 @@ class Settings:
     http_connections_max: int = _knob(1_000)  # of each HTTP port: function URLs, the schema registry
     http_read_timeout_ms: int = _knob(30_000)  # a request must be sent, and an answer be read, in this time
     super_users: str = _knob("")  # "User:a;User:b": whom no ACL binds, and who administers over the Kafka port
-    allow_everyone_if_no_acl_found: bool = _knob(True)  # until the first ACL; false: closed from the beginning
+    # until_first_acl; true: whatever no ACL covers is open, as on Kafka; false: closed from the beginning
+    allow_everyone_if_no_acl_found: str = _knob("until_first_acl")
     acl_cache_ms: int = _knob(5_000, hostile=0)  # how long a process trusts its copy of the ACLs
     offset_metadata_bytes_max: int = _knob(4_096)  # of the metadata that is committed with an offset
     transaction_timeout_ms_max: int = _knob(900_000)  # how long a transaction may be open, at most
@@ -139,6 +141,12 @@ class Settings:
                 ErrorCode.INVALID_CONFIG,
                 "sweep_horizon_ms must exceed transaction_timeout_ms_max and request_timeout_ms together: "
                 "otherwise the uploads of a slow request or of an open transaction are swept before they commit",
+            )
+        if self.allow_everyone_if_no_acl_found not in EVERYONE_WITHOUT_ACLS:
+            raise KafkaError(
+                ErrorCode.INVALID_CONFIG,
+                f"allow_everyone_if_no_acl_found must be one of {', '.join(EVERYONE_WITHOUT_ACLS)}, "
+                f"not {self.allow_everyone_if_no_acl_found!r}",
             )
         if self.sweep_uploads_max < 1 or self.sweep_recheck_hours < 0:
             raise KafkaError(

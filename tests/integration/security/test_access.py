@@ -134,6 +134,11 @@ def requests(topic_id: UUID) -> dict[ApiKey, tuple[Mapping[str, Any], set[int]]]
         ApiKey.ALTER_USER_SCRAM_CREDENTIALS: ({"deletions": [], "upsertions": [scram]}, {CLUSTER}),
         ApiKey.DESCRIBE_TRANSACTIONS: ({"transactional_ids": ["x"]}, {TRANSACTION}),
         ApiKey.LIST_TRANSACTIONS: ({}, set()),
+        ApiKey.DESCRIBE_LOG_DIRS: ({"topics": None}, {CLUSTER}),
+        ApiKey.LIST_CONFIG_RESOURCES: ({}, {CLUSTER}),
+        ApiKey.DESCRIBE_CLUSTER: ({}, set()),
+        ApiKey.DESCRIBE_PRODUCERS: ({"topics": [{"name": "secret", "partition_indexes": [0]}]}, {TOPIC}),
+        ApiKey.DESCRIBE_TOPIC_PARTITIONS: ({"topics": [{"name": "secret"}]}, {TOPIC}),
         ApiKey.CONSUMER_GROUP_HEARTBEAT: (
             {"group_id": "g", "member_id": "m", "rebalance_timeout": 1000, "subscribed_topic_names": ["secret"]},
             {GROUP},
@@ -259,7 +264,7 @@ async def test_deny_beats_allow_through_the_protocol(world: World) -> None:
 
 
 async def test_a_closed_cluster_from_the_beginning_and_its_super_user() -> None:
-    engine = memory_store().engine(allow_everyone_if_no_acl_found=False, super_users="User:root")
+    engine = memory_store().engine(allow_everyone_if_no_acl_found="false", super_users="User:root")
     topics = {"topics": [{"name": "t", "num_partitions": 1, "replication_factor": 1}], "timeout": 1}
     assert set(error_codes(await ask_as(engine, MALLORY, ApiKey.CREATE_TOPICS, topics))) == {0, TOPIC}
     assert set(error_codes(await ask_as(engine, "User:root", ApiKey.CREATE_TOPICS, topics))) == {0}
@@ -273,6 +278,21 @@ async def test_over_the_kafka_port_only_super_users_make_the_first_rules() -> No
         [result] = (await ask_as(engine, who, ApiKey.CREATE_ACLS, creation, transport="tcp")).results
         assert result.error_code == code
     assert len(await engine.acls.list()) == 1
+
+
+async def test_kafkas_setting_leaves_open_what_has_no_rule_but_not_the_rules_themselves() -> None:
+    engine = memory_store().engine(allow_everyone_if_no_acl_found="true", acl_cache_ms=0)
+    await engine.topics.create("ruled", 1)
+    await engine.topics.create("open", 1)
+    await add(engine, allow(OWNER, Op.WRITE, topic="ruled"))
+    data = [{"index": 0, "records": batch([b"x"])}]
+    fields = {"acks": -1, "topic_data": [{"name": name, "partition_data": data} for name in ("ruled", "open")]}
+    answer = await ask_as(engine, MALLORY, ApiKey.PRODUCE, fields, 9)
+    assert [topic.partition_responses[0].error_code for topic in answer.responses] == [TOPIC, 0]
+    rule = {"resource_type": 2, "resource_pattern_type": 3, "operation": 2, "permission_type": 3}
+    creation = {"creations": [{**rule, "resource_name": "t", "principal": MALLORY, "host": "*"}]}
+    [result] = (await ask_as(engine, MALLORY, ApiKey.CREATE_ACLS, creation, transport="tcp")).results
+    assert result.error_code == CLUSTER
 
 
 async def test_rules_through_the_protocol(world: World) -> None:

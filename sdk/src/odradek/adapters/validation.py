@@ -68,11 +68,11 @@ _STEP_BYTES: Final = 12
 _CLAUSE_BYTES: Final = 56  # the rest of the longest clause, with its separator
 _NOT_BYTES: Final = 14
 _ELEMENT_BYTES: Final = 7  # `[123], `
-_NAME_CHARACTERS_MAX: Final = TABLE_ATTRIBUTE_NAME_BYTES_MAX // 4  # up to here no UTF-8 encoding is too long
+_NAME_CHARACTERS_MAX: Final = TABLE_ATTRIBUTE_NAME_BYTES_MAX // 4  # up to here no encoding is too long
 _COMPARED: Final = frozenset({str, int, bytes})
-_PATHS_KEPT: Final = 2048  # valid paths that are cached
-_TARGETS_KEPT: Final = 40  # actions of a cached update; longer updates are rare
-# Values below this size stay within the limit of substitutions, given the number that a short expression has.
+_PATHS_KEPT: Final = 2048  # that have been found right
+_TARGETS_KEPT: Final = 40  # of an update; longer ones are rare
+# Shorter ones are within the limit of substitutions, as many as a short expression has.
 _LONG_BYTES: Final = 4096
 _LONG_ELEMENTS: Final = 64
 
@@ -170,7 +170,7 @@ def check_key(key: Key) -> None:
     """Raise ValueError for a part that is not text, StoreRejected for one that is empty or too long."""
     for part, (name, limit) in zip(key, _KEY_PARTS, strict=True):
         if not isinstance(part, str):
-            raise ValueError(f"a {name} key must be text, not {part!r:.60}")
+            raise ValueError(f"a {name} key is text, not {part!r:.60}")
         if part.isascii() and 0 < len(part) <= limit:
             continue
         if not 0 < len(_encoded(part)) <= limit:
@@ -209,8 +209,8 @@ def checked(value: Any, path: Path, depth: int = 1) -> Any:
 
 
 def _check_condition(condition: Condition) -> int:
-    """Return an upper bound of the bytes of its text."""
-    # In the order of frequency, and without `match`, which takes three times as long: every write passes here.
+    """An upper bound of its text's bytes."""
+    # Asked in the order of their frequency, without `match`, which takes three times as long: every write comes here.
     if isinstance(condition, Compare):
         path, op, value = condition.path, condition.op, condition.value
         bytes_max = _check_path(path)
@@ -257,7 +257,7 @@ def _beyond(value: object) -> int:
 def _check_actions(actions: Sequence[Action]) -> int:
     """Return an upper bound of the bytes of their text."""
     if all(isinstance(action, RemoveFirst) and action.count == 0 for action in actions):
-        raise ValueError("the update changes nothing: read with get, test a condition with Check")
+        raise ValueError("an update that changes nothing: read with get, test a condition with Check")
     paths = tuple([action.path for action in actions])
     bytes_max = _known_targets(paths) if len(paths) <= _TARGETS_KEPT else _targets(paths)
     for action in actions:

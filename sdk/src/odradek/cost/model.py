@@ -1,17 +1,17 @@
 """The monthly cost of a workload, here and elsewhere. Pure; the requests of an append and a fetch are measured
 (cost/measure.py), the rest is the arithmetic below.
 
-    requests     a producer sends after `linger_ms` or when a batch is full, with a maximum number in flight
-    append       the engine's store requests for one request of that size, including merges and spills
-    fetch        each consumer reads everything once, at the end of the log: it fetches again as soon as it has a
-                 response, and waits `fetch_max_wait_ms` if there is nothing. So each keeps one function busy
-    function     memory (infra/stages.py) times the latency of the store (published latencies, FUNCTION_MS)
-    storage      rate times retention, in the object store; Odradek does not replicate
-    deleted      if deleted objects are kept for a restore: uploads after they are merged, and segments after they are
-                 merged into larger ones or past the retention, each for that time; a byte is in one of each
-    queue        long polls of the maintenance queue, independent of the load: 5 of 20 s each (Lambda's documentation),
-                 and three requests for ten tasks: each partition has one with every plan
-    left out     free tiers, support, logs, compression (the same everywhere), people
+    requests     a producer sends when `linger_ms` is over or a batch is full, with so many in flight at most
+    append       what the engine asked of the store for one request of that size, merges and spills included
+    fetch        each consumer reads everything once, at the end of the log: it asks again as soon as it is answered,
+                 and waits `fetch_max_wait_ms` where there is nothing. So each keeps one function busy all the time
+    function     memory (infra/stages.py) times the time that the store takes (published latencies, FUNCTION_MS)
+    storage      rate times retention, in the object store; nothing is replicated by us
+    deleted      where deleted objects are kept for a restore: uploads once they are merged, segments once they are
+                 merged into larger ones or past the retention, each for so long; a byte is in one of each
+    queue        long polls of the maintenance queue, whatever is written: 5 of 20 s each (Lambda's documentation), and
+                 three requests for ten tasks: each partition has one with every plan
+    left out     free tiers, support, logs, compression (ours and theirs alike), people
 
 Others: replicas times retention on disks, two thirds of the traffic across zones, as many brokers as the rate needs, at
 least three.
@@ -51,7 +51,7 @@ class Workload:
     consumers: int = 1  # each reads everything once
     retention_s: float = 7 * 86_400
     linger_ms: float = 5
-    partitions: int = 16  # for services that bill by partition; also the input of merges
+    partitions: int = 16  # for those who bill by partition; and what a merge finds
     keep_deleted_s: float = 0  # how long deleted objects are kept (infra/stages.py, keep_deleted_days)
 
     @property

@@ -37,13 +37,15 @@ class Access:
     acls: AclSet
     principal: str
     host: str
-    is_bound: bool = field(init=False)  # False: the caller may do everything
-    is_unruled: bool = field(init=False)  # there are no ACLs, and the caller is not a super user
+    is_bound: bool = field(init=False)  # False: may do everything, nothing needs asking
+    is_unruled: bool = field(init=False)  # no rule says who administers, and it is no super user
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "host", self.host.removeprefix("/"))
         object.__setattr__(self, "is_bound", self.acls.binds(self.principal))
-        object.__setattr__(self, "is_unruled", not self.acls.acls and not self.acls.is_super_user(self.principal))
+        object.__setattr__(
+            self, "is_unruled", not self.acls.is_ruled(CLUSTER) and not self.acls.is_super_user(self.principal)
+        )
 
     def may(self, operation: AclOperation, kind: ResourceType, name: str) -> bool:
         """Return True if the caller may do this operation on the resource."""

@@ -25,7 +25,7 @@ from odradek.dispatcher.cluster.api_versions import unsupported_api_versions
 from odradek.dispatcher.context import Answer, Append, BadFrame, Call, RequestContext
 from odradek.dispatcher.handlers import HANDLERS
 from odradek.dispatcher.store_errors import translated
-from odradek.engine.access.decisions import AclSet
+from odradek.engine.access.decisions import NOTHING, AclSet
 from odradek.errors import ErrorCode, FormatError, KafkaError, UnknownVersion
 from odradek.model.cluster import Cluster
 from odradek.model.log import Buffer
@@ -45,7 +45,7 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-_NOTHING_ALLOWED = AclSet(allow_everyone_if_empty=False)  # until the ACLs have been read
+_NOTHING_ALLOWED = AclSet(everyone=NOTHING)  # until the rules have been read
 _UNEXPECTED = "unexpected error in the server, see its log; the request may have been applied"
 
 

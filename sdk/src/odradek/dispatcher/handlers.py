@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 
-from odradek.dispatcher.cluster import api_versions, coordinator, metadata
+from odradek.dispatcher.cluster import api_versions, coordinator, descriptions, metadata
 from odradek.dispatcher.context import Answer, Call
 from odradek.dispatcher.groups import classic_groups, groups, offsets
 from odradek.dispatcher.records import delete_records, fetch, list_offsets, offset_for_leader_epoch, produce
@@ -17,7 +17,7 @@ from odradek.dispatcher.security import acls, sasl, scram_users
 from odradek.dispatcher.share import groups as share_groups
 from odradek.dispatcher.share import offsets as share_offsets
 from odradek.dispatcher.share import records as share_records
-from odradek.dispatcher.topics import configs, descriptions, topics
+from odradek.dispatcher.topics import configs, topics
 from odradek.dispatcher.transactions import producer_ids, transactions
 from odradek.errors import ErrorCode
 from odradek.protocol.api import ApiKey

@@ -27,7 +27,7 @@ def item_size(pk: str, sk: str, item: dict[str, Any]) -> int:
 
 
 def attributes_size(item: dict[str, Any]) -> int:
-    """Return the bytes of an item's attributes without its key."""
+    """Bytes of an item's attributes without its key."""
     size = 0
     for name, value in item.items():
         size += _text_size(name) + value_size(value)

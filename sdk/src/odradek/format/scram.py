@@ -69,7 +69,7 @@ class ClientFirst:
     user: str
     nonce: str
     header: str  # says whether the connection's TLS is part of the login; repeated in the last message
-    bare: str  # without its header: part of the signed text
+    bare: str  # without its header: part of what is signed
 
 
 def parse_client_first(token: bytes) -> ClientFirst:

@@ -81,11 +81,11 @@ class FunctionUrlServer:
         self._limits = limits
 
     async def start(self, listener: socket.socket) -> None:
-        """Serve on a listening socket, which closes with the server."""
+        """Serve on a listening socket, which is closed with the server."""
         await self._port.start(listener)
 
     async def stop(self) -> None:
-        """Stop listening, let running requests finish for a moment, close the rest. May be called twice."""
+        """Stop listening, let what runs finish for a moment, close the rest. May be repeated."""
         await self._port.stop()
 
     async def _serve(self, request: web.BaseRequest) -> web.StreamResponse:
@@ -137,7 +137,7 @@ class FunctionUrlServer:
 
 
 def _is_for_metrics(request: web.BaseRequest) -> bool:
-    """Return True for /metrics requested from this machine by a local host name (not by a page of another site)."""
+    """Whether somebody on this machine, by its own name for itself (no page of another site), asks for the metrics."""
     if request.raw_path != "/metrics" or from_browser(request):
         return False
     return request.remote in _LOOPBACK and host_of(request.headers.get("Host", "")) in _LOOPBACK

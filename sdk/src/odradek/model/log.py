@@ -46,8 +46,8 @@ class ProduceResult:
     current_leader_id: int = -1
     current_leader_epoch: int = -1
     topic_id: UUID | None = None
-    next_offset: int = -1  # the end of the log, for a conditional produce that expected another offset
-    record_errors: tuple[tuple[int, str], ...] = ()  # the refused records, by their index in the batch
+    next_offset: int = -1  # where the log ends: told to a conditional produce that expected another offset
+    record_errors: tuple[tuple[int, str], ...] = ()  # records that are the reason, by their index in the batch
 
 
 @dataclass(frozen=True, slots=True)

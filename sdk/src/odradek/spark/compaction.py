@@ -184,7 +184,7 @@ def _with_objects(options: StoreOptions, work: Callable[[ObjectStore], Awaitable
     return asyncio.run(run())
 
 
-# --- the same with DataFrames -----------------------------------------------------------------------------------------
+# --- the same as DataFrames -------------------------------------------------------------------------------------------
 
 
 def keys_frame(spark: SparkSession, plan: Rewriting) -> DataFrame:

@@ -39,7 +39,7 @@ def may(acls: list[AclBinding], operation: Op, name: str = "t", who: str = "User
 def test_without_rules_everyone_may_do_everything_unless_the_setting_says_otherwise() -> None:
     topic = Resource(Type.TOPIC, "t")
     assert AclSet().allows("User:a", "h", Op.WRITE, topic)
-    assert not AclSet(allow_everyone_if_empty=False).allows("User:a", "h", Op.WRITE, topic)
+    assert not AclSet(everyone="false").allows("User:a", "h", Op.WRITE, topic)
 
 
 def test_the_first_rule_closes_what_no_rule_opens() -> None:
@@ -48,6 +48,25 @@ def test_the_first_rule_closes_what_no_rule_opens() -> None:
     assert not may([rule()], Op.READ, name="other")
     assert not may([rule()], Op.READ, who="User:b")
     assert not AclSet([rule()]).allows("User:a", "h", Op.READ, Resource(Type.GROUP, "t"))
+
+
+def test_what_no_rule_covers_is_open_where_the_setting_is_kafkas() -> None:
+    acls = AclSet([rule(), rule(Op.READ, "fl", pattern=PREFIXED, who="User:b")], everyone="true")
+
+    def open_to(who: str, operation: Op, name: str, kind: Type = Type.TOPIC) -> bool:
+        return acls.allows(who, "h", operation, Resource(kind, name))
+
+    assert [open_to("User:a", Op.READ, "t"), open_to("User:a", Op.WRITE, "t")] == [True, False]
+    assert not open_to("User:b", Op.READ, "t"), "a rule for anybody closes the resource to others"
+    assert not open_to("User:a", Op.READ, "flights")
+    assert open_to("User:a", Op.WRITE, "other")
+    assert open_to("User:a", Op.READ, "t", Type.GROUP)
+    assert acls.allows_any("User:c", "h", Op.WRITE, Type.TOPIC)
+    assert not AclSet([rule(name="*", who="User:b")], everyone="true").allows(
+        "User:a", "h", Op.READ, Resource(Type.TOPIC, "t")
+    )
+    assert not AclSet([rule(name="*", who="User:b")], everyone="true").allows_any("User:a", "h", Op.READ, Type.TOPIC)
+    assert (acls.is_ruled(Resource(Type.TOPIC, "t")), acls.is_ruled(Resource(Type.GROUP, "t"))) == (True, False)
 
 
 def test_super_users_are_not_bound() -> None:

@@ -21,6 +21,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, Final
 
+from odradek.backoff import bound_s
 from odradek.errors import ErrorCode, KafkaError, StoreUnavailable
 from odradek.format.item_keys import COUNTERS_PK, PRODUCER_ID_SK
 
@@ -29,6 +30,8 @@ POLL_S: Final = 20.0
 _GET_ITEMS: Final = 100  # of a BatchGetItem
 _WRITE_ITEMS: Final = 25  # of a BatchWriteItem
 _ATTEMPTS: Final = 10
+FIRST_PAUSE_S: Final = 0.1  # DynamoDB took a part of a batch only
+MAX_PAUSE_S: Final = 20.0
 
 Item = dict[str, Any]  # as botocore has it: attribute values
 Sleep = Callable[[float], None]
@@ -199,7 +202,7 @@ def _get(
         found |= {_identity(item): item for item in answer["Responses"].get(table_name, ())}
         left = answer.get("UnprocessedKeys", {}).get(table_name, {}).get("Keys", ())
         if left:
-            sleep(0.1 * 2**attempt)
+            sleep(bound_s(attempt, first_s=FIRST_PAUSE_S, max_s=MAX_PAUSE_S))
     raise StoreUnavailable(f"{table_name} is throttled: run the same command again in some minutes")
 
 
@@ -214,7 +217,7 @@ def _write(dynamodb: Any, table_name: str, requests: Sequence[Item], sleep: Slee
             )
             if not left:
                 break
-            sleep(0.1 * 2**attempt)
+            sleep(bound_s(attempt, first_s=FIRST_PAUSE_S, max_s=MAX_PAUSE_S))
         else:
             raise StoreUnavailable(f"{table_name} is throttled: run the same command again in some minutes")
 

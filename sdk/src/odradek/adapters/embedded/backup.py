@@ -199,7 +199,7 @@ def restore(backup: Path, data_dir: Path, *, advance: Advance) -> Manifest:
 
 
 def _copy(source: Path, target: Path) -> None:
-    """Copy the contents, readable by this user only, durably and atomically."""
+    """Contents, for this user alone; on disk when it returns, and never half under its name."""
     fresh = target.with_name(f".{target.name}.new")
     fresh.unlink(missing_ok=True)
     with source.open("rb") as content, os.fdopen(create_file(fresh), "wb") as file:

@@ -7,17 +7,20 @@
     maintenance  the maintenance queue: tasks that failed permanently, and the dead-letter queue
                  (both only with a profile, which knows their names, and only with the permissions)
 
+`--before-deploy` checks the account instead (account.py).
+
 Each line says ok, warn or FAIL, and what to do. The exit code is 1 if a check fails.
 """
 
 from __future__ import annotations
 
+import os
 import time
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from email.utils import parsedate_to_datetime
-from typing import Any, Literal, NamedTuple
+from typing import Annotated, Any, Literal, NamedTuple
 from urllib.error import HTTPError, URLError
 from urllib.request import Request, urlopen
 
@@ -46,21 +49,41 @@ class Finding(NamedTuple):
 def doctor(
     bootstrap_servers: Server = DEFAULT_SERVER,
     data_dir: DataDir = DEFAULT_DATA_DIR,
+    before_deploy: Annotated[
+        bool, typer.Option("--before-deploy", help="Check the AWS account and region before the first deployment.")
+    ] = False,
+    reserve: Annotated[
+        int, typer.Option("--reserve", min=0, help="Concurrency that the stage reserves, for --before-deploy.")
+    ] = 0,
     output: OutputOption = Output.TABLE,
 ) -> None:
     """Check a deployment, or the embedded service, from this machine, and advise on each problem.
 
     Example: [bold]odradek doctor[/bold]
+
+    Example: [bold]odradek doctor --before-deploy --reserve 300[/bold]
     """
+    if before_deploy:
+        from odradek.cli.service.account import examine_account
+
+        findings = examine_account(None, reserve, os.environ.get("ODRADEK_ENDPOINT_URL") or None)
+    else:
+        findings = examine(client_configs(bootstrap_servers, data_dir))
+    found = show_findings(findings, output)
+    if any(finding.outcome == "FAIL" for finding in found):
+        raise typer.Exit(1)
+
+
+def show_findings(findings: Iterable[Finding], output: Output = Output.TABLE) -> list[Finding]:
+    """Print the findings, each at once, since a check may take half a minute; return them."""
     found = []
-    for finding in examine(client_configs(bootstrap_servers, data_dir)):
+    for finding in findings:
         found.append(finding)
-        if output is Output.TABLE:  # print each finding at once: a check may take half a minute
+        if output is Output.TABLE:
             outcome = typer.style(f"{finding.outcome:4}", fg=_COLOURS[finding.outcome])
             typer.echo(f"{outcome} {finding.check:11} {finding.text}")
     show_data([finding._asdict() for finding in found], output)
-    if any(finding.outcome == "FAIL" for finding in found):
-        raise typer.Exit(1)
+    return found
 
 
 def examine(configs: dict[str, Any]) -> Iterator[Finding]:

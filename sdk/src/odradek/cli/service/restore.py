@@ -91,11 +91,12 @@ def restore_deployment(
     if known is None:
         raise KafkaError(ErrorCode.INVALID_CONFIG, "which deployment? Run `odradek configure --stack NAME` first")
     with extra("aws"):
-        import boto3
+        from boto3 import client as boto3_client
     from botocore.exceptions import BotoCoreError, ClientError
 
     def client(service: str) -> Any:
-        return boto3.client(service, region_name=known.region, endpoint_url=endpoint_url)
+        made: Any = boto3_client  # typed for literal names alone
+        return made(service, region_name=known.region, endpoint_url=endpoint_url)
 
     deployment = Deployment.of(known.outputs, known.region)
     restore = Restore(deployment, moment, client, endpoint_url=endpoint_url)

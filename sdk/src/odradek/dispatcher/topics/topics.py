@@ -1,8 +1,9 @@
 """CreateTopics, DeleteTopics, CreatePartitions.
 
-The object store replicates the data. Any positive replication factor or -1 is accepted, so that scripts for a cluster
-of three brokers run unchanged, and the response says 1. A replica assignment may name one broker for each partition, as
-tools that copy topics do. A topic that is named twice in one request is refused, as in Apache Kafka.
+Replication is the object store's business: a replication factor of -1 or any positive number is accepted, so that
+scripts written for a cluster of three run as they are, and 1 is what is answered. An assignment of replicas may name
+one broker for each partition, as tools do that copy topics. A topic named twice in one request is refused whole, as
+Apache Kafka does.
 """
 
 from __future__ import annotations

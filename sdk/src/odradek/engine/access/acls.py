@@ -108,7 +108,7 @@ class Acls:
                 self._copy = AclSet(
                     await self._all(),
                     super_users=self._super_users,
-                    allow_everyone_if_empty=self._settings.allow_everyone_if_no_acl_found,
+                    everyone=self._settings.allow_everyone_if_no_acl_found,
                 )
                 self._copy_until = read_at + self._settings.acl_cache_ms / 1000
             return self._copy

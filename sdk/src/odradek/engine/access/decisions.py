@@ -1,14 +1,19 @@
 """The decision whether an operation is allowed, by the ACLs. Pure.
 
     super user                                            yes
-    no ACL at all, and the setting allows everyone        yes
-    an ACL denies the operation, or ALL                   no
-    an ACL allows it, or ALL, or an operation that implies it   yes
+    nothing is ruled, and the setting lets everyone       yes
+    a rule denies the operation, or ALL                   no
+    a rule allows it, or ALL, or what implies it          yes
     otherwise                                             no
 
 READ, WRITE, DELETE and ALTER imply DESCRIBE; ALTER_CONFIGS implies DESCRIBE_CONFIGS; a denial implies nothing. Source:
-Apache Kafka's StandardAuthorizer, except that there `allow.everyone.if.no.acl.found` applies to each resource; here the
-first ACL denies everything that no ACL allows.
+Apache Kafka's StandardAuthorizer.
+
+What is meant by "nothing is ruled" (`allow_everyone_if_no_acl_found`):
+
+    until_first_acl   there is no rule at all: the first one closes everything that no rule opens. The default
+    true              no rule covers this resource, whomever the rules are for: Kafka's allow.everyone.if.no.acl.found
+    false             never: everything is closed from the beginning
 
 The ARN of an assumed role contains a session, a different one each time. An ACL that names the ARN without the session,
 or the role as in IAM, applies to all sessions; so a caller has several names.
@@ -19,14 +24,25 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
-from odradek.model.acl import EVERYONE, WILDCARD, AclBinding, AclOperation, AclPermission, PatternType, Resource
+from odradek.model.acl import (
+    EVERYONE,
+    WILDCARD,
+    AclBinding,
+    AclOperation,
+    AclPermission,
+    PatternType,
+    Resource,
+)
 from odradek.model.acl import ResourceType as Type
+from odradek.settings import EVERYONE_WITHOUT_ACLS
 
 _IMPLIED_BY = {
     AclOperation.DESCRIBE: (AclOperation.READ, AclOperation.WRITE, AclOperation.DELETE, AclOperation.ALTER),
     AclOperation.DESCRIBE_CONFIGS: (AclOperation.ALTER_CONFIGS,),
 }
 _SESSION = re.compile(r"User:arn:(?P<partition>[\w-]+):sts::(?P<account>\d+):assumed-role/(?P<role>[^/]+)/.+")
+UNTIL_FIRST_ACL, IF_NO_ACL_FOUND, NOTHING = EVERYONE_WITHOUT_ACLS
+_NO_NAME = "\0"  # that no resource has
 _DECISIONS_MAX = 10_000  # that one copy of the rules remembers
 
 
@@ -53,16 +69,17 @@ class AclSet:
 
     Args:
         acls: all of them.
-        super_users: principals to whom no ACL applies.
-        allow_everyone_if_empty: True if everyone may do everything while there is no ACL.
+        super_users: principals whom no rule binds.
+        everyone: what everyone may do without a rule: UNTIL_FIRST_ACL, IF_NO_ACL_FOUND or NOTHING.
     """
 
     def __init__(
-        self, acls: Iterable[AclBinding] = (), *, super_users: Iterable[str] = (), allow_everyone_if_empty: bool = True
+        self, acls: Iterable[AclBinding] = (), *, super_users: Iterable[str] = (), everyone: str = UNTIL_FIRST_ACL
     ) -> None:
         self.acls = tuple(acls)
         self._super_users = frozenset(super_users)
-        self._is_open = allow_everyone_if_empty and not self.acls
+        self._is_open = everyone != NOTHING and not self.acls
+        self._opens_unruled = everyone == IF_NO_ACL_FOUND
         self._decisions: dict[tuple[str, str, AclOperation, Resource], bool] = {}
         # Literal rules are found by name; of prefixes there are few, and they are tried one by one.
         self._literal: dict[tuple[Type, str], list[AclBinding]] = {}
@@ -76,6 +93,10 @@ class AclSet:
     def binds(self, principal: str) -> bool:
         """Return False if the caller may do everything, so that the ACLs do not apply."""
         return not self._is_open and not self.is_super_user(principal)
+
+    def is_ruled(self, resource: Resource) -> bool:
+        """Whether a rule, and not the setting alone, decides about the resource."""
+        return any(True for _ in self._covering(resource)) if self._opens_unruled else bool(self.acls)
 
     def is_super_user(self, principal: str) -> bool:
         """Return True if the setting names the caller."""
@@ -99,6 +120,8 @@ class AclSet:
         denial covers all of those."""
         if not self.binds(principal):
             return True
+        if self._opens_unruled and self._decide(principal, host, operation, Resource(kind, _NO_NAME)):
+            return True
         who, allowing = identities(principal), grants(operation)
         denials = [
             acl
@@ -119,15 +142,16 @@ class AclSet:
 
     def _decide(self, principal: str, host: str, operation: AclOperation, resource: Resource) -> bool:
         who, allowing = identities(principal), grants(operation)
-        is_allowed = False
+        is_allowed, is_ruled = False, False
         for acl in self._covering(resource):
+            is_ruled = True
             if not _is_meant(acl, who, host):
                 continue
             if acl.permission is AclPermission.DENY and acl.operation in (operation, AclOperation.ALL):
                 return False
             if acl.permission is AclPermission.ALLOW and acl.operation in allowing:
                 is_allowed = True
-        return is_allowed
+        return is_allowed or (self._opens_unruled and not is_ruled)
 
     def _covering(self, resource: Resource) -> Iterable[AclBinding]:
         yield from self._literal.get((resource.type, resource.name), ())

@@ -123,11 +123,12 @@ class ConsumerHeartbeats:
         """Decide with cached topics if the group stays unchanged, with fresh ones if it changes."""
         decide = decide_continuation if is_taken_in else decide_heartbeat
         members = view.members.values()
+        settings = await self._configs.consumer_settings(request.group_id)
         topics = await self._topics.of(members, request)
-        transition = decide(view, request, Circumstances(topics, self._clock.now_ms(), nonce, self._settings))
+        transition = decide(view, request, Circumstances(topics, self._clock.now_ms(), nonce, settings))
         if transition.group is None:
             return transition
         topics, interval_ms = await asyncio.gather(
             self._topics.of(members, request, fresh=True), self._configs.assignment_interval_ms(request.group_id)
         )
-        return decide(view, request, Circumstances(topics, self._clock.now_ms(), nonce, self._settings, interval_ms))
+        return decide(view, request, Circumstances(topics, self._clock.now_ms(), nonce, settings, interval_ms))
