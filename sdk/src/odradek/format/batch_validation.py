@@ -34,8 +34,8 @@ _NO_TIMESTAMP = -1
 _STEP_MASK = 8192 - 1  # a step of so many records takes some milliseconds
 
 
-# The largest number of bytes that one byte can decompress to in these formats: deflate 1,032; a snappy copy makes 64 of 3; an LZ4 length byte is
-# 255; a zstd block of one repeated byte makes 128 KiB of 4.
+# The largest number of bytes that one byte can decompress to in these formats: deflate 1,032; a snappy copy makes 64
+# of 3; an LZ4 length byte is 255; a zstd block of one repeated byte makes 128 KiB of 4.
 _RATIO_MAX: Mapping[int, int] = {
     CompressionType.NONE: 1,
     CompressionType.GZIP: 1_032,
