@@ -175,10 +175,10 @@ def test_the_service_scales_where_it_may(optioned_gateway: Deployment) -> None:
 @pytest.mark.parametrize(
     ("option", "value", "text"),
     [
-        ("tasks", "0", "gateway_tasks is a number from 1, not '0'"),
-        ("tasks_max", "1", "gateway_tasks_max is at least gateway_tasks"),
-        ("architecture", "mips", "gateway_architecture is x86_64 or arm64, not 'mips'"),
-        ("endpoints", "yes", "gateway_endpoints is the range of the VPC, like 172.31.0.0/16, not 'yes'"),
+        ("tasks", "0", "gateway_tasks must be a number from 1, not '0'"),
+        ("tasks_max", "1", "gateway_tasks_max must be at least gateway_tasks"),
+        ("architecture", "mips", "gateway_architecture must be x86_64 or arm64, not 'mips'"),
+        ("endpoints", "yes", "gateway_endpoints must be the range of the VPC, such as 172.31.0.0/16, not 'yes'"),
     ],
 )
 def test_wrong_options_are_refused(option: str, value: str, text: str) -> None:
