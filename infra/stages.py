@@ -104,7 +104,7 @@ class Stage:
             if not re.fullmatch(r"arn:aws[a-z-]*:(iam|sts)::\d{12}:.+|\d{12}", principal):
                 raise ValueError(f"client_principals must be ARNs of IAM or numbers of accounts, not {principal!r}")
         if self.client_org_id and not re.fullmatch(r"o-[a-z0-9]{10,32}", self.client_org_id):
-            raise ValueError(f"client_org_id: an id like o-a1b2c3d4e5, not {self.client_org_id!r}")
+            raise ValueError(f"client_org_id must be an id like o-a1b2c3d4e5, not {self.client_org_id!r}")
         if not 2 <= self.maintenance_workers <= self.reserved_concurrency.get(MAINTAINER, 1000) <= 1000:
             raise ValueError(
                 "maintenance_workers must be 2 to 1,000, and within the reserved_concurrency of the maintainer: "

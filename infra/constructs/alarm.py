@@ -21,7 +21,7 @@ def alarm_name(stage: Stage, name: str) -> str:
 
 
 def description(name: str) -> str:
-    """What whoever is told reads."""
+    """Return the text of an alarm's notification."""
     return f"What to do: docs/OPERATIONS.md, {name}"
 
 

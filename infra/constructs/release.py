@@ -1,11 +1,11 @@
-"""How a new version of a function takes over: by the alias `live`, all at once or a tenth of the requests first.
+"""The release of a new version of a function by the alias `live`: all at once, or with a tenth of the requests first.
 
     alias live ──100%──> version 7                 CodeDeploy: 10% to version 8 for so many minutes, then all;
                ──10%───> version 8                 back to version 7 as soon as an alarm fires
 
 Two alarms guard it, on data of a minute: invocations of the new version that fail as a whole (a function that cannot be
-imported), and unexpected exceptions, which the function answers with 500. Neither tells anybody: the deployment fails
-and says so. Without a canary the alias moves at once, and there is neither CodeDeploy nor an alarm.
+imported), and unexpected exceptions, which the function answers with 500. Neither sends a notification: the deployment
+fails with the reason. Without a canary the alias moves at once, and there is neither CodeDeploy nor an alarm.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _CANARIES = {
 
 
 class CanaryDeployments(Construct):
-    """What the functions of a stack share: CodeDeploy's application, and the role in which it moves aliases."""
+    """The shared resources of a stack's functions: CodeDeploy's application, and the role that moves aliases."""
 
     def __init__(self, scope: Construct, construct_id: str) -> None:
         super().__init__(scope, construct_id)

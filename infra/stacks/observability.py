@@ -68,7 +68,7 @@ class ObservabilityStack(Stack):
     # --- metrics --------------------------------------------------------------------------------------------------
 
     def _period(self, function: str) -> Duration:
-        """How long a datapoint of a function is."""
+        """Return the period of a function's datapoints."""
         return self._plan_period if function in (MAINTENANCE, MAINTAINER) else _PERIOD
 
     def _request(self, name: str, function: str, statistic: str = "Sum") -> cloudwatch.Metric:

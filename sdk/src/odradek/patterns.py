@@ -46,15 +46,15 @@ class Pattern:
 
     @property
     def program_size(self) -> int:
-        """Instructions: what a character of a text costs at most."""
+        """The number of instructions: the maximum cost of one character of a text."""
         return int(self._compiled.programsize)
 
     def matches(self, text: str) -> bool:
-        """Whether the whole text matches; one with half of a surrogate pair never does."""
+        """Return True if the whole text matches; one with half of a surrogate pair never does."""
         return self._ask(self._compiled.fullmatch, text)
 
     def occurs_in(self, text: str) -> bool:
-        """Whether a part of the text matches."""
+        """Return True if a part of the text matches."""
         return self._ask(self._compiled.search, text)
 
     def _ask(self, question: Any, text: str) -> bool:

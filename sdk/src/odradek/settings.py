@@ -1,4 +1,4 @@
-"""What an operator may choose: one frozen dataclass a process, apart from components (stores, clock).
+"""The operator's settings: one frozen dataclass per process, separate from components (stores, clock).
 
 `from_env` is pure; only a composition root hands it the environment. infra/ fills the variables from the same fields,
 so that they cannot drift. Each field's `hostile` metadata is a value that the simulation draws at random.

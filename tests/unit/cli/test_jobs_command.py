@@ -27,7 +27,7 @@ def test_every_job_is_an_entry_point_of_the_wheel() -> None:
 def test_jobs_are_listed_with_what_they_do(capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["jobs", "list"]) == 0
     printed = capsys.readouterr().out
-    assert "word_count           how often each word occurs in a topic" in printed
+    assert "word_count           counts the occurrences of each word in a topic" in printed
     assert run(["jobs", "list", "--output", "json"]) == 0
     assert [each["job"] for each in json.loads(capsys.readouterr().out)] == JOBS
     assert all(description(each) for each in installed().values())
@@ -45,8 +45,8 @@ def test_the_command_passes_help_on_to_the_job(capsys: pytest.CaptureFixture[str
     assert ended.value.code == 0
     printed = " ".join(capsys.readouterr().out.split())
     assert printed.startswith("usage: word_count --checkpoint_location CHECKPOINT_LOCATION --input_topic INPUT_TOPIC")
-    assert "--input_topic [TEXT] topic that is read" in printed
-    assert "records of a micro-batch, at most (default: 200000)" in printed
+    assert "--input_topic [TEXT] topic to read" in printed
+    assert "maximum number of records of a micro-batch (default: 200000)" in printed
     assert run(["jobs", "run", "--help"]) == 0
 
 

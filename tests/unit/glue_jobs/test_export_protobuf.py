@@ -206,7 +206,7 @@ def test_what_is_wrong_is_told() -> None:
     for data, why in [
         (encode_prefix(schema_id, [0, 5]), r"no message type at \[0, 5\]"),
         (encode_prefix(avro, [0]), "is AVRO, not PROTOBUF"),
-        (encode_prefix(schema_id, [0]) + b"\x08", "not of schema 1: DecodeError"),
+        (encode_prefix(schema_id, [0]) + b"\x08", "do not match schema 1: DecodeError"),
     ]:
         with pytest.raises(KafkaError, match=why):
             DynamicProtobufDeserializer(registry)(data)

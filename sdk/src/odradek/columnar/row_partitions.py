@@ -1,4 +1,4 @@
-"""Which partition each row of a table goes to, and the rows of each partition, in their order.
+"""The partition of each row of a table, and the rows of each partition, in their order.
 
     by_key       murmur2 of the key as Kafka's clients; rows without one in runs, each run to the next partition
     by_number    an integer column names the partition
@@ -88,7 +88,7 @@ def in_turn(row_count: int, partition_count: int, start: int, *, numba: bool) ->
 
 
 def by_function(columns: Columns, choose: Callable[[bytes | None, bytes | None], int], *, numba: bool) -> Partitions:
-    """What a function of key and value says for each row."""
+    """Return the partitions that a function of key and value chooses."""
     keys, values = (
         [None] * columns.row_count if column is None else column.to_pylist() for column in (columns.key, columns.value)
     )

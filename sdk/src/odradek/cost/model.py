@@ -123,7 +123,7 @@ def own_cost(load: Workload, measured: Measured, prices: PriceList = US_EAST_1) 
 
 
 def deleted_copies(load: Workload, is_item: bool) -> int:
-    """How many objects that a byte was in are deleted in its life: its upload, and each segment until the last.
+    """Return how many of the objects that contained a byte are deleted: its upload, and each segment up to the last.
 
     The first merge takes what came within `merge_age_ms`; each later one makes a segment four times as large, up to
     `segment_bytes_max` (docs/ARCHITECTURE.md, Maintenance).

@@ -65,7 +65,7 @@ class Access:
         return not self.is_bound or self.acls.allows_any(self.principal, self.host, operation, kind)
 
     def operations(self, kind: ResourceType, name: str) -> int:
-        """What the caller may do with that resource, as a bit per operation (KIP-430)."""
+        """Return the caller's operations on that resource, as a bit per operation (KIP-430)."""
         return sum(1 << operation for operation in OPERATIONS[kind] if self.may(operation, kind, name))
 
     def require(self, operation: AclOperation, kind: ResourceType, name: str) -> None:

@@ -1,12 +1,12 @@
-"""What each API answers where the store refuses or does not answer: codes that the API's clients understand.
+"""The error codes of each API for errors of the store, as the API's clients understand them.
 
     ItemTooLarge, StoreRejected   a limit of the store, now and always: a code with which clients give up, and a message
                                   that says what to make smaller
-    StoreUnavailable              surely not applied: the code that the API's clients take for "try again"
+    StoreUnavailable              certainly not applied: a code that the API's clients retry
     OutcomeUnknown                REQUEST_TIMED_OUT
 
-The engine answers most of these itself, where it knows more. An API whose request has several items takes a block an
-item, so that one item that is refused says nothing about its neighbours.
+The engine handles most of these errors itself, when it knows more. An API whose request has several items uses one
+block per item, so that a refused item does not affect its neighbours.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
-"""What a produce server checks of the batches that it is given: headers and CRC always, and the records inside.
+"""The validation of batches in a produce request: always headers and CRC, by default the records inside.
 
-A batch whose header passes has a known size, a known number of offsets that its body may hold, and an unbroken body.
-Where the topic's `record.validation` is `full`, whoever reads the log can decode what passes: the body decompresses,
-holds as many records as the header says and not a byte more, their offset deltas are 0, 1, 2 ..., and their timestamps
-are where the topic allows. Apache Kafka's broker checks the same (LogValidator), and the codes are its own. Records are
+A batch whose header passes has a known size, a number of offsets that its body can hold, and an undamaged body. If the
+topic's `record.validation` is `full`, readers can decode a batch that passes: the body decompresses, it has as many
+records as the header says and not a byte more, their offset deltas are 0, 1, 2 ..., and their timestamps are in the
+topic's range. Apache Kafka's broker checks the same (LogValidator), and the error codes are its codes. Records are
 checked in one flat loop without an object per record, and with the short forms of varints inline: 0.6 us for a record
 of 100 bytes, a third of decoding it (docs/decisions/0011).
 """
@@ -29,13 +29,13 @@ from odradek.model.record import BatchHeader, CompressionType, TimestampType
 
 # length, attributes, timestamp delta, offset delta, key length, value length, header count: one byte each
 RECORD_BYTES_MIN = 7
-_RECORD_ERRORS_MAX = 10  # more are not told
+_RECORD_ERRORS_MAX = 10  # further errors are not reported
 _NO_TIMESTAMP = -1
 _STEP_MASK = 8192 - 1  # a step of so many records takes some milliseconds
 
 
-# More bytes do not come out of one in these formats: deflate 1,032; a snappy copy makes 64 of 3; an LZ4 length byte is
-# 255; a zstd block of one repeated byte makes 128 KiB of 4.
+# The largest number of bytes that one byte can decompress to in these formats: deflate 1,032; a snappy copy makes 64
+# of 3; an LZ4 length byte is 255; a zstd block of one repeated byte makes 128 KiB of 4.
 _RATIO_MAX: Mapping[int, int] = {
     CompressionType.NONE: 1,
     CompressionType.GZIP: 1_032,
@@ -113,13 +113,13 @@ def _invalid(message: str) -> FormatError:
 
 @dataclass(frozen=True, slots=True)
 class TimestampBounds:
-    """Timestamps that a topic takes, both ends included; and -1, which means none."""
+    """The timestamps that a topic accepts, both ends included; and -1, which means none."""
 
     earliest_ms: int = TIMESTAMP_MS_MIN
     latest_ms: int = TIMESTAMP_MS_MAX
 
     def refusal(self, timestamp_ms: int) -> str | None:
-        """Why a timestamp is refused."""
+        """Return the reason why a timestamp is refused, or None."""
         if timestamp_ms == _NO_TIMESTAMP or self.earliest_ms <= timestamp_ms <= self.latest_ms:
             return None
         return (

@@ -137,7 +137,7 @@ class FunctionUrlServer:
 
 
 def _is_for_metrics(request: web.BaseRequest) -> bool:
-    """Whether somebody on this machine, by its own name for itself (no page of another site), asks for the metrics."""
+    """Return True for /metrics requested from this machine by a local host name (not by a page of another site)."""
     if request.raw_path != "/metrics" or from_browser(request):
         return False
     return request.remote in _LOOPBACK and host_of(request.headers.get("Host", "")) in _LOOPBACK

@@ -40,7 +40,7 @@ Tell = Callable[[str], None]
 
 @dataclass(slots=True)
 class TableChanges:
-    """What it took to make a table equal to another."""
+    """The number of changes that made a table equal to another."""
 
     put: int = 0
     deleted: int = 0
@@ -111,7 +111,7 @@ def drop_tables(dynamodb: Any, names: Sequence[str]) -> None:
 
 
 def has_versions(s3: Any, bucket: str) -> bool:
-    """Whether the bucket keeps what is deleted."""
+    """Return True if the bucket keeps deleted objects."""
     return bool(s3.get_bucket_versioning(Bucket=bucket).get("Status") == "Enabled")
 
 

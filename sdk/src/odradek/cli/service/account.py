@@ -71,14 +71,14 @@ def examine_account(region: str | None, reserve: int, endpoint_url: str | None =
 
 
 def region_finding(region: str) -> Finding:
-    """Whether the functions can have URLs there."""
+    """Check that the functions can have URLs in the region."""
     if region in REGIONS_WITHOUT_URLS:
         return Finding("FAIL", "region", f"{region} has no Lambda function URLs: deploy to another region")
     return Finding("ok", "region", f"{region} has Lambda function URLs")
 
 
 def concurrency_finding(settings: dict[str, Any], reserve: int) -> Finding:
-    """What Lambda's account settings say of the quota."""
+    """Check the quota in Lambda's account settings."""
     quota = int(settings["AccountLimit"]["ConcurrentExecutions"])
     unreserved = int(settings["AccountLimit"]["UnreservedConcurrentExecutions"])
     ask = "request an increase of Lambda's quota 'Concurrent executions' (Service Quotas)"

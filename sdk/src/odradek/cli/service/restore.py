@@ -38,7 +38,7 @@ _NEEDED = ("LogTableName", "GroupsTableName", "CatalogTableName", "BucketName", 
 
 @dataclass(frozen=True, slots=True)
 class Deployment:
-    """What is restored: a profile of `odradek configure`."""
+    """The deployment to restore: a profile of `odradek configure`."""
 
     prefix: str  # of names: odradek-prod
     region: str

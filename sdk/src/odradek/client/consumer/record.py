@@ -69,7 +69,7 @@ class CorruptRecordBatchError(KafkaError):
         self.next_offset = next_offset
 
     def as_record(self) -> ConsumerRecord:
-        """What a handler of poison records is given: the place of the batch, without key, value and headers."""
+        """Return a record for an error handler: the location of the batch, without key, value and headers."""
         return ConsumerRecord(*self.topic_partition, self.offset, -1, TimestampType.CREATE_TIME, None, None, ())
 
 

@@ -102,7 +102,7 @@ async def describe_groups(call: Call, group_ids: Sequence[str]) -> list[GroupDes
 
 
 def group_operations(call: Call, group: GroupDescription) -> int | None:
-    """What the caller may do with a group that is there, if it asks (KIP-430)."""
+    """Return the caller's operations on an existing group, if the request asks for them (KIP-430)."""
     is_told = getattr(call.message, "include_authorized_operations", False) and not group.error
     return call.access.operations(ResourceType.GROUP, group.group_id) if is_told else None
 

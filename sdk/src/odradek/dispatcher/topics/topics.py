@@ -60,10 +60,10 @@ async def _create(call: Call, topic: Any) -> Topic:
 
 
 async def _assigned_partitions(call: Call, topic: Any) -> int:
-    """How many partitions an assignment is for. Raises KafkaError."""
+    """Return the number of partitions in an assignment. Raises KafkaError."""
     if topic.num_partitions != -1 or topic.replication_factor != -1:
         raise KafkaError(
-            ErrorCode.INVALID_REQUEST, "an assignment says how many partitions and replicas there are: give -1 for both"
+            ErrorCode.INVALID_REQUEST, "an assignment sets the partitions and replicas: give -1 for both numbers"
         )
     numbers = [each.partition_index for each in topic.assignments]
     if sorted(numbers) != list(range(len(numbers))):

@@ -95,7 +95,7 @@ class AclSet:
         return not self._is_open and not self.is_super_user(principal)
 
     def is_ruled(self, resource: Resource) -> bool:
-        """Whether a rule, and not the setting alone, decides about the resource."""
+        """Return True if an ACL, and not only the setting, decides about the resource."""
         return any(True for _ in self._covering(resource)) if self._opens_unruled else bool(self.acls)
 
     def is_super_user(self, principal: str) -> bool:

@@ -38,7 +38,7 @@ class ConfigType(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """Whether a value is allowed, and which are, in words: for messages and docs/REFERENCE.md."""
+    """A rule for values, and the same rule in words for messages and docs/reference.md."""
 
     accepts: Callable[[str], bool]
     allowed: str

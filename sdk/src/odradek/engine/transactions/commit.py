@@ -53,12 +53,12 @@ _SPILLS_MAX = 8  # rounds after one commit; a later append goes on
 
 @dataclass(frozen=True, slots=True)
 class CommitWork:
-    """What enters logs and leases.
+    """The entries and offsets to commit.
 
     Attributes:
         batches: by partition, in order.
-        aborted_sequences: where aborted transactions of the producer's epoch left the sequence of a partition.
-        checks: what must hold besides; where it does not the commit has failed.
+        aborted_sequences: the next sequence of each partition after aborted transactions of the producer's epoch.
+        checks: additional conditions, without which the commit fails.
     """
 
     batches: Mapping[PartitionId, Sequence[TailEntry]]
@@ -81,7 +81,7 @@ class AtomicCommit:
     """One attempt to commit.
 
     Attributes:
-        stamp_ms: of the offsets; hand it to the next attempt, it rises above what a refusal showed.
+        stamp_ms: of the offsets; pass it to the next attempt: it rises above the one in a refusal.
     """
 
     def __init__(
@@ -161,7 +161,7 @@ class AtomicCommit:
         return [*operations, *fences, *(self._lease(offset) for offset in self._work.offsets), *self._work.checks]
 
     async def _fences(self) -> list[TableOperation] | Failed:
-        """For members of classic groups, who own no leases, the check of member and generation (offsets/classic.py)."""
+        """Return the checks of member and generation for classic groups, which have no leases (offsets/classic.py)."""
         members = {
             (each.group_id, each.member_id, each.member_epoch)
             for each in self._work.offsets
@@ -224,7 +224,7 @@ class AtomicCommit:
         return TableOperation("groups", update)
 
     def _refused(self, canceled: TransactionCanceled) -> Attempted:
-        """A head or the row moved: the next attempt reads them. A lease says what it wants in its refusal."""
+        """Interpret a refusal: the next attempt reads a changed head or row again; a lease's refusal has its reason."""
         first_check = len(canceled.failures) - len(self._work.checks)
         if any(failure is not None for failure in canceled.failures[first_check:]):
             return Failed("the topic or group of this dead letter no longer exists")
@@ -236,7 +236,7 @@ class AtomicCommit:
             if isinstance(refusal, ErrorCode):
                 return Failed(
                     f"the offsets of group {pending.group_id!r} cannot be committed, {refusal.name}: partition "
-                    f"{pending.topic}-{pending.partition.partition} has gone to another member, or the group rebalanced"
+                    f"{pending.topic}-{pending.partition.partition} belongs to another member, or the group rebalanced"
                 )
             self.stamp_ms = max(self.stamp_ms, refusal + 1)
         return "again"

@@ -1,4 +1,4 @@
-"""What a transactional id may do next, decided from its row: pure and total.
+"""The state machine of a transactional id, decided from its row: pure and total.
 
     state       InitProducerId     a partition or offset is added    EndTxn                    timeout
     Empty       Empty, epoch+1     Ongoing, number+1                 INVALID_TXN_STATE         -
@@ -74,11 +74,11 @@ def decide_init(
     producer_epoch: int,
     fresh_id: int | None,
 ) -> TransactionRow | FreshProducerId:
-    """The row after InitProducerId; what was open is aborted by it.
+    """Return the row after InitProducerId, which aborts an open transaction.
 
     Args:
-        producer_id, producer_epoch: as given by a producer that wants to go on (KIP-360), else -1.
-        fresh_id: a producer id never used before, once FreshProducerId was answered.
+        producer_id, producer_epoch: of a producer that wants to continue (KIP-360), else -1.
+        fresh_id: an unused producer id, after FreshProducerId was returned.
 
     Raises KafkaError: PRODUCER_FENCED.
     """
@@ -96,7 +96,7 @@ def decide_init(
 def bumped(
     row: TransactionRow, state: TransactionState, last: tuple[int, int], fresh_id: int | None
 ) -> TransactionRow | FreshProducerId:
-    """The row under the next epoch, or under a fresh producer id where the epochs are used up."""
+    """Return the row under the next epoch, or under a new producer id if the epochs are used up."""
     producer_id, epoch = row.producer_id, row.producer_epoch + 1
     if epoch > PRODUCER_EPOCH_MAX:
         if fresh_id is None:
@@ -120,7 +120,7 @@ def _closed(row: TransactionRow, state: TransactionState) -> TransactionRow:
 
 
 def check_producer(row: TransactionRow | None, producer_id: int, producer_epoch: int) -> TransactionRow:
-    """The row, where the producer is the current one.
+    """Return the row if the producer is the current one.
 
     Raises KafkaError: INVALID_PRODUCER_ID_MAPPING, PRODUCER_FENCED.
     """
@@ -151,11 +151,11 @@ def decide_join(
     groups: Sequence[str] = (),
     leases: Sequence[tuple[str, PartitionId]] = (),
 ) -> TransactionRow:
-    """The row with these in its transaction, which begins with the first of them.
+    """Return the row with these added to its transaction, which begins with the first of them.
 
-    Raises KafkaError: TRANSACTION_ABORTABLE where the transaction would need more items than one commit can write;
-    PRODUCER_FENCED where it is too old, for whoever ends it or looks after it will fence its producer, and where the
-    row would have to remember more sequences than it has room for.
+    Raises KafkaError: TRANSACTION_ABORTABLE if the transaction would need more items than one commit can write;
+    PRODUCER_FENCED if it has timed out, since its producer will be fenced, and if the row would have to remember more
+    sequences than fit.
     """
     if row.has_timed_out(now_ms):
         raise fenced(row)
@@ -209,10 +209,10 @@ def check_announced(row: TransactionRow, partitions: Sequence[PartitionId] = (),
 def decide_end(
     row: TransactionRow | None, producer_id: int, producer_epoch: int, now_ms: int, *, commit: bool, bump: bool
 ) -> Ended | End | TimedOut:
-    """Whether the transaction may end so.
+    """Decide whether the transaction may end in this way.
 
     Args:
-        bump: whether the end bumps the epoch (the second protocol).
+        bump: True if the end bumps the epoch (the second protocol).
 
     Raises KafkaError: INVALID_PRODUCER_ID_MAPPING, PRODUCER_FENCED, INVALID_TXN_STATE.
     """
@@ -317,12 +317,12 @@ def follow(
     evicted: Mapping[int, ProducerState | None],
     next_expected: int | None,
 ) -> Follows | Unfit | ReadProducerRow:
-    """Whether a partition's batches, all of one producer epoch, continue what the log holds of it.
+    """Decide whether a partition's batches, all of one producer epoch, continue what the log has of the producer.
 
     Args:
         entries: in the order of their sequences.
         evicted: producer rows that were read under this head's count of evictions.
-        next_expected: where aborted transactions of this epoch left the sequence; None: none did.
+        next_expected: the next sequence after aborted transactions of this epoch; None: there were none.
     """
     if len(entries) > TRANSACTION_BATCHES_PER_PARTITION_MAX:
         return Unfit(
@@ -369,7 +369,7 @@ def follow(
 
 
 def _lies_behind(sequence: int, expected: int) -> bool:
-    """Whether the sequence was used before: what a delayed duplicate of an earlier transaction carries."""
+    """Return True if the sequence was used before, as in a delayed duplicate of an earlier transaction."""
     return (sequence - expected) % (SEQUENCE_MAX + 1) > SEQUENCE_MAX // 2
 
 
