@@ -11,6 +11,7 @@ the subnets:
     -c gateway_advertised=kafka.example    the name in that certificate; by default the load balancer's own
     -c gateway_client_cidr=192.0.2.0/24    from where clients may connect; health checks come from the VPC itself
     -c gateway_tasks=2                     how many (2); any number serves, none keeps anything
+    -c gateway_base_image=name@sha256:...  what the image is built of, by its digest; without it a tag, and a warning
 
 Clients log in (SASL over the users of `odradek users`), always. Every gateway is the fleet's broker: it leads nothing,
 so a client may reach any of them. The role is the union of the functions' rows in permissions.py, since a gateway does
@@ -21,7 +22,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from aws_cdk import CfnOutput, Duration, RemovalPolicy, Stack
+from aws_cdk import Annotations, CfnOutput, Duration, RemovalPolicy, Stack
 from aws_cdk import aws_ec2 as ec2
 from aws_cdk import aws_ecs as ecs
 from aws_cdk import aws_elasticloadbalancingv2 as elbv2
@@ -32,12 +33,13 @@ from constructs import Construct, Node
 from infra.artifacts import Artifacts
 from infra.constructs.function import store_environment
 from infra.constructs.store_role import Store, StoreRole
-from infra.gateway_image import image_directory
+from infra.gateway_image import BASE_IMAGE, image_directory, is_pinned
 from infra.permissions import GATEWAY, PERMISSIONS
 from infra.stages import Stage
 
 KAFKA_PORT, REGISTRY_PORT, HEALTH_PORT = 9092, 8081, 8080
 _NEEDED = ("vpc_id", "subnet_ids", "tls_secret_arn", "client_cidr")
+_OPTIONAL = ("advertised", "tasks", "base_image")
 
 
 @dataclass(frozen=True)
@@ -50,11 +52,12 @@ class GatewayOptions:
     client_cidr: str
     advertised: str = ""
     tasks: int = 2
+    base_image: str = BASE_IMAGE
 
     @classmethod
     def of(cls, node: Node) -> GatewayOptions | None:
         """The options in an app's context; None where there are none. Raises SystemExit for half of them."""
-        known = {name: str(node.try_get_context(f"gateway_{name}") or "") for name in (*_NEEDED, "advertised", "tasks")}
+        known = {name: str(node.try_get_context(f"gateway_{name}") or "") for name in (*_NEEDED, *_OPTIONAL)}
         if not any(known.values()):
             return None
         missing = [f"gateway_{name}" for name in _NEEDED if not known[name]]
@@ -62,6 +65,8 @@ class GatewayOptions:
             raise SystemExit(f"infra: a gateway needs -c {', -c '.join(missing)}: see infra/stacks/gateway.py")
         if known["tasks"] and not known["tasks"].isdigit():
             raise SystemExit(f"infra: gateway_tasks is a number, not {known['tasks']!r}")
+        if known["base_image"] and not is_pinned(known["base_image"]):
+            raise SystemExit(f"infra: gateway_base_image is name@sha256:digest, not {known['base_image']!r}")
         return cls(
             known["vpc_id"],
             tuple(each.strip() for each in known["subnet_ids"].split(",")),
@@ -69,6 +74,7 @@ class GatewayOptions:
             known["client_cidr"],
             known["advertised"],
             int(known["tasks"] or cls.tasks),
+            known["base_image"] or BASE_IMAGE,
         )
 
 
@@ -103,6 +109,11 @@ class GatewayStack(Stack):
             self, "Balancer", vpc=vpc, internet_facing=False, cross_zone_enabled=True, security_groups=[group],
             vpc_subnets=ec2.SubnetSelection(subnets=vpc.private_subnets),
         )  # fmt: skip
+        if not is_pinned(options.base_image):
+            Annotations.of(self).add_warning(
+                f"the image is built of {options.base_image}, a name that may be another image tomorrow: pass "
+                "-c gateway_base_image=name@sha256:digest"
+            )
         service = self._service(stage, store, artifacts, options, vpc, group, balancer)
         for name, port in (("Kafka", KAFKA_PORT), ("Registry", REGISTRY_PORT)):
             balancer.add_listener(name, port=port, protocol=elbv2.Protocol.TCP).add_targets(
@@ -140,7 +151,7 @@ class GatewayStack(Stack):
         )
         task.add_container(
             "gateway",
-            image=ecs.ContainerImage.from_asset(str(image_directory(artifacts))),
+            image=ecs.ContainerImage.from_asset(str(image_directory(artifacts, options.base_image))),
             environment={
                 **store_environment(store),
                 **stage.settings.to_env(),
