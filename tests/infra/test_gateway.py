@@ -78,3 +78,15 @@ def test_the_image_has_the_locks_versions() -> None:
     lines = constraints().splitlines()
     assert any(line.startswith("kio==") for line in lines)
     assert not any(line.startswith("odradek") for line in lines)
+
+
+def test_the_image_is_built_of_a_digest(tmp_path: Path) -> None:
+    """A tag is not one image; what is given must be."""
+    from infra.artifacts import Artifacts
+    from infra.gateway_image import image_directory
+
+    pinned = "public.ecr.aws/docker/library/python@sha256:" + "0123456789abcdef" * 4
+    folder = image_directory(Artifacts.find(tmp_path), pinned)
+    assert (folder / "Dockerfile").read_text().startswith(f"FROM {pinned}\n")
+    with pytest.raises(SystemExit, match="name@sha256:digest"):
+        gateway_app(str(tmp_path), {**CONTEXT, "gateway_base_image": "python:3.13-slim"})
