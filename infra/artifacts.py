@@ -2,7 +2,8 @@
 
     dist/layer.zip       the wheel and its dependencies, for Lambda's Python 3.13 on arm64
     dist/functions.zip   lambdas/
-    dist/odradek-*.whl   for Glue, unchanged
+    dist/odradek-*.whl   for the gateway's image
+    dist/odradek.gluewheels.zip   for Glue, as is
     dist/jobs.zip        glue_jobs/
 
 The templates can be written on a fresh clone, without a network: a missing artifact is replaced by a stand-in, and the
@@ -20,6 +21,7 @@ from aws_cdk import Annotations
 from constructs import IConstruct
 
 ROOT = Path(__file__).resolve().parent.parent
+GLUE_WHEELS = "odradek.gluewheels.zip"
 STAND_IN = "STAND-IN"  # the file in a stand-in directory
 
 
@@ -30,7 +32,8 @@ class Artifacts:
     layer: Path  # zip, or a stand-in directory
     functions: Path  # zip, or a stand-in directory
     jobs: Path  # zip, or a stand-in directory
-    wheel: Path  # has a wheel's file name even as a stand-in: pip on Glue uses the name
+    wheel: Path  # file name is a wheel's, stand-in or not: pip goes by the name
+    glue_wheels: Path  # zip, stand-in or not: Glue goes by the end of its name
     missing: tuple[str, ...] = ()
 
     @classmethod
@@ -39,17 +42,20 @@ class Artifacts:
         dist = root / "dist"
         layer, functions, jobs = (dist / f"{name}.zip" for name in ("layer", "functions", "jobs"))
         wheels = sorted(dist.glob("odradek-*.whl"), key=lambda wheel: wheel.stat().st_mtime)
-        missing = [str(path.relative_to(root)) for path in (layer, functions, jobs) if not path.is_file()]
+        glue_wheels = dist / GLUE_WHEELS
+        zips = (layer, functions, jobs, glue_wheels)
+        missing = [str(path.relative_to(root)) for path in zips if not path.is_file()]
         if not wheels:
             missing.append("dist/odradek-*.whl")
         if not missing:
-            return cls(layer, functions, jobs, wheels[-1])
+            return cls(layer, functions, jobs, wheels[-1], glue_wheels)
         stand_in = _stand_in_directory()
         return cls(
             layer=layer if layer.is_file() else stand_in,
             functions=functions if functions.is_file() else stand_in,
             jobs=jobs if jobs.is_file() else stand_in,
             wheel=wheels[-1] if wheels else stand_in / "odradek-0-py3-none-any.whl",
+            glue_wheels=glue_wheels if glue_wheels.is_file() else stand_in / GLUE_WHEELS,
             missing=tuple(missing),
         )
 
@@ -67,4 +73,5 @@ def _stand_in_directory() -> Path:
     directory.mkdir(exist_ok=True)
     (directory / STAND_IN).write_text("Run `make package` before deploying.\n")
     (directory / "odradek-0-py3-none-any.whl").write_bytes(b"")
+    (directory / GLUE_WHEELS).write_bytes(b"")
     return directory

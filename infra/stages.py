@@ -84,23 +84,25 @@ class Stage:
         if self.settings.auto_create_topics:
             raise ValueError("auto_create_topics: the coordinator's role may not create topics (permissions.py)")
         if self.canary_minutes not in CANARY_MINUTES:
-            raise ValueError(f"canary_minutes: one of {', '.join(map(str, CANARY_MINUTES))}, not {self.canary_minutes}")
+            raise ValueError(
+                f"canary_minutes must be one of {', '.join(map(str, CANARY_MINUTES))}, not {self.canary_minutes}"
+            )
         if not 1 <= self.job_timeout_minutes <= JOB_TIMEOUT_MINUTES_MAX:
             raise ValueError(
-                f"job_timeout_minutes: from 1 to {JOB_TIMEOUT_MINUTES_MAX}, not {self.job_timeout_minutes}"
+                f"job_timeout_minutes must be 1 to {JOB_TIMEOUT_MINUTES_MAX}, not {self.job_timeout_minutes}"
             )
         if not re.fullmatch(r"(Sun|Mon|Tue|Wed|Thu|Fri|Sat):([01]?\d|2[0-3])", self.job_maintenance_window):
             raise ValueError(
-                f"job_maintenance_window: a day and an hour like Sun:02, not {self.job_maintenance_window!r}"
+                f"job_maintenance_window must be a day and an hour like Sun:02, not {self.job_maintenance_window!r}"
             )
         if not 0 <= self.keep_deleted_days <= RESTORABLE_DAYS_MAX:
             raise ValueError(
-                f"keep_deleted_days: 0 to {RESTORABLE_DAYS_MAX}, as tables are restorable no further back, "
+                f"keep_deleted_days must be 0 to {RESTORABLE_DAYS_MAX}, the range in which tables can be restored, "
                 f"not {self.keep_deleted_days}"
             )
         for principal in self.client_principals:
             if not re.fullmatch(r"arn:aws[a-z-]*:(iam|sts)::\d{12}:.+|\d{12}", principal):
-                raise ValueError(f"client_principals: an ARN of IAM or the number of an account, not {principal!r}")
+                raise ValueError(f"client_principals must be ARNs of IAM or numbers of accounts, not {principal!r}")
         if self.client_org_id and not re.fullmatch(r"o-[a-z0-9]{10,32}", self.client_org_id):
             raise ValueError(f"client_org_id: an id like o-a1b2c3d4e5, not {self.client_org_id!r}")
         if not 2 <= self.maintenance_workers <= self.reserved_concurrency.get(MAINTAINER, 1000) <= 1000:

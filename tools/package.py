@@ -1,12 +1,15 @@
 """Build what is uploaded: for the functions their code and a layer, for Glue the wheel and the jobs. `make package`.
 
-    dist/odradek-<version>-py3-none-any.whl         Glue: --additional-python-modules
+    dist/odradek-<version>-py3-none-any.whl         for the gateway's image, and for people
+    dist/odradek.gluewheels.zip    wheels/...       that wheel and what jobs need beyond Glue's own libraries
     dist/jobs.zip        glue_jobs/... the jobs; Glue: --extra-py-files
     dist/layer.zip       python/...    odradek, kio, crc32c, cramjam, botocore, their dependencies, bytecode of it all
     dist/functions.zip   lambdas/...   the handlers
 
 By default for Lambda's Python 3.13 on arm64; `--host` builds for this machine, as the tests do. Versions are
-those of uv.lock. What the functions never import stays out (docs/decisions/0004): aiohttp, typer and rich of the light
+those of uv.lock, and what is downloaded has the hashes that stand there. A Glue job installs nothing but its zip of
+wheels, without a package index: otherwise whoever publishes a new version of anything would run code with the rights
+to the store. What the functions never import stays out (docs/decisions/0004): aiohttp, typer and rich of the light
 install, and botocore's descriptions of the services that are not called.
 
 Same inputs, same bytes: names sorted, times fixed, hash-less bytecode that does not depend on file times. A function
@@ -35,6 +38,13 @@ LAMBDA_PYTHON = "3.13"
 UNZIPPED_BYTES_MAX = 250 * 1024 * 1024  # Lambda: function and layers together
 NOT_IN_FUNCTIONS = ("aiohttp", "typer", "rich")  # the light install has them for clients and people
 SERVICES_CALLED = frozenset({"dynamodb", "s3", "sqs", "sts"})
+GLUE_PYTHON = "3.13"  # of Glue 6.0
+GLUE_PLATFORMS = ("manylinux_2_28_x86_64", "manylinux_2_27_x86_64", "manylinux_2_26_x86_64", "manylinux_2_17_x86_64",
+                  "manylinux2014_x86_64")  # fmt: skip
+GLUE_EXTRAS = ("aws", "tables", "avro", "protobuf")  # `spark` is part of `tables`
+# In the extras, or what those need, but part of Glue already: installing them over Glue's own would break it.
+PROVIDED_BY_GLUE = ("pyspark", "pandas", "numpy", "pyarrow", "boto3", "botocore")
+GLUE_WHEELS = "odradek.gluewheels.zip"  # Glue goes by the end of the name
 _IN_LAMBDA = ("layer.zip", "functions.zip")
 _EPOCH = (1980, 1, 1, 0, 0, 0)  # the earliest time that a zip can hold
 
@@ -68,6 +78,7 @@ class Artifact:
 def build(out: Path, target: Target) -> list[Artifact]:
     """Build all of them into `out`. Raises PackagingFailed."""
     wheel, jobs = build_for_glue(out)
+    modules = build_glue_wheels(out, wheel)
     with tempfile.TemporaryDirectory(prefix="odradek-package-") as scratch_name:
         scratch = Path(scratch_name)
         layer, functions = scratch / "layer", scratch / "functions"
@@ -81,7 +92,7 @@ def build(out: Path, target: Target) -> list[Artifact]:
         raise PackagingFailed(
             f"function and layer have {deployed} bytes unzipped, Lambda takes {UNZIPPED_BYTES_MAX}: leave something out"
         )
-    return [describe(wheel), describe(jobs), *in_lambda]
+    return [describe(wheel), describe(jobs), modules, *in_lambda]
 
 
 def build_for_glue(out: Path) -> tuple[Path, Path]:
@@ -90,6 +101,40 @@ def build_for_glue(out: Path) -> tuple[Path, Path]:
     with tempfile.TemporaryDirectory(prefix="odradek-package-") as jobs:
         copy_modules("glue_jobs", Path(jobs))
         return build_wheel(out), write_zip(out / "jobs.zip", Path(jobs)).path
+
+
+def glue_requirements() -> str:
+    """What jobs need beyond the wheel and Glue's own libraries, as uv.lock pins it. Raises PackagingFailed."""
+    extras = [argument for extra in GLUE_EXTRAS for argument in ("--extra", extra)]
+    pruned = [argument for name in PROVIDED_BY_GLUE for argument in ("--prune", name)]
+    return run_uv(
+        *("export", "--quiet", "--frozen", "--no-default-groups", "--package", "odradek", *extras),
+        *("--no-emit-workspace", "--no-header", "--no-annotate", *pruned),
+    )
+
+
+def build_glue_wheels(out: Path, wheel: Path) -> Artifact:
+    """Download the wheels, checked against uv.lock, and zip them as Glue takes them. Raises PackagingFailed.
+
+    The layout, a folder `wheels` with a requirements.txt in it, is Glue's (developer guide, "Zip of wheels").
+    """
+    requirements = glue_requirements()
+    with tempfile.TemporaryDirectory(prefix="odradek-glue-") as scratch_name:
+        scratch = Path(scratch_name)
+        wheels = scratch / "zip" / "wheels"
+        wheels.mkdir(parents=True)
+        (scratch / "requirements.txt").write_text(requirements)
+        platforms = [argument for name in GLUE_PLATFORMS for argument in ("--platform", name)]
+        command = [sys.executable, "-m", "pip", "download", "--quiet", "--disable-pip-version-check", "--no-deps"]
+        command += ["--require-hashes", "--only-binary", ":all:", "--python-version", GLUE_PYTHON, *platforms]
+        command += ["--requirement", str(scratch / "requirements.txt"), "--dest", str(wheels)]
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        if done.returncode:
+            raise PackagingFailed(f"the wheels of Glue jobs cannot be downloaded:\n{done.stderr.strip()}")
+        shutil.copy(wheel, wheels)
+        pins = sorted("==".join(path.name.split("-")[:2]) for path in wheels.glob("*.whl"))
+        (wheels / "requirements.txt").write_text("\n".join(pins) + "\n")
+        return write_zip(out / GLUE_WHEELS, scratch / "zip")
 
 
 def copy_modules(package: str, target: Path) -> None:

@@ -33,7 +33,7 @@ class SignedUrl(Construct):
             self._admit("Organization", alias, "*", stage.client_org_id)
 
     def _admit(self, construct_id: str, alias: lambda_.Alias, principal: str, org_id: str | None) -> None:
-        """Let callers of another account in, by the URL alone; their account has to let them out, too."""
+        """Allow callers of another account through the URL only; their account has to allow it, too."""
         lambda_.CfnPermission(
             self,
             f"{construct_id}Url",

@@ -1,10 +1,10 @@
-"""A Glue streaming job: one of the folders under glue_jobs/, with the wheel that it imports.
+"""A Glue streaming job: one of the folders under glue_jobs/, with the wheels that it imports.
 
 No run is started here: a job costs money while it runs, and an idle Odradek costs none.
 
-The wheel is uploaded under its file name (in a folder named after its content), because Glue passes it to pip, which
-uses the name; CDK's usual asset names are bare hashes. Its dependencies, and those of the extras that the job needs,
-are installed from the package index when the job starts.
+The zip of wheels is uploaded under its own file name (in a folder named after its content), because Glue goes by the
+end of the name; CDK's usual asset names are bare hashes. It has everything that a job installs, in the versions and
+with the hashes of uv.lock (tools/package.py): no job asks a package index when it starts.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import hashlib
 from collections.abc import Mapping
 from pathlib import Path
 
-from aws_cdk import ArnFormat, FileAssetLocation, FileAssetPackaging, Fn, Stack
+from aws_cdk import ArnFormat, FileAssetLocation, FileAssetPackaging, Stack
 from aws_cdk import aws_glue as glue
 from aws_cdk import aws_iam as iam
 from aws_cdk import aws_s3_assets as assets
@@ -21,7 +21,6 @@ from constructs import Construct
 
 from infra.artifacts import ROOT, Artifacts
 from infra.constructs.store_role import Store, StoreRole
-from infra.job_requirements import job_requirements
 from infra.permissions import PERMISSIONS
 
 GLUE_VERSION = "6.0"  # Spark 4.1, Python 3.13, Java 17: the first with Python data sources
@@ -54,8 +53,8 @@ class GlueStreamingJob(Construct):
         script = assets.Asset(self, "Script", path=str(ROOT / "glue_jobs" / name / "job.py"))
         # For all jobs, with the folder glue_jobs/ in the zip: job.py imports its transform as glue_jobs.<name>.
         modules = assets.Asset(self, "Modules", path=str(artifacts.jobs))
-        wheel = _wheel_location(self, artifacts.wheel)
-        self.role.add_to_policy(_read_assets(self, script, modules, wheel))
+        wheels = _location(self, artifacts.glue_wheels)
+        self.role.add_to_policy(_read_assets(self, script, modules, wheels))
         self.job = glue.CfnJob(
             self,
             "Job",
@@ -78,22 +77,23 @@ class GlueStreamingJob(Construct):
                 "--enable-metrics": "true",
                 "--enable-continuous-cloudwatch-log": "true",
                 "--extra-py-files": modules.s3_object_url,
-                "--additional-python-modules": Fn.join(",", [wheel.s3_object_url, *job_requirements()]),
+                "--additional-python-modules": wheels.s3_object_url,
+                "--python-modules-installer-option": "--no-index",
                 **{f"--{key}": value for key, value in arguments.items()},
             },
         )
 
 
-def _wheel_location(scope: Construct, wheel: Path) -> FileAssetLocation:
-    """Upload the wheel as <hash of its content>/<its file name>."""
-    digest = hashlib.sha256(wheel.read_bytes()).hexdigest()
+def _location(scope: Construct, file: Path) -> FileAssetLocation:
+    """Have a file uploaded as <hash of its content>/<its file name>."""
+    digest = hashlib.sha256(file.read_bytes()).hexdigest()
     return Stack.of(scope).synthesizer.add_file_asset(
-        file_name=str(wheel), packaging=FileAssetPackaging.FILE, source_hash=f"{digest}/{wheel.stem}"
+        file_name=str(file), packaging=FileAssetPackaging.FILE, source_hash=f"{digest}/{file.stem}"
     )
 
 
 def _read_assets(
-    scope: Construct, script: assets.Asset, modules: assets.Asset, wheel: FileAssetLocation
+    scope: Construct, script: assets.Asset, modules: assets.Asset, wheels: FileAssetLocation
 ) -> iam.PolicyStatement:
     """Allow reading these three objects only: Asset.grant_read would open every asset of every app in the account."""
     places = [(each.s3_bucket_name, each.s3_object_key) for each in (script, modules)]
@@ -101,7 +101,7 @@ def _read_assets(
         actions=["s3:GetObject"],
         resources=[
             Stack.of(scope).format_arn(service="s3", region="", account="", resource=bucket, resource_name=key)
-            for bucket, key in [*places, (wheel.bucket_name, wheel.object_key)]
+            for bucket, key in [*places, (wheels.bucket_name, wheels.object_key)]
         ],
     )
 

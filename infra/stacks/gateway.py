@@ -97,9 +97,9 @@ class GatewayOptions:
             try:
                 ipaddress.IPv4Network(known["endpoints"])
             except ValueError:
+                said = known["endpoints"]
                 raise SystemExit(
-                    "infra: gateway_endpoints must be the range of the VPC, such as 172.31.0.0/16, "
-                    f"not {known['endpoints']!r}"
+                    f"infra: gateway_endpoints must be the range of the VPC, such as 172.31.0.0/16, not {said!r}"
                 ) from None
         return cls(
             known["vpc_id"],

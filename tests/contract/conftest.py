@@ -29,7 +29,7 @@ pytest.register_assert_rewrite(
 )
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")  # and no longer: moto's tables are the process's
 def largest_on_aws() -> Iterator[tuple[AwsStore, Tally]]:
     """Tables of moto, or of the strict emulator, for the operations at their largest; and what they count."""
     meter = Tally()

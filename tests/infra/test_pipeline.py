@@ -10,10 +10,10 @@ from typing import Any
 
 import pytest
 
-from infra.job_requirements import job_requirements
 from infra.permissions import COMPACT_TOPIC, JOBS
 from infra.stages import STAGES
 from tests.infra.conftest import Deployment, as_list
+from tools.package import PROVIDED_BY_GLUE, glue_requirements
 
 
 @pytest.fixture
@@ -70,21 +70,24 @@ def test_the_script_is_the_file_that_runs_locally(dev: Deployment, job: dict[str
     assert uploaded(dev)[key].endswith(".py")
 
 
-def test_the_wheel_keeps_its_name_because_pip_goes_by_it(dev: Deployment, job: dict[str, Any]) -> None:
+def test_a_job_installs_what_was_uploaded_and_asks_no_index(dev: Deployment, job: dict[str, Any]) -> None:
+    """It runs with the rights to the store: what anybody publishes in an index must not run in it."""
     modules = json.dumps(job["DefaultArguments"]["--additional-python-modules"])
-    (key,) = [key for key in uploaded(dev) if key.endswith(".whl")]
-    assert key in modules
-    folder, name = key.split("/")
-    assert name.startswith("odradek-")
-    assert name.endswith("-py3-none-any.whl")
-    assert len(folder) == 64  # the hash of its content: another wheel of that version is another object
+    assert "," not in modules.replace('", "', "")
+    (key,) = [key for key in uploaded(dev) if key.endswith(".gluewheels.zip")]  # Glue goes by the end of the name
+    assert modules.endswith(f'{key}"}}')
+    folder, _ = key.split("/")
+    assert len(folder) == 64  # the hash of its content: other wheels are another object
+    assert job["DefaultArguments"]["--python-modules-installer-option"] == "--no-index"
 
 
 def test_the_job_gets_what_the_wheel_needs_and_glue_does_not_bring() -> None:
-    names = [requirement.split(">")[0] for requirement in job_requirements()]
-    assert {"numba", "fastavro", "protobuf"} <= set(names)
-    assert not {"pyspark", "pandas", "pyarrow", "numpy", "boto3"} & set(names)
-    assert not [requirement for requirement in job_requirements() if "," in requirement or "[" in requirement]
+    """Every version of the lock, each with its hashes."""
+    requirements = glue_requirements().replace("\\\n", "").splitlines()
+    names = {requirement.split("==")[0] for requirement in requirements}
+    assert {"numba", "fastavro", "protobuf", "kio", "google-re2"} <= names
+    assert not {*PROVIDED_BY_GLUE, "odradek"} & names
+    assert [line for line in requirements if "==" not in line or "--hash=sha256:" not in line] == []
 
 
 def test_every_job_is_one_of_the_folders(dev: Deployment) -> None:
@@ -97,7 +100,7 @@ def test_every_job_is_one_of_the_folders(dev: Deployment) -> None:
 def test_a_job_knows_every_argument_that_it_is_given(dev: Deployment, name: str) -> None:
     arguments = importlib.import_module(f"glue_jobs.{name}.job").Arguments  # takes pyspark with it
     glues_own = {"job-language", "enable-metrics", "enable-continuous-cloudwatch-log"}
-    glues_own |= {"extra-py-files", "additional-python-modules"}
+    glues_own |= {"extra-py-files", "additional-python-modules", "python-modules-installer-option"}
     given = {name.removeprefix("--") for name in jobs(dev)[name]["DefaultArguments"]} - glues_own
     taken = {spec.name: spec.default for spec in fields(arguments)}
     assert given <= set(taken)

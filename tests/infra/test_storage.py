@@ -54,7 +54,7 @@ def test_deleted_objects_can_be_brought_back_for_as_long_as_the_stage_says(
     }
     for rule in rules.values():
         assert not {"ExpirationInDays", "ExpirationDate", "Transitions"} & set(rule), "it would delete what is there"
-    with pytest.raises(ValueError, match="keep_deleted_days: 0 to 35"):
+    with pytest.raises(ValueError, match="keep_deleted_days must be 0 to 35"):
         replace(STAGES["prod"], keep_deleted_days=36)
 
 

@@ -309,15 +309,15 @@ MUTANTS = [
         _CONNECTION,
         "        if previous is not None and not previous.done():\n            await asyncio.wait([previous])\n",
         "",
-        killed_by="tests/unit/gateway/test_connection.py"
-        "::test_answers_come_in_the_order_of_the_requests_whichever_is_done_first",
+        killed_by="tests/integration/gateway/test_produce_order.py"
+        "::test_a_request_that_never_reaches_the_engine_holds_up_nobody",
     ),
     Mutant(
         "request after Produce does not wait for it",
         _CONNECTION,
         "            if last is not None:\n                await asyncio.wait([last])\n                last = None\n",
         "",
-        killed_by="tests/unit/gateway/test_connection.py::test_a_request_after_produce_sees_what_was_produced",
+        killed_by="tests/integration/gateway/test_produce_order.py::test_a_request_after_produce_sees_what_was_produced",
     ),
     Mutant(
         "results of a merged call go to its first partition",

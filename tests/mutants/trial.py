@@ -2,7 +2,7 @@
 
 `python -m tests.mutants.trial NAME --seeds 1,2,3`. Without a name nothing is changed. A seed that takes longer than
 `CPU_S_A_SEED` of CPU time (a clean one takes about half a second) counts as noticed: the mutant runs for ever. With
-`--test NODE` a test is run instead of seeds.
+`--test NODE` a test is run instead of seeds; one that has not ended after `S_A_TEST` seconds waits for ever: it fails.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from tests.mutants.listed import MUTANTS
 from tests.mutants.mutation import install
 
 CPU_S_A_SEED = 60.0
+S_A_TEST = 60
 
 
 def main() -> int:
@@ -38,7 +39,7 @@ def main() -> int:
 def _test(node: str) -> int:
     import pytest
 
-    return int(pytest.main(["-q", "-x", "-n", "0", "-p", "no:cacheprovider", node]))
+    return int(pytest.main(["-q", "-x", "-n", "0", "-p", "no:cacheprovider", "--timeout", str(S_A_TEST), node]))
 
 
 def _search(seeds: list[int]) -> dict[str, Any]:

@@ -14,6 +14,7 @@ from odradek.dispatcher.answer import build
 from odradek.engine.engine import Engine
 from odradek.errors import ErrorCode, OutcomeUnknown, StoreUnavailable
 from odradek.gateway import Gateway, Listener
+from odradek.model.log import LATEST_TIMESTAMP
 from odradek.ports.tables import TableOperation
 from odradek.protocol.api import ApiKey
 from odradek.protocol.frame import decode_response, encode_request, request_schema, response_schema
@@ -110,17 +111,32 @@ class Connection:
             "timeout": 30_000,
             "topic_data": [{"name": "t", "partition_data": [{"index": 0, "records": records}]}],
         }
-        request = build(request_schema(ApiKey.PRODUCE, VERSION), fields)
-        frame = encode_request(request, correlation_id=sequence, client_id="raw")
+        self._send(ApiKey.PRODUCE, VERSION, fields, sequence)
+
+    def list_end(self, number: int) -> None:
+        """One request for the end of partition 0."""
+        asked = [{"name": "t", "partitions": [{"partition_index": 0, "timestamp": LATEST_TIMESTAMP}]}]
+        self._send(ApiKey.LIST_OFFSETS, 1, {"replica_id": -1, "topics": asked}, number)
+
+    async def end(self, number: int) -> int:
+        """The next answer, which must be that of this request for an end."""
+        answer: Any = await self._answer(ApiKey.LIST_OFFSETS, 1, number)
+        return int(answer.topics[0].partitions[0].offset)
+
+    def _send(self, api: ApiKey, version: int, fields: dict[str, Any], number: int) -> None:
+        frame = encode_request(build(request_schema(api, version), fields), correlation_id=number, client_id="raw")
         self._writer.write(len(frame).to_bytes(4, "big") + frame)
+
+    async def _answer(self, api: ApiKey, version: int, number: int) -> Any:
+        size = int.from_bytes(await self._reader.readexactly(4), "big")
+        frame = await self._reader.readexactly(size)
+        return decode_response(frame, response_schema(api, version), correlation_id=number)
 
     async def answers(self, *sequences: int) -> list[ErrorCode]:
         """The codes of the next answers, which must be those of these requests in this order."""
         codes = []
         for sequence in sequences:
-            size = int.from_bytes(await self._reader.readexactly(4), "big")
-            frame = await self._reader.readexactly(size)
-            answer: Any = decode_response(frame, response_schema(ApiKey.PRODUCE, VERSION), correlation_id=sequence)
+            answer = await self._answer(ApiKey.PRODUCE, VERSION, sequence)
             codes.append(ErrorCode(answer.responses[0].partition_responses[0].error_code))
         return codes
 
@@ -226,6 +242,20 @@ async def test_a_client_that_comes_back_over_another_connection_loses_nothing() 
         await settle()
         assert await values(engine) == [b"%d" % n for n in range(4)]
         again.close()
+
+
+async def test_a_request_after_produce_sees_what_was_produced() -> None:
+    async with gateway() as (_, store, servers):
+        client = await Connection.to(servers)
+        store.log.before["update"] = hold = Hold()
+        client.produce(0)
+        client.list_end(1)
+        await hold.came.wait()
+        await settle()
+        hold.held[0].set_result(None)
+        assert await client.answers(0) == [ErrorCode.NONE]
+        assert await client.end(1) == 1
+        client.close()
 
 
 async def test_requests_that_want_no_answer_keep_their_order_too() -> None:

@@ -251,3 +251,17 @@ async def test_a_clock_that_is_off_removes_no_living_member(world: World, skew_s
         assert await a.beat() is ErrorCode.NONE
         assert await b.beat() is ErrorCode.NONE
     assert a.epoch == b.epoch == epoch
+
+
+async def test_heartbeat_interval_and_session_timeout_are_configurations_of_the_group(world: World) -> None:
+    configs = {"consumer.heartbeat.interval.ms": "2000", "consumer.session.timeout.ms": "9000"}
+    await world.configs.alter("slow", set=configs)
+    first = world.member("a", "t", group_id="slow", instance_id="one")
+    await first.beat()
+    assert first.interval_ms == 2_000
+    successor = world.member("a2", "t", group_id="slow", instance_id="one")
+    await world.clock.sleep(8.9)
+    assert await successor.beat() is ErrorCode.UNRELEASED_INSTANCE_ID
+    await world.clock.sleep(0.2)
+    assert await successor.beat() is ErrorCode.NONE
+    assert (await world.member("b", "t").beat()) is ErrorCode.NONE

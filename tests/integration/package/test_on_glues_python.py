@@ -1,6 +1,6 @@
 """What Glue gets, in an environment like Glue's: Python 3.13 with Spark and its libraries, our wheel and nothing else.
 
-    --additional-python-modules   the wheel and job_requirements(), by pip, in the newest versions that they allow
+    --additional-python-modules   odradek.gluewheels.zip, unpacked and given to pip, which asks no package index
     --extra-py-files              jobs.zip, given to spark-submit; the script itself lies elsewhere
     awsglue                       a stand-in with Glue's parser of arguments: it is not in the package index
 
@@ -14,6 +14,7 @@ import asyncio
 import json
 import os
 import subprocess
+import zipfile
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -26,10 +27,16 @@ from odradek.engine.engine import Engine
 from odradek.settings import Settings
 from odradek.system import SystemClock, SystemRng
 
-from infra.job_requirements import PROVIDED_BY_GLUE, job_requirements
 from tests.support.aws import CREDENTIALS, REGION, StoreNames, create_tables, moto_server, open_store
 from tests.support.engine import batch, produce, read_all
-from tools.package import ROOT, build_for_glue, find_interpreter, run_uv
+from tools.package import (
+    PROVIDED_BY_GLUE,
+    ROOT,
+    build_for_glue,
+    build_glue_wheels,
+    find_interpreter,
+    run_uv,
+)
 
 pytestmark = pytest.mark.slow
 
@@ -85,7 +92,11 @@ def glue(tmp_path_factory: pytest.TempPathFactory) -> Glue:
     run_uv("venv", "--quiet", "--python", str(interpreter), str(folder))
     install = ("pip", "install", "--quiet", "--python", str(folder / "bin" / "python"))
     run_uv(*install, *(f"{name}=={version(name)}" for name in PROVIDED_BY_GLUE))
-    run_uv(*install, str(wheel), *job_requirements())
+    zipped = build_glue_wheels(folder.parent / "dist", wheel)
+    with zipfile.ZipFile(zipped.path) as archive:
+        archive.extractall(folder.parent)
+    wheels = folder.parent / "wheels"
+    run_uv(*install, "--no-index", "--find-links", str(wheels), "-r", str(wheels / "requirements.txt"))
     (site,) = folder.glob("lib/python3.13/site-packages")
     (site / "awsglue").mkdir()
     (site / "awsglue" / "__init__.py").touch()

@@ -215,7 +215,7 @@ def _check_condition(condition: Condition) -> int:
         path, op, value = condition.path, condition.op, condition.value
         bytes_max = _check_path(path)
         if op not in COMPARISONS:
-            raise ValueError(f"{op!r} is no comparison")
+            raise ValueError(f"{op!r} is not a comparison")
         if type(value) not in _COMPARED and not (type(value) is bool and op in ("=", "<>")):
             raise ValueError(f"{shown(path)} {op}: cannot compare with a {type(value).__name__}")
         return bytes_max + _CLAUSE_BYTES + _check_value(value, path, 1)
@@ -230,16 +230,16 @@ def _check_condition(condition: Condition) -> int:
         return _NOT_BYTES + _check_condition(condition.condition)
     bytes_max = _check_path(condition.path)
     if type(condition.value) not in _COMPARED:
-        raise ValueError(f"{shown(condition.path)}: cannot look for a {type(condition.value).__name__}")
+        raise ValueError(f"{shown(condition.path)}: cannot search for a {type(condition.value).__name__}")
     return bytes_max + _CLAUSE_BYTES + _check_value(condition.value, condition.path, 1)
 
 
 def _check_value(value: Any, path: Path, depth: int) -> int:
-    """Raises as `checked`; `_beyond` of the value."""
+    """Return `_beyond` of the value. Raises as `checked`."""
     kind = type(value)
     if kind is int:
         if not -_NUMBER_LIMIT < value < _NUMBER_LIMIT:
-            raise StoreRejected(f"{shown(path)}: a number has at most {TABLE_NUMBER_DIGITS_MAX} digits")
+            raise StoreRejected(f"{shown(path)}: a number may have at most {TABLE_NUMBER_DIGITS_MAX} digits")
         return 0
     if kind is bytes:
         return TABLE_EXPRESSION_BYTES_MAX if len(value) > _LONG_BYTES else 0
@@ -270,7 +270,7 @@ def _check_actions(actions: Sequence[Action]) -> int:
         elif isinstance(action, Add):
             amount = action.amount
             if type(amount) is not int:
-                raise ValueError(f"{shown(path)}: the amount to add is an int")
+                raise ValueError(f"{shown(path)}: the amount to add must be an int")
             checked(amount, path)
         elif isinstance(action, Copy):
             from_path = action.from_path
@@ -280,7 +280,7 @@ def _check_actions(actions: Sequence[Action]) -> int:
         elif isinstance(action, RemoveFirst):
             count = action.count
             if count < 0:
-                raise ValueError(f"{shown(path)}: a negative number of elements cannot be removed: {count}")
+                raise ValueError(f"{shown(path)}: the number of elements to remove cannot be negative: {count}")
             bytes_max += count * (_STEP_BYTES // 2 * len(path) + _ELEMENT_BYTES)
     return bytes_max
 

@@ -7,8 +7,8 @@
     numbered_batches               once by number     (numbered_batches.py)
     groups, offsets                consumer groups    (groups.py, offsets.py)
     share_groups, share            queues over a log  (share/groups.py, share/fetch.py)
-    users, acls                    who may do what    (users.py, acls.py)
-    leaders, brokers, epochs       who appends        (leaders.py, brokers.py, leader_epochs.py)
+    users, acls                    access control     (users.py, acls.py)
+    leaders, brokers, epochs       leadership         (leaders.py, brokers.py, leader_epochs.py)
 
 An engine holds no state that matters: any number of them, in any number of processes, may serve one store.
 """
@@ -91,9 +91,9 @@ class Engine:
         tables: log (heads, index rows, producer rows, small WAL items), groups (groups, members, leases with committed
             offsets), catalog (topics, configs, producer ids), and transactions across them.
         objects: WAL objects and segments.
-        clock, rng: time and chance.
-        settings: what the operator chose.
-        broker_id: as which broker it leads partitions: the fleet of functions, or a gateway (`leaders.register`).
+        clock, rng: time and random numbers.
+        settings: the operator's settings.
+        broker_id: the broker as which it leads partitions: the fleet of functions, or a gateway (`leaders.register`).
     """
 
     def __init__(
@@ -182,9 +182,9 @@ class Engine:
         The order in which calls begin is the order of a producer's batches: nothing is awaited before it is fixed.
 
         Args:
-            transactional_id: take the batches into its open transaction instead (base offset -1: see transactions.py).
-            announces: whether that takes new partitions into the transaction (KIP-890), or AddPartitionsToTxn did.
-            on_result: is told each result by its position as soon as it is there; not in a transaction.
+            transactional_id: add the batches to its open transaction instead (base offset -1: see transactions.py).
+            announces: True if that adds new partitions to the transaction (KIP-890); False: AddPartitionsToTxn did.
+            on_result: called with each result and its position as soon as it is known; not in a transaction.
         """
         if transactional_id is not None:
             return await self.transactions.produce(transactional_id, partitions, announces=announces)
@@ -200,7 +200,7 @@ class Engine:
     ) -> list[FetchResult]:
         """Read batches; results in the order of `partitions`; waits up to `max_wait_ms` for `min_bytes`.
 
-        At least one batch where there is any, however large; otherwise within `max_bytes` and each `max_bytes`.
+        Returns at least one batch if there is any, however large; otherwise within `max_bytes` and each `max_bytes`.
         """
         return await self._fetcher.fetch(partitions, max_wait_ms=max_wait_ms, min_bytes=min_bytes, max_bytes=max_bytes)
 
@@ -209,11 +209,11 @@ class Engine:
         return await self._lister.list_offsets(partitions)
 
     async def leader_view(self, topics: Sequence[Topic]) -> LeaderView:
-        """Gateways that are alive, and who leads the partitions of some topics."""
+        """Return the live gateways, and the leaders of the partitions of some topics."""
         return await self._leader_views.view(topics)
 
     async def broker(self, broker_id: int) -> Broker | None:
-        """A gateway that is alive; None for others, and where the store does not answer."""
+        """Return a live gateway; None for other ids, and if the store does not answer."""
         try:
             found = await self.brokers.find(broker_id)
         except (StoreUnavailable, FormatError):
@@ -221,7 +221,7 @@ class Engine:
         return None if found is None else found.broker
 
     async def epoch_end_offsets(self, partitions: Sequence[EpochEndPartition]) -> list[EpochEndResult]:
-        """Where leader epochs ended; results in the order of `partitions`."""
+        """Return the end offsets of leader epochs; results in the order of `partitions`."""
         return await self._epoch_ends.list_ends(partitions)
 
     async def delete_records(self, partitions: Sequence[DeleteRecordsPartition]) -> list[DeleteRecordsResult]:

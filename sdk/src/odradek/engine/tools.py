@@ -14,16 +14,16 @@ from odradek.settings import Settings
 
 @dataclass(frozen=True, slots=True)
 class Tools:
-    """What an engine was given, in one argument.
+    """The ports and settings of an engine, in one argument.
 
     It holds no part of the engine: a constructor names the parts that it works with. A part that needs one table and
-    a port or two names those instead, so that its constructor says what it can reach.
+    a port or two names those instead, so that its constructor shows what it can reach.
 
     Args:
         tables: log, groups and catalog, and transactions across them.
         objects: WAL objects and segments.
-        clock, rng: time and chance.
-        settings: what the operator chose.
+        clock, rng: time and random numbers.
+        settings: the operator's settings.
     """
 
     tables: Tables

@@ -1,21 +1,37 @@
-"""What a produce server always checks of the batches that it is given: the headers and the CRC.
+"""What a produce server checks of the batches that it is given: headers and CRC always, and the records inside.
 
-A batch that passes has a known size, a known number of offsets that its body may hold, and an unbroken body. What is
-inside, record_validation.py checks. The codes are those of Apache Kafka's broker.
+A batch whose header passes has a known size, a known number of offsets that its body may hold, and an unbroken body.
+Where the topic's `record.validation` is `full`, whoever reads the log can decode what passes: the body decompresses,
+holds as many records as the header says and not a byte more, their offset deltas are 0, 1, 2 ..., and their timestamps
+are where the topic allows. Apache Kafka's broker checks the same (LogValidator), and the codes are its own. Records are
+checked in one flat loop without an object per record, and with the short forms of varints inline: 0.6 us for a record
+of 100 bytes, a third of decoding it (docs/decisions/0011).
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Generator, Iterator, Mapping
+from dataclasses import dataclass
 
 from odradek.errors import ErrorCode, FormatError
 from odradek.format.batch_header import COMPRESSION_MASK, check_crc, parse_header
-from odradek.limits import BATCH_HEADER_BYTES, DECOMPRESSED_BATCH_BYTES_MAX
+from odradek.format.compression import decompress
+from odradek.format.varint import decode_varint, decode_varlong
+from odradek.limits import (
+    BATCH_HEADER_BYTES,
+    DECOMPRESSED_BATCH_BYTES_MAX,
+    HEADERS_PER_RECORD_MAX,
+    TIMESTAMP_MS_MAX,
+    TIMESTAMP_MS_MIN,
+)
 from odradek.model.log import Buffer
 from odradek.model.record import BatchHeader, CompressionType, TimestampType
 
 # length, attributes, timestamp delta, offset delta, key length, value length, header count: one byte each
 RECORD_BYTES_MIN = 7
+_RECORD_ERRORS_MAX = 10  # more are not told
+_NO_TIMESTAMP = -1
+_STEP_MASK = 8192 - 1  # a step of so many records takes some milliseconds
 
 
 # More bytes do not come out of one in these formats: deflate 1,032; a snappy copy makes 64 of 3; an LZ4 length byte is
@@ -66,7 +82,7 @@ def validate_batches(buf: Buffer, *, max_message_bytes: int) -> list[tuple[int, 
 def _check_fields(header: BatchHeader) -> None:
     code = header.attributes & COMPRESSION_MASK
     if code > CompressionType.ZSTD:
-        raise FormatError(f"compression code {code} is not known", ErrorCode.UNSUPPORTED_COMPRESSION_TYPE)
+        raise FormatError(f"unknown compression code {code}", ErrorCode.UNSUPPORTED_COMPRESSION_TYPE)
     compression = CompressionType(code)
     if header.is_control:
         raise _invalid("clients may not write control batches")
@@ -93,3 +109,169 @@ def _check_fields(header: BatchHeader) -> None:
 
 def _invalid(message: str) -> FormatError:
     return FormatError(message, ErrorCode.INVALID_RECORD)
+
+
+@dataclass(frozen=True, slots=True)
+class TimestampBounds:
+    """Timestamps that a topic takes, both ends included; and -1, which means none."""
+
+    earliest_ms: int = TIMESTAMP_MS_MIN
+    latest_ms: int = TIMESTAMP_MS_MAX
+
+    def refusal(self, timestamp_ms: int) -> str | None:
+        """Why a timestamp is refused."""
+        if timestamp_ms == _NO_TIMESTAMP or self.earliest_ms <= timestamp_ms <= self.latest_ms:
+            return None
+        return (
+            f"timestamp {timestamp_ms} is out of range: the topic takes {self.earliest_ms} to {self.latest_ms} now "
+            f"(message.timestamp.before.max.ms, message.timestamp.after.max.ms)"
+        )
+
+
+def check_timestamps(header: BatchHeader, bounds: TimestampBounds) -> None:
+    """Check what the header says of timestamps. Raises FormatError(INVALID_TIMESTAMP)."""
+    for timestamp_ms in (header.base_timestamp_ms, header.max_timestamp_ms):
+        message = bounds.refusal(timestamp_ms)
+        if message is not None:
+            raise FormatError(message, ErrorCode.INVALID_TIMESTAMP)
+
+
+def check_records(
+    batch: Buffer, header: BatchHeader, bounds: TimestampBounds, *, needs_keys: bool = False
+) -> Iterator[None]:
+    """Check the records of a batch whose header and CRC are valid, some thousands a step: others may run in between.
+
+    Args:
+        bounds: of each record's timestamp.
+        needs_keys: whether the topic is compacted.
+
+    Raises FormatError: MESSAGE_TOO_LARGE for a body that would decompress beyond the limit; INVALID_RECORD,
+        INVALID_TIMESTAMP for records that break a rule, by their index in the batch in `record_errors`; INVALID_RECORD
+        for a body that does not decompress: its CRC holds, so sending it again would not help.
+    """
+    body = memoryview(batch)[BATCH_HEADER_BYTES : header.size_bytes]
+    try:
+        compression = header.attributes & COMPRESSION_MASK
+        payload = bytes(body) if compression == CompressionType.NONE else decompress(compression, body)
+    except FormatError as error:
+        code = ErrorCode.MESSAGE_TOO_LARGE if error.code is ErrorCode.MESSAGE_TOO_LARGE else ErrorCode.INVALID_RECORD
+        raise FormatError(str(error), code) from error
+    late, keyless = yield from _walk(payload, header, bounds, needs_keys)
+    if late:
+        raise FormatError(late[0][1], ErrorCode.INVALID_TIMESTAMP, tuple(late[:_RECORD_ERRORS_MAX]))
+    if keyless:
+        why = "the topic is compacted: every record needs a key; give one or drop the record"
+        raise FormatError(why, ErrorCode.INVALID_RECORD, tuple((index, why) for index in keyless[:_RECORD_ERRORS_MAX]))
+
+
+def _walk(
+    data: bytes, header: BatchHeader, bounds: TimestampBounds, needs_keys: bool
+) -> Generator[None, None, tuple[list[tuple[int, str]], list[int]]]:
+    """Records with a bad timestamp, and why; records without a key. Raises FormatError at the first broken record."""
+    earliest_ms, latest_ms, base_ms = bounds.earliest_ms, bounds.latest_ms, header.base_timestamp_ms
+    late: list[tuple[int, str]] = []
+    keyless: list[int] = []
+    index = position = 0
+    end = len(data)
+    try:
+        for index in range(header.record_count):
+            if index & _STEP_MASK == _STEP_MASK:
+                yield
+            byte = data[position]
+            if byte < 0x80:
+                length, position = (byte >> 1) ^ -(byte & 1), position + 1
+            elif (second := data[position + 1]) < 0x80:
+                number = byte & 0x7F | second << 7
+                length, position = (number >> 1) ^ -(number & 1), position + 2
+            else:
+                length, position = decode_varint(data, position)
+            record_end = position + length
+            if length < 0 or record_end > end:
+                raise _broken(index, f"its length is {length}, {end - position} bytes are left")
+            position += 1  # attributes, unused
+            byte = data[position]
+            if byte < 0x80:
+                timestamp_ms, position = base_ms + ((byte >> 1) ^ -(byte & 1)), position + 1
+            elif (second := data[position + 1]) < 0x80:
+                number = byte & 0x7F | second << 7
+                timestamp_ms, position = base_ms + ((number >> 1) ^ -(number & 1)), position + 2
+            else:
+                delta, position = decode_varlong(data, position)
+                timestamp_ms = base_ms + delta
+            if not earliest_ms <= timestamp_ms <= latest_ms:
+                message = bounds.refusal(timestamp_ms)
+                if message is not None:
+                    late.append((index, message))
+            byte = data[position]
+            if byte < 0x80:
+                delta, position = (byte >> 1) ^ -(byte & 1), position + 1
+            elif (second := data[position + 1]) < 0x80:
+                number = byte & 0x7F | second << 7
+                delta, position = (number >> 1) ^ -(number & 1), position + 2
+            else:
+                delta, position = decode_varint(data, position)
+            if delta != index:
+                raise _broken(index, f"its offset delta is {delta}")
+            byte = data[position]
+            if byte < 0x80:
+                length, position = (byte >> 1) ^ -(byte & 1), position + 1
+            elif (second := data[position + 1]) < 0x80:
+                number = byte & 0x7F | second << 7
+                length, position = (number >> 1) ^ -(number & 1), position + 2
+            else:
+                length, position = decode_varint(data, position)
+            if length >= 0:
+                position += length
+            elif length != -1:
+                raise _broken(index, f"its key has length {length}")
+            elif needs_keys:
+                keyless.append(index)
+            byte = data[position]
+            if byte < 0x80:
+                length, position = (byte >> 1) ^ -(byte & 1), position + 1
+            elif (second := data[position + 1]) < 0x80:
+                number = byte & 0x7F | second << 7
+                length, position = (number >> 1) ^ -(number & 1), position + 2
+            else:
+                length, position = decode_varint(data, position)
+            if length >= 0:
+                position += length
+            elif length != -1:
+                raise _broken(index, f"its value has length {length}")
+            if data[position]:
+                position = _pass_headers(data, position, index)
+            else:
+                position += 1
+            if position != record_end:
+                raise _broken(index, f"it ends {position - record_end} bytes beside its length")
+    except (IndexError, FormatError) as error:
+        if isinstance(error, FormatError) and error.record_errors:
+            raise
+        raise _broken(index, "it is cut off") from None
+    if position != end:
+        raise FormatError(f"{end - position} bytes follow the last record of a batch", ErrorCode.INVALID_RECORD)
+    return late, keyless
+
+
+def _pass_headers(data: bytes, position: int, index: int) -> int:
+    count, position = decode_varint(data, position)
+    if not 0 <= count <= HEADERS_PER_RECORD_MAX:
+        raise _broken(index, f"it has {count} headers, at most {HEADERS_PER_RECORD_MAX} are taken")
+    for _ in range(count):
+        length, position = decode_varint(data, position)
+        if length < 0 or position + length > len(data):
+            raise _broken(index, f"a header key has length {length}")
+        try:
+            data[position : position + length].decode()
+        except UnicodeDecodeError:
+            raise _broken(index, "a header key is not UTF-8") from None
+        length, position = decode_varint(data, position + length)
+        if length < -1:
+            raise _broken(index, f"a header value has length {length}")
+        position += max(length, 0)
+    return position
+
+
+def _broken(index: int, what: str) -> FormatError:
+    message = f"record {index} of a batch is malformed: {what}"
+    return FormatError(message, ErrorCode.INVALID_RECORD, ((index, message),))

@@ -154,9 +154,10 @@ async def rows_before_and_after_a_merge(first_ms: int) -> tuple[Store, list[Row]
     """
     store = memory_store()
     engine = store.engine(1, head_bytes_max=400, spill_entries=1)
-    await engine.topics.create("t", 1)
+    await engine.topics.create("t", 1, configs={"message.timestamp.after.max.ms": str(10**9)})
     for i in range(14):
-        await produce(engine, "t", 0, batch([b"x"], timestamp_ms=T0 + 10 * i if i else first_ms))
+        sent = batch([b"x"], timestamp_ms=T0 + 10 * i if i else first_ms)
+        assert not (await produce(engine, "t", 0, sent)).error
     assert not (await engine.delete_records([DeleteRecordsPartition("t", 0, 1)]))[0].error
     partition = await partition_of(engine, "t")
     rows = await rows_of(engine, partition)

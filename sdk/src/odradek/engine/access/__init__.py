@@ -1,5 +1,5 @@
-"""Access: who may do what, and how much of it.
+"""Access: ACLs, users and quotas.
 
-ACL rules and their evaluation (decisions.py is pure), users with SCRAM credentials, and client quotas. The dispatcher
-asks; nothing in the log or the groups knows of principals.
+ACLs and their evaluation (decisions.py is pure), users with SCRAM credentials, and client quotas. The dispatcher
+checks them; the log and the groups know nothing of principals.
 """

@@ -226,4 +226,4 @@ def _number(kind: type[E], item: Item, name: str) -> E:
     try:
         return kind(attribute(item, name, int))
     except ValueError:
-        raise FormatError(f"access rule: {name} is not known") from None
+        raise FormatError(f"unknown {name} in an ACL") from None

@@ -1,4 +1,4 @@
-"""Who may do what: one decision over the rules. Pure.
+"""The decision whether an operation is allowed, by the ACLs. Pure.
 
     super user                                            yes
     nothing is ruled, and the setting lets everyone       yes
@@ -15,8 +15,8 @@ What is meant by "nothing is ruled" (`allow_everyone_if_no_acl_found`):
     true              no rule covers this resource, whomever the rules are for: Kafka's allow.everyone.if.no.acl.found
     false             never: everything is closed from the beginning
 
-A role that is assumed has a session in its ARN, another one each time. A rule that names the ARN without the session,
-or the role as IAM shows it, is meant for all of them; so a caller answers to several names.
+The ARN of an assumed role contains a session, a different one each time. An ACL that names the ARN without the session,
+or the role as in IAM, applies to all sessions; so a caller has several names.
 """
 
 from __future__ import annotations
@@ -60,12 +60,12 @@ def identities(principal: str) -> frozenset[str]:
 
 
 def grants(operation: AclOperation) -> frozenset[AclOperation]:
-    """The operations of allowing rules that let somebody do this one."""
+    """Return the operations whose ALLOW entries permit this one."""
     return frozenset({operation, AclOperation.ALL, *_IMPLIED_BY.get(operation, ())})
 
 
 class AclSet:
-    """The rules as they stood at one moment.
+    """The ACLs at one moment.
 
     Args:
         acls: all of them.
@@ -91,7 +91,7 @@ class AclSet:
                 self._literal.setdefault((acl.resource_type, acl.name), []).append(acl)
 
     def binds(self, principal: str) -> bool:
-        """Whether the rules mean anything for this caller: False where it may do everything."""
+        """Return False if the caller may do everything, so that the ACLs do not apply."""
         return not self._is_open and not self.is_super_user(principal)
 
     def is_ruled(self, resource: Resource) -> bool:
@@ -99,7 +99,7 @@ class AclSet:
         return any(True for _ in self._covering(resource)) if self._opens_unruled else bool(self.acls)
 
     def is_super_user(self, principal: str) -> bool:
-        """Whether the setting names the caller."""
+        """Return True if the setting names the caller."""
         return not self._super_users.isdisjoint(identities(principal))
 
     def allows(self, principal: str, host: str, operation: AclOperation, resource: Resource) -> bool:
@@ -116,8 +116,8 @@ class AclSet:
         return decided
 
     def allows_any(self, principal: str, host: str, operation: AclOperation, kind: Type) -> bool:
-        """Whether there is a resource of the type that the caller may do this with: a rule allows some, and no denial
-        covers all that it allows."""
+        """Return True if the caller may do this with at least one resource of the type: an ACL allows some, and no
+        denial covers all of those."""
         if not self.binds(principal):
             return True
         if self._opens_unruled and self._decide(principal, host, operation, Resource(kind, _NO_NAME)):
@@ -167,7 +167,7 @@ def _is_meant(acl: AclBinding, who: frozenset[str], host: str) -> bool:
 
 
 def _covers_all(denial: AclBinding, allowed: AclBinding) -> bool:
-    """Whether the denial's pattern covers whatever the other's does."""
+    """Return True if the denial's pattern covers everything that the other pattern covers."""
     if denial.pattern is PatternType.PREFIXED:
         is_everything = allowed.pattern is PatternType.LITERAL and allowed.name == WILDCARD
         return not is_everything and allowed.name.startswith(denial.name)

@@ -1,15 +1,15 @@
 """Quotas: how long a client is asked to pause (Kafka's throttle_time_ms, KIP-13, KIP-124, KIP-219).
 
-A request is never refused for a quota: it is done, charged, and its answer says how long the client should wait until
-what it used has been earned again. Stock clients and the SDK keep to that.
+A request is never refused for a quota: it is executed, charged, and its response says how long the client should wait
+until its use has been earned again. Stock clients and the SDK obey.
 
-    key      principal and client id: each pair has buckets of its own
+    key      principal and client id: each pair has separate buckets
     bucket   `rate` tokens a second, one second's worth at most; a request may take it below zero, and the pause is
              the time until it is back at zero
 
-The buckets are this process's. A quota therefore holds for each function instance and each gateway by itself: a client
-whose requests are spread over n warm instances gets n times its quota. It keeps one client from taking a process for
-itself; it is no bill limit.
+The buckets belong to this process, so a quota holds for each function instance and each gateway separately: a client
+whose requests are spread over n warm instances gets n times its quota. It keeps one client from monopolizing a process;
+it does not limit the bill.
 """
 
 from __future__ import annotations
@@ -52,12 +52,12 @@ class Quotas:
         self._buckets: OrderedDict[tuple[str, str, str | None], Bucket] = OrderedDict()
 
     def produced(self, principal: str, client_id: str | None, size_bytes: int) -> int:
-        """Charge a produce request; the pause in ms that its answer asks for."""
+        """Charge a produce request; return the throttle time in ms."""
         rate = self._settings.quota_produce_bytes_per_s
         return max(self._request(principal, client_id), self._charge("produce", principal, client_id, size_bytes, rate))
 
     def fetched(self, principal: str, client_id: str | None, size_bytes: int) -> int:
-        """Charge a fetch by the size of its records; the pause in ms that its answer asks for."""
+        """Charge a fetch by the size of its records; return the throttle time in ms."""
         rate = self._settings.quota_fetch_bytes_per_s
         return max(self._request(principal, client_id), self._charge("fetch", principal, client_id, size_bytes, rate))
 

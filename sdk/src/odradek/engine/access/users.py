@@ -1,13 +1,13 @@
-"""Users who log in by SASL: an item each in the catalog, salted keys only (format/scram.py).
+"""Users who log in with SASL: an item each in the catalog, salted keys only (format/scram.py).
 
     Key                   Value                                                                  Lifetime
     users   <name>        v: format version 1; for each mechanism a map                          created .. deleted
                           {s: salt, i: iterations, k: stored key, vk: server key}
 
-    logins  salts         v, s: random bytes; salts of names that nobody has are made of them        first login .. ever
+    logins  salts         v, s: random bytes from which salts of unknown names are derived        first login .. ever
 
-Writing a credential again replaces its password; who is connected stays connected. Writing is idempotent, so an unknown
-outcome is repeated; a deletion that is repeated after it was applied may say that there was nothing to delete.
+Writing a credential again replaces its password; existing connections stay open. Writing is idempotent, so an unknown
+outcome is repeated; a deletion that is repeated after it was applied may report that there was nothing to delete.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ class Users:
         self._secret: bytes | None = None
 
     async def secret(self) -> bytes:
-        """What salts of names that nobody has are made of: the same in every process, and after a restart.
+        """Return the secret that salts of unknown names are derived from; it is the same in every process.
 
         Raises StoreUnavailable, OutcomeUnknown, FormatError.
         """
@@ -69,7 +69,7 @@ class Users:
         return self._secret
 
     async def create(self, name: str, password: str) -> User:
-        """Make a user who can log in by every mechanism, or give one another password. Raises KafkaError."""
+        """Create a user who can log in with every mechanism, or change the password of one. Raises KafkaError."""
         if not password:
             raise KafkaError(ErrorCode.UNACCEPTABLE_CREDENTIAL, "the password is empty")
         credentials = {}
@@ -115,7 +115,7 @@ class Users:
         return [_decode(row.key.sk, row.item) for row in await self._catalog.query(USERS_PK)]
 
     async def delete(self, name: str, mechanism: SaslMechanism) -> None:
-        """Remove a credential, and with the last one the user; who is connected stays connected.
+        """Remove a credential, and with the last one the user; existing connections stay open.
 
         Raises KafkaError: RESOURCE_NOT_FOUND, COORDINATOR_NOT_AVAILABLE.
         """
@@ -124,7 +124,7 @@ class Users:
         nothing = all_of(*(Absent((each.value,)) for each in SCRAM_MECHANISMS))
         if not name or len(name.encode()) > NAME_BYTES_MAX:
             raise KafkaError(
-                ErrorCode.RESOURCE_NOT_FOUND, f"no user has such a name: one has 1 to {NAME_BYTES_MAX} bytes"
+                ErrorCode.RESOURCE_NOT_FOUND, f"invalid user name: it must have 1 to {NAME_BYTES_MAX} bytes"
             )
         try:
             await self._repeat(lambda: self._catalog.update(Update(key, (Remove((mechanism.value,)),), is_there)))

@@ -77,18 +77,18 @@ NO_ROOM = Reject(
 )
 MAYBE_APPENDED = Reject(
     ErrorCode.REQUEST_TIMED_OUT,
-    "the store did not say in time whether the batch was appended: an idempotent producer may send it again",
+    "the store did not confirm in time that the batch was appended: an idempotent producer may send it again",
 )
 REJECTED = Reject(
     ErrorCode.INVALID_RECORD,
-    "the store never takes a write like this one; nothing was appended, and sending it again is in vain: "
-    "the service's log says what was refused",
+    "the store rejects this write permanently; nothing was appended, and a retry is useless: see the service's log "
+    "for the reason",
 )
 _GONE = Reject(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "the partition does not exist: its topic may have been deleted")
 
 
 def not_uploaded(error: StoreError) -> Reject:
-    """The answer where the upload failed: nothing refers to what it may have left."""
+    """Return the result of a failed upload, to which nothing refers."""
     if isinstance(error, (ItemTooLarge, StoreRejected)):
         return REJECTED
     return NO_ROOM if isinstance(error, StoreFull) else NOT_APPENDED
@@ -122,7 +122,7 @@ class CommitTimes:
 
 @dataclass(frozen=True, slots=True)
 class AppendTools:
-    """What every append works with."""
+    """The parts that every append uses."""
 
     index: PartitionIndex
     leaders: Leaders
@@ -137,7 +137,7 @@ class AppendTools:
 
 @dataclass(frozen=True, slots=True)
 class Appended:
-    """Where the entries went: the first one's offset, a head from after it, their append time."""
+    """The location of appended entries: the first offset, a head from after the append, the append time."""
 
     base_offset: int
     head: PartitionHead
@@ -148,10 +148,10 @@ class ConditionalAppend:
     """One append in flight.
 
     Args:
-        data: the bytes of the entries, for the case that they must be uploaded again.
+        data: the bytes of the entries, in case they must be uploaded again.
         entries: entries of one chain, uploaded, without a commit time.
-        expected_offset: append only if this is the next offset; None: wherever it comes.
-        turn: the entries' place among those of their producer; it has come.
+        expected_offset: append only if this is the next offset; None: at any offset.
+        turn: the entries' turn among the batches of their producer; it has come.
     """
 
     def __init__(
@@ -249,7 +249,7 @@ class ConditionalAppend:
         )
 
     async def _ahead(self, ahead: Ahead) -> Reject | None:
-        """What a batch without its predecessor is answered; None: decide again."""
+        """Return the answer to a batch without its predecessor; None: decide again."""
         if self._turn.connection is None:
             return await self._wait_for_predecessor(ahead)
         match self._turn.ahead(is_known=ahead.is_known):
@@ -275,10 +275,10 @@ class ConditionalAppend:
         return None
 
     async def _claim_anew(self, verdict: NotLeader, attempt: int) -> Verdict:
-        """Take the partition where that is allowed, and decide again by the new claim.
+        """Take over the partition if that is allowed, and decide again with the new claim.
 
-        A gateway's late attempts went by an epoch that is over. The fleet's may still be applied once it leads again:
-        after one of unknown outcome, that another leads now proves nothing.
+        Late attempts of a gateway used an epoch that has ended. The fleet's may still be applied once it leads again:
+        after an attempt with an unknown outcome, another present leader proves nothing.
         """
         try:
             self.head, self._claim = await self._tools.leaders.acquire(self._partition, self.head)
@@ -297,7 +297,7 @@ class ConditionalAppend:
         return not_leader(self.head)
 
     def stopped_by(self, damaged: FormatError | StoreRejected) -> Reject:
-        """The answer where the head or a row cannot be read (damaged, of a newer release), or the write is rejected."""
+        """Return the answer for an unreadable head or row (damaged, of a newer release), or a rejected write."""
         if self._maybe_applied:
             return MAYBE_APPENDED
         if isinstance(damaged, StoreRejected):
@@ -305,7 +305,7 @@ class ConditionalAppend:
         return Reject(ErrorCode.KAFKA_STORAGE_ERROR, f"the partition cannot be appended to: {damaged}")
 
     def _gave_up(self, verdict: Verdict) -> Appended | Reject:
-        """The answer when time or attempts are over: what the last refusal showed, or what is not known."""
+        """Return the answer when time or attempts are exhausted, from the last refusal or the unknown outcome."""
         match verdict:
             case Applied(base_offset) if self.head is not None:
                 return Appended(base_offset, self.head, self._entries[0].max_timestamp_ms)
@@ -319,7 +319,7 @@ class ConditionalAppend:
                 return MAYBE_APPENDED if self._maybe_applied else NOT_APPENDED
 
     async def _attempt(self, verdict: Try, attempt: int) -> Appended | PartitionHead | None:
-        """One update: done, the head that refused it, or None where it should simply be sent again."""
+        """Make one update; return the result, the head that refused it, or None to send it again."""
         index = self._tools.index
         assert self._claim is not None
         try:
@@ -345,7 +345,7 @@ class ConditionalAppend:
         return None
 
     async def _spill_if_due(self, head: PartitionHead) -> None:
-        """The append is in the log, whatever becomes of the spill; where it fails, a later one spills."""
+        """Spill if necessary. The append is in the log already; if the spill fails, a later append spills."""
         index, room = self._tools.index, self._tools.room
         room.saw(self._partition, head)
         try:
@@ -441,10 +441,10 @@ class ConditionalAppend:
 
 
 def stamped(entries: Sequence[TailEntry], commit_ms: int, now_ms: int) -> list[TailEntry]:
-    """The entries under a commit time, which is the append time of topics that want one.
+    """Return the entries with a commit time, which is also the append time for LogAppendTime.
 
     A floor that a wrong clock has raised keeps commit times ahead until real time has caught up. Append times, which
-    users see and retention goes by, do not follow it: where it is implausibly far ahead they are the writer's own.
+    users see and retention uses, do not follow it: if the floor is implausibly far ahead they are the writer's time.
 
     Args:
         now_ms: by the writer's clock.

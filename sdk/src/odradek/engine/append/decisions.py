@@ -1,7 +1,7 @@
-"""What an append may do, decided from what is known: pure and total.
+"""The decisions about an append: pure and total.
 
-An append is first tried blind: the condition says what must hold, nothing is read. When it is refused, the refusal
-carries the head, and `after_refusal` reads it in this order:
+An append is first tried blind: the condition contains all requirements, and nothing is read. If it is refused, the
+refusal contains the head, which `after_refusal` examines in this order:
 
     1. the entry is in the tail                         an earlier attempt was applied: success
     2. the spill floor has passed the commit time       look in the newest index rows; not there: it never will be, so a
@@ -22,10 +22,10 @@ blind clause. For a batch of a producer whose last epoch here is E and whose nex
     wholly before the batches that are remembered       DUPLICATE_SEQUENCE_NUMBER: it is in the log, the offset unknown
     anything else behind S                              OUT_OF_ORDER_SEQUENCE_NUMBER: it was never sent like this
 
-A log forgets a producer that is silent for long (producer_expiry.py), and a topic that was deleted and recreated knows
-none. Apache Kafka takes any first sequence of a producer that it does not know. So does `accept_unknown`, once the
-caller is sure that no predecessor is on its way (append/order.py). What begins like that notes where it began: a batch
-from before it is not in this log, however old, and is OUT_OF_ORDER_SEQUENCE_NUMBER, never a duplicate.
+A log forgets a producer that is silent for long (producer_expiry.py), and a recreated topic knows none. Apache Kafka
+accepts any first sequence of an unknown producer. So does `accept_unknown`, once the caller is certain that no
+predecessor is on its way (append/order.py). Such a start is noted: an older batch is not in this log, and is
+OUT_OF_ORDER_SEQUENCE_NUMBER, never a duplicate.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ class Reject:
 
 @dataclass(frozen=True, slots=True)
 class Ahead:
-    """A predecessor is missing, which may still come (append/order.py); where it does not, reject with this."""
+    """A predecessor is missing and may still come (append/order.py); if it does not, reject with this."""
 
     rejection: Reject
     is_known: bool = True  # whether the log knows the producer
@@ -76,7 +76,7 @@ class Ahead:
 
 @dataclass(frozen=True, slots=True)
 class NotLeader:
-    """The claim that it went by is no longer the head's: get another one, or reject with this."""
+    """The claim is no longer the head's: get another one, or reject with this."""
 
     rejection: Reject
 
@@ -90,7 +90,7 @@ class ReadProducerRow:
 
 @dataclass(frozen=True, slots=True)
 class SearchRows:
-    """The entry may have been spilled: look in the index rows, then go on with a commit time above the floor."""
+    """The entry may have been spilled: search the index rows, then continue with a commit time above the floor."""
 
     floor_ms: int
 
@@ -105,7 +105,7 @@ Verdict = Try | Applied | Reject | Ahead | NotLeader | ReadProducerRow | SearchR
 
 @dataclass(frozen=True, slots=True)
 class KnownRows:
-    """Producer rows read so far, and how many evictions the head had seen then. None: there is no row."""
+    """Producer rows read so far, with the head's number of evictions at that time. None: there is no row."""
 
     evictions: int = -1
     rows: Mapping[int, ProducerState | None] = field(default_factory=dict)
@@ -120,7 +120,7 @@ def after_refusal(
     *,
     accept_unknown: bool = False,
 ) -> Verdict:
-    """What a refused append should do next. See decide_sequences for `accept_unknown`."""
+    """Decide the next step of a refused append. See decide_sequences for `accept_unknown`."""
     first = entries[0]
     found = head.find(encode_tail_entry(first))
     if found is not None:
@@ -153,10 +153,10 @@ def not_leader(head: PartitionHead) -> Reject:
 def decide_sequences(
     entries: Sequence[TailEntry], head: PartitionHead | None, known: KnownRows, *, accept_unknown: bool = False
 ) -> Verdict:
-    """Whether the producers' sequences let the entries in, and the clauses that hold them to it.
+    """Decide whether the producers' sequences admit the entries, and return the conditions for the update.
 
     Args:
-        accept_unknown: take any first sequence of a producer of which nothing is known.
+        accept_unknown: accept any first sequence of an unknown producer.
     """
     clauses = []
     for chain in _chains(entries):
@@ -164,7 +164,7 @@ def decide_sequences(
             if later.base_sequence != next_sequence(earlier.base_sequence, earlier.offset_count):
                 return Reject(
                     ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER,
-                    f"batches of producer {later.producer_id} in one request do not follow each other",
+                    f"the batches of producer {later.producer_id} in one request are not consecutive",
                 )
         verdict = _blind(chain) if head is None else _informed(chain, head, known, accept_unknown)
         if not isinstance(verdict, SequenceClause):
@@ -232,7 +232,7 @@ def _informed(
             return Ahead(
                 Reject(
                     ErrorCode.UNKNOWN_PRODUCER_ID,
-                    f"nothing is known of producer {producer_id} here, and its first batch has sequence "
+                    f"unknown producer {producer_id}, and its first batch has sequence "
                     f"{first.base_sequence}: start again with InitProducerId",
                 ),
                 is_known=False,
@@ -282,12 +282,12 @@ def _informed(
 
 
 def _is_up_to(sequence: int, other: int) -> bool:
-    """Whether the sequence is the other one or before it, on the circle that they form."""
+    """Return True if the sequence is the other one or before it, modulo the range of sequences."""
     return (other - sequence) % (SEQUENCE_MAX + 1) <= SEQUENCE_MAX // 2
 
 
 def _out_of_order(entry: TailEntry, expected: int) -> Reject:
     return Reject(
         ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER,
-        f"producer {entry.producer_id} sent sequence {entry.base_sequence} where {expected} comes next",
+        f"producer {entry.producer_id} sent sequence {entry.base_sequence}, expected {expected}",
     )

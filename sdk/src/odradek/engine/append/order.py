@@ -1,7 +1,7 @@
-"""The order of a producer's batches within one process: which batch waits for which, and what a missing one means.
+"""The order of a producer's batches within one process, and the answer to a batch with a missing predecessor.
 
-The store refuses every batch that is not the producer's next (append/decisions.py). That is safe, but what a client
-makes of a refusal depends on the client (docs/decisions/0009), so none is answered that Apache Kafka would not answer.
+The store refuses every batch that is not the producer's next (append/decisions.py). That is safe, but clients react
+differently to a refusal (docs/decisions/0009), so no answer is given that Apache Kafka would not give.
 
 Every partition of a produce request takes a `Turn` when it arrives, before anything is awaited. Uploads run side by
 side; the head is updated when the turn has come:
@@ -11,12 +11,12 @@ side; the head is updated when the turn has come:
     a plain batch of a connection       after those that came before it over the same connection
     anything else                       at once
 
-How a turn ends decides its followers in the same step, that is before anybody hears of it:
+The end of a turn decides its followers in the same step, before any caller gets a result:
 
-    appended           the follower goes on
-    refused for now    the follower is refused for now too, and never touches the head: the client sends both again
+    appended           the follower continues
+    refused for now    the follower is refused for now too, without an update: the client sends both again
       (or unknown)
-    refused for good   the follower goes on and meets the gap
+    refused finally    the follower continues and meets the gap
 
 A batch that is ahead of what the log expects, and whose predecessor is not in this process, is `decide_ahead`'s. Over a
 connection requests arrive as they were sent. So the predecessor is on its way to another broker, waits in the client to
@@ -67,7 +67,7 @@ _Mark = tuple[_Line, int, int]  # a line, an epoch, where a batch begins
 
 
 class Fate(Enum):
-    """How a turn ended."""
+    """The outcome of a turn."""
 
     APPENDED = "appended"
     FOR_NOW = "refused for now, or not known"
@@ -75,7 +75,7 @@ class Fate(Enum):
 
 
 class AheadAnswer(Enum):
-    """What a batch is answered whose predecessor is missing."""
+    """The answers to a batch whose predecessor is missing."""
 
     COME_AGAIN = "retriable, surely not appended"
     GAP = "out of order"
@@ -84,14 +84,14 @@ class AheadAnswer(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Missing:
-    """What this process knows of the missing predecessor of a batch."""
+    """Facts of this process about the missing predecessor of a batch."""
 
     is_refused_for_good: bool = False
     answered: int = 0  # how often the batch was told to come again since its predecessor came last
 
 
 def fate_of(result: ProduceResult) -> Fate:
-    """What the result of a batch means for those behind it."""
+    """Return the outcome that a batch's result means for its followers."""
     if result.error in (ErrorCode.NONE, ErrorCode.DUPLICATE_SEQUENCE_NUMBER):
         return Fate.APPENDED
     if result.error.is_retryable or not result.error.has_no_side_effects:
@@ -100,17 +100,17 @@ def fate_of(result: ProduceResult) -> Fate:
 
 
 def follower_result(result: ProduceResult | None) -> ProduceResult | Reject:
-    """What the followers of a batch that was refused for now are told."""
+    """Return the answer to the followers of a batch that was refused for now."""
     if result is None or result.error not in _SHARED:
         return COME_AGAIN
     return result
 
 
 def decide_ahead(missing: Missing, *, is_known: bool) -> AheadAnswer:
-    """What to answer a batch that came over a connection and is ahead of what the log expects.
+    """Decide the answer to a batch of a connection that is ahead of the log.
 
     Args:
-        is_known: whether the log knows the producer.
+        is_known: True if the log knows the producer.
     """
     if is_known and missing.is_refused_for_good:
         return AheadAnswer.GAP
@@ -148,11 +148,11 @@ class Turn:
         return True
 
     def ahead(self, *, is_known: bool) -> AheadAnswer:
-        """What to answer since the predecessor is missing. For a batch that came over a connection."""
+        """Return the answer to a batch of a connection whose predecessor is missing."""
         return self._order.ahead(self, is_known=is_known)
 
     def settle(self, result: ProduceResult | None) -> None:
-        """Say how it ended, once (None: given up, nobody knows); followers are decided by it."""
+        """Report the outcome, once (None: unknown); it decides the followers."""
         self._order.settle(self, Fate.FOR_NOW if result is None else fate_of(result), result)
 
     def refuse(self, refusal: ProduceResult | Reject) -> None:
@@ -225,7 +225,7 @@ class AppendOrder:
             turn.followers = []
 
     def _leave(self, turn: Turn, key: _Line) -> Sequence[Turn]:
-        """Take the turn out of its line, and earlier attempts at the same batch with it: nobody waits for those now."""
+        """Remove the turn from its line, and earlier attempts at the same batch, for which nothing waits now."""
         line = self._lines.get(key, [])
         if turn not in line:
             return ()
@@ -246,7 +246,7 @@ class AppendOrder:
 
 
 def _is_older(turn: Turn, than: Turn) -> bool:
-    """Whether it is of an epoch that the other, which came after it over the same connection, fences."""
+    """Return True if the turn has an epoch that the other, which came later on the same connection, fences."""
     return turn.connection is not None and turn.connection == than.connection and turn.epoch < than.epoch
 
 
@@ -255,7 +255,7 @@ def _is_same(turn: Turn, other: Turn) -> bool:
 
 
 def _place(request: ProducePartition) -> tuple[_Line | None, int, int, int]:
-    """The line of a request's batches, their epoch, and the sequences where they begin and end (-1: they have none)."""
+    """Return the line of a request's batches, their epoch, and their first and next sequence (-1: none)."""
     try:
         headers = [header for _, header in iter_headers(request.records)]
     except FormatError:

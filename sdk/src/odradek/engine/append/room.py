@@ -1,10 +1,10 @@
 """Room in heads that have grown far too long: appends of this process wait while one of them spills.
 
-A head that is throttled (1,000 write units a second for all items of a partition) admits few writes, and a spill needs
-several of them where an append needs one. If each append only tried its own write again, spills would starve, the head
-would grow, and with it what every write costs. So whoever has seen a head that is far too long makes room first: one
-task a process and partition, patiently; the others wait for it. A function of its own helps the others: each update of
-a spill counts, whoever makes it.
+A throttled head (1,000 write units per second for all items of a partition) admits few writes, and a spill needs
+several of them while an append needs one. If each append only retried its own write, spills would starve, the head
+would grow, and with it the cost of every write. So an append that has seen a head that is far too long makes room
+first: one task per process and partition; the others wait for it. Functions help each other: each update of a spill
+counts, whichever process makes it.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _SEEN_MAX = 4096
 
 
 class Room:
-    """What this process knows of heads that are far too long."""
+    """The heads that are far too long, as far as this process knows."""
 
     def __init__(self, index: PartitionIndex, clock: Clock, rng: Rng) -> None:
         self._index = index
@@ -34,7 +34,7 @@ class Room:
         self._spilling: dict[PartitionId, asyncio.Lock] = {}
 
     def lacks(self, partition: PartitionId) -> bool:
-        """Whether the partition's head was far too long when it was last seen."""
+        """Return True if the partition's head was far too long when it was last read."""
         return partition in self._far_too_long
 
     def saw(self, partition: PartitionId, head: PartitionHead) -> None:
@@ -60,7 +60,7 @@ class Room:
                 self._spilling.pop(partition, None)
 
     async def make(self, partition: PartitionId) -> None:
-        """Spill what is too much in the head, now. Raises nothing of the store's: a later append goes on."""
+        """Spill the excess of the head now. Raises no store error: a later append continues."""
         for attempt in range(_ATTEMPTS_MAX):
             try:
                 head = await self._index.read_head(partition)

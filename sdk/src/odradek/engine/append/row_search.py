@@ -1,4 +1,4 @@
-"""Whether an entry that has left the tail was spilled, or never applied: decided from index rows. Pure.
+"""The search of index rows for an entry that has left the tail: it was spilled, or never applied. Pure.
 
 Rows are read newest first, down to one whose spill floor was below the entry's commit time: that row and every older
 one were written before the entry could have been accepted. This holds of a run of rows only that begins at the tail's
@@ -24,7 +24,7 @@ from odradek.format.tail_entry import TailEntry, encode_tail_entry
 
 
 class Search(Enum):
-    """What a look at some rows came to, where the entry was not found."""
+    """The result of searching some rows without finding the entry."""
 
     ABSENT = "absent"  # it was never applied, and under its commit time it never will be
     UNKNOWABLE = "unknowable"  # it may be in a segment, or have been removed with one
@@ -33,12 +33,12 @@ class Search(Enum):
 
 
 def find_entry(entry: TailEntry, head: PartitionHead, rows: Sequence[IndexRow], *, is_all: bool) -> int | Search:
-    """The offset of an entry that is not in the tail, or what is known without it.
+    """Return the offset of an entry that is not in the tail, or what is known without it.
 
     Args:
         head: read before the rows.
-        rows: the newest of the partition, newest first; ghosts among them.
-        is_all: whether there are no older ones.
+        rows: the newest of the partition, newest first, including ghosts.
+        is_all: True if there are no older ones.
     """
     packed = encode_tail_entry(entry)
     end = None

@@ -1,7 +1,7 @@
-"""Upload: what an append and a transaction share. Validate the batches of a request, then store them as one object.
+"""Upload, for appends and transactions: validate the batches of a request, then store them as one object.
 
-A batch that passes is described by tail entries; nothing refers to the bytes until somebody commits those entries. A
-request that is refused, and one whose process dies after the upload, leave an object that the sweep removes.
+Tail entries describe the batches that pass; nothing refers to the bytes until those entries are committed. A refused
+request, and one whose process dies after the upload, leave an object that the sweep removes.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ from odradek.engine.catalog.partitions import resolve_partition
 from odradek.engine.catalog.topic_configs import TopicConfig
 from odradek.engine.catalog.topics import Topics
 from odradek.errors import ErrorCode, FormatError, KafkaError, ObjectMissing, StoreError
+from odradek.format.batch_validation import check_records, check_timestamps
 from odradek.format.object_id import new_object_id
 from odradek.format.object_keys import wal_key
 from odradek.format.record_batch import validate_batches
-from odradek.format.record_validation import check_records, check_timestamps
 from odradek.format.tail_entry import FLAG_LOG_APPEND_TIME, TailEntry
 from odradek.limits import BATCH_HEADER_BYTES, REQUEST_BATCHES_PER_PARTITION_MAX
 from odradek.model.log import Buffer, ProducePartition, ProduceResult
@@ -71,7 +71,7 @@ class Uploads:
             try:
                 upload = await self._validate(i, request, position, transactional=transactional)
                 if upload.partition in seen:
-                    raise KafkaError(ErrorCode.INVALID_REQUEST, "a partition stands twice in one produce request")
+                    raise KafkaError(ErrorCode.INVALID_REQUEST, "the produce request names the same partition twice")
             except KafkaError as error:
                 # Where the catalog does not answer. No broker says that to Produce: sarama would give the batch up.
                 is_away = error.code is ErrorCode.COORDINATOR_NOT_AVAILABLE
@@ -94,7 +94,7 @@ class Uploads:
 
         Args:
             index: position in the request.
-            position: where the partition's bytes will lie in the object.
+            position: of the partition's bytes in the object.
 
         Raises KafkaError, FormatError, StoreError.
         """
@@ -155,7 +155,7 @@ class Uploads:
         """
         refused = KafkaError(
             ErrorCode.INVALID_REQUEST,
-            f"this store does not hold the batch at {entry.position} of {entry.object_id.hex()}",
+            f"this store does not have the batch at {entry.position} of {entry.object_id.hex()}",
         )
         if entry.is_item or entry.producer_id >= 0 or entry.length < BATCH_HEADER_BYTES:
             raise refused

@@ -1,6 +1,6 @@
-"""The write-ahead log's bytes: one upload a produce request, as an object or, when small, as an item of the log table.
+"""The write-ahead log: one upload per produce request, as an object or, if small, as an item of the log table.
 
-Where the bytes lie follows from the tail entry alone: its object id names the object or the item, its flag says which.
+The tail entry alone locates the bytes: its object id names the object or the item, its flag says which.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ class Wal:
         return data
 
     async def read_range(self, key: str, start: int, length: int) -> bytes:
-        """A range of an object, whole. Raises ObjectMissing (also where the object is shorter), StoreUnavailable."""
+        """Return a complete range of an object. Raises ObjectMissing (also for a shorter object), StoreUnavailable."""
         data = await self._objects.get_range(key, start, length)
         if len(data) != length:
             raise ObjectMissing(f"{key} ends {length - len(data)} bytes early")

@@ -1,5 +1,5 @@
-"""Audit: whether what is stored is whole, from the store alone.
+"""Audit: the integrity of a store, checked from the store alone.
 
-Heads and index rows against each other, the bytes behind them, and what nothing refers to. decisions.py is pure;
+It compares heads with index rows, reads the bytes behind them, and finds what nothing refers to. decisions.py is pure;
 repair.py removes or rewrites only what an audit has shown to be safe.
 """

@@ -1,13 +1,13 @@
-"""Audit: whether the store is whole, and holds nothing that it should not hold. It only reads.
+"""Audit: checks that the store is complete and contains nothing superfluous. It only reads.
 
     catalog      topics and topic ids agree
     partitions   head and rows (audit/decisions.py), the bytes behind them (audit/bytes.py), orphan segments
-    uploads      those below the sweep's floor are needed by somebody
+    uploads      those below the sweep's floor are referenced
     deletions    nothing is left of deleted topics
 
-The store may be at work meanwhile: what looks wrong with a partition is looked at again, and only what stays wrong is a
-finding. What the next maintenance takes away is not wrong but `pending`; a strict audit, for a store at rest after
-maintenance, takes it for a finding as well.
+The store may be in use meanwhile: a partition with an apparent error is checked again, and only a persistent error is a
+finding. What the next maintenance removes is not an error but `pending`; a strict audit, for a store at rest after
+maintenance, reports it as well.
 
 Heads of topics that never became visible cannot be found, since a table is not searched; each is some hundred bytes.
 """
@@ -55,9 +55,9 @@ class Audit:
     """Audits one store; see Engine.audit.
 
     Args:
-        engine: whose store is audited.
+        engine: of the store to audit.
         bytes_: reads the bytes.
-        strict: take for a finding what the next maintenance would remove.
+        strict: also report what the next maintenance would remove.
     """
 
     def __init__(
@@ -125,7 +125,7 @@ class Audit:
     # --- partitions -----------------------------------------------------------------------------------------------
 
     async def _partition(self, topic: Topic, number: int) -> AuditReport:
-        """One partition, again where something looks wrong: only what is found each time stays."""
+        """Audit one partition, again after an apparent error: only errors found each time are reported."""
         report = await self._look_at_partition(topic, number)
         for _ in range(_LOOKS - 1):
             if not report.findings:
@@ -148,7 +148,7 @@ class Audit:
                 return report
             if is_ahead(head.spill_floor_ms, now_ms := self._clock.now_ms()):
                 ahead_s = (head.spill_floor_ms - now_ms) // 1000
-                detail = f"the spill floor is {ahead_s} s ahead: an append was made by a clock that was"
+                detail = f"the spill floor is {ahead_s} s ahead: the clock of an append was wrong"
                 report.findings.append(Finding(FindingKind.CLOCK, place, detail))
             await self._check_log(place, partition, head, report)
             await self._check_orphans(place, partition, report)
@@ -157,7 +157,7 @@ class Audit:
         return report
 
     async def _is_there(self, topic: Topic) -> bool:
-        """Whether the topic has not been deleted meanwhile."""
+        """Return True if the topic has not been deleted meanwhile."""
         self._topics.forget(topic)
         found = await self._topics.get(topic.name)
         return found is not None and found.topic_id == topic.topic_id
@@ -202,7 +202,7 @@ class Audit:
     # --- uploads --------------------------------------------------------------------------------------------------
 
     async def _check_uploads(self, report: AuditReport, partitions: list[PartitionId]) -> None:
-        """Uploads below a floor that every head has: what nobody refers to is refused for ever (sweep.py)."""
+        """Check uploads below a floor that every head has: heads refuse unreferenced ones forever (sweep.py)."""
         state = await read_sweep_state(self._catalog)
         heads = [head for head in await self._index.read_heads(partitions) if head is not None] if partitions else []
         floor = min([state.floor, *(head.sweep_floor for head in heads)])

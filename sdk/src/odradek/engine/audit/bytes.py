@@ -1,6 +1,6 @@
-"""The bytes behind a partition's rows and tail: there, as long as they should be, and with every CRC right.
+"""The bytes behind a partition's rows and tail: existence, lengths and every CRC.
 
-A fast audit asks for existence and lengths only. A whole one reads every batch, and every segment with its index.
+A fast audit checks existence and lengths only. A full one reads every batch, and every segment with its index.
 """
 
 from __future__ import annotations
@@ -66,11 +66,11 @@ class ByteAudit:
                 sizes[entry.object_id] = await self._size_of(entry)
             size = sizes[entry.object_id]
             if size < entry.position + entry.length:
-                what = f"{entry_name(base, entry)}: " + ("not there" if size < 0 else f"only {size} bytes are there")
+                what = f"{entry_name(base, entry)}: " + ("missing" if size < 0 else f"only {size} bytes exist")
                 report.findings.append(Finding(FindingKind.MISSING, place, what))
 
     async def _size_of(self, entry: TailEntry) -> int:
-        """Bytes of the upload; -1 where it is gone."""
+        """Return the bytes of the upload; -1 if it does not exist."""
         if not entry.is_item:
             info = await self._objects.head(wal_key(entry.object_id))
             return -1 if info is None else info.size_bytes
@@ -92,7 +92,7 @@ class ByteAudit:
         for key, wanted in zip(keys, (row.size_bytes, row.index_bytes), strict=True):
             info = await self._objects.head(key)
             if info is None or info.size_bytes != wanted:
-                there = "not there" if info is None else f"{info.size_bytes} bytes are there of {wanted}"
+                there = "missing" if info is None else f"{info.size_bytes} bytes exist of {wanted}"
                 report.findings.append(Finding(FindingKind.MISSING, place, f"{key}: {there}"))
                 return
         if self._fast:
@@ -101,7 +101,7 @@ class ByteAudit:
             log, index = [await self._objects.get(key) for key in keys]
             _verify(row, log, index)
         except ObjectMissing as gone:
-            report.findings.append(Finding(FindingKind.MISSING, place, f"{gone}: not there"))
+            report.findings.append(Finding(FindingKind.MISSING, place, f"{gone}: missing"))
         except FormatError as damaged:
             report.findings.append(Finding(FindingKind.DAMAGED, place, f"{keys[0]}: {damaged}"))
 

@@ -1,9 +1,9 @@
-"""What an audit finds, and whether a head and its index rows agree: pure.
+"""The findings of an audit, and the agreement of a head with its index rows: pure.
 
 below the log start       rows that the next maintenance removes: pending
 [log start, tail base)    rows without gap or overlap, oldest to newest segments, then spilled entries
-ghosts                    spilled rows below the merged offset (partition/index.py): pending, nobody reads them
-[tail base, next offset)  the tail; a row there is that of a spill under way, and has the tail's first entries
+ghosts                    spilled rows below the merged offset (partition/index.py): pending, and never read
+[tail base, next offset)  the tail; a row there is that of a spill in progress, and has the tail's first entries
 """
 
 from __future__ import annotations
@@ -49,13 +49,13 @@ class Finding:
 
 @dataclass
 class AuditReport:
-    """What an audit found.
+    """The results of an audit.
 
     Attributes:
-        findings: what should not be.
+        findings: errors.
         pending: what the next maintenance removes, by name: normal.
-        checked: how much was looked at, by name.
-        repaired: what a repair did, by name.
+        checked: counts of what was checked, by name.
+        repaired: counts of repairs, by name.
     """
 
     findings: list[Finding] = field(default_factory=list)
@@ -87,7 +87,7 @@ def live_rows(head: PartitionHead, rows: Sequence[IndexRow]) -> list[IndexRow]:
 
 
 def count_pending(head: PartitionHead, rows: Sequence[IndexRow]) -> Counter[str]:
-    """Rows that maintenance removes, and spills that somebody finishes."""
+    """Count rows that maintenance removes, and spills that are not finished."""
     pending: Counter[str] = Counter()
     for row in rows:
         if row.base_offset >= head.tail_base_offset:
@@ -100,7 +100,7 @@ def count_pending(head: PartitionHead, rows: Sequence[IndexRow]) -> Counter[str]
 
 
 def check_partition(head: PartitionHead, rows: Sequence[IndexRow]) -> Iterator[tuple[FindingKind, str]]:
-    """What is wrong with a head and its rows (all of them, oldest first)."""
+    """Yield the errors of a head and its rows (all of them, oldest first)."""
     yield from ((FindingKind.HEAD, detail) for detail in _check_head(head))
     yield from ((FindingKind.ROWS, detail) for detail in _check_rows(head, rows))
 
@@ -110,9 +110,9 @@ def _check_head(head: PartitionHead) -> Iterator[str]:
     if head.next_offset != head.tail_base_offset + in_tail:
         yield f"the next offset is {head.next_offset}, the tail ends at {head.tail_base_offset + in_tail}"
     if not 0 <= head.log_start_offset <= head.next_offset:
-        yield f"the log start {head.log_start_offset} lies outside of [0, {head.next_offset}]"
+        yield f"the log start {head.log_start_offset} is outside [0, {head.next_offset}]"
     if not 0 <= head.merged_offset <= head.tail_base_offset:
-        yield f"the merged offset {head.merged_offset} lies outside of [0, {head.tail_base_offset}]"
+        yield f"the merged offset {head.merged_offset} is outside [0, {head.tail_base_offset}]"
 
 
 def _check_rows(head: PartitionHead, rows: Sequence[IndexRow]) -> Iterator[str]:
@@ -124,9 +124,9 @@ def _check_rows(head: PartitionHead, rows: Sequence[IndexRow]) -> Iterator[str]:
         if not begins_well:
             yield f"row {row.base_offset} follows {expected}: {'a gap' if row.base_offset > expected else 'an overlap'}"
         if row.is_segment and row.end_offset > head.merged_offset:
-            yield f"segment [{row.base_offset}, {row.end_offset}) lies above the merged offset {head.merged_offset}"
+            yield f"segment [{row.base_offset}, {row.end_offset}) is above the merged offset {head.merged_offset}"
         if previous is not None and row.is_segment and not previous.is_segment:
-            yield f"segment {row.base_offset} lies above spilled entries"
+            yield f"segment {row.base_offset} is above spilled entries"
         # One that was far ahead may have been lowered (floors.py).
         fall_ms = 0 if previous is None else previous.spill_floor_ms - row.spill_floor_ms
         if 0 < fall_ms <= CLOCK_AHEAD_MS_MAX:
@@ -138,7 +138,7 @@ def _check_rows(head: PartitionHead, rows: Sequence[IndexRow]) -> Iterator[str]:
     tail = [entry for _, entry in head.entries()]
     for row in rows:
         if row.base_offset >= head.tail_base_offset and row.entries != tuple(tail[: len(row.entries)]):
-            yield f"row {row.base_offset} above the tail's base does not hold its first entries"
+            yield f"row {row.base_offset} above the tail's base does not contain its first entries"
 
 
 def _check_row(row: IndexRow) -> Iterator[str]:
@@ -156,9 +156,9 @@ def _check_row(row: IndexRow) -> Iterator[str]:
 
 
 def check_batch(entry: TailEntry, data: memoryview) -> None:
-    """Raises FormatError where the bytes are not the whole batch that the entry describes, its CRC included."""
+    """Raise FormatError if the bytes are not the whole batch that the entry describes, including its CRC."""
     if len(data) != entry.length:
-        raise FormatError(f"{len(data)} bytes are there of {entry.length}")
+        raise FormatError(f"{len(data)} of {entry.length} bytes exist")
     header = parse_header(data)
     check_crc(data, 0, header)
     described = (entry.length, entry.offset_count, entry.producer_id, entry.producer_epoch, entry.base_sequence)
@@ -174,6 +174,6 @@ def check_batch(entry: TailEntry, data: memoryview) -> None:
 
 
 def entry_name(base_offset: int, entry: TailEntry) -> str:
-    """A batch for people: its offsets and where it lies."""
+    """Return a batch's offsets and location for people."""
     kind = "item" if entry.is_item else "object"
     return f"[{base_offset}, {base_offset + entry.offset_count}) in WAL {kind} {entry.object_id.hex()}"

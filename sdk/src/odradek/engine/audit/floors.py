@@ -1,16 +1,16 @@
-"""Repair of a spill floor that a clock far ahead has raised: until real time has caught up, every process whose copy of
-the floor is gone pays a refused append and a query of rows, and commit times go on being in the future.
+"""Repair of a spill floor that a clock far ahead has raised. Until real time has caught up, every process without a
+copy of the floor pays a refused append and a query of rows, and commit times are in the future.
 
     1. spill    until no entry is left in the tail: one would raise the floor again
     2. lower    the floor to now, and raise the sweep floor above every upload so far, in one update of the head on the
                 condition that nothing has been appended since
 
 A spill floor only rises, since an append that was applied and spilled must not be applied again when a repetition of it
-arrives late (decisions/0002). Once it is lowered, sequences still hold idempotent producers to that. Of plain ones what
-was sent before the repair has an older upload, and the raised sweep floor refuses it; a writer in the middle of an
-append that does not know whether an attempt was applied says so (conditional_append.py). What is left is a plain append
-of the wrong clock itself, whose object id is ahead too: one that is still on its way then may be applied twice, as any
-plain append whose answer got lost. A transaction that is open at that moment cannot be committed, and is aborted.
+arrives late (decisions/0002). After it is lowered, sequences still protect idempotent producers. Plain batches that
+were sent before the repair have an older upload, which the raised sweep floor refuses; a writer in the middle of an
+append that does not know whether an attempt was applied reports that (conditional_append.py). What remains is a plain
+append of the wrong clock itself, whose object id is ahead too: one that is still on its way may be applied twice, like
+any plain append whose answer was lost. A transaction that is open at that moment cannot be committed, and is aborted.
 
 A process keeps a floor that it has met for a minute, and may raise it once more: repair again then.
 """
@@ -31,7 +31,7 @@ _ATTEMPTS = 16
 
 
 def is_ahead(floor_ms: int, now_ms: int) -> bool:
-    """Whether a floor cannot come from a clock that is right, or nearly."""
+    """Return True if a floor cannot come from a clock that is approximately right."""
     return floor_ms > now_ms + CLOCK_AHEAD_MS_MAX
 
 

@@ -1,12 +1,12 @@
-"""Repair: of what an audit finds, that which is provably safe to mend. Nothing that is missing is made up.
+"""Repair of those findings of an audit that are provably safe to repair. Missing data is never invented.
 
     deletions    finished as maintenance does
     orphans      under each partition's lease (orphans.py)
     uploads      swept below the floor (sweep.py)
-    leftovers    objects of topics that the catalog does not know: see Audit.leftover_topics
+    leftovers    objects of topics that the catalog does not contain: see Audit.leftover_topics
     clocks       spill floors that a clock far ahead has raised are lowered (floors.py)
 
-Each step is what maintenance does too, so a repair may be cut short, repeated, and run beside a service on AWS.
+Maintenance does the same steps, so a repair may be cut short, repeated, and run beside a service on AWS.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class Repair:
         self._settings = engine.settings
 
     async def run(self) -> AuditReport:
-        """Audit, repair, audit: the last report, with what was repaired. Raises StoreError, KafkaError."""
+        """Audit, repair, and audit again; return the last report with the repairs. Raises StoreError, KafkaError."""
         found = await self._audit.run()
         done = MaintenanceReport()
         await self._maintenance.finish_deletions(done)

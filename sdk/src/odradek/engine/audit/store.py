@@ -13,9 +13,9 @@ async def audit_store(engine: Engine, *, fast: bool = False, strict: bool = Fals
     """Audit the store of an engine.
 
     Args:
-        fast: look at existence and lengths only, not at every byte.
-        strict: nothing may be left for the next maintenance to remove; for a store at rest.
-        repair: mend what is provably safe to mend, then audit again. Without it nothing is written.
+        fast: check existence and lengths only, not every byte.
+        strict: also report what the next maintenance would remove; for a store at rest.
+        repair: repair what is provably safe to repair, then audit again. Without it nothing is written.
 
     Raises StoreError, KafkaError, FormatError: the store cannot be read, or not repaired.
     """

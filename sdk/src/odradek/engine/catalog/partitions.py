@@ -18,7 +18,7 @@ from odradek.model.topic_partition import PartitionId, TopicPartition
 
 
 def has_partition(topic: Topic | None, number: int) -> TypeGuard[Topic]:
-    """Whether there is a topic, and it has a partition of that number."""
+    """Return True if the topic exists and has a partition of that number."""
     return topic is not None and 0 <= number < topic.partition_count
 
 
@@ -33,7 +33,7 @@ def partition_of(topic: Topic, number: int) -> PartitionId:
 
 
 async def find_partition(topics: Topics, place: TopicPartition) -> tuple[Topic, PartitionId] | None:
-    """The topic and the partition; None where there is none, also for an invalid name. Raises KafkaError: as get."""
+    """Return the topic and the partition; None if there is none or the name is invalid. Raises KafkaError: as get."""
     topic = await topics.get(place.topic)
     return (topic, PartitionId(topic.topic_id, place.partition)) if has_partition(topic, place.partition) else None
 
@@ -41,7 +41,7 @@ async def find_partition(topics: Topics, place: TopicPartition) -> tuple[Topic, 
 async def resolve_partition(
     topics: Topics, name: str, number: int, topic_id: UUID | None = None
 ) -> tuple[Topic, PartitionId]:
-    """The topic, by id where one is given, and the partition.
+    """Return the topic, by id if one is given, and the partition.
 
     Raises KafkaError: UNKNOWN_TOPIC_OR_PARTITION, UNKNOWN_TOPIC_ID, INVALID_TOPIC_EXCEPTION; as Topics.get.
     """
@@ -64,6 +64,6 @@ async def read_partition(
 
 
 def deleted(topics: Topics, topic: Topic) -> KafkaError:
-    """The error where a partition has no head any more; the catalog's copy of the topic is dropped."""
+    """Return the error for a partition without a head; drops the catalog's copy of the topic."""
     topics.forget(topic)
     return KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"topic {topic.name} has been deleted")

@@ -1,7 +1,7 @@
 """Producer ids: a counter in the catalog (InitProducerId, KIP-98).
 
 A plain idempotent producer gets a fresh id with epoch 0. One that asks to keep its id (KIP-360) gets the next epoch.
-Ids of transactional producers come from the same counter; their epochs are in rows of their own (transactions.py).
+Ids of transactional producers come from the same counter; their epochs are in separate rows (transactions.py).
 Key: `counters` / `producer-id`; value: next: the next free id.
 """
 
@@ -48,7 +48,7 @@ class ProducerIds:
         return ProducerIdAndEpoch(await self.next_id(), 0)
 
     async def next_id(self) -> int:
-        """A producer id that nobody has. Raises KafkaError: COORDINATOR_NOT_AVAILABLE; KAFKA_STORAGE_ERROR: no room."""
+        """Return a new producer id. Raises KafkaError: COORDINATOR_NOT_AVAILABLE; KAFKA_STORAGE_ERROR: no space."""
         if not self._free:
             block = self._settings.producer_id_block
             end = await self._take(block)

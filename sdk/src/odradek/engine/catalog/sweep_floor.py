@@ -33,10 +33,10 @@ _RAISE_ATTEMPTS = 4
 
 @dataclass(frozen=True, slots=True)
 class SweepState:
-    """The item as it was read; the default is that of a store that was never swept.
+    """The item as it was read; the default stands for a store that was never swept.
 
     Attributes:
-        next_hour: None where no sweep has run to its end.
+        next_hour: None before the first complete sweep.
     """
 
     floor: bytes = NO_FLOOR
@@ -98,7 +98,7 @@ def _decode(item: Item) -> SweepState:
     check_version(item, VERSION, "the sweep's floor")
     hours = attribute(item, "h", list) if "h" in item else []
     if not all(isinstance(hour, int) for hour in hours):
-        raise FormatError("the sweep's floor holds hours that are no numbers")
+        raise FormatError("the sweep's floor contains hours that are not numbers")
     return SweepState(
         floor=attribute(item, "f", bytes) if "f" in item else NO_FLOOR,
         swept_ms=attribute(item, "t", int) if "t" in item else 0,

@@ -1,22 +1,24 @@
 """Topic configurations: which exist, their types, defaults and bounds (Kafka's names and meanings).
 
-A topic's row holds overrides only. A name that Kafka has and Odradek has no use for is accepted with the one value that
-is true here (`min.insync.replicas=1`) or refused; an unknown name is INVALID_CONFIG.
+A topic's row holds overrides only. Every configuration of Kafka 4 is accepted with the values that Kafka accepts. One
+that Odradek has no use for is kept and shown, and its documentation says that it has no effect; an unknown name is
+INVALID_CONFIG.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from enum import IntEnum
 
 from odradek.errors import ErrorCode, KafkaError
-from odradek.format.record_validation import TimestampBounds
+from odradek.format.batch_validation import TimestampBounds
 from odradek.limits import MESSAGE_BYTES_MAX, TIMESTAMP_MS_MAX, TIMESTAMP_MS_MIN
 from odradek.model.topic import ConfigEntry, Topic
 from odradek.settings import Settings
 
-_LONG_MAX = 2**63 - 1
+_INT_MAX, _LONG_MAX = 2**31 - 1, 2**63 - 1
 VALUE_CHARACTERS_MAX = 300  # a number takes any blanks and zeros before it
 BEFORE_MAX, AFTER_MAX = "message.timestamp.before.max.ms", "message.timestamp.after.max.ms"
 RECORD_VALIDATION = "record.validation"  # Odradek's own
@@ -85,6 +87,21 @@ def _is_cleanup_policy(text: str) -> bool:
     return bool(policies) and set(policies) <= {"delete", "compact"} and len(set(policies)) == len(policies)
 
 
+def _any_of(*checks: Check) -> Check:
+    return Check(lambda text: any(check(text) for check in checks), " or ".join(check.allowed for check in checks))
+
+
+def _is_throttled(text: str) -> bool:
+    return text in ("", "*") or all(_REPLICA.fullmatch(part.strip()) for part in text.split(","))
+
+
+_REPLICA = re.compile(r"\d+:\d+")
+_NO_COMPRESSION = "No effect: as compression.type."
+_NO_REPLICAS = "No effect: there are no replicas to move."
+_NO_FILES = "No effect: logs are objects, not files."
+_NO_TIERS = "No effect: all data is in the object store."
+_boolean = one_of("true", "false")
+_throttled = Check(_is_throttled, "*, or partition:broker with commas")
 _ratio = Check(_is_ratio, "0.0 to 1.0")
 _cleanup_policy = Check(_is_cleanup_policy, "delete, compact, or both with a comma")
 
@@ -138,9 +155,14 @@ DEFINITIONS: Mapping[str, _Definition] = {
     "compression.type": _Definition(
         ConfigType.STRING,
         "producer",
-        "producer: batches are stored as they were compressed by the producer; nothing else is offered.",
-        one_of("producer"),
+        "No effect: batches are stored as the producer compressed them.",
+        one_of("producer", "uncompressed", "gzip", "snappy", "lz4", "zstd"),
     ),
+    "compression.gzip.level": _Definition(
+        ConfigType.INT, "-1", _NO_COMPRESSION, _any_of(_between(-1, -1), _between(1, 9))
+    ),
+    "compression.lz4.level": _Definition(ConfigType.INT, "9", _NO_COMPRESSION, _between(1, 17)),
+    "compression.zstd.level": _Definition(ConfigType.INT, "3", _NO_COMPRESSION, _between(-131072, 22)),
     "delete.retention.ms": _Definition(
         ConfigType.LONG, "86400000", "How long a tombstone outlives its compaction.", _between(0, _LONG_MAX)
     ),
@@ -154,7 +176,33 @@ DEFINITIONS: Mapping[str, _Definition] = {
         ConfigType.DOUBLE, "0.5", "Share of uncompacted bytes from which a compaction pays.", _ratio
     ),
     "min.insync.replicas": _Definition(
-        ConfigType.INT, "1", "Always 1: durability is the object store's, whatever acks says.", one_of("1")
+        ConfigType.INT,
+        "1",
+        "No effect: what is acknowledged is durable in the store, whatever acks says.",
+        _between(1, _INT_MAX),
+    ),
+    "unclean.leader.election.enable": _Definition(
+        ConfigType.BOOLEAN, "false", "No effect: any broker can lead, and nothing is lost.", _boolean
+    ),
+    "leader.replication.throttled.replicas": _Definition(ConfigType.LIST, "", _NO_REPLICAS, _throttled),
+    "follower.replication.throttled.replicas": _Definition(ConfigType.LIST, "", _NO_REPLICAS, _throttled),
+    "flush.messages": _Definition(ConfigType.LONG, str(_LONG_MAX), _NO_FILES, _between(1, _LONG_MAX)),
+    "flush.ms": _Definition(ConfigType.LONG, str(_LONG_MAX), _NO_FILES, _between(0, _LONG_MAX)),
+    "file.delete.delay.ms": _Definition(ConfigType.LONG, "60000", _NO_FILES, _between(0, _LONG_MAX)),
+    "index.interval.bytes": _Definition(ConfigType.INT, "4096", _NO_FILES, _between(0, _INT_MAX)),
+    "preallocate": _Definition(ConfigType.BOOLEAN, "false", _NO_FILES, _boolean),
+    "segment.index.bytes": _Definition(ConfigType.INT, "10485760", _NO_FILES, _between(4, _INT_MAX)),
+    "segment.jitter.ms": _Definition(ConfigType.LONG, "0", _NO_FILES, _between(0, _LONG_MAX)),
+    "remote.storage.enable": _Definition(ConfigType.BOOLEAN, "false", _NO_TIERS, _boolean),
+    "remote.log.copy.disable": _Definition(ConfigType.BOOLEAN, "false", _NO_TIERS, _boolean),
+    "remote.log.delete.on.disable": _Definition(ConfigType.BOOLEAN, "false", _NO_TIERS, _boolean),
+    "local.retention.bytes": _Definition(ConfigType.LONG, "-2", _NO_TIERS, _between(-2, _LONG_MAX)),
+    "local.retention.ms": _Definition(ConfigType.LONG, "-2", _NO_TIERS, _between(-2, _LONG_MAX)),
+    "errors.deadletterqueue.group.enable": _Definition(
+        ConfigType.BOOLEAN,
+        "false",
+        "No effect: a group names its topic, and may if its administrator may write there.",
+        _boolean,
     ),
 }
 

@@ -78,7 +78,7 @@ class Topics:
     # --- read -----------------------------------------------------------------------------------------------------
 
     async def get(self, name: str) -> Topic | None:
-        """The topic of that name, at most `catalog_cache_ms` old; None where there is none. Raises KafkaError."""
+        """Return the topic of that name, at most `catalog_cache_ms` old; None if there is none. Raises KafkaError."""
         cached = self._by_name.get(name)
         if cached is not None and cached[0] > self._clock.monotonic():
             return cached[1]
@@ -94,7 +94,7 @@ class Topics:
         return self._remember(_decode(name, item))
 
     async def get_by_id(self, topic_id: UUID) -> Topic | None:
-        """The topic of that id; None where there is none or it has been deleted. Raises KafkaError."""
+        """Return the topic of that id; None if there is none or it has been deleted. Raises KafkaError."""
         name = self._name_by_id.get(topic_id)
         if name is None:
             try:
@@ -108,7 +108,7 @@ class Topics:
         return topic if topic is not None and topic.topic_id == topic_id else None
 
     async def resolve(self, name: str, topic_id: UUID | None = None) -> Topic:
-        """The topic by id where one is given, else by name.
+        """Return the topic by id if one is given, else by name.
 
         Raises KafkaError: UNKNOWN_TOPIC_OR_PARTITION, UNKNOWN_TOPIC_ID, INVALID_TOPIC_EXCEPTION.
         """
@@ -145,7 +145,7 @@ class Topics:
         return [_decode(row.key.sk, row.item) for row in rows]
 
     def forget(self, topic: Topic) -> None:
-        """Drop the copy: its partitions turned out to be gone."""
+        """Drop the copy of a topic whose partitions no longer exist."""
         self._by_name.pop(topic.name, None)
         self._name_by_id.pop(topic.topic_id, None)
 
@@ -215,9 +215,9 @@ class Topics:
         raise _UNAVAILABLE
 
     async def _delete(self, topic: Topic) -> bool:
-        """Remove the topic's row; whether it is gone. It stays where somebody has changed it meanwhile.
+        """Remove the topic's row; return True if it is removed. It stays if it was changed meanwhile.
 
-        So the deleted-topics row knows all partitions: those that another caller has just added too.
+        So the deleted-topics row knows all partitions, also those that another caller has just added.
         """
         operations = (
             Delete(_topic_key(topic.name), _is(topic)),
@@ -237,7 +237,7 @@ class Topics:
     async def create_partitions(self, name: str, total_count: int, *, validate_only: bool = False) -> Topic:
         """Grow a topic to that many partitions.
 
-        Raises KafkaError: INVALID_PARTITIONS where that is not more than it has, and as `create`.
+        Raises KafkaError: INVALID_PARTITIONS if that is not an increase, and as `create`.
         """
         is_untold = False
         for attempt in range(_ATTEMPTS):
@@ -248,7 +248,7 @@ class Topics:
             if total_count <= topic.partition_count:
                 raise KafkaError(
                     ErrorCode.INVALID_PARTITIONS,
-                    f"topic {name!r} has {topic.partition_count} partitions; ask for more than that, not {total_count}",
+                    f"topic {name!r} has {topic.partition_count} partitions: give more than that, not {total_count}",
                 )
             grown = replace(topic, partition_count=total_count, version=topic.version + 1)
             if validate_only:
@@ -282,7 +282,7 @@ class Topics:
         raise _UNTOLD if is_untold else _UNAVAILABLE
 
     async def _change(self, topic: Topic, actions: tuple[Set, ...], check: Check | None = None) -> bool | None:
-        """Change the topic's row if it is still this version and the check holds; None where it cannot be said."""
+        """Change the topic's row if it has this version and the check holds; None if the outcome is unknown."""
         update = Update(
             _topic_key(topic.name),
             (*actions, Set(("ver",), topic.version + 1)),
@@ -300,7 +300,7 @@ class Topics:
         return True
 
     async def _transact(self, operations: Sequence[Put | Delete | Check], applied: _Applied) -> bool | None:
-        """Run a transaction. Where it was refused, what `applied` reads back: None means that nobody's was applied."""
+        """Run a transaction. If it was refused, return what `applied` reads back: None means not applied."""
         for attempt in range(_ATTEMPTS):
             try:
                 await self._catalog.transact(operations)
@@ -317,14 +317,14 @@ class Topics:
         raise _UNTOLD
 
     async def _read_back(self, applied: _Applied) -> bool | None:
-        """What `applied` reads. Raises KafkaError(REQUEST_TIMED_OUT) where the store does not tell."""
+        """Return what `applied` reads. Raises KafkaError(REQUEST_TIMED_OUT) if the store does not answer."""
         try:
             return await self._patiently(applied)
         except KafkaError as error:
             raise _UNTOLD from error
 
     async def _fresh(self, name: str) -> Topic | None:
-        """The topic's row as it stands. Raises StoreUnavailable."""
+        """Return the topic's stored row. Raises StoreUnavailable."""
         self._by_name.pop(name, None)
         item = await self._catalog.get(_topic_key(name)) if is_legal_name(name) else None
         return None if item is None else self._remember(_decode(name, item))
@@ -338,9 +338,9 @@ class Topics:
         return topic
 
     async def _patiently(self, read: Callable[[], Awaitable[R]]) -> R:
-        """What a change of the catalog reads: a throttled read is tried again within the request.
+        """Read for a change of the catalog; a throttled read is retried within the request.
 
-        Raises KafkaError(COORDINATOR_NOT_AVAILABLE): the change surely was not made.
+        Raises KafkaError(COORDINATOR_NOT_AVAILABLE): the change was certainly not made.
         """
         for attempt in range(_ATTEMPTS):
             try:
@@ -389,10 +389,10 @@ def _unknown(name: str) -> KafkaError:
 
 
 def _is(topic: Topic) -> AllOf:
-    """The row is this topic's and as it was read.
+    """Return the condition that the row is this topic's and unchanged.
 
-    The version alone would not say so: a topic made anew under the name begins with the first again. Compare of a
-    missing row is false: a deleted topic is not brought back.
+    The version alone does not suffice: a recreated topic of the name begins with the first version again. Compare on a
+    missing row is false, so a deleted topic is not brought back.
     """
     return AllOf((Compare(("id",), "=", topic.topic_id.bytes), Compare(("ver",), "=", topic.version)))
 
@@ -409,8 +409,8 @@ def check_name(name: str) -> None:
     if not is_legal_name(name):
         raise KafkaError(
             ErrorCode.INVALID_TOPIC_EXCEPTION,
-            f"a topic name has 1 to {TOPIC_NAME_LENGTH_MAX} of the characters a-z A-Z 0-9 . _ - "
-            f"and is not '.' or '..'; this one is {name[:60]!r}",
+            f"invalid topic name {name[:60]!r}: use 1 to {TOPIC_NAME_LENGTH_MAX} of the characters a-z A-Z 0-9 . _ -, "
+            "and not '.' or '..'",
         )
 
 

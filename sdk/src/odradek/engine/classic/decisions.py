@@ -1,4 +1,4 @@
-"""What a request does to a group of the classic protocol: Kafka's group state machine as pure functions.
+"""The state machine of groups of the classic protocol, Kafka's, as pure functions.
 
             join                    all have joined, or time is up          leader syncs
     Empty ───────> PreparingRebalance ──────────────────> CompletingRebalance ──────────> Stable
@@ -20,8 +20,8 @@ Rules
 4. Everything that a member says carries (member id, generation); what does not fit the group is refused
    (UNKNOWN_MEMBER_ID, ILLEGAL_GENERATION, FENCED_INSTANCE_ID, REBALANCE_IN_PROGRESS).
 
-Unlike Kafka's coordinator this one keeps no list of ids that it handed out with MEMBER_ID_REQUIRED (KIP-394): an id of
-its own making joins, whether or not it was a member before. Its commits are fenced by the generation all the same.
+Unlike Kafka's coordinator this one keeps no list of ids that it assigned with MEMBER_ID_REQUIRED (KIP-394): an id that
+it has assigned joins, whether or not it was a member before. Commits are still fenced by the generation.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ EMPTY, STABLE = ClassicState.EMPTY, ClassicState.STABLE
 
 @dataclass(frozen=True, slots=True)
 class JoinStep:
-    """What comes next for a join: write `group` if there is one, then answer, or wait in the round."""
+    """The next step of a join: write `group` if there is one, then answer, or wait in the round."""
 
     group: ClassicGroup | None = None
     answer: ClassicJoinResult | None = None
@@ -57,7 +57,7 @@ class JoinStep:
 
 @dataclass(frozen=True, slots=True)
 class SyncStep:
-    """What comes next for a sync: write `group` if there is one, then answer, or wait for the leader."""
+    """The next step of a sync: write `group` if there is one, then answer, or wait for the leader."""
 
     group: ClassicGroup | None = None
     answer: ClassicSyncResult | None = None
@@ -69,11 +69,11 @@ class SyncStep:
 def decide_join(
     group: ClassicGroup, request: ClassicJoin, member_id: str, *, waiting_since: int | None, members_max: int
 ) -> JoinStep:
-    """The next step of a join.
+    """Decide the next step of a join.
 
     Args:
-        group: as it stands; an empty one where there is none.
-        member_id: the request's, or the one made for it.
+        group: as stored; an empty one if there is none.
+        member_id: the request's, or a new one.
         waiting_since: the generation in which this join began to wait, None before its first write.
     """
     member = group.member(member_id)
@@ -169,7 +169,7 @@ def _with_member(group: ClassicGroup, member: ClassicMember) -> ClassicGroup:
 
 
 def _prepared(group: ClassicGroup, *joined: str) -> ClassicGroup:
-    """The group in a round that these members have joined; a round that is under way goes on."""
+    """Return the group in a round that these members have joined; a round in progress continues."""
     goes_on = group.state is PREPARING
     return replace(
         group,
@@ -197,15 +197,15 @@ def _joined(group: ClassicGroup, member_id: str) -> ClassicJoinResult:
 
 
 def rebalance_timeout_ms(group: ClassicGroup) -> int:
-    """How long a round waits for its members: as long as the most patient one."""
+    """Return the time for which a round waits for its members: the longest rebalance timeout."""
     return max((member.rebalance_ms for member in group.members), default=0)
 
 
 def decide_round(group: ClassicGroup, *, waited_ms: int, initial_delay_ms: int) -> ClassicGroup | None:
-    """The group after its round, or None while the round is not complete.
+    """Return the group after its round, or None while the round is not complete.
 
     Args:
-        waited_ms: since somebody has been seen waiting in this round.
+        waited_ms: since a member has been seen waiting in this round.
     """
     if group.state is not PREPARING or not any(member.joined for member in group.members):
         return None
@@ -218,7 +218,7 @@ def decide_round(group: ClassicGroup, *, waited_ms: int, initial_delay_ms: int) 
 
 
 def complete_round(group: ClassicGroup) -> ClassicGroup:
-    """Raise the generation for those who joined, and static members who may still come."""
+    """Raise the generation for the members who joined, and static members who may still come."""
     members = tuple(member for member in group.members if member.joined or member.instance_id is not None)
     present = [member.member_id for member in members if member.joined]
     leader = group.leader if group.leader in present else present[0]
@@ -291,7 +291,7 @@ def _synced(group: ClassicGroup, member_id: str) -> ClassicSyncResult:
 
 
 def decide_heartbeat(group: ClassicGroup, identity: ClassicIdentity) -> ErrorCode:
-    """What a heartbeat is told."""
+    """Return the answer to a heartbeat."""
     refusal = check_identity(group, identity)
     if refusal is not None:
         return refusal
@@ -299,7 +299,7 @@ def decide_heartbeat(group: ClassicGroup, identity: ClassicIdentity) -> ErrorCod
 
 
 def decide_commit(group: ClassicGroup, identity: ClassicIdentity) -> ErrorCode:
-    """Whether a member may commit: also while the next round is gathering, but not between a round and its sync."""
+    """Decide whether a member may commit: also while the next round gathers, but not between a round and its sync."""
     refusal = check_identity(group, identity)
     if refusal is not None:
         return refusal
@@ -307,7 +307,7 @@ def decide_commit(group: ClassicGroup, identity: ClassicIdentity) -> ErrorCode:
 
 
 def check_identity(group: ClassicGroup, identity: ClassicIdentity) -> ErrorCode | None:
-    """A refusal where the request is not one of this group's member in this generation."""
+    """Return an error unless the request is from a member of this group in this generation."""
     static = group.static_member(identity.instance_id)
     if static is not None and static.member_id != identity.member_id:
         return ErrorCode.FENCED_INSTANCE_ID

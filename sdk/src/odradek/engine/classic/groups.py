@@ -1,9 +1,9 @@
-"""Classic groups over a table: JoinGroup, SyncGroup, Heartbeat, LeaveGroup for clients from before KIP-848.
+"""Classic groups over a table: JoinGroup, SyncGroup, Heartbeat, LeaveGroup for clients before KIP-848.
 
-Any process may serve any request: what is decided (classic/decisions.py) is decided on one read of the group and
-written on its version. A member that waits in JoinGroup or SyncGroup polls the group; while it waits, it renews its
-own session and looks after the others': whoever polls first completes a round whose time has come and removes who is
-gone. When the process that it waits in dies, its client comes again, to any other.
+Any process may serve any request: decisions (classic/decisions.py) are based on one read of the group and written on
+its version. A member that waits in JoinGroup or SyncGroup polls the group. While it waits, it renews its session and
+checks the others': the first to poll completes a round whose time has come and removes expired members. If the process
+in which it waits dies, its client sends the request again, to any other.
 
 Why each step is safe under crashes, repeats and lost answers: a write is conditional on the version, so a late or
 repeated one does nothing; after an unknown outcome the group is read and decided anew, and every decision finds its own
@@ -74,7 +74,7 @@ _RETRIED = (ConditionFailed, TransactionCanceled, StoreUnavailable, OutcomeUnkno
 
 
 class ClassicGroups:
-    """The coordinator of classic groups; holds nothing but what it has seen of sessions."""
+    """The coordinator of classic groups; holds only its observations of sessions."""
 
     def __init__(self, groups: Table, clock: Clock, rng: Rng, settings: Settings) -> None:
         self._store = GroupStore(groups)
@@ -139,7 +139,7 @@ class ClassicGroups:
                 failures = await self._after_failure(request.group_id, failures, error)
 
     async def _look(self, view: GroupView, group: ClassicGroup, waited_ms: int) -> bool:
-        """Complete the round whose time has come, remove who is gone; whether anything was written."""
+        """Complete the round if its time has come, remove expired members; return True if anything was written."""
         changed = decide_round(
             group, waited_ms=waited_ms, initial_delay_ms=self._settings.group_initial_rebalance_delay_ms
         )
@@ -240,7 +240,7 @@ class ClassicGroups:
             return error.code
 
     async def leave(self, group_id: str, leaves: Sequence[ClassicLeave]) -> ClassicLeaveResult:
-        """Remove members; each has a code of its own: NONE, UNKNOWN_MEMBER_ID, FENCED_INSTANCE_ID.
+        """Remove members; each has an error code: NONE, UNKNOWN_MEMBER_ID, FENCED_INSTANCE_ID.
 
         Errors of the whole: INVALID_GROUP_ID, COORDINATOR_NOT_AVAILABLE.
         """
@@ -273,7 +273,7 @@ class ClassicGroups:
     # --- the store ---------------------------------------------------------------------------------------------------
 
     async def _read_classic(self, group_id: str) -> tuple[GroupView, ClassicGroup]:
-        """The group as it stands; one of the new protocol has no classic members. Raises StoreUnavailable."""
+        """Return the stored group; one of the new protocol has no classic members. Raises StoreUnavailable."""
         view = await self._store.read(group_id)
         classic = view.group.classic if view.group is not None else None
         return view, classic or ClassicGroup()
@@ -302,9 +302,9 @@ class ClassicGroups:
         return view, ClassicGroup(generation=view.group.epoch)
 
     async def _write(self, view: GroupView, group: ClassicGroup) -> None:
-        """Write the group on the version that was read, then forget sessions of members that are gone.
+        """Write the group on the version that was read, then delete sessions of former members.
 
-        Raises as `Table.put`, and KafkaError(GROUP_MAX_SIZE_REACHED) where it no longer fits an item.
+        Raises as `Table.put`, and KafkaError(GROUP_MAX_SIZE_REACHED) if it no longer fits an item.
         """
         key = group_key(view.group_id)
         try:
@@ -354,7 +354,7 @@ class ClassicGroups:
 
 
 class _Wait:
-    """How long a member has waited for what, when it renews its session, and how often it looks."""
+    """The waiting time of a member, its next renewal, and its polling interval."""
 
     def __init__(self, clock: Clock, settings: Settings, session_ms: int) -> None:
         self._clock = clock

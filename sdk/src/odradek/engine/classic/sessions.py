@@ -1,4 +1,4 @@
-"""When a silent member of a classic group may be removed.
+"""The expiry of a silent member's session in a classic group.
 
 A session is a counter that every heartbeat raises. A process that serves a group remembers each counter and since when,
 by its own monotonic clock, it has not changed; a member whose counter stood still for its whole session is gone. No
@@ -24,7 +24,7 @@ _GROUPS_MAX = 10_000
 
 
 class SessionWatch:
-    """What this process has seen of the sessions of the groups that it serves."""
+    """The sessions of the groups that this process serves, as it has seen them."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock

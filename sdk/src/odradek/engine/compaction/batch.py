@@ -1,18 +1,19 @@
-"""One record batch under compaction: its keys into the offset map, or the batch without the records that go.
+"""One record batch under compaction: its keys for the offset map, or the batch without the dropped records.
 
-Records are not decoded but walked (compaction/records.py): what stays is copied as the bytes that it is, headers and
-all. Where nothing goes, the batch itself stays, byte for byte.
+Records are not decoded but scanned (compaction/records.py): remaining records are copied as bytes, headers included. A
+batch that loses nothing stays unchanged, byte for byte.
 
     kept         base and last offset, producer id, epoch and sequence, compression, leader epoch, base timestamp
     made anew    payload, record count, CRC; under CreateTime the largest timestamp, which is that of a record left
     horizon      attribute bit 6 is set, base_timestamp is the delete horizon, timestamp deltas count from it (KIP-534)
 
-A batch whose records are all gone goes too. Kafka keeps the last batch of a producer, since its brokers read sequences
-from the log; here they lie in heads and producer rows. It also keeps the last batch of the cleanable part, without
-records, so that a reader that waits at its offset gets past it; that is done here as well.
+A batch that loses all records is dropped. Kafka keeps the last batch of a producer, since its brokers read sequences
+from the log; here they are in heads and producer rows. Kafka also keeps the last batch of the cleanable part, without
+records, so that a reader that waits at its offset gets past it; this is done here as well.
 
-A batch with a right CRC whose payload does not follow the format is its producer's doing: it stays as it is. One whose
-CRC does not match is damage of the store: FormatError, so that it is not copied on as if it were whole.
+A batch with a correct CRC whose payload does not follow the format was written like that by its producer: it stays
+unchanged. A CRC that does not match is damage of the store: FormatError, so that the batch is not copied as if it were
+undamaged.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ _NO_TIMESTAMP = -1
 
 @dataclass(frozen=True, slots=True)
 class CompactedBatch:
-    """What is left of a batch."""
+    """The remaining part of a batch."""
 
     batch: Buffer | None  # None: nothing
     dropped: int  # records
@@ -44,9 +45,9 @@ class CompactedBatch:
 
 
 def read_keys(batch: Buffer, header: BatchHeader, first_dirty: int, offsets: OffsetMap) -> int | None:
-    """Put a batch's keys from `first_dirty` on into the map; the offset of the first that did not fit, None: all did.
+    """Put a batch's keys from `first_dirty` on into the map; return the offset of the first that did not fit, or None.
 
-    Raises FormatError where the CRC does not match.
+    Raises FormatError if the CRC does not match.
     """
     _, records = _records(batch, header)
     for _, _, _, offset, _, key, _ in records or ():
@@ -140,7 +141,7 @@ def _pack(
 
 
 def _empty(header: BatchHeader) -> bytes:
-    """The batch without records: it says only which offsets there were. No timestamp, since no record has it."""
+    """Return the batch without records, which only has the range of offsets. It has no timestamp."""
     return pack_batch(
         b"",
         base_offset=header.base_offset,

@@ -58,7 +58,7 @@ _ATTEMPTS = 4
 
 @dataclass(frozen=True, slots=True)
 class CompactionPass:
-    """What one pass is to do: drop from [position, pass end) what [first_dirty, pass end) knows a later record of."""
+    """The work of one pass: drop from [position, pass end) what [first_dirty, pass end) has a later record of."""
 
     head: PartitionHead
     first_dirty: int
@@ -69,15 +69,15 @@ class CompactionPass:
 
 
 class Compactor:
-    """The upkeep of compacted topics. One partition at a time in a process, for the sake of memory and the one core.
+    """Maintains compacted topics. One partition at a time per process, because of memory and the single core.
 
-    A subclass may do a pass by other means (odradek.spark.compaction): `run_pass`, which fills and rewrites where it
-    likes, and puts what it made in its place by `put_in_place`, from the log's start upwards.
+    A subclass may implement `run_pass` differently (odradek.spark.compaction): it fills and rewrites elsewhere, and
+    swaps in the results with `put_in_place`, from the log's start upwards.
 
     Args:
         log: the log table, for the state item.
         index, objects: rows and bytes.
-        leases: to hold on to the lease while it works.
+        leases: renew the lease during the work.
     """
 
     acts_on_tail = False
@@ -100,7 +100,7 @@ class Compactor:
         return await self._plan(look.partition, look.head, state, policy) is not None
 
     async def run(self, held: HeldPartition) -> None:
-        """Clean the partition where it pays. Raises LeaseLost, StoreError, FormatError."""
+        """Clean the partition if that is due. Raises LeaseLost, StoreError, FormatError."""
         if not held.config.is_compacted:
             return
         async with self._turn:
@@ -152,7 +152,7 @@ class Compactor:
     async def _is_overdue(
         self, partition: PartitionId, rows: Sequence[IndexRow], dirty: DirtyPart, now_ms: int, policy: CompactionPolicy
     ) -> bool:
-        """By the first batch of the first dirty segment, as Kafka has it; read only where there is a maximum lag."""
+        """Check the first batch of the first dirty segment, as Kafka does; read only if there is a maximum lag."""
         row = next((row for row in rows if row.size_bytes and row.base_offset < dirty.end_offset), None)
         if row is None or not policy.has_max_lag:
             return False
@@ -207,7 +207,7 @@ class Compactor:
         return state
 
     async def _finish(self, held: HeldPartition, group: NewSegment, state: CompactionState) -> CompactionState:
-        """Put the new segment in the place of the old ones, where it is any better; the state after it."""
+        """Replace the old segments by the new one if it is an improvement; return the state afterwards."""
         if not group.is_worthwhile:
             return replace(
                 state, position=group.rows[-1].end_offset, clean_bytes=state.clean_bytes + group.replaced_bytes

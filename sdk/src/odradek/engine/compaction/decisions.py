@@ -1,4 +1,4 @@
-"""What compaction decides, apart from how it is done: pure, for the compactor here and for a job that does the same.
+"""The decisions of compaction: pure, for the compactor and for the Spark job.
 
     log start          first dirty        pass end        first uncleanable         high watermark
         |---- clean -------|---- dirty, in the map --|---- dirty --------|---- too young, not merged ----|
@@ -69,7 +69,7 @@ class CompactionPolicy:
 
 @dataclass(frozen=True, slots=True)
 class Bounds:
-    """What a pass knows beside the offset map."""
+    """The bounds of a pass."""
 
     log_start_offset: int  # records below it are gone already
     pass_end: int  # exclusive: from here on nothing is dropped
@@ -79,10 +79,10 @@ class Bounds:
 def record_survives(
     offset: int, latest_offset: int, has_value: bool, delete_horizon_ms: int | None, bounds: Bounds
 ) -> bool:
-    """Whether a record with a key stays in the log.
+    """Return True if a record with a key stays in the log.
 
     Args:
-        latest_offset: of its key in the offset map; -1 where the map does not know the key.
+        latest_offset: of its key in the offset map; -1 if the map does not contain the key.
         delete_horizon_ms: of its batch.
     """
     if offset < bounds.log_start_offset:
@@ -95,7 +95,7 @@ def record_survives(
 
 
 def sets_horizon(last_offset: int, keeps_tombstone: bool, delete_horizon_ms: int | None, bounds: Bounds) -> bool:
-    """Whether a batch gets its delete horizon now."""
+    """Return True if a batch gets its delete horizon now."""
     return keeps_tombstone and delete_horizon_ms is None and last_offset < bounds.pass_end
 
 
@@ -109,10 +109,10 @@ class DirtyPart:
 
 
 def dirty_part(rows: Iterable[IndexRow], first_dirty: int, now_ms: int, policy: CompactionPolicy) -> DirtyPart:
-    """What may be cleaned from `first_dirty` on: segments, up to the first that is not one or holds too young records.
+    """Return the cleanable part from `first_dirty` on: segments, up to the first other row or too young records.
 
     Args:
-        rows: the index rows from the one that holds `first_dirty` on, in order.
+        rows: the index rows from the one with `first_dirty` on, in order.
     """
     end_offset, size_bytes = first_dirty, 0
     for row in rows:
@@ -130,22 +130,22 @@ def dirty_part(rows: Iterable[IndexRow], first_dirty: int, now_ms: int, policy: 
 
 
 def wants_cleaning(dirty: DirtyPart, clean_bytes: int, policy: CompactionPolicy, *, is_overdue: bool) -> bool:
-    """Whether a compaction pays: the dirty share is above the ratio, or records have waited for the maximum lag."""
+    """Return True if compaction is due: the dirty share exceeds the ratio, or records waited for the maximum lag."""
     if not dirty.size_bytes:
         return False
     return is_overdue or dirty.size_bytes > policy.min_dirty_ratio * (dirty.size_bytes + clean_bytes)
 
 
 def is_overdue(first_timestamp_ms: int, now_ms: int, policy: CompactionPolicy) -> bool:
-    """Whether the oldest dirty record, of that timestamp, has waited for max.compaction.lag.ms."""
+    """Return True if the oldest dirty record, of that timestamp, has waited for max.compaction.lag.ms."""
     return policy.has_max_lag and 0 < first_timestamp_ms < now_ms - policy.max_lag_ms
 
 
 def joins(group: Sequence[IndexRow], group_bytes: int, row: IndexRow, policy: CompactionPolicy, rows_max: int) -> bool:
-    """Whether the next segment goes into the same new segment as those of the group.
+    """Return True if the next segment joins those of the group in the same new segment.
 
     Args:
-        group_bytes: what is left of the group. An empty rest joins whatever follows, so that empty segments go away.
+        group_bytes: of the rest of the group. An empty rest joins any segment, so that empty segments disappear.
     """
     if not group:
         return True

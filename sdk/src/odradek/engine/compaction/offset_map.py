@@ -19,7 +19,7 @@ DIGEST_BYTES = 16
 
 
 def key_digest(key: bytes) -> bytes:
-    """What stands for a key in the map."""
+    """Return the digest that represents a key in the map."""
     return blake2b(key, digest_size=DIGEST_BYTES).digest()
 
 
@@ -36,7 +36,7 @@ class OffsetMap:
         return len(self._offsets)
 
     def put(self, key: bytes, offset: int) -> bool:
-        """Note a record; offsets come in rising order. False where the key is new and the map is full."""
+        """Add a record; offsets must increase. Return False if the key is new and the map is full."""
         digest = key_digest(key)
         offsets = self._offsets
         if len(offsets) >= self._entries_max and digest not in offsets:
@@ -53,5 +53,5 @@ class OffsetMap:
         return self._offsets.items()
 
     def latest(self, key: bytes) -> int:
-        """The key's last offset, -1 where the map does not know the key."""
+        """Return the key's last offset, -1 if the map does not contain the key."""
         return self._offsets.get(key_digest(key), -1)

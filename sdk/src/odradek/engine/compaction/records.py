@@ -1,10 +1,10 @@
-"""Where the records of a batch lie in its payload, without making objects of them.
+"""The positions of the records in a batch's payload, without creating objects for them.
 
     length | attributes | timestamp delta | offset delta | key length | key | value length | value | headers
     ^ start                                ^ rest                                                            ^ end
 
-Compaction asks for the key, the offset, the timestamp and whether there is a value; everything else is copied unseen.
-Lengths are checked against the record and the batch before they are believed; headers are left to those who read them.
+Compaction reads the key, the offset, the timestamp and whether there is a value; everything else is copied unread.
+Lengths are checked against the record and the batch before they are used; headers are not checked.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ _INT64_MIN, _INT64_MAX = -(1 << 63), (1 << 63) - 1
 
 
 def walk_records(payload: bytes, header: BatchHeader) -> list[RawRecord]:
-    """The records of a decompressed payload, in order.
+    """Return the records of a decompressed payload, in order.
 
-    Raises FormatError(INVALID_RECORD) where they do not follow the format.
+    Raises FormatError(INVALID_RECORD) if they do not follow the format.
     """
     try:
         return _walk(payload, header)
     except IndexError:
-        raise _invalid("a record is cut off") from None
+        raise _invalid("a record is truncated") from None
 
 
 def _walk(data: bytes, header: BatchHeader) -> list[RawRecord]:
@@ -95,7 +95,7 @@ def _walk(data: bytes, header: BatchHeader) -> list[RawRecord]:
         elif length != -1:
             raise _invalid("a key length is out of range")
         if position >= record_end:
-            raise _invalid("a key reaches beyond its record")
+            raise _invalid("a key extends beyond its record")
         byte = data[position]
         if byte < 0x80:
             length = (byte >> 1) ^ -(byte & 1)

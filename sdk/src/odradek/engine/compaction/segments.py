@@ -25,9 +25,9 @@ Stretch = list[tuple[memoryview, BatchHeader]]
 async def read_stretches(
     objects: ObjectStore, partition: PartitionId, row: IndexRow, read_bytes: int
 ) -> AsyncIterator[Stretch]:
-    """The batches of a segment in order, as many at once as `read_bytes` holds, at least one.
+    """Yield the batches of a segment in order, in groups of `read_bytes`, at least one batch each.
 
-    Raises FormatError where the object is not what the row says, ObjectMissing, StoreUnavailable.
+    Raises FormatError if the object does not match the row, ObjectMissing, StoreUnavailable.
     """
     assert row.segment_id is not None
     key = segment_key(partition, row.base_offset, row.segment_id)
@@ -42,7 +42,7 @@ async def read_stretches(
             # One batch is longer than a stretch: its second field says by how much.
             needed = LENGTH_PREFIX_BYTES + int.from_bytes(data[8:LENGTH_PREFIX_BYTES], "big")
             if needed <= length or needed > row.size_bytes - position:
-                raise FormatError(f"{key} holds no whole batch at position {position}")
+                raise FormatError(f"{key} has no whole batch at position {position}")
             length = needed
             continue
         yield stretch
@@ -51,11 +51,11 @@ async def read_stretches(
 
 
 class NewSegment:
-    """What is left of neighbouring segments, as one segment.
+    """The rest of neighbouring segments, as one segment.
 
     Attributes:
-        rows: of the segments that it takes the place of, in order.
-        dropped: records that went.
+        rows: of the segments that it replaces, in order.
+        dropped: number of dropped records.
     """
 
     def __init__(self) -> None:
@@ -74,7 +74,7 @@ class NewSegment:
 
     @property
     def is_worthwhile(self) -> bool:
-        """Whether it differs from what is there: something went, or several segments become one."""
+        """True if it is an improvement: records were dropped, or several segments become one."""
         return self._is_changed or len(self.rows) > 1
 
     def begin(self, row: IndexRow) -> None:
@@ -83,7 +83,7 @@ class NewSegment:
         self.rows.append(row)
 
     def add(self, batch: Buffer | None, header: BatchHeader, dropped: int, *, is_changed: bool) -> None:
-        """Take what is left of a batch; `header` is that of the batch before."""
+        """Add the rest of a batch; `header` is that of the batch before compaction."""
         assert self._builder is not None
         self._is_changed |= is_changed
         self.dropped += dropped

@@ -1,4 +1,4 @@
-"""How far compaction is with a partition (docs/formats/compaction.md).
+"""The progress of compaction in a partition (docs/formats/compaction.md).
 
 Key: `<topic id>#<partition>`, `clean`. Lifetime: made by the first compaction, removed with the topic.
 
@@ -26,7 +26,7 @@ VERSION = 1
 
 @dataclass(frozen=True, slots=True)
 class CompactionState:
-    """What is known of a partition's compaction; the default is that of a log never compacted."""
+    """The progress of a partition's compaction; the default is that of a log never compacted."""
 
     first_dirty: int = 0
     pass_end: int = 0

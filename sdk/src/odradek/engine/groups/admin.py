@@ -72,7 +72,7 @@ def _listing(view: GroupView, group: GroupState, now_ms: int) -> GroupListing:
 
 
 async def describe_groups(store: GroupStore, now_ms: int, group_ids: Sequence[str]) -> list[GroupDescription]:
-    """The groups in the order asked for. Raises KafkaError(COORDINATOR_NOT_AVAILABLE)."""
+    """Return the groups in the order of their ids. Raises KafkaError(COORDINATOR_NOT_AVAILABLE)."""
     views = {view.group_id: view for view in await _read_all(store, [each for each in group_ids if may_be(each)])}
     return [_described(views.get(group_id) or GroupView(group_id), now_ms) for group_id in group_ids]
 
@@ -130,7 +130,7 @@ async def delete_group(tools: Tools, group_id: str, delete_share_items: DeleteIt
 
 
 def has_living_members(view: GroupView, now_ms: int) -> bool:
-    """Whether a member of either protocol does not seem dead by the clock."""
+    """Return True if a member of either protocol does not seem dead by the clock."""
     classic = view.group.classic if view.group is not None else None
     if classic is not None and classic_alive(classic, view.sessions, now_ms):
         return True
@@ -138,7 +138,7 @@ def has_living_members(view: GroupView, now_ms: int) -> bool:
 
 
 async def evict(store: GroupStore, clock: Clock, settings: Settings, view: GroupView) -> None:
-    """One step of removing all members, who seem dead; the caller reads again. Raises as `GroupStore.write`."""
+    """Do one step of removing all members, who seem dead; the caller reads again. Raises as `GroupStore.write`."""
     # Nobody stays, so the target is empty and no topic matters.
     around = Circumstances({}, clock.now_ms(), b"", settings)
     gone = list(view.members.values())
@@ -214,7 +214,7 @@ def _described(view: GroupView, now_ms: int) -> GroupDescription:
 
 
 def _delete_lease(row: Row) -> Operation:
-    """Delete a lease if it is as read: nobody owns it and the last commit is the one seen."""
+    """Return the deletion of a lease, on condition that it is unchanged and has no owner."""
     commit_ms = row.item.get("c")
     unchanged: Condition = Compare(("c",), "=", commit_ms) if isinstance(commit_ms, int) else Absent(("c",))
     return Delete(row.key, all_of(Absent(("o",)), unchanged))

@@ -1,4 +1,4 @@
-"""Assignors: who of a group's members should own which partition. Pure, total and deterministic.
+"""Assignors: the owner of each partition among a group's members. Pure, total and deterministic.
 
     uniform   balanced and sticky: a partition moves only where balance asks for it
     range     each topic cut into consecutive ranges, members in the same order for every topic
@@ -86,7 +86,7 @@ ASSIGNORS: Mapping[str, Callable[[Sequence[AssignorMember], Mapping[UUID, int]],
 
 
 def preferred_assignor(choices: Iterable[str | None]) -> str:
-    """The assignor that most members ask for; `uniform` where nobody asks, the first by name where they tie."""
+    """Return the assignor that most members choose; `uniform` without a choice, the first by name after a tie."""
     votes = [choice for choice in choices if choice is not None]
     return min(set(votes), key=lambda choice: (-votes.count(choice), choice)) if votes else UNIFORM
 
@@ -116,7 +116,7 @@ class _Balance:
                     self._give(member.member_id, partition)
 
     def place_the_rest(self) -> None:
-        """Give what nobody has to the least loaded subscriber, topics with few subscribers first."""
+        """Assign the remaining partitions to the least loaded subscriber, topics with few subscribers first."""
         taken = {
             PartitionId(topic_id, number)
             for held in self._held.values()

@@ -57,16 +57,16 @@ def encode_classic(group: ClassicGroup, version: int) -> Item:
 
 
 def is_classic(item: Item) -> bool:
-    """Whether a group's item is that of a classic group."""
+    """Return True for the item of a classic group."""
     return item.get("k") == KIND
 
 
 def decode_classic(item: Item) -> ClassicGroup:
-    """Raises FormatError where the item is damaged or of another version."""
+    """Decode a classic group. Raises FormatError if the item is damaged or of another version."""
     check_version(item, VERSION, "a classic group")
     state = attribute(item, "s", str)
     if state not in set(ClassicState):
-        raise FormatError(f"a classic group is in state {state!r}")
+        raise FormatError(f"the classic group has an unknown state {state!r}")
     return ClassicGroup(
         state=ClassicState(state),
         generation=attribute(item, "g", int),
@@ -79,7 +79,7 @@ def decode_classic(item: Item) -> ClassicGroup:
 
 
 def decode_classic_session(item: Item) -> ClassicSession:
-    """Raises FormatError where the item is damaged or of another version."""
+    """Decode a session. Raises FormatError if the item is damaged or of another version."""
     check_version(item, VERSION, "a session")
     return ClassicSession(attribute(item, "n", int), attribute(item, "rn", int))
 
@@ -102,7 +102,7 @@ def _encode_member(member: ClassicMember) -> dict[str, Value]:
 
 def _decode_member(item: object) -> ClassicMember:
     if not isinstance(item, dict):
-        raise FormatError(f"a classic group holds {type(item).__name__} where a member belongs")
+        raise FormatError(f"a classic group has {type(item).__name__} instead of a member")
     parts = attribute(item, "p", list)
     protocols = []
     for name, metadata in zip(parts[::2], parts[1::2], strict=False):

@@ -1,19 +1,18 @@
-"""Configuration of groups (KIP-848, 932, 1191, 1263): which values exist, their bounds, and where they are kept.
+"""Configurations of groups (KIP-848, 932, 1191, 1263): their values, bounds, and storage.
 
 Catalog table:
 
     group-configs   <group id>   {"v": 1, "n": version, "c": {name: value}}    overrides only
 
-A group need not exist to be configured, and its configuration outlives it, as in Kafka. What is read is at most
-`catalog_cache_ms` old. Those named `consumer.` are of consumer groups, the others of share groups; for all else,
-consumer groups use the settings.
+A group need not exist to be configured, and its configuration outlives it, as in Kafka. Those named `consumer.` are of
+consumer groups; those named `streams.` are accepted without effect; the others are of share groups.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from odradek.backoff import Backoff
 from odradek.engine.catalog.topic_configs import VALUE_CHARACTERS_MAX, Check, ConfigType, one_of
@@ -33,16 +32,19 @@ VERSION = 1
 EARLIEST, LATEST = "earliest", "latest"
 BY_DURATION = "by_duration:"
 ASSIGNMENT_INTERVAL = "consumer.assignment.interval.ms"
+CONSUMER_HEARTBEAT, CONSUMER_SESSION = "consumer.heartbeat.interval.ms", "consumer.session.timeout.ms"
+_NO_STREAMS = "No effect: streams groups (KIP-1071) are not served."
 DEAD_LETTER_TOPIC = "errors.deadletterqueue.topic.name"
 _ATTEMPTS = 8
 _REMEMBERED_MAX = 10_000
+_COPIES_OF_HEARTBEATS = 12
 _DURATION = re.compile(r"P(?:(\d+)D)?(?:T(?:(\d+)H)?(?:(\d+)M)?(?:(\d+)S)?)?")
 _UNIT_MS = (86_400_000, 3_600_000, 60_000, 1_000)
 _UNAVAILABLE = KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE, "the catalog table cannot be reached: try again")
 
 
 def duration_ms(text: str) -> int | None:
-    """An ISO 8601 duration of days, hours, minutes and seconds; None where it is none."""
+    """Parse an ISO 8601 duration of days, hours, minutes and seconds; return None for another text."""
     match = _DURATION.fullmatch(text)
     if match is None or not any(match.groups()):
         return None
@@ -57,6 +59,10 @@ def _is_reset(text: str) -> bool:
 
 def _between(low: int, high: int) -> Check:
     return Check(lambda text: text.isascii() and text.isdigit() and low <= int(text) <= high, f"{low} to {high}")
+
+
+def _always(value: str) -> Callable[[Settings], str]:
+    return lambda settings: value
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,6 +80,27 @@ DEFINITIONS: Mapping[str, _Definition] = {
         "Between two computations of a consumer group's assignment, at least: 0 to 15000.",
         _between(0, 15_000),
     ),
+    CONSUMER_HEARTBEAT: _Definition(
+        ConfigType.INT,
+        lambda settings: str(settings.group_heartbeat_interval_ms),
+        "Between two heartbeats of a consumer group's member (KIP-848).",
+        _between(1_000, 60_000),
+    ),
+    CONSUMER_SESSION: _Definition(
+        ConfigType.INT,
+        lambda settings: str(settings.group_session_timeout_ms),
+        "Silence after which a consumer group's member is removed (KIP-848).",
+        _between(6_000, 1_800_000),
+    ),
+    **{
+        f"streams.{name}": _Definition(ConfigType.INT, _always(default), _NO_STREAMS, _between(0, 2**31 - 1))
+        for name, default in (
+            ("heartbeat.interval.ms", "5000"),
+            ("initial.rebalance.delay.ms", "3000"),
+            ("num.standby.replicas", "0"),
+            ("session.timeout.ms", "45000"),
+        )
+    },
     "share.heartbeat.interval.ms": _Definition(
         ConfigType.INT,
         lambda settings: str(settings.group_heartbeat_interval_ms),
@@ -185,22 +212,39 @@ class GroupConfigs:
         self._remembered: dict[str, tuple[float, Mapping[str, str]]] = {}
 
     async def of(self, group_id: str) -> ShareConfig:
-        """What a share group goes by. Raises KafkaError(COORDINATOR_NOT_AVAILABLE), FormatError."""
+        """Return the configuration of a share group. Raises KafkaError(COORDINATOR_NOT_AVAILABLE), FormatError."""
         return ShareConfig.of(await self._overrides(group_id), self._settings)
 
     async def assignment_interval_ms(self, group_id: str) -> int:
-        """How long a consumer group's target stands at least. Raises as `of`."""
+        """Return the minimum time between two targets of a consumer group. Raises as `of`."""
         overrides = await self._overrides(group_id)
         return int(overrides.get(ASSIGNMENT_INTERVAL, self._settings.group_assignment_interval_ms))
 
-    async def _overrides(self, group_id: str) -> Mapping[str, str]:
+    async def consumer_settings(self, group_id: str) -> Settings:
+        """The settings with the group's heartbeat interval and session timeout (KIP-848), which every heartbeat needs:
+        at most a dozen times `catalog_cache_ms` old. Raises as `of`.
+        """
+        overrides = await self._overrides(group_id, copies=_COPIES_OF_HEARTBEATS)
+        if CONSUMER_HEARTBEAT not in overrides and CONSUMER_SESSION not in overrides:
+            return self._settings
+        return replace(
+            self._settings,
+            group_heartbeat_interval_ms=int(
+                overrides.get(CONSUMER_HEARTBEAT, self._settings.group_heartbeat_interval_ms)
+            ),
+            group_session_timeout_ms=int(overrides.get(CONSUMER_SESSION, self._settings.group_session_timeout_ms)),
+        )
+
+    async def _overrides(self, group_id: str, *, copies: int = 1) -> Mapping[str, str]:
+        """The overrides as they were at most that many times `catalog_cache_ms` ago."""
+        now_s = self._clock.monotonic()
         known = self._remembered.get(group_id)
-        if known is not None and known[0] > self._clock.monotonic():
+        if known is not None and now_s - known[0] < copies * self._settings.catalog_cache_ms / 1000:
             return known[1]
         _, overrides = await self._read(group_id)
         if len(self._remembered) >= _REMEMBERED_MAX:
             self._remembered.clear()
-        self._remembered[group_id] = (self._clock.monotonic() + self._settings.catalog_cache_ms / 1000, overrides)
+        self._remembered[group_id] = (self._clock.monotonic(), overrides)
         return overrides
 
     async def describe(self, group_id: str) -> list[ConfigEntry]:
@@ -263,7 +307,7 @@ class GroupConfigs:
         raise _UNAVAILABLE
 
     async def list(self) -> Sequence[str]:
-        """The groups that have a configuration of their own. Raises KafkaError(COORDINATOR_NOT_AVAILABLE)."""
+        """Return the groups with a configuration. Raises KafkaError(COORDINATOR_NOT_AVAILABLE)."""
         try:
             return [row.key.sk for row in await self._catalog.query(GROUP_CONFIGS_PK) if row.item.get("c")]
         except StoreUnavailable as error:
@@ -277,7 +321,7 @@ class GroupConfigs:
             raise _UNAVAILABLE from error
 
     async def _stored(self, group_id: str) -> tuple[int, dict[str, str]]:
-        """Version and overrides; 0 and nothing where there are none. Raises StoreUnavailable, FormatError."""
+        """Return version and overrides; 0 and nothing without a row. Raises StoreUnavailable, FormatError."""
         item = await self._catalog.get(_key(group_id))
         if item is None:
             return 0, {}

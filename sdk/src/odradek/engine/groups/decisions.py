@@ -1,4 +1,4 @@
-"""What a heartbeat does to its group: KIP-848's state machine as pure functions.
+"""The effect of a heartbeat on its group: KIP-848's state machine as pure functions.
 
 Rules
 
@@ -102,7 +102,7 @@ class Transition:
 
 @dataclass(frozen=True, slots=True)
 class Circumstances:
-    """What a decision needs to know besides the view and the request."""
+    """The other inputs of a decision besides the view and the request."""
 
     topics: Mapping[str, Topic]  # all that any member subscribes to, by name
     now_ms: int
@@ -185,7 +185,7 @@ def decide_share_expiry(group: GroupState, gone: Sequence[MemberState]) -> Trans
 
 
 def _check_member(view: GroupView, member: MemberState | None, request: GroupHeartbeat) -> Transition | None:
-    """A refusal where the request is not one of this group's member as it is now."""
+    """Return an error unless the request is from a present member of this group."""
     unknown = _refuse(
         ErrorCode.UNKNOWN_MEMBER_ID,
         f"member {request.member_id} is not in group {request.group_id}: its session expired or it never joined; "
@@ -214,7 +214,7 @@ def _check_member(view: GroupView, member: MemberState | None, request: GroupHea
 
 
 def _lost_the_answer(member: MemberState, request: GroupHeartbeat) -> bool:
-    """Whether this is a repeat by a member that never learned its new epoch, and that owns nothing it should not."""
+    """Return True for a repeat by a member that never learned its new epoch and owns only what it may."""
     return (
         request.member_epoch == member.previous_epoch
         and request.owned is not None
@@ -275,7 +275,7 @@ def _decide_beat(
     *,
     replaced: MemberState | None = None,
 ) -> Transition:
-    """A member joins or lives on: take in what the request says, compute the target if it is due, reconcile."""
+    """Process a heartbeat of a member: apply the request, compute the target if it is due, reconcile."""
     is_new = member.member_id not in view.members
     watches = look(member, view, around.now_ms)
     gone = expired(view, watches, around.now_ms, around.settings.group_heartbeat_interval_ms)
@@ -322,14 +322,14 @@ def _assigned(group: GroupState, members: Mapping[str, MemberState], around: Cir
 
 
 def _stands_for_ms(group: GroupState, now_ms: int) -> int:
-    """How much longer the group's target stands before another may be computed. 0 also where the clock of the function
-    that computed it is ahead: skew makes targets come sooner, never much later."""
+    """Return the time in ms until the next target may be computed. 0 also if the clock of the function that computed
+    the present one is ahead: skew makes targets come sooner, never much later."""
     passed_ms = now_ms - group.assigned_ms
     return group.assignment_interval_ms - passed_ms if 0 <= passed_ms < group.assignment_interval_ms else 0
 
 
 def _taken_in(member: MemberState, request: GroupHeartbeat) -> MemberState:
-    """The member with what the request says about it; None there means unchanged, except where it joins."""
+    """Return the member with the request's values; None there means unchanged, except for a joining member."""
     joins = request.member_epoch == JOIN_EPOCH
     names, pattern = request.subscribed_topic_names, request.subscribed_topic_regex
     return replace(
@@ -464,7 +464,7 @@ def by_topic(partitions: frozenset[PartitionId]) -> dict[UUID, list[int]]:
 
 
 def _reported(request: GroupHeartbeat) -> frozenset[PartitionId] | None:
-    """What the member says it owns: nothing where it joins, None where it says nothing new."""
+    """Return the partitions that the member reports: none when it joins, None if unchanged."""
     if request.member_epoch == JOIN_EPOCH:
         return NO_PARTITIONS
     return None if request.owned is None else _partitions(request.owned)

@@ -75,7 +75,7 @@ class Groups:
         return await group_admin.list_groups(self._store, self._clock.now_ms(), states, types)
 
     async def describe(self, group_ids: Sequence[str]) -> _Descriptions:
-        """The groups in the order asked for; one that is not there has error GROUP_ID_NOT_FOUND. Raises KafkaError."""
+        """Return the groups in the order of the ids; a missing one has error GROUP_ID_NOT_FOUND. Raises KafkaError."""
         return await group_admin.describe_groups(self._store, self._clock.now_ms(), group_ids)
 
     async def delete(self, group_ids: Sequence[str]) -> _Deletions:
@@ -120,14 +120,15 @@ class ConsumerHeartbeats:
         return replace(view, group=replace(view.group, classic=None, assignor="uniform", member_count=0))
 
     async def decide(self, view: GroupView, request: GroupHeartbeat, nonce: bytes, *, is_taken_in: bool) -> Transition:
-        """Decide on remembered topics where the group stays as it is, on fresh ones where it changes."""
+        """Decide with cached topics if the group stays unchanged, with fresh ones if it changes."""
         decide = decide_continuation if is_taken_in else decide_heartbeat
         members = view.members.values()
+        settings = await self._configs.consumer_settings(request.group_id)
         topics = await self._topics.of(members, request)
-        transition = decide(view, request, Circumstances(topics, self._clock.now_ms(), nonce, self._settings))
+        transition = decide(view, request, Circumstances(topics, self._clock.now_ms(), nonce, settings))
         if transition.group is None:
             return transition
         topics, interval_ms = await asyncio.gather(
             self._topics.of(members, request, fresh=True), self._configs.assignment_interval_ms(request.group_id)
         )
-        return decide(view, request, Circumstances(topics, self._clock.now_ms(), nonce, self._settings, interval_ms))
+        return decide(view, request, Circumstances(topics, self._clock.now_ms(), nonce, settings, interval_ms))

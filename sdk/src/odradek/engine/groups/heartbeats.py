@@ -39,22 +39,22 @@ _MEMBER_ID_BYTES = 16
 
 
 class HeartbeatProtocol(Protocol):
-    """What a kind of group decides about its heartbeats."""
+    """The decisions about heartbeats of a kind of group."""
 
     def check(self, request: GroupHeartbeat) -> None:
-        """Raises KafkaError for a request that no state of a group would accept."""
+        """Raise KafkaError for a request that no state of a group would accept."""
         ...
 
     def admit(self, view: GroupView) -> GroupView:
-        """The view as this kind of group sees it. Raises KafkaError where the group is of another kind."""
+        """Return the view as this kind of group sees it. Raises KafkaError if the group is of another kind."""
         ...
 
     async def decide(self, view: GroupView, request: GroupHeartbeat, nonce: bytes, *, is_taken_in: bool) -> Transition:
-        """The next step. Raises KafkaError, StoreError.
+        """Return the next step. Raises KafkaError, StoreError.
 
         Args:
-            nonce: what the members that the step writes carry.
-            is_taken_in: whether a step of this heartbeat has been applied already.
+            nonce: written with the members of the step.
+            is_taken_in: True if a step of this heartbeat has been applied already.
         """
         ...
 

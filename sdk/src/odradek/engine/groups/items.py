@@ -75,7 +75,7 @@ def lease_key(group_id: str, partition: PartitionId) -> Key:
 
 
 def lease_partition(sk: str) -> PartitionId:
-    """The partition that a lease's `sk` names. Raises FormatError where it is no such key."""
+    """Return the partition in a lease's `sk`. Raises FormatError for another key."""
     try:
         topic_id, number = sk.removeprefix(LEASE_PREFIX).split("#")
         return PartitionId(UUID(topic_id), int(number))
@@ -101,7 +101,7 @@ def encode_group(group: GroupState) -> Item:
 
 
 def decode_group(group_id: str, item: Item) -> GroupState:
-    """Raises FormatError where the item is damaged or of another version."""
+    """Decode a group. Raises FormatError if the item is damaged or of another version."""
     check_version(item, VERSION, f"group {group_id}")
     if is_classic(item):
         classic = decode_classic(item)
@@ -159,7 +159,7 @@ def encode_member(member: MemberState) -> Item:
 
 
 def decode_member(member_id: str, item: Item) -> MemberState:
-    """Raises FormatError where the item is damaged or of another version."""
+    """Decode a member. Raises FormatError if the item is damaged or of another version."""
     check_version(item, VERSION, f"member {member_id}")
     return MemberState(
         member_id=member_id,
@@ -186,7 +186,7 @@ def decode_member(member_id: str, item: Item) -> MemberState:
 
 
 def decode_lease(item: Item) -> LeaseState:
-    """Raises FormatError where the item is damaged or of another version."""
+    """Decode a lease. Raises FormatError if the item is damaged or of another version."""
     check_version(item, VERSION, "a lease")
     committed = None
     if "f" in item:

@@ -1,4 +1,4 @@
-"""Which heartbeats are refused for what they say, whatever the group's state (KIP-848, "Request Validation"). Pure."""
+"""Validation of heartbeats, independent of the group's state (KIP-848, "Request Validation"). Pure."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def check_group_id(group_id: str) -> None:
 
 
 def may_be(group_id: str) -> bool:
-    """Whether a group can have this id."""
+    """Return True for a valid group id."""
     return 0 < len(group_id.encode()) <= ID_BYTES_MAX
 
 

@@ -44,10 +44,10 @@ def elapsed_ms(member: MemberState, now_ms: int) -> int:
 
 
 def look(watcher: MemberState, view: GroupView, now_ms: int) -> dict[str, Watch]:
-    """What the watcher has seen of the late members, this look included.
+    """Return the watcher's observations of the late members, including this one.
 
-    Where all are late, after an outage, and their ids are long, one item cannot hold them all: those whose ids come
-    next are watched, as each is by those before it.
+    If all are late, after an outage, and their ids are long, one item cannot hold all of them: each member watches
+    those whose ids come next.
     """
     passed_ms = elapsed_ms(watcher, now_ms)
     watches: dict[str, Watch] = {}
@@ -66,7 +66,7 @@ def look(watcher: MemberState, view: GroupView, now_ms: int) -> dict[str, Watch]
 
 
 def expired(view: GroupView, watches: Mapping[str, Watch], now_ms: int, interval_ms: int) -> list[MemberState]:
-    """The members that these watches say are gone, in the order of their ids."""
+    """Return the members that have expired by these watches, in the order of their ids."""
     gone = []
     for member_id, watch in sorted(watches.items()):
         member = view.members[member_id]
@@ -77,12 +77,12 @@ def expired(view: GroupView, watches: Mapping[str, Watch], now_ms: int, interval
 
 
 def seems_dead(member: MemberState, now_ms: int) -> bool:
-    """Whether the member, by the clock alone, has been silent for two sessions."""
+    """Return True if the member, by the clock alone, has been silent for two sessions."""
     return now_ms - member.renewed_ms >= LONG_DEAD_SESSIONS * member.session_ms
 
 
 def has_expired(member: MemberState, now_ms: int) -> bool:
-    """Whether the member, by the clock alone, has been silent for one session: its instance may have a successor."""
+    """Return True if the member, by the clock alone, has been silent for one session, so that it may be succeeded."""
     return now_ms - member.renewed_ms >= member.session_ms
 
 

@@ -1,4 +1,4 @@
-"""What a consumer group is, in memory: group, members, and the view of both that one heartbeat decides on.
+"""A consumer group in memory: group, members, and the view of both on which one heartbeat decides.
 
 Invariant that every transition keeps, because it writes members and leases in one transaction: **the partitions in a
 member's `assigned` and `revoking` are exactly those whose lease names it as the owner.** So a decision reads the group
@@ -19,7 +19,7 @@ NO_PARTITIONS: frozenset[PartitionId] = frozenset()
 
 @dataclass(frozen=True, slots=True)
 class Watch:
-    """What one member has seen of another: its version, and for how long it has not changed."""
+    """One member's observation of another: its version, and how long it has not changed."""
 
     version: int
     elapsed_ms: int
@@ -62,7 +62,7 @@ class MemberState:
 
     @property
     def subscription(self) -> tuple[tuple[str, ...], str | None, str | None]:
-        """What the target depends on, topics aside."""
+        """The inputs of the target, except topics."""
         return self.subscribed_topic_names, self.subscribed_topic_regex, self.assignor
 
 
@@ -97,7 +97,7 @@ class LeaseState:
 
 @dataclass(frozen=True, slots=True)
 class GroupView:
-    """A group and its members, as read by one query. `group` None: there is no such group."""
+    """A group and its members, as read by one query. `group` None: the group does not exist."""
 
     group_id: str
     group: GroupState | None = None
@@ -106,7 +106,7 @@ class GroupView:
 
     @property
     def is_assigned(self) -> bool:
-        """Whether the target was computed for the members that are there now."""
+        """Return True if the target was computed for the present members."""
         return self.members.keys() == (self.group.target.keys() if self.group is not None else set())
 
     def static_member(self, instance_id: str) -> MemberState | None:

@@ -160,7 +160,7 @@ def grant_operation(key: Key, grant: Grant) -> Update:
 
 
 def release_operation(key: Key, release: Release) -> Update:
-    """Leave the partition, with its committed offset, to nobody."""
+    """Return the removal of a partition's owner; the committed offset stays."""
     condition = all_of(is_version(VERSION), Compare(("o",), "=", release.member_id))
     return Update(key, (Remove(("o",)), Remove(("e",))), condition)
 

@@ -30,7 +30,7 @@ def subscribed(member: MemberState, topics: Mapping[str, Topic]) -> frozenset[UU
 
 
 def topics_digest(members: Iterable[MemberState], topics: Mapping[str, Topic]) -> bytes:
-    """A digest of what the target depends on besides the members."""
+    """Return a digest of the target's inputs other than the members."""
     ids = frozenset[UUID]().union(*(subscribed(member, topics) for member in _distinct(members)))
     counts = sorted((topic.topic_id.bytes, topic.partition_count) for topic in topics.values() if topic.topic_id in ids)
     return hashlib.sha256(repr(counts).encode()).digest()[:DIGEST_BYTES]

@@ -9,7 +9,7 @@ from odradek.patterns import Pattern, PatternInvalid, compile_pattern
 
 
 def topic_pattern(pattern: str) -> Pattern:
-    """The compiled pattern. Raises KafkaError(INVALID_REGULAR_EXPRESSION) that says what is wrong."""
+    """Return the compiled pattern. Raises KafkaError(INVALID_REGULAR_EXPRESSION) with the reason."""
     try:
         return compile_pattern(pattern)
     except PatternInvalid as error:
@@ -20,5 +20,5 @@ def topic_pattern(pattern: str) -> Pattern:
 
 @lru_cache(maxsize=65_536)
 def matches_pattern(pattern: str, name: str) -> bool:
-    """Whether the whole name matches, remembered: every heartbeat asks again. Raises as `topic_pattern`."""
+    """Return True if the whole name matches; cached, since every heartbeat repeats it. Raises as `topic_pattern`."""
     return topic_pattern(pattern).matches(name)

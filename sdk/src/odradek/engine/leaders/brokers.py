@@ -1,4 +1,4 @@
-"""Gateways register as brokers: who they are, where they are, and that they are still there.
+"""The registration of gateways as brokers: identity, address, and liveness.
 
 Key (catalog): `brokers` / `<broker id>`. Lifetime: for ever; a broker that leaves sets `x` to 0. So where there is no
 row at all, no gateway has ever led anything and every partition is the fleet's at epoch 0.
@@ -58,7 +58,7 @@ class Registration:
 
 @dataclass(frozen=True, slots=True)
 class Sighting:
-    """What one process saw of a registration."""
+    """An observation of a registration by one process."""
 
     incarnation: bytes
     version: int
@@ -80,7 +80,7 @@ def look(before: Sighting | None, found: Registration, now_ms: int, now_s: float
 
 
 def is_over(found: Registration, sighting: Sighting, now_ms: int, now_s: float) -> bool:
-    """Whether the broker may be taken for gone."""
+    """Return True if the broker may be regarded as dead."""
     if found.expires_ms == _LEFT_MS or (now_s - sighting.since_s) * 1000 >= found.session_ms:
         return True
     return now_ms >= found.expires_ms and not sighting.clocks_disagree
@@ -161,7 +161,7 @@ class Brokers:
         self.own = _decode(own.broker.broker_id, item)
 
     async def release(self) -> None:
-        """Leave, so that nobody has to wait for the session's end. What fails here ends with the session."""
+        """Deregister, so that others need not wait for the session's end. After an error the session expires."""
         own, self.own = self.own, None
         if own is None:
             return
@@ -179,7 +179,7 @@ class Brokers:
     # --- the others' ----------------------------------------------------------------------------------------------
 
     async def find(self, broker_id: int) -> Registration | None:
-        """A broker's registration where it is not over, at most `leader_cache_ms` old. Raises StoreUnavailable."""
+        """Return a broker's live registration, at most `leader_cache_ms` old, or None. Raises StoreUnavailable."""
         read_s, found = self._rows.get(broker_id, (0.0, None))
         if broker_id not in self._rows or self._is_stale(read_s):
             found = await self._read(broker_id)
@@ -191,7 +191,7 @@ class Brokers:
         return [found for found in await self._everyone() if not self._is_over(found)]
 
     async def ever(self) -> bool:
-        """Whether any broker but the fleet ever registered; at most `leader_cache_ms` old. Raises StoreUnavailable."""
+        """Return True if a gateway ever registered; at most `leader_cache_ms` old. Raises StoreUnavailable."""
         return bool(await self._everyone())
 
     async def _everyone(self) -> list[Registration]:

@@ -41,7 +41,7 @@ _RENEWALS_A_SESSION = 3
 
 
 class Leaders:
-    """What this process leads.
+    """The partitions that this process leads.
 
     Args:
         broker_id: the fleet's, or the id that this process registers under (`register`).
@@ -99,16 +99,16 @@ class Leaders:
         return FLEET_CLAIM if self.broker_id == FLEET_BROKER_ID else self._claims.get(partition)
 
     async def take(self, partition: PartitionId) -> Claim | None:
-        """Lead the partition; None where another broker leads or the partition is gone.
+        """Lead the partition; None if another broker leads or the partition does not exist.
 
-        Raises StoreUnavailable; KafkaError(NOT_LEADER_OR_FOLLOWER) where this process is not registered.
+        Raises StoreUnavailable; KafkaError(NOT_LEADER_OR_FOLLOWER) if this process is not registered.
         """
         return (await self.acquire(partition))[1]
 
     async def acquire(
         self, partition: PartitionId, head: PartitionHead | None = None
     ) -> tuple[PartitionHead | None, Claim | None]:
-        """As `take`, from a head that was read already; with the head as it is then (None: the partition is gone)."""
+        """Like `take`, from a head that was read already; also return the latest head (None: no such partition)."""
         if self.broker_id != FLEET_BROKER_ID and self._brokers.own is None:
             raise KafkaError(
                 ErrorCode.NOT_LEADER_OR_FOLLOWER, f"this process is not registered as broker {self.broker_id}"

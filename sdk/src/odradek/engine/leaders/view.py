@@ -1,4 +1,4 @@
-"""Who leads what, as metadata shows it: a moment's view that may be out of date, as all metadata may.
+"""The leaders as metadata shows them: a view of one moment that may be out of date, like all metadata.
 
     no gateway ever registered     every partition is the fleet's at epoch 0; no head is read
     else                           the heads of the asked partitions, a hundred a request, eventually consistent

@@ -1,11 +1,11 @@
-"""How far the work behind the requests is: what an operator's alarms look at. Reads only, a few requests a topic.
+"""The backlog of maintenance, which alarms watch. Reads only, a few requests per topic.
 
     tail_entries_max         the longest tail of a head: grows when spills fail
-    unmerged_records         records in the tail or in rows that no merge has taken: grows when maintenance stands
-    sweep_backlog_seconds    how long ago the hour ended up to which uploads were swept
+    unmerged_records         records in the tail or in rows that are not merged: grows when maintenance does not run
+    sweep_backlog_seconds    age of the hour up to which uploads were swept
     lag of a group           records between its committed offsets and the high watermarks
 
-Heads and groups are read one after the other, so the numbers are of no one moment. What cannot be read is left out and
+Heads and groups are read one after the other, so the numbers are not of one moment. What cannot be read is left out and
 counted in `unread`.
 """
 

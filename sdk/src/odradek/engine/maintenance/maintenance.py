@@ -1,4 +1,4 @@
-"""Maintenance: the work that no request waits for. A plan, and its tasks; any number of each may run at once.
+"""Maintenance: the work outside requests. A plan, and its tasks; any number of both may run at once.
 
     plan              what has work now, by reads alone: a partition at rest costs a few of them and is no task
     topic_deletion    heads, rows, segments and share groups' windows of a `deleted-topics` row; hours later once more,
@@ -55,12 +55,12 @@ _FAILURES = (StoreError, FormatError, KafkaError)
 
 @dataclass
 class MaintenancePlan:
-    """What has work now; filled as it is found, so that a plan that is cut short has what it had found by then.
+    """The tasks found so far; a plan that is cut short has what it had found by then.
 
     Attributes:
         tasks: in no order.
         topics: those of the tasks, as they were then.
-        failures: what could not be looked at, and why; the next plan looks again.
+        failures: what could not be checked, and why; the next plan checks again.
     """
 
     tasks: list[MaintenanceTask] = field(default_factory=list)
@@ -74,7 +74,7 @@ class MaintenancePlan:
 
 @dataclass
 class MaintenanceReport:
-    """What was done, by name of the thing done; and what could not be done."""
+    """The counts of what was done, by name, and the failures."""
 
     done: Counter[str] = field(default_factory=Counter)
     failures: list[str] = field(default_factory=list)
@@ -93,11 +93,11 @@ class PartitionLook:
 
 @dataclass
 class HeldPartition:
-    """A partition under its lease, as the upkeeps see it.
+    """A partition under its lease, as upkeeps receive it.
 
     Attributes:
         lease: replaced when it is renewed.
-        left_clean: an upkeep sets False where it may have left an object that no row refers to.
+        left_clean: set to False by an upkeep that may have left an object that no row refers to.
     """
 
     topic: Topic
@@ -112,21 +112,20 @@ class Upkeep(Protocol):
     """One kind of work on a partition.
 
     Attributes:
-        acts_on_tail: whether it may have work on a partition that nothing has left the tail of, so that there is
-            nothing but the head.
+        acts_on_tail: True if it may have work on a partition that has only a tail, that is, only the head.
     """
 
     acts_on_tail: bool
 
     async def is_due(self, look: PartitionLook) -> bool:
-        """Whether `run` would find anything to do now, by reads alone. Raises StoreError, FormatError, KafkaError.
+        """Return True if `run` would find work now, by reads alone. Raises StoreError, FormatError, KafkaError.
 
-        What it overlooks is never done; what it sees in vain costs a task with every plan.
+        What it overlooks is never done; a false alarm costs a task with every plan.
         """
         ...
 
     async def run(self, held: HeldPartition) -> None:
-        """Do what there is to do. Raises LeaseLost, StoreError, FormatError: the partition is left as it is."""
+        """Do the work. Raises LeaseLost, StoreError, FormatError: the partition is left as it is."""
         ...
 
 
@@ -156,7 +155,7 @@ class Maintenance:
         self._transactions = transactions
 
     async def run(self) -> MaintenanceReport:
-        """A plan and all its tasks, in this process. Raises KafkaError where there is no plan: run it again."""
+        """Run a plan and all its tasks in this process. Raises KafkaError if planning failed: run it again."""
         plan = MaintenancePlan()
         await self.plan(plan)
         report = MaintenanceReport(failures=plan.failures)
@@ -174,7 +173,7 @@ class Maintenance:
     # --- plan -----------------------------------------------------------------------------------------------------
 
     async def plan(self, plan: MaintenancePlan) -> None:
-        """Find what has work now. Raises KafkaError where the topics cannot be listed; other failures are noted."""
+        """Find work. Raises KafkaError if the topics cannot be listed; other failures are noted."""
         await self._plan_store(plan)
         if self._upkeeps:
             slots, held = asyncio.Semaphore(_LOOKS_AT_ONCE), asyncio.Semaphore(_READS_HELD)
@@ -187,7 +186,7 @@ class Maintenance:
             await asyncio.gather(*(plan_some(some) for some in _chunks(topics)))
 
     async def _plan_store(self, plan: MaintenancePlan) -> None:
-        """What is not of one partition."""
+        """Plan the work that does not belong to one partition."""
         try:
             rows = await self._catalog.query(DELETED_TOPICS_PK)
             plan.tasks += [MaintenanceTask.of_deletion(UUID(row.key.sk)) for row in rows if self._is_due(row.item)]
@@ -292,7 +291,7 @@ class Maintenance:
         await self._leases.release(held.lease, clean=held.left_clean)
 
     async def finish_deletions(self, report: MaintenanceReport) -> None:
-        """Remove what is left of deleted topics. Raises StoreError, FormatError: call it again."""
+        """Remove the rest of deleted topics. Raises StoreError, FormatError: call it again."""
         for row in await self._catalog.query(DELETED_TOPICS_PK):
             await self._remove_topic(row, report)
 
@@ -303,7 +302,7 @@ class Maintenance:
             await self._remove_topic(Row(key, item), report)
 
     def _is_due(self, item: Item) -> bool:
-        """Whether a deleted topic is to be looked at: at once, and again when nothing late can come any more."""
+        """Return True if a deleted topic is due: at once, and again when nothing late can arrive any more."""
         return "e" not in item or self._is_over(item)
 
     def _is_over(self, item: Item) -> bool:
@@ -350,7 +349,7 @@ def _chunks(topics: Sequence[Topic]) -> Iterator[list[tuple[Topic, int]]]:
 
 
 def _name(some: Sequence[tuple[Topic, int]]) -> str:
-    """What partitions are called in a failure."""
+    """Return the name of partitions in a failure."""
     (first, first_number), (last, last_number) = some[0], some[-1]
     name = f"{first.name}-{first_number}"
     return name if len(some) == 1 else f"{name} to {last.name}-{last_number}"

@@ -77,7 +77,7 @@ class Merger:
         return choose_window(_mergeable(rows, look.head), policy, self._clock.now_ms()) is not None
 
     async def run(self, held: HeldPartition) -> None:
-        """See maintenance.Upkeep. Raises also OutcomeUnknown: the next pass goes on."""
+        """Implement maintenance.Upkeep. Also raises OutcomeUnknown: the next pass continues."""
         policy = MergePolicy.of(held.config, self._settings, ROWS_REPLACED_MAX)
         page = list(reversed(await self._index.newest_rows(held.partition, _ROWS_PER_PAGE)))
         is_all = _is_all(page)
@@ -180,7 +180,7 @@ class _Memory:
 
 
 def _is_all(page: Sequence[IndexRow]) -> bool:
-    """Whether the newest rows are all that a merge can take up: they reach back to a segment, or to the beginning."""
+    """Return True if the newest rows are all that a merge can use: they reach a segment, or the beginning."""
     return len(page) < _ROWS_PER_PAGE or any(row.is_segment for row in page)
 
 
@@ -192,7 +192,7 @@ def _mergeable(rows: Sequence[IndexRow], head: PartitionHead) -> list[IndexRow]:
 def _groups(
     held: HeldPartition, window: Sequence[IndexRow], size: int, policy: MergePolicy
 ) -> Iterator[tuple[list[Piece], int, int]]:
-    """What becomes one segment each: pieces, base and end offset."""
+    """Yield the contents of one new segment each: pieces, base and end offset."""
     pieces = [piece for row in window for piece in row_pieces(held.partition, row)]
     starts = [0]
     if len(window) == 1:  # spilled: a segment alone is never merged
@@ -209,9 +209,9 @@ def _groups(
 
 
 def _wal_batch(piece: Piece, data: memoryview) -> Buffer:
-    """The batch of a WAL piece, as it will be in the segment but for its place. Raises FormatError."""
+    """Return the batch of a WAL piece, as in the segment except for its offset. Raises FormatError."""
     header = parse_header(data)
     if header.size_bytes != len(data) or header.last_offset_delta + 1 != piece.end_offset - piece.base_offset:
-        raise FormatError(f"the WAL holds another batch than the one of offset {piece.base_offset}")
+        raise FormatError(f"the WAL has another batch at offset {piece.base_offset}")
     check_crc(data, 0, header)
     return data if piece.log_append_time_ms < 0 else patch_log_append_time(data, piece.log_append_time_ms)

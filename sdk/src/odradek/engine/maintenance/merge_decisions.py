@@ -1,4 +1,4 @@
-"""Which neighbouring index rows become one segment. Pure.
+"""The choice of neighbouring index rows to merge into one segment. Pure.
 
 The rows of a partition, oldest to newest, are segments and then spilled rows. Two kinds of windows are merged:
 
@@ -35,7 +35,7 @@ FANOUT = 4
 
 @dataclass(frozen=True, slots=True)
 class MergePolicy:
-    """What a merge goes by.
+    """The parameters of merges.
 
     Attributes:
         segment_bytes: of a segment, at most; a single spilled row may have more and then becomes several.
@@ -63,7 +63,7 @@ class MergePolicy:
         )
 
     def rung(self, size_bytes: int) -> int:
-        """How many times a segment of this size can still grow by `FANOUT` before it is closed; 0: it is closed."""
+        """Return how many times a segment of this size can grow by `FANOUT` before it is closed; 0: it is closed."""
         rung = 0
         while 2 * size_bytes < self.segment_bytes:
             size_bytes = max(1, size_bytes) * FANOUT
@@ -72,7 +72,7 @@ class MergePolicy:
 
 
 def choose_window(rows: Sequence[IndexRow], policy: MergePolicy, now_ms: int) -> tuple[int, int] | None:
-    """The rows [first, stop) to merge next; None where nothing pays.
+    """Return the rows [first, stop) to merge next; None if no merge is worthwhile.
 
     Args:
         rows: the newest segments and the oldest spilled rows of a partition, neighbours, oldest first.
@@ -90,16 +90,16 @@ def choose_window(rows: Sequence[IndexRow], policy: MergePolicy, now_ms: int) ->
 
 
 def wants_merge(spilled: Sequence[IndexRow], policy: MergePolicy, now_ms: int) -> bool:
-    """Whether spilled rows, the oldest first and none too young, are many or old enough to be merged."""
+    """Return True if spilled rows, the oldest first and none too young, are many or old enough to be merged."""
     if not spilled:
         return False
     return len(spilled) >= policy.rows_min or _has_aged(spilled[0], policy.age_ms, now_ms)
 
 
 def _has_aged(row: IndexRow, age_ms: int, now_ms: int) -> bool:
-    """Whether a spilled row is that old, or its floor of a clock that was ahead by hours: then its age is not known.
+    """Return True if a spilled row is that old, or if its floor is from a clock hours ahead: the age is unknown.
 
-    What merges too early is a writer that does not know whether its append was applied, and cannot find out.
+    A merge that comes too early keeps a writer that does not know the outcome of its append from finding out.
     """
     return row.spill_floor_ms + age_ms <= now_ms or row.spill_floor_ms > now_ms + CLOCK_AHEAD_MS_MAX
 

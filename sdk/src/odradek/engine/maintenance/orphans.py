@@ -100,6 +100,6 @@ async def find_orphans(index: PartitionIndex, partition: PartitionId, page: list
 
 
 def parse_segment_name(partition: PartitionId, info: ObjectInfo) -> SegmentObject | None:
-    """What the key of an object under the partition's prefix says; None where it is no segment's."""
+    """Parse the key of an object under the partition's prefix; None if it is not a segment's."""
     match = _SEGMENT_NAME.fullmatch(info.key.removeprefix(partition_prefix(partition)))
     return None if match is None else SegmentObject(info, int(match[1]), bytes.fromhex(match[2]))

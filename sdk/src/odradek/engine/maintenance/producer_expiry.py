@@ -77,6 +77,6 @@ class ProducerExpiry:
 
 
 def is_silent_since(row: Row, oldest_kept_ms: int) -> bool:
-    """Whether the last commit of an evicted producer lies before that time."""
+    """Return True if the last commit of an evicted producer is before that time."""
     committed_ms = row.item.get("t")
     return isinstance(committed_ms, int) and isinstance(row.item.get("o"), int) and committed_ms < oldest_kept_ms

@@ -1,8 +1,8 @@
-"""A maintenance plan goes to the queue: ten messages a request, what is refused again after a pause.
+"""Sends a maintenance plan to the queue: ten messages per request; refused ones are sent again after a pause.
 
-A plan that is no longer than what waits already is not sent: then workers are behind, the queue holds that much work,
-and what the plan names stays where it is. So the queue never holds more than two plans, however far behind they are,
-and workers that keep up always find the newest. What could not be sent is named by the next plan again.
+A plan that is not longer than what waits already is not sent: workers are behind, the queue has that much work, and the
+planned work remains. So the queue never holds more than two plans, and workers that keep up always find the newest. The
+next plan names unsent tasks again.
 """
 
 from __future__ import annotations

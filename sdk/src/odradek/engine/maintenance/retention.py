@@ -1,8 +1,8 @@
-"""Retention: what is old or too much leaves the beginning of a log, whole index rows at a time.
+"""Retention: removes old or excess data from the beginning of a log, whole index rows at a time.
 
-    1. head      the log start offset rises: from here on no reader asks for what lies below
-    2. rows      those wholly below log start and tail go, in transactions under the lease
-    3. objects   the segments of these rows are deleted; WAL bytes are the sweep's
+    1. head      the log start offset rises: from now on no reader reads below it
+    2. rows      those completely below log start and tail are removed, in transactions under the lease
+    3. objects   the segments of these rows are deleted; WAL bytes are left to the sweep
 
 A crash between any two steps leaves work that the next pass finds: rows below the log start go whatever the policy says
 by then (DeleteRecords leaves such rows too), and a lease that was not left clean has its orphans collected.
@@ -54,7 +54,7 @@ class Retention:
         return await self._start(look.partition, look.config, look.head) > look.head.log_start_offset
 
     async def run(self, held: HeldPartition) -> None:
-        """See maintenance.Upkeep. Raises also OutcomeUnknown: the next pass goes on."""
+        """Implement maintenance.Upkeep. Also raises OutcomeUnknown: the next pass continues."""
         head = await self._index.read_head(held.partition)
         if head is None:
             return
@@ -69,7 +69,7 @@ class Retention:
     # --- 1. what goes ---------------------------------------------------------------------------------------------
 
     async def _start(self, partition: PartitionId, config: TopicConfig, head: PartitionHead) -> int:
-        """The log start offset that the policy asks for; not above it where nothing is to be dropped."""
+        """Return the log start offset by the policy; not above the present one if nothing is to be removed."""
         start = head.log_start_offset
         if not config.is_deleting or start >= head.tail_base_offset:
             return start
@@ -97,7 +97,7 @@ class Retention:
         return start
 
     async def _start_by_size(self, partition: PartitionId, head: PartitionHead, retention_bytes: int) -> int:
-        """Add up sizes from the newest row on until they suffice: what is kept is read, not what is dropped."""
+        """Add up sizes from the newest row on until they suffice: kept rows are read, not removed ones."""
         kept = sum(entry.length for _, entry in head.entries())
         below = head.tail_base_offset
         while below > head.log_start_offset:
@@ -116,10 +116,10 @@ class Retention:
     # --- 2. and 3. rows, then objects -----------------------------------------------------------------------------
 
     async def _drop_rows(self, held: HeldPartition, head: PartitionHead) -> None:
-        """Remove all rows that end at or below the log start, ghosts among them, then their segments.
+        """Remove all rows that end at or below the log start, including ghosts, then their segments.
 
-        DeleteRecords may have moved the log start past the tail's base. A row there is that of a spill under way, by
-        which everybody goes who finishes that spill: it stays until the head has forgotten its entries.
+        DeleteRecords may have moved the log start past the tail's base. A row there belongs to a spill in progress,
+        which any process may finish by it: it stays until the head has forgotten its entries.
         """
         below = min(head.log_start_offset, head.tail_base_offset)
         at = 0
@@ -144,7 +144,7 @@ class Retention:
 
 
 def is_expired(row: IndexRow, oldest_kept_ms: int) -> bool:
-    """Whether all records of a row are older than the oldest that retention.ms keeps."""
+    """Return True if all records of a row are older than the oldest that retention.ms keeps."""
     newest_ms = row.max_timestamp_ms if row.max_timestamp_ms >= 0 else row.spill_floor_ms
     return newest_ms < oldest_kept_ms
 

@@ -1,4 +1,4 @@
-"""Roll: the tail of a quiet partition leaves its head when it is as old as an active segment may become.
+"""Roll: spill the tail of a quiet partition when it is as old as an active segment may become.
 
 The tail in the head is the active segment: retention does not drop it and compaction does not read it. A writer spills
 it when it grows too long, so on a partition that nobody writes to any more a deleted key or an expired record would
@@ -46,7 +46,7 @@ class Roll:
 
 
 def wants_roll(head: PartitionHead, config: TopicConfig, now_ms: int) -> bool:
-    """Whether the tail is older than an active segment may be. Pure."""
+    """Return True if the tail is older than an active segment may be. Pure."""
     entries = [entry for _, entry in head.entries()]
     if not entries:
         return False

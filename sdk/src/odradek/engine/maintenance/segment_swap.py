@@ -107,7 +107,7 @@ class SegmentSwap:
             await self._backoff.pause(attempt - 1)
 
     async def _delete(self, held: HeldPartition, old: Sequence[IndexRow]) -> None:
-        """Delete the objects of rows that are gone. What fails here is found as an orphan."""
+        """Delete the objects of removed rows. After a failure they are found as orphans."""
         keys = [key for row in old for key in object_keys(held.partition, row)]
         if not keys:
             return

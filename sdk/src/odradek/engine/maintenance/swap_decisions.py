@@ -1,4 +1,4 @@
-"""What a swap of segments writes: the new row, the merged offset, the names of the objects (segment_swap.py)."""
+"""The writes of a segment swap: the new row, the merged offset, the names of the objects (segment_swap.py)."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def row_in_place_of(
 
 
 def merged_offset_after(old: Sequence[IndexRow]) -> int | None:
-    """The head's merged offset once these rows are replaced; None where it stays, as all of them are segments.
+    """Return the head's merged offset after these rows are replaced; None if all are segments, so that it stays.
 
     Spilled rows follow the segments, so the last row says whether there are any.
     """

@@ -65,7 +65,7 @@ class Sweep:
         self._settings = tools.settings
 
     async def is_due(self) -> bool:
-        """Whether the last sweep ended `sweep_interval_ms` ago, or more. Raises StoreUnavailable, FormatError."""
+        """Return True if the last sweep ended `sweep_interval_ms` ago or more. Raises StoreUnavailable, FormatError."""
         state = await read_sweep_state(self._catalog)
         return not 0 <= self._clock.now_ms() - state.swept_ms < self._settings.sweep_interval_ms
 
@@ -75,7 +75,7 @@ class Sweep:
             await self.run(done)
 
     async def run(self, done: Counter[str]) -> None:
-        """Sweep once, counting what was done. Raises StoreUnavailable, OutcomeUnknown, FormatError, KafkaError."""
+        """Sweep once, and count what was done. Raises StoreUnavailable, OutcomeUnknown, FormatError, KafkaError."""
         state = await read_sweep_state(self._catalog)
         started_ms = self._clock.now_ms()
         horizon = _first_id(started_ms - self._settings.sweep_horizon_ms)
@@ -119,7 +119,7 @@ class Sweep:
 
 
 class _Pass:
-    """One sweep's floor, the partitions that have it, and what they refer to."""
+    """One sweep's floor, the partitions that have it, and their references."""
 
     def __init__(self, tools: Tools, index: PartitionIndex, topics: Topics, floor: bytes) -> None:
         self._catalog = tools.tables.catalog
@@ -148,7 +148,7 @@ class _Pass:
         return left
 
     async def _raise_heads(self) -> None:
-        """Give every head the floor. Raises where one cannot be given it."""
+        """Give every head the floor. Raises if one cannot get it."""
         while fresh := [each for each in await self._listed() if each not in self._partitions]:
             for start in range(0, len(fresh), _HEADS_PER_READ):
                 some = fresh[start : start + _HEADS_PER_READ]
@@ -179,7 +179,7 @@ async def drop_referenced(
 ) -> None:
     """Remove from the set what the partitions' tails and spilled rows refer to. Raises StoreUnavailable, FormatError.
 
-    A partition without a head has been deleted: what its rows refer to is not read any more.
+    A partition without a head has been deleted: nothing reads its rows any more.
     """
     slots = asyncio.Semaphore(parallelism)
 

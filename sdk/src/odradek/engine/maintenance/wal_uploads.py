@@ -1,4 +1,4 @@
-"""Which uploads the WAL holds: objects under `wal/` and items of the log table, by object id.
+"""The uploads of the WAL: objects under `wal/` and items of the log table, by object id.
 
 Objects are listed from the very first name on, since names sort by id: what a writer with an old id put there late is
 found however old it is. Items have no common beginning: they are looked for hour by hour, 64 shards each. Which hours
@@ -46,7 +46,7 @@ class WalUpload:
 
     @property
     def place(self) -> str:
-        """Where it lies, for people."""
+        """The location, for people."""
         return " / ".join(wal_item_key(self.object_id)) if self.is_item else wal_key(self.object_id)
 
 
@@ -107,7 +107,7 @@ class WalUploads:
         return [WalUpload(bytes.fromhex(sk), True, len(d) if isinstance(d, bytes) else 0) for sk, d in sizes]
 
     async def delete(self, uploads: Sequence[WalUpload]) -> None:
-        """Delete them; those that are gone are no error. Raises StoreUnavailable, OutcomeUnknown."""
+        """Delete uploads; missing ones are ignored. Raises StoreUnavailable, OutcomeUnknown."""
         keys = [wal_key(upload.object_id) for upload in uploads if not upload.is_item]
         for start in range(0, len(keys), _OBJECTS_PER_PAGE):
             some = keys[start : start + _OBJECTS_PER_PAGE]
@@ -121,7 +121,7 @@ class WalUploads:
 
 
 def parse_wal_key(key: str) -> bytes | None:
-    """The object id in a WAL object's name; None where the name is not one that we give."""
+    """Return the object id in a WAL object's name; None for a foreign name."""
     match = _WAL_NAME.fullmatch(key)
     object_id = bytes.fromhex(match[1]) if match is not None else None
     return object_id if object_id is not None and wal_key(object_id) == key else None

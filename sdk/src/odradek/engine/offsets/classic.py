@@ -44,7 +44,7 @@ _SIMPLE = Committer()  # what the lease sees: nobody owns it
 
 
 def fence(group_id: str, member_id: str, generation: int) -> Check:
-    """Holds while this member may commit in this generation; a transaction may hold it as it is."""
+    """Return the check that holds while this member may commit in this generation; also for a transaction."""
     return Check(
         group_key(group_id),
         all_of(
@@ -57,7 +57,7 @@ def fence(group_id: str, member_id: str, generation: int) -> Check:
 
 
 def explain_fence(current: Item | None, identity: ClassicIdentity) -> ErrorCode | None:
-    """Why the fence did not hold, NONE where it would now; None where the group is not classic."""
+    """Return why the fence did not hold, NONE if it would now; None if the group is not classic."""
     if current is not None and not is_classic(current):
         return None
     group = ClassicGroup() if current is None else decode_classic(current)
@@ -87,7 +87,7 @@ class ClassicOffsets:
     async def commit(
         self, group_id: str, offsets: Mapping[TopicPartition, OffsetAndMetadata], committer: Committer
     ) -> list[OffsetCommitResult] | None:
-        """Commit; results in the order of `offsets`, or None where the group is of the consumer protocol.
+        """Commit; results in the order of `offsets`, or None if the group is of the consumer protocol.
 
         Codes of a partition: those of `GroupOffsets.commit`; ILLEGAL_GENERATION, REBALANCE_IN_PROGRESS (join again).
         """
@@ -109,7 +109,7 @@ class ClassicOffsets:
         return [OffsetCommitResult(partition, codes[partition]) for partition in offsets]
 
     async def refusal(self, group_id: str, committer: Committer) -> ErrorCode | None:
-        """Whether the member may commit as things stand; None where the group is of the consumer protocol.
+        """Return the error with which a commit of the member would be refused; None for a consumer-protocol group.
 
         Raises KafkaError(COORDINATOR_NOT_AVAILABLE).
         """
@@ -176,7 +176,7 @@ class ClassicOffsets:
 def _after_refusal(
     commits: list[_Commit], error: TransactionCanceled, codes: dict[TopicPartition, ErrorCode]
 ) -> list[_Commit]:
-    """What is left to try: with a later stamp where that stood in the way; what is owned goes to `codes`."""
+    """Return the commits left to try, with a later stamp if that was the reason; errors go to `codes`."""
     left = []
     for commit, failure in zip(commits, error.failures[1:], strict=True):
         refusal = None if failure is None else decide_refusal(failure.current, _SIMPLE)

@@ -1,6 +1,6 @@
-"""What a commit writes and what its refusal means. Pure.
+"""The writes of a commit and the meaning of its refusal. Pure.
 
-Owner and offset of a partition lie in one item, the lease, so a commit is one conditional update, with no read
+Owner and offset of a partition are in one item, the lease, so a commit is one conditional update, without a read
 before it:
 
     by a member            the lease's owner is this member, granted at its epoch or an earlier one
@@ -36,7 +36,7 @@ NO_EPOCH = -1  # of a simple consumer, which is no member
 
 @dataclass(frozen=True, slots=True)
 class Committer:
-    """Who commits. Epoch NO_EPOCH: a consumer that assigned its partitions itself, an admin tool."""
+    """The committer. Epoch NO_EPOCH: a consumer that assigned its partitions itself, or an admin tool."""
 
     member_id: str = ""
     member_epoch: int = NO_EPOCH
@@ -48,10 +48,10 @@ class Committer:
 
 
 def check_offset(offset: OffsetAndMetadata, metadata_bytes_max: int) -> ErrorCode:
-    """Whether an offset can be committed at all.
+    """Return NONE if an offset can be committed at all.
 
-    A negative one can, as on Apache Kafka: kafkajs commits -1 or -2 after an offset was out of range, and begins again
-    where its configuration says, because it finds no position in that.
+    A negative one can, as on Apache Kafka: kafkajs commits -1 or -2 after an offset was out of range, and starts again
+    at its configured position, because it finds no position there.
     """
     if len(offset.metadata.encode()) > metadata_bytes_max:
         return ErrorCode.OFFSET_METADATA_TOO_LARGE
@@ -59,7 +59,7 @@ def check_offset(offset: OffsetAndMetadata, metadata_bytes_max: int) -> ErrorCod
 
 
 def commit_operation(key: Key, topic: str, offset: OffsetAndMetadata, committer: Committer, stamp_ms: int) -> Update:
-    """The conditional update of one lease; a transaction may hold it as it is."""
+    """Return the conditional update of one lease; a transaction may contain it."""
     actions = (
         Set(("v",), VERSION),
         Set(("t",), topic),
@@ -72,12 +72,12 @@ def commit_operation(key: Key, topic: str, offset: OffsetAndMetadata, committer:
 
 
 def decide_refusal(current: Item | None, committer: Committer) -> ErrorCode | int:
-    """Why the lease refused: a stamp to exceed, or what it says about the committer.
+    """Return the reason of a lease's refusal: a stamp to exceed, or an error about the committer.
 
     Returns:
-        The last commit's stamp where only that stood in the way; FENCED_MEMBER_EPOCH where the partition is not the
-        committer's; STALE_MEMBER_EPOCH where it is, but of a later epoch; UNKNOWN_MEMBER_ID for a simple consumer
-        where a member owns it.
+        The last commit's stamp if only that was in the way; FENCED_MEMBER_EPOCH if the partition is not the
+        committer's; STALE_MEMBER_EPOCH if it is, but of a later epoch; UNKNOWN_MEMBER_ID for a simple consumer if a
+        member owns it.
     """
     lease = None if current is None else decode_lease(current)
     owner = None if lease is None else lease.owner

@@ -123,9 +123,9 @@ class GroupOffsets:
         member_epoch: int = NO_EPOCH,
         require_stable: bool = False,
     ) -> list[OffsetFetchResult]:
-        """Committed offsets of the partitions in their order, or of all that have one (None), by topic and partition.
+        """Return committed offsets of the partitions in their order, or all (None), by topic and partition.
 
-        Offsets of topics that were deleted are not there any more, also where a topic of that name was created again.
+        Offsets of deleted topics are not returned, also if a topic of that name was created again.
 
         Args:
             require_stable: a partition to which a transaction is being applied for longer than a few attempts take is
@@ -153,7 +153,7 @@ class GroupOffsets:
     async def refusals(
         self, group_id: str, partitions: Sequence[PartitionId], committer: Committer
     ) -> dict[PartitionId, ErrorCode]:
-        """Whether a transaction of the committer may commit these partitions as things stand; NONE where it may.
+        """Return NONE or an error for each partition that a transaction of the committer would commit now.
 
         Nothing is committed. A simple consumer's group is made where there is none. Raises KafkaError as `commit`; but
         a transaction that names neither member nor instance may commit for a classic group that has members, as on
@@ -306,10 +306,10 @@ class GroupOffsets:
         return results
 
     async def _stable(self, keys: Sequence[Key]) -> dict[Key, Item | TransactionConflict | None]:
-        """The leases as they are after every transaction that was applied before this call; or why not.
+        """Return the leases after every transaction that was applied before this call, or the reason why not.
 
-        A chunk that conflicts is tried again for as long as a transaction usually takes, and then lease by lease, so
-        that those of other transactions are answered. Raises StoreUnavailable.
+        A chunk that conflicts is retried for as long as a transaction usually takes, and then lease by lease, so that
+        the other leases are answered. Raises StoreUnavailable.
         """
         found: dict[Key, Item | TransactionConflict | None] = {}
         chunks = chunked(keys)

@@ -1,4 +1,4 @@
-"""Who may lead a partition, decided from what is known: pure and total.
+"""The decision about the leadership of a partition: pure and total.
 
 A partition has one leader at any time: the broker `li` of its head, under the epoch `le`. A *claim* is what a broker
 appends by; it is a part of the condition of every append.
@@ -47,7 +47,7 @@ class Claim:
         return leader if self.leader_epoch is None else all_of(leader, Compare(("le",), "=", self.leader_epoch))
 
     def holds(self, head: PartitionHead) -> bool:
-        """Whether the head still grants it."""
+        """Return True if the head still grants the claim."""
         return head.leader_id == self.leader_id and self.leader_epoch in (None, head.leader_epoch)
 
 
@@ -63,7 +63,7 @@ class Lead:
 
 @dataclass(frozen=True, slots=True)
 class Take:
-    """We may take the partition from whoever the head names."""
+    """The partition may be taken over from the leader in the head."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,12 +84,12 @@ Verdict = Lead | Take | AskBrokers | Follow
 def decide_leadership(
     head: PartitionHead, broker_id: int, claim: Claim | None, leader_is_gone: bool | None = None
 ) -> Verdict:
-    """What a broker that wants to lead should do.
+    """Decide the next step of a broker that wants to lead.
 
     Args:
-        broker_id: the broker that asks.
-        claim: what it took before, if anything.
-        leader_is_gone: what the registry says of the present leader; None: it was not asked.
+        broker_id: the broker's id.
+        claim: its earlier claim, if any.
+        leader_is_gone: True or False by the registry; None: not known yet.
     """
     if broker_id == FLEET_BROKER_ID:
         claim = FLEET_CLAIM
@@ -114,8 +114,8 @@ def handover(leader_id: int, leader_epoch: int, to_broker_id: int) -> tuple[Cond
 
 
 def check_leader_epoch(current_leader_epoch: int, head: PartitionHead) -> None:
-    """Raises KafkaError where the client's leader epoch is not the head's (KIP-320); -1 is not checked."""
+    """Raise KafkaError if the client's leader epoch is not the head's (KIP-320); -1 is not checked."""
     if 0 <= current_leader_epoch < head.leader_epoch:
         raise KafkaError(ErrorCode.FENCED_LEADER_EPOCH, f"the leader epoch is {head.leader_epoch}: refresh metadata")
     if current_leader_epoch > head.leader_epoch:
-        raise KafkaError(ErrorCode.UNKNOWN_LEADER_EPOCH, f"the leader epoch is {head.leader_epoch} yet")
+        raise KafkaError(ErrorCode.UNKNOWN_LEADER_EPOCH, f"the leader epoch is still {head.leader_epoch}")

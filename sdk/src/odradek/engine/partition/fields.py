@@ -12,24 +12,24 @@ T = TypeVar("T", int, str, bytes, list, dict)  # type: ignore[type-arg]
 
 
 def attribute(item: Mapping[str, object], name: str, kind: type[T]) -> T:
-    """The attribute of that type. Raises FormatError where it is missing or of another type."""
+    """Return the attribute of that type. Raises FormatError if it is missing or of another type."""
     value = item.get(name)
     if not isinstance(value, kind) or (kind is int and isinstance(value, bool)):
-        raise FormatError(f"a stored item holds {type(value).__name__} under {name!r} where {kind.__name__} belongs")
+        raise FormatError(f"attribute {name!r} of a stored item is {type(value).__name__}, not {kind.__name__}")
     return value
 
 
 def check_version(item: Mapping[str, object], known: int, what: str) -> None:
-    """Raises UnknownVersion where the item's format version `v` is not the one known."""
+    """Raise UnknownVersion if the item's format version `v` is not the known one."""
     if item.get("v") != known:
         raise UnknownVersion(f"{what} has format version {item.get('v')}; this release knows {known}: upgrade it")
 
 
 def is_version(known: int) -> Condition:
-    """The clause of an update that reads nothing before it: a newer release's item stays as it is."""
+    """Return the clause of an update without a read before it, which leaves a newer release's item unchanged."""
     return Compare(("v",), "=", known)
 
 
 def is_version_or_absent(known: int) -> Condition:
-    """The same where the update may make the item."""
+    """Return the same clause for an update that may create the item."""
     return AnyOf((Absent(("v",)), is_version(known)))

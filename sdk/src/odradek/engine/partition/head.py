@@ -63,7 +63,7 @@ class RecentBatch:
 
 @dataclass(frozen=True, slots=True)
 class ProducerState:
-    """What the head or a producer row knows of a producer."""
+    """The state of a producer in the head or in a producer row."""
 
     epoch: int
     next_sequence: int
@@ -132,9 +132,9 @@ def encode_recent(batches: Iterable[RecentBatch]) -> bytes:
 
 @lru_cache(maxsize=1024)  # each append reads all of a head's producers again, and few of them have changed
 def decode_recent(data: bytes) -> tuple[RecentBatch, ...]:
-    """Unpack remembered batches. Raises FormatError for a length that is no multiple of a batch's."""
+    """Decode remembered batches. Raises FormatError for a length that is not a multiple of a batch's."""
     if len(data) % _RECENT.size:
-        raise FormatError(f"{len(data)} bytes are no whole number of remembered batches")
+        raise FormatError(f"{len(data)} bytes are not a whole number of remembered batches")
     return tuple(RecentBatch(*fields) for fields in _RECENT.iter_unpack(data))
 
 
@@ -203,7 +203,7 @@ def decode_head(item: Item) -> PartitionHead:
 def _tail(item: Item) -> tuple[bytes, ...]:
     tail = attribute(item, "t", list)
     if not all(type(packed) is bytes for packed in tail):
-        raise FormatError("the tail of a partition head holds something else than packed entries")
+        raise FormatError("the tail of a partition head does not consist of packed entries")
     return tuple(tail)
 
 
@@ -212,4 +212,4 @@ def _producers(item: Item) -> dict[int, ProducerState]:
     try:
         return {int(each): decode_producer(attribute(producers, each, dict)) for each in producers}
     except ValueError:
-        raise FormatError("the producers of a partition head are no map of ids to states") from None
+        raise FormatError("the producers of a partition head are not a map of ids to states") from None

@@ -89,9 +89,9 @@ class PartitionIndex:
             await self.raise_sweep_floor(partition, sweep_floor)
 
     async def raise_sweep_floor(self, partition: PartitionId, floor: bytes) -> None:
-        """From now on the head refuses object ids below the floor; one that is as high, or gone, stays.
+        """Make the head refuse object ids below the floor; a floor that is as high already stays.
 
-        Raises StoreUnavailable, OutcomeUnknown (say it again: it only rises); UnknownVersion: it could not be raised.
+        Raises StoreUnavailable, OutcomeUnknown (repeat it: it only rises); UnknownVersion: it could not be raised.
         """
         condition = all_of(is_version(VERSION), Compare(("wf",), "<", floor))
         try:
@@ -126,7 +126,7 @@ class PartitionIndex:
         expected_offset: int | None,
         claim: Claim = FLEET_CLAIM,
     ) -> PartitionHead:
-        """Append entries that share one object and one commit time; the new head says where they went.
+        """Append entries that share one object and one commit time; return the new head, which has their offsets.
 
         Raises ConditionFailed, StoreUnavailable, OutcomeUnknown: see append_decisions.after_refusal.
         """
@@ -141,7 +141,7 @@ class PartitionIndex:
         expected_offset: int | None = None,
         claim: Claim = FLEET_CLAIM,
     ) -> Update:
-        """The update that appends entries of one commit time; a transaction may hold it as it is."""
+        """Return the update that appends entries of one commit time; a transaction may contain it."""
         packed = tuple(encode_tail_entry(entry) for entry in entries)
         conditions: list[Condition] = [
             is_version(VERSION),
@@ -164,23 +164,23 @@ class PartitionIndex:
     # --- spill ----------------------------------------------------------------------------------------------------
 
     def wants_spill(self, head: PartitionHead, added: int) -> bool:
-        """Whether the append that made this head by so many entries should spill."""
+        """Return True if the append that added so many entries to this head should spill."""
         return self._spills.are_due(head, added)
 
     def is_long(self, head: PartitionHead, more: int = 0) -> bool:
-        """Whether the head holds more than it should, with so many more entries."""
+        """Return True if the head, with so many more entries, is longer than it should be."""
         return self._spills.is_long(head, more)
 
     def is_far_too_long(self, head: PartitionHead) -> bool:
-        """Whether the head costs its writers several times what it should: spilling it is worth some patience."""
+        """Return True if the head costs its writers several times the usual: a spill is worth some patience."""
         return self._spills.is_far_too_long(head)
 
     def is_overfull(self, head: PartitionHead) -> bool:
-        """Whether more than a row's entries are too much in the head: its writers should wait."""
+        """Return True if the head's excess is more than a row's entries: its writers should wait."""
         return self._spills.is_overfull(head)
 
     async def spill(self, partition: PartitionId, head: PartitionHead) -> None:
-        """Move what is too much from the head to rows (spill.py). Raises StoreError."""
+        """Move the excess of the head to rows (spill.py). Raises StoreError."""
         await self._spills.run(partition, head)
 
     async def read_producer_row(self, partition: PartitionId, producer_id: int) -> ProducerState | None:
@@ -200,10 +200,10 @@ class PartitionIndex:
     # it thought right. So what overlaps it is not for that reason a ghost: only the merged offset says what is one.
 
     async def row_at(self, partition: PartitionId, offset: int, *, merged_offset: int = 0) -> IndexRow | None:
-        """The index row that holds the offset, or the last one before it; None where there is none.
+        """Return the index row with the offset, or the last one before it; None without any.
 
         Args:
-            merged_offset: the head's: spilled rows below it are ghosts and passed over.
+            merged_offset: the head's: spilled rows below it are ghosts and are skipped.
         """
         limit = 1
         while True:
@@ -223,10 +223,10 @@ class PartitionIndex:
         return [decode_index_row(index_base_offset(row.key.sk), row.item) for row in rows]
 
     async def rows_from(self, partition: PartitionId, base_offset: int, limit: int | None = None) -> list[IndexRow]:
-        """Index rows whose base offset is at least this, oldest first.
+        """Return index rows with at least this base offset, oldest first.
 
-        Ghosts are left out where `base_offset` is that of a row that is none. Fewer rows than `limit` do
-        not mean that these are the last: go on from the last one's end until there are none.
+        Ghosts are left out if `base_offset` is that of a row that is not one. Fewer rows than `limit` do not mean that
+        these are the last: continue from the last one's end until there are none.
         """
         rows = await self._log.query(
             partition_pk(partition), sk_from=index_sk(base_offset), sk_to=INDEX_END, limit=limit
@@ -264,14 +264,14 @@ class PartitionIndex:
         end and segment, so a repetition changes nothing.
 
         Args:
-            merged_offset: the head's from now on; given by whoever replaces spilled rows, since it makes late
+            merged_offset: the head's new one; required when spilled rows are replaced, since it makes late
                 repetitions of their spills ghosts.
 
         Raises:
-            LeaseLost: refused: another maintainer has the partition, or the old rows are no longer there, or they are
+            LeaseLost: refused: another maintainer has the partition, or the old rows no longer exist, or they are
                 not neighbours or not what the new ones cover.
-            OutcomeUnknown: it may still be applied, until the lease's epoch has moved on.
-            StoreUnavailable: surely not applied.
+            OutcomeUnknown: it may still be applied, until the lease's epoch has changed.
+            StoreUnavailable: certainly not applied.
         """
         if old and new and not _covers(old, new):
             raise LeaseLost(f"{lease.partition}: the rows to be replaced have a gap, or the new ones cover others")
@@ -293,7 +293,7 @@ class PartitionIndex:
         raise unknown
 
     async def _holds(self, partition: PartitionId, old: Sequence[IndexRow], new: Sequence[IndexRow]) -> bool:
-        """Whether exactly the new rows are there where the old ones were."""
+        """Return True if exactly the new rows are stored in place of the old ones."""
         bases = sorted({row.base_offset for row in (*old, *new)})
         items = await transact_get_all(self._log, [Key(partition_pk(partition), index_sk(base)) for base in bases])
         wanted = {row.base_offset: row for row in new}
@@ -303,9 +303,9 @@ class PartitionIndex:
         return found == wanted
 
     async def advance_log_start(self, partition: PartitionId, offset: int) -> PartitionHead | None:
-        """Raise the log start offset to `offset`, never past the high watermark; the head after it, None: it is gone.
+        """Raise the log start offset to `offset`, at most the high watermark; return the new head or None (deleted).
 
-        Raises StoreUnavailable, OutcomeUnknown (say it again: it only rises).
+        Raises StoreUnavailable, OutcomeUnknown (repeat it: it only rises).
         """
         condition = all_of(is_version(VERSION), Compare(("ls",), "<", offset), Compare(("no",), ">=", offset))
         try:
@@ -322,7 +322,7 @@ class PartitionIndex:
 
 
 def is_ghost(row: IndexRow, merged_offset: int) -> bool:
-    """Whether nobody goes by this row. The offset only rises: one that was read earlier calls no other row a ghost."""
+    """Return True if readers ignore this row. The merged offset only rises, so an older one finds fewer ghosts."""
     return not row.is_segment and row.base_offset < merged_offset
 
 
@@ -336,7 +336,7 @@ def without_ghosts(rows: Sequence[IndexRow]) -> list[IndexRow]:
 
 
 def _covers(old: Sequence[IndexRow], new: Sequence[IndexRow]) -> bool:
-    """Whether the old rows follow each other, and the new ones do and hold their offsets up to the end.
+    """Return True if both sets of rows are contiguous, and the new ones cover the offsets up to the same end.
 
     The new ones may begin later: what lies below the log start need not be written again.
     """

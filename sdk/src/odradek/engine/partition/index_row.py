@@ -1,4 +1,4 @@
-"""Index row: where the offsets below the tail lie (docs/formats/index_row.md).
+"""Index row: the location of offsets below the tail (docs/formats/index_row.md).
 
 Key: `i#<base offset>`. Lifetime: written by a spill before the head forgets the entries, replaced by a merge,
 removed by retention or with the topic. Two kinds, told apart by `k`:

@@ -1,4 +1,4 @@
-"""Where each leader epoch of a partition started, and the answers that follow from it (KIP-101, KIP-320).
+"""The start of each leader epoch of a partition, and the answers derived from it (KIP-101, KIP-320).
 
 Key: `e#<epoch, 10 digits>`. Lifetime: written before the epoch ends, removed with the topic.
 
@@ -70,7 +70,7 @@ class EpochHistory:
 
 
 def _written(starts: Sequence[EpochStart], log_start_offset: int) -> list[EpochStart]:
-    """Without the epochs that wrote nothing, and without what lies below the log start; the present one stays."""
+    """Remove epochs without records, and what is below the log start; the present epoch stays."""
     kept: list[EpochStart] = []
     for start in starts:
         offset = max(start.offset, log_start_offset)

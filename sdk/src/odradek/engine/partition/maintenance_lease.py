@@ -1,4 +1,4 @@
-"""The maintenance lease: one maintainer a partition, fenced by an epoch.
+"""The maintenance lease: one maintainer per partition, fenced by an epoch.
 
 Key: `<topic id>#<partition>`, `lease`. Lifetime: made by the first maintainer, removed with the topic.
 
@@ -76,12 +76,12 @@ class LeaseLost(Exception):
 
 @dataclass(frozen=True, slots=True)
 class MaintenanceLease:
-    """A lease that was taken.
+    """A lease that this process holds.
 
     Attributes:
-        was_clean: False where the holder before may have left objects that no row refers to.
+        was_clean: False if the previous holder may have left objects that no row refers to.
         expires_ms: by the clock of the holder.
-        idle_ms: how long nobody had held it, by the clocks of both holders; 0 for the first.
+        idle_ms: how long the lease was free, by the clocks of both holders; 0 for the first.
     """
 
     partition: PartitionId
@@ -111,10 +111,10 @@ class MaintenanceLeaseState:
     """A lease as others see it; the default is that of a partition that was never maintained.
 
     Attributes:
-        is_held: by somebody whose claim is not over.
-        is_clean: False where the last holder is gone and may have left objects that no row refers to.
+        is_held: by a maintainer whose claim has not expired.
+        is_clean: False if the last holder died and may have left objects that no row refers to.
         epoch: of the last taking.
-        idle_ms: how long nobody has held it, at least.
+        idle_ms: how long the lease has been free, at least.
     """
 
     is_held: bool = False
@@ -139,7 +139,7 @@ class MaintenanceLeases:
         self._settings = settings
 
     async def take(self, partition: PartitionId) -> MaintenanceLease | None:
-        """Take the lease; None where somebody holds it or the partition is gone. Raises StoreUnavailable."""
+        """Take the lease; None if it is held or the partition does not exist. Raises StoreUnavailable."""
         lease = await self._take(partition)
         if lease is not None and not lease.was_clean:
             await self._settle(lease)
@@ -190,7 +190,7 @@ class MaintenanceLeases:
                 await self._backoff.pause(attempt)
 
     async def is_clean(self, partition: PartitionId) -> bool:
-        """Whether nobody holds the lease and its last holder left nothing behind. Raises StoreUnavailable."""
+        """Return True if the lease is free and its last holder left nothing behind. Raises StoreUnavailable."""
         item = await self._log.get(lease_key(partition))
         return item is None or (attribute(item, "h", bytes) == _NOBODY and _is_clean(item))
 
@@ -233,7 +233,7 @@ class MaintenanceLeases:
         return MaintenanceLeaseState(is_held, is_held or _is_clean(item), attribute(item, "e", int), idle_ms)
 
     def _is_held(self, item: Item, now_ms: int) -> bool:
-        """Whether somebody holds it whose claim is not over; a claim that a clock far ahead made is none."""
+        """Return True if the lease is held and not expired; a claim from a clock far ahead does not count."""
         left_ms = attribute(item, "x", int) - now_ms
         is_current = 0 < left_ms <= self._settings.maintenance_lease_ms + CLOCK_AHEAD_MS_MAX
         return attribute(item, "h", bytes) != _NOBODY and is_current
@@ -255,5 +255,5 @@ def _encode(lease: MaintenanceLease, swapped: Value | None = None) -> Item:
 def _is_clean(item: Item) -> bool:
     clean = item.get("c")
     if not isinstance(clean, bool):
-        raise FormatError("a maintenance lease does not say whether it was left clean")
+        raise FormatError("the maintenance lease has no clean flag")
     return clean

@@ -63,20 +63,20 @@ class Spills:
         self._settings = settings
 
     def are_due(self, head: PartitionHead, added: int) -> bool:
-        """Whether the append that made this head by so many entries should spill."""
+        """Return True if the append that added so many entries to this head should spill."""
         excess = self._excess(head)
         return _tried(excess) > _tried(excess - added)
 
     def is_long(self, head: PartitionHead, more: int = 0) -> bool:
-        """Whether the tail, with so many more entries, is longer than a head should hold, or producers crowd it."""
+        """Return True if the tail, with so many more entries, is too long, or producers crowd the head."""
         return is_crowded(head, self._settings) or self._excess(head) + more > 0
 
     def is_far_too_long(self, head: PartitionHead) -> bool:
-        """Whether the head costs its writers several times what it should."""
+        """Return True if the head costs its writers several times the usual."""
         return self._excess(head) > _RETRY_ENTRIES_MAX
 
     def is_overfull(self, head: PartitionHead) -> bool:
-        """Whether more than a row's entries are too much in it."""
+        """Return True if the excess is more than a row's entries."""
         return self._excess(head) > SPILL_ENTRIES_MAX
 
     def _excess(self, head: PartitionHead) -> int:
@@ -86,9 +86,9 @@ class Spills:
         return len(head.tail) + 1 - max(room // _TAIL_ENTRY_BYTES, self._settings.spill_entries)
 
     async def run(self, partition: PartitionId, head: PartitionHead) -> None:
-        """Spill what is too much in the head.
+        """Spill the excess of the head.
 
-        Where a row was begun when the tail was shorter, or where it holds all it can, there is another for the rest.
+        If a row was begun when the tail was shorter, or if a row is full, another one takes the rest.
         Raises StoreError.
         """
         for _ in range(_ROWS_A_SPILL_MAX):
@@ -98,7 +98,7 @@ class Spills:
             head = rest
 
     async def _spill_row(self, partition: PartitionId, head: PartitionHead) -> PartitionHead | None:
-        """One row: the head after it where it holds more than it should by now, else None."""
+        """Spill one row; return the head afterwards if it is still too long, else None."""
         count = min(self._settings.spill_entries + max(0, self._excess(head) - 1), SPILL_ENTRIES_MAX)
         wanted = oldest_row(head, count) if head.tail else None
         row = None
@@ -112,7 +112,7 @@ class Spills:
         return after if row.end_offset < wanted.end_offset or self.is_far_too_long(after) else None
 
     async def _write_row(self, partition: PartitionId, row: IndexRow) -> IndexRow | None:
-        """Write the row, or find the one that is there; None: the partition is gone."""
+        """Write the row, or return the existing one; None: the partition does not exist."""
         key = Key(partition_pk(partition), index_sk(row.base_offset))
         if len(row.entries) == SPILL_ENTRIES_MAX:
             # So much is too much that others are likely to be at it; a refused write costs as much as the row's.
@@ -139,10 +139,10 @@ class Spills:
     async def _forget_entries(
         self, partition: PartitionId, head: PartitionHead, row: IndexRow, idle: Sequence[int]
     ) -> PartitionHead | None:
-        """As many updates as it takes; the head after the last, None: another spill was first, or many are at it.
+        """Make as many updates as necessary; return the last head, None: another spill was first, or many compete.
 
-        An idle producer stays where its row could not be written, or where it wrote meanwhile: it does not keep the
-        entries of all in the tail.
+        An idle producer stays if its row could not be written, or if it has written meanwhile: it does not keep the
+        other entries in the tail.
         """
         evictable = await self._write_producer_rows(partition, head, idle, row.spill_floor_ms)
         refusals, made_room = 0, False
@@ -171,7 +171,7 @@ class Spills:
         return None
 
     async def _evict(self, partition: PartitionId, head: PartitionHead, idle: Sequence[int]) -> PartitionHead:
-        """Let idle producers leave for rows of their own, as many as have not written meanwhile; the head after it."""
+        """Move idle producers that have not written meanwhile to separate rows; return the head afterwards."""
         for start in range(0, len(idle), SPILL_SETTLED_MAX):
             chunk = idle[start : start + SPILL_SETTLED_MAX]
             evictable = await self._write_producer_rows(partition, head, chunk, head.spill_floor_ms)
@@ -192,9 +192,9 @@ class Spills:
     async def _write_producer_rows(
         self, partition: PartitionId, head: PartitionHead, producer_ids: Iterable[int], floor_ms: int
     ) -> AbstractSet[int]:
-        """Write the rows of producers that are to leave, all at once; those whose row is surely written.
+        """Write the rows of producers that are to leave, all at once; return those whose row is certainly written.
 
-        `t`, from which a row's expiry counts (producer_expiry.py), is no earlier than any batch of the tail.
+        `t`, from which a row's expiry counts (producer_expiry.py), is not earlier than any batch of the tail.
         """
         ids = [producer_id for producer_id in producer_ids if producer_id in head.producers]
         if not ids:
@@ -245,7 +245,7 @@ def _still_idle(evictable: AbstractSet[int], seen: PartitionHead, now: Partition
 
 
 def _tried(excess: int) -> int:
-    """How many spills were tried by the appends that made the tail so much too long."""
+    """Return the number of spills that the appends that caused this excess have tried."""
     if excess <= 0:
         return 0
     doubled = max(min(excess, _RETRY_ENTRIES_MAX), _RETRY_ENTRIES_MIN - 1).bit_length()

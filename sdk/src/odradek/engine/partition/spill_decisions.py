@@ -1,4 +1,4 @@
-"""What a spill writes, decided from a head: the row, who leaves the head, and the updates by which the head forgets.
+"""The writes of a spill, decided from a head: the row, the leaving producers, and the updates of the head.
 
 One UpdateItem has room for the most entries of a row and for what `SPILL_PRODUCERS_MAX` producers need, or for
 `SPILL_FEW_ENTRIES` and `SPILL_SETTLED_MAX` producers (limits.py says why). A head with more of them forgets in several
@@ -63,12 +63,12 @@ def oldest_row(head: PartitionHead, count: int) -> IndexRow:
 
 
 def is_crowded(head: PartitionHead, settings: Settings) -> bool:
-    """Whether more producers are in the head than rows of a spill bring in."""
+    """Return True if the head has more producers than a spill's rows bring in."""
     return len(head.producers) > settings.producers_in_head_max + SPILL_ENTRIES_MAX
 
 
 def who_leaves(head: PartitionHead, row: IndexRow | None, settings: Settings) -> list[int]:
-    """The producers that leave the head with a spill, the most idle first.
+    """Return the producers that leave the head with a spill, the most idle first.
 
     They wrote nothing that stays in the tail, and either nothing for a while before it (what the head carries of
     them costs units with every append), or too many are there. Not all at once where all are at work: each of them
@@ -98,7 +98,7 @@ def who_leaves(head: PartitionHead, row: IndexRow | None, settings: Settings) ->
 
 
 def leave_together(row: IndexRow, idle: Collection[int]) -> bool:
-    """Whether idle producers and the row's entries leave with one update."""
+    """Return True if idle producers and the row's entries leave with one update."""
     return len({*idle} | {entry.producer_id for entry in row.entries if entry.producer_id >= 0}) <= _room(row)
 
 

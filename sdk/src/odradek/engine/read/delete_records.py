@@ -65,7 +65,7 @@ class RecordDeleter:
             except FormatError as damaged:
                 return _failed(request, KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, str(damaged)))
             except (ItemTooLarge, StoreRejected):
-                return _failed(request, KafkaError(ErrorCode.POLICY_VIOLATION, "the store never takes this deletion"))
+                return _failed(request, KafkaError(ErrorCode.POLICY_VIOLATION, "the store rejects this deletion"))
             except StoreUnavailable:
                 pass
             except OutcomeUnknown:

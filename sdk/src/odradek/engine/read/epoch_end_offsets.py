@@ -1,7 +1,7 @@
-"""OffsetForLeaderEpoch: where an epoch ended, by which a consumer finds out whether it read what was taken back.
+"""OffsetForLeaderEpoch: the end offset of an epoch, by which a consumer detects records that were truncated.
 
-Nothing is ever taken back from a log here - an epoch ends where the next one starts - so the answer always confirms
-what was read. Clients that check all the same (KIP-320) are answered as Apache Kafka would.
+A log here is never truncated (an epoch ends where the next one starts), so the answer always confirms what was read.
+Clients that check anyway (KIP-320) are answered as Apache Kafka would.
 """
 
 from __future__ import annotations

@@ -48,7 +48,7 @@ class _Wanted:
 
 @dataclass(frozen=True, slots=True)
 class _Planned:
-    """What will be read of a partition."""
+    """The planned read of a partition."""
 
     wanted: _Wanted
     head: PartitionHead
@@ -59,7 +59,7 @@ class _Planned:
 
     @property
     def bytes_max(self) -> int:
-        """What its answer can take up: a segment's stretch is cut to the limit when it is read."""
+        """The maximum size of its response: a segment's stretch is cut to the limit when it is read."""
         size = sum(piece.length for piece in self.pieces)
         return size if self.is_first else min(size, self.limit)
 
@@ -155,7 +155,7 @@ class Fetcher:
     async def _plan_one(
         self, want: _Wanted, head: PartitionHead | None, limit: int, *, is_first: bool
     ) -> _Planned | FetchResult:
-        """What to read of one partition, by this head or a newer one; or why nothing can be read."""
+        """Plan the read of one partition, by this head or a newer one, or return why nothing can be read."""
         for _ in range(_REPLANS):
             if head is None:
                 return _failed(want.request, deleted(self._topics, want.topic))
@@ -182,7 +182,7 @@ class Fetcher:
         if not head.log_start_offset <= want.offset <= head.next_offset:
             raise KafkaError(
                 ErrorCode.OFFSET_OUT_OF_RANGE,
-                f"offset {want.offset} is outside of [{head.log_start_offset}, {head.next_offset}]",
+                f"offset {want.offset} is outside [{head.log_start_offset}, {head.next_offset}]",
             )
         if want.offset == head.next_offset or (limit <= 0 and not is_first):
             return []
@@ -208,7 +208,7 @@ class Fetcher:
         return results
 
     async def _read_one(self, plan: _Planned, data: Sequence[memoryview] | None = None) -> tuple[_Wanted, FetchResult]:
-        """Read one partition, planning again where a merge replaced what was planned, or after a gap."""
+        """Read one partition; plan again if a merge replaced the planned objects, or after a gap."""
         want = plan.wanted
         error = _STORE_BUSY
         for attempt in range(_REPLANS):
@@ -237,12 +237,12 @@ class Fetcher:
 
 
 def _has_more(plan: _Planned) -> bool:
-    """Whether more is there than was planned: then there is nothing to wait for."""
+    """Return True if more exists than was planned, so that there is no need to wait."""
     return bool(plan.pieces) and plan.pieces[-1].end_offset < plan.head.next_offset
 
 
 def _is_gap(plan: _Planned, data: Sequence[memoryview]) -> bool:
-    """Whether nothing that was read reaches the offset: compaction left nothing between it and what was planned."""
+    """Return True if nothing that was read reaches the offset: compaction left nothing between both."""
     if not plan.pieces or not all(piece.is_segment for piece in plan.pieces):
         return False
     return not any(len(select_batches(stored, plan.wanted.offset, 0)[0]) for stored in data)

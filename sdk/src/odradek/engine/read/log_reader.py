@@ -1,4 +1,4 @@
-"""Where the bytes of an offset range lie, and how to get them: what fetch, list offsets and the Spark source share.
+"""The location of the bytes of an offset range, and their reads, for fetch, list offsets and the Spark source.
 
 `LogReader.pieces` turns [start, end) into pieces from the head's tail and the index rows: one record batch of the WAL
 each, or a run of whole batches of a segment (segment_reader.py). `PieceReader.read` gets the bytes with few requests:
@@ -110,7 +110,7 @@ class LogReader:
         return pieces
 
     def forget(self, partition: PartitionId) -> None:
-        """Drop the rows kept of a partition: their objects turned out to be gone."""
+        """Drop the cached rows of a partition, whose objects no longer exist."""
         cache = self._rows.pop(partition, None)
         if cache is not None:
             self._cached -= len(cache.rows)
@@ -123,7 +123,7 @@ class LogReader:
         return cache.find(offset)
 
     async def _find_row(self, partition: PartitionId, head: PartitionHead, offset: int) -> IndexRow | None:
-        """The row that holds the offset, or the first one after it; None where there is neither."""
+        """Return the row with the offset, or the first one after it; None without either."""
         row = await self._index.row_at(partition, offset, merged_offset=head.merged_offset)
         following = row.end_offset if row is not None and row.end_offset > offset else offset
         rows = [row] if row is not None and row.end_offset > offset else []
@@ -173,9 +173,9 @@ class PieceReader:
         self._slots = asyncio.Semaphore(settings.fetch_object_parallelism)
 
     async def read(self, pieces: Sequence[Piece]) -> list[memoryview]:
-        """The stored bytes of each piece, in order; offsets are not patched.
+        """Return the stored bytes of each piece, in order; offsets are not patched.
 
-        Raises ObjectMissing where a merge or a deletion was faster (plan again), StoreUnavailable.
+        Raises ObjectMissing if a merge or a deletion was faster (plan again), StoreUnavailable.
         """
         found: list[memoryview | None] = [None] * len(pieces)
 
@@ -221,7 +221,7 @@ class PieceReader:
 
 
 async def _all_or_none(reads: Iterable[Coroutine[Any, Any, None]]) -> None:
-    """Run them together; where one fails, those that have not begun are not: a store that is away is not asked on."""
+    """Run the reads together; after a failure do not start the others, so that a failing store is not loaded."""
     try:
         async with asyncio.TaskGroup() as group:
             for read in reads:

@@ -1,4 +1,4 @@
-"""What administrators see of a partition: its size, and the producers that it knows (DescribeLogDirs, -Producers)."""
+"""The state of a partition for administrators: its size, and its producers (DescribeLogDirs, -Producers)."""
 
 from __future__ import annotations
 

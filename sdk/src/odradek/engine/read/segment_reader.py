@@ -1,4 +1,4 @@
-"""Which bytes of a segment a read needs, by the index beside it: the cost of a read does not grow with the segment.
+"""The bytes of a segment that a read needs, by its index: the cost of a read does not grow with the segment.
 
 A segment is cut where its index may cut it: at stretches of 64 KiB or more (format/offset_index.py). An index is one
 GET and never changes, so those seen last are kept decoded. None is needed for a small segment (`WHOLE_BYTES`: reading
@@ -45,10 +45,10 @@ class Piece:
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """What a reader wants of a log.
+    """A reader's request for a part of a log.
 
     Attributes:
-        max_bytes: from the start on, as stored; the first batch, or stretch of a segment, is there however large.
+        max_bytes: from the start on, as stored; the first batch, or stretch of a segment, is included however large.
         piece_bytes: about the largest piece that a segment is cut into.
     """
 
@@ -84,7 +84,7 @@ class SegmentIndexes:
         data = await self._objects.get(index_key(partition, row.base_offset, row.segment_id))
         index = decode_offset_index(data)
         if (index.base_offset, index.end_offset, index.size_bytes) != (row.base_offset, row.end_offset, row.size_bytes):
-            raise FormatError(f"the index of segment {row.segment_id.hex()} is not the one that its row describes")
+            raise FormatError(f"the index of segment {row.segment_id.hex()} does not match its row")
         if self._kept.setdefault(row.segment_id, index) is index:
             self._entries += len(index.offsets)
             while self._entries > _ENTRIES_CACHED and len(self._kept) > 1:
@@ -99,7 +99,7 @@ class SegmentIndexes:
 
 
 def needs_index(row: IndexRow, wanted: Wanted) -> bool:
-    """Whether the index has to say which part of the segment is wanted, or where to cut it."""
+    """Return True if the index is needed to find the requested part of the segment, or where to cut it."""
     if row.size_bytes <= WHOLE_BYTES:
         return False
     is_whole = wanted.start_offset <= row.base_offset and wanted.end_offset >= row.end_offset

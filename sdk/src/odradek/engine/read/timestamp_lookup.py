@@ -52,7 +52,7 @@ class TimestampLookup:
         self._pieces = pieces
 
     async def first_at(self, partition: PartitionId, head: PartitionHead, timestamp_ms: int) -> Found | None:
-        """The first record, by offset, whose timestamp is at least that; None where there is none."""
+        """Return the first record, by offset, with at least that timestamp; None if there is none."""
         start = head.log_start_offset
         if _has_rows(head) and timestamp_ms <= head.running_max_timestamp_ms:
             async for row in self._rows_from(partition, head, await self._reaching(partition, head, timestamp_ms)):
@@ -80,9 +80,9 @@ class TimestampLookup:
     # --- rows -----------------------------------------------------------------------------------------------------
 
     async def _reaching(self, partition: PartitionId, head: PartitionHead, timestamp_ms: int) -> IndexRow | None:
-        """The first row from the log start on whose running maximum reaches the timestamp.
+        """Return the first row from the log start on whose running maximum reaches the timestamp.
 
-        Raises ObjectMissing where the row before it, or the last row of all, is not seen: it may be the first.
+        Raises ObjectMissing if the row before it, or the last row, is not visible: the result may not be the first.
         """
         low, high = head.log_start_offset, head.tail_base_offset
         below = low  # rows up to here do not reach
@@ -198,7 +198,7 @@ class TimestampLookup:
 
 
 def _check_neighbours(rows: Sequence[IndexRow]) -> None:
-    """Raises ObjectMissing where there is a gap: a swap of rows is visible in part, and may hide the answer."""
+    """Raise ObjectMissing at a gap: a swap of rows may be partly visible, and hide the answer."""
     for before, after in pairwise(rows):
         _check_seen(before.end_offset, after.base_offset)
 

@@ -97,7 +97,7 @@ class _Work:
         return sum(each.size_bytes for each in self.results.values())
 
     def has_room(self, more_bytes: int) -> bool:
-        """Whether the answer may hold these records as well; the first ones always."""
+        """Return True if the response has room for these records; the first ones always fit."""
         return not self.size_bytes or self.size_bytes + more_bytes <= self.request.max_bytes
 
     def note(self, partition: PartitionId, item: ShareItem) -> None:
@@ -109,7 +109,7 @@ class _Work:
 
 
 class ShareFetcher:
-    """Serves share groups from any partition; keeps nothing but how many members a group had a moment ago."""
+    """Serves share groups from any partition; caches only the recent member counts of groups."""
 
     def __init__(
         self,
@@ -176,7 +176,7 @@ class ShareFetcher:
             try:
                 topic = await self._topics.resolve("", partition.topic_id)
                 if not may_read(topic.name):
-                    raise KafkaError(ErrorCode.TOPIC_AUTHORIZATION_FAILED, "the topic may not be read")
+                    raise KafkaError(ErrorCode.TOPIC_AUTHORIZATION_FAILED, "you may not read the topic")
                 partition_of(topic, partition.partition)
             except KafkaError as error:
                 work.say(
@@ -230,7 +230,7 @@ class ShareFetcher:
         return refusal
 
     async def _give_back(self, work: _Work, partitions: Iterable[PartitionId]) -> None:
-        """Release what the member holds of its session's partitions; what fails comes back by its lock."""
+        """Release what the member holds in its session's partitions; after a failure the locks expire."""
         request = work.request
         known = sorted(partition for partition in partitions if partition in work.topics)
         for partition, item in zip(known, await self._windows.read(request.group_id, known), strict=True):
@@ -246,7 +246,7 @@ class ShareFetcher:
     # --- records ----------------------------------------------------------------------------------------------------
 
     async def _share_of_locks(self, work: _Work) -> int:
-        """How many records of a partition the member may hold: an equal share of the group's locks."""
+        """Return the number of records of a partition that the member may hold: an equal share of the group's locks."""
         group_id = work.request.group_id
         now_s = self._clock.monotonic()
         known = self._members.get(group_id)
@@ -318,7 +318,7 @@ class ShareFetcher:
         return acquired
 
     async def _note_time(self, work: _Work, partition: PartitionId, items: dict[PartitionId, ShareItem]) -> None:
-        """Write what time alone has done where others must know: records given up, which is for good."""
+        """Write the effects of time that others must know: records that are given up."""
         item, policy = items[partition], work.config.policy
 
         def decide(state: SharePartition) -> tuple[SharePartition, None]:
@@ -353,7 +353,7 @@ class ShareFetcher:
     async def _acquire(
         self, work: _Work, partition: PartitionId, item: ShareItem, read_from: int, result: FetchResult, left: int
     ) -> int:
-        """Take what is available of the batches that were read; how many records."""
+        """Acquire available records of the batches that were read; return their number."""
         request = work.request
         data = b"".join(result.records)
         stored = [
@@ -434,7 +434,7 @@ def _buried(lot_number: int) -> Decide[None]:
 
 
 def _check(request: ShareFetchRequest) -> None:
-    """Raises KafkaError for what no session can mend."""
+    """Raise KafkaError for a request that is invalid in any session."""
     check_group_id(request.group_id)
     check_share_member_id(request.member_id)
     if request.session_epoch < CLOSE_SESSION_EPOCH:

@@ -1,4 +1,4 @@
-"""What a heartbeat does to its share group (KIP-932, "Share group membership"): pure.
+"""The effect of a heartbeat on its share group (KIP-932, "Share group membership"): pure.
 
 A share group needs no target and no leases: every member may read every partition of the topics that it subscribes to
 (Kafka's assignor `simple`, without its thinning out), and who gets which record is decided at each fetch. What is left

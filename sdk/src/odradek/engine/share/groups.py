@@ -1,4 +1,4 @@
-"""Share groups' membership: decisions of their own in the loop of every heartbeat (groups/heartbeats.py).
+"""Membership of share groups: their decisions in the loop of every heartbeat (groups/heartbeats.py).
 
 A heartbeat of a quiet group is one Query and one PutItem. Configuration comes from the group's own
 (groups/configs.py). Describing, listing and deleting is what `Groups` does for groups of every kind.
@@ -55,7 +55,7 @@ class ShareGroups:
         return result
 
     async def _forget_left(self, group_id: str, member_id: str) -> None:
-        """Delete the sessions that others who left have not closed; where the store fails, the next leave does it."""
+        """Delete sessions that former members have not closed; after a store error the next leave does it."""
         groups, pk = self._tables.groups, group_pk(group_id)
         try:
             sessions = await groups.query(pk, sk_from=SHARE_SESSION_PREFIX, sk_to=SHARE_SESSION_END)

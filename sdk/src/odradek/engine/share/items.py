@@ -42,7 +42,7 @@ _REJECTED_BIT = 0x08
 
 @dataclass(frozen=True, slots=True)
 class ShareItem:
-    """A share-partition as it is stored."""
+    """A share-partition in its stored form."""
 
     state: SharePartition
     incarnation: bytes  # a group deleted and made again has another: a late write of the old one meets no item of it
@@ -50,13 +50,13 @@ class ShareItem:
     nonces: tuple[bytes, ...] = ()  # of the last writes, the newest last
 
     def has_taken(self, nonce: bytes) -> bool:
-        """Whether that write is among the last ones."""
+        """Return True if that write is among the last ones."""
         return nonce in self.nonces
 
 
 @dataclass(frozen=True, slots=True)
 class ShareSession:
-    """What a member reads, and the epoch of its next request."""
+    """The partitions that a member reads, and the epoch of its next request."""
 
     epoch: int
     nonce: bytes
@@ -74,7 +74,7 @@ def share_prefix(partition: PartitionId) -> str:
 
 
 def share_partition(sk: str) -> PartitionId:
-    """The partition that a share-partition's `sk` names. Raises FormatError where it is no such key."""
+    """Return the partition in a share-partition's `sk`. Raises FormatError for another key."""
     try:
         topic_id, number = sk.removeprefix(SHARE_PARTITION_PREFIX).split("#")
         return PartitionId(UUID(topic_id), int(number))
@@ -118,12 +118,12 @@ def encode_share(item: ShareItem) -> Item:
 
 
 def decode_share(item: Item) -> ShareItem:
-    """Raises FormatError where the item is damaged or of another version."""
+    """Decode a share-partition. Raises FormatError if the item is damaged or of another version."""
     check_version(item, VERSION, "a share-partition")
     start = attribute(item, "so", int)
     holders = attribute(item, "m", list)
     if len(holders) > SHARE_HOLDERS_MAX or not all(isinstance(each, str) for each in holders):
-        raise FormatError("a share-partition names its holders wrongly")
+        raise FormatError("the holders of a share-partition are damaged")
     nonces = attribute(item, "w", bytes)
     try:
         runs = _decode_runs(attribute(item, "r", bytes), start, [str(each) for each in holders])
@@ -165,7 +165,7 @@ def encode_session(session: ShareSession) -> Item:
 
 
 def decode_session(item: Item) -> ShareSession:
-    """Raises FormatError where the item is damaged or of another version."""
+    """Decode a share session. Raises FormatError if the item is damaged or of another version."""
     check_version(item, VERSION, "a share session")
     return ShareSession(
         attribute(item, "n", int), attribute(item, "w", bytes), decode_partitions(attribute(item, "p", bytes))

@@ -1,4 +1,4 @@
-"""Where share groups are, and moving them (KIP-932: Describe-, Alter-, DeleteShareGroupOffsets).
+"""The offsets of share groups, and their changes (KIP-932: Describe-, Alter-, DeleteShareGroupOffsets).
 
 A group's windows are moved only while nobody is in it; a window that is moved forgets deliveries and dead letters, one
 that is deleted begins again where `share.auto.offset.reset` says. A window is made for a partition that the group has
@@ -39,7 +39,7 @@ from odradek.model.topic_partition import PartitionId, TopicPartition
 from odradek.ports.table import Absent, Add, Compare, Put, Update
 
 _ATTEMPTS = 8
-_REJECTED = KafkaError(ErrorCode.INVALID_REQUEST, "the store never takes this change of the share-partition")
+_REJECTED = KafkaError(ErrorCode.INVALID_REQUEST, "the store rejects this change of the share-partition permanently")
 _UNAVAILABLE = KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE, "the groups table cannot be reached: try again")
 
 
@@ -63,7 +63,7 @@ class ShareOffsets:
         self._backoff = tools.backoff(first_s=0.02, max_s=3.0)
 
     async def describe(self, group_id: str, partitions: Sequence[TopicPartition] | None) -> list[ShareOffset]:
-        """Where the group is; None asks for all that it has read. Raises KafkaError, FormatError."""
+        """Return the group's positions; None: in all partitions that it has read. Raises KafkaError, FormatError."""
         await self._check(group_id)
         try:
             if partitions is None:
@@ -116,7 +116,7 @@ class ShareOffsets:
         except StoreUnavailable as error:
             raise _UNAVAILABLE from error
         if view.group is None or not view.group.is_share:
-            raise KafkaError(ErrorCode.GROUP_ID_NOT_FOUND, f"there is not a share group {group_id!r}")
+            raise KafkaError(ErrorCode.GROUP_ID_NOT_FOUND, f"{group_id!r} is not a share group")
         if must_be_empty and has_living_members(view, self._clock.now_ms()):
             raise KafkaError(ErrorCode.NON_EMPTY_GROUP, f"group {group_id!r} has members: stop them first")
 

@@ -102,7 +102,7 @@ class ShareSessions:
         raise _UNAVAILABLE
 
     async def end(self, group_id: str, member_id: str) -> None:
-        """Forget a session; where that fails the member's end does it. Never raises for the store."""
+        """Delete a session; after a failure the member's end does it. Raises no store error."""
         try:
             await self._table.delete(Delete(share_session_key(group_id, member_id)))
         except StoreError:
@@ -169,7 +169,7 @@ class ShareSessions:
         return decode_session(item).partitions
 
     async def _closing(self, group_id: str, member_id: str, is_acknowledging: bool) -> frozenset[PartitionId]:
-        """The partitions of a session that ends. Acknowledgements need none: a window knows who holds a record."""
+        """Return the partitions of a session that ends. Acknowledgements need none: a window knows its holders."""
         try:
             return (await self._read(group_id, member_id)).partitions
         except KafkaError:
@@ -187,7 +187,7 @@ class ShareSessions:
 def _check_size(partitions: frozenset[PartitionId]) -> None:
     if len(partitions) > SHARE_SESSION_PARTITIONS_MAX:
         raise KafkaError(
-            ErrorCode.INVALID_REQUEST, f"a share session has at most {SHARE_SESSION_PARTITIONS_MAX} partitions"
+            ErrorCode.INVALID_REQUEST, f"a share session may have at most {SHARE_SESSION_PARTITIONS_MAX} partitions"
         )
 
 

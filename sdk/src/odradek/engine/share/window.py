@@ -1,4 +1,4 @@
-"""Which record of a share-partition may go to whom: KIP-932's in-flight records as pure functions over runs.
+"""The delivery of a share-partition's records: KIP-932's in-flight records as pure functions over runs.
 
     start_offset              end_offset
          |  done until here        |  never delivered from here on
@@ -43,7 +43,7 @@ LOT_RECORDS_MAX = 100
 
 
 class RecordState(IntEnum):
-    """What a record of the window is. The numbers are stored."""
+    """The states of a record in the window. The numbers are stored."""
 
     AVAILABLE = 0
     ACQUIRED = 1
@@ -65,7 +65,7 @@ class Run:
     is_rejected: bool = False  # why it is dying: said so, or no deliveries left
 
     def is_like(self, other: Run) -> bool:
-        """Whether both are one run where they meet."""
+        """Return True if both form one run where they meet."""
         return replace(self, start=0, end=0) == replace(other, start=0, end=0)
 
 
@@ -101,14 +101,14 @@ class Stretch(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
-    """Why acknowledgements of a partition were not taken, none of them."""
+    """The error for which all acknowledgements of a partition were refused."""
 
     code: ErrorCode
     message: str
 
 
 def settle(state: SharePartition, now_ms: int, log_start_offset: int, policy: SharePolicy) -> SharePartition:
-    """What time and retention have done: locks that are over, records that are gone, dead letters wanted no more."""
+    """Apply time and retention: expired locks, removed records, dead letters that are no longer wanted."""
     runs = [replace(run, start=max(run.start, log_start_offset)) for run in state.runs if run.end > log_start_offset]
     start = max(state.start_offset, log_start_offset)
     lot_number = state.lot_number
@@ -128,12 +128,12 @@ def settle(state: SharePartition, now_ms: int, log_start_offset: int, policy: Sh
 
 
 def _is_over(lock_until_ms: int, now_ms: int, policy: SharePolicy) -> bool:
-    """Whether a lock has ended, or was given by a clock so far ahead that nobody knows when it should."""
+    """Return True if a lock has ended, or was set by a clock so far ahead that its end is unknown."""
     return not now_ms < lock_until_ms <= now_ms + policy.lock_ms + CLOCK_AHEAD_MS_MAX
 
 
 def next_offset(state: SharePartition, policy: SharePolicy) -> int | None:
-    """Where to read for what may be delivered next; None while the window is full and all of it taken."""
+    """Return the offset to read from for the next delivery; None while the window is full and all is acquired."""
     for run in state.runs:
         if run.state is RecordState.AVAILABLE:
             return run.start
@@ -152,17 +152,17 @@ def acquire(
     max_held: int,
     is_strict: bool = False,
 ) -> tuple[SharePartition, tuple[AcquiredRecords, ...]]:
-    """Give a member what is available of the batches that were read.
+    """Acquire available records of the batches that were read, for a member.
 
     Args:
-        read_from: the offset that was asked for; between it and the batches, and between those, nothing is stored.
-        batches: in order, as the log holds them now.
-        max_records: how many; where `is_strict` is False a batch is given whole all the same.
-        max_held: how many the member may hold then; a batch is cut there.
+        read_from: the requested offset; nothing is stored between it and the batches, and between those.
+        batches: in order, as the log has them now.
+        max_records: the limit; unless `is_strict`, a batch is acquired completely.
+        max_held: the limit of records that the member holds afterwards; it cuts a batch.
 
     Returns:
-        The state, and what was acquired, in order. The state is the given one where nothing was and no gap was found: a
-        record that compaction has taken is done, also where nothing after it is to be had.
+        The state, and the acquired records in order. The state is the given one if nothing was acquired and no gap was
+        found: a record that compaction has removed is done, also if nothing after it can be acquired.
     """
     holders = {run.member_id for run in state.runs if run.state is RecordState.ACQUIRED}
     held = sum(run.end - run.start for run in state.runs if run.member_id == member_id)
@@ -254,7 +254,7 @@ def acknowledge(
 
 
 def release_all(state: SharePartition, member_id: str) -> SharePartition:
-    """A member goes: what it holds is available, and that delivery does not count."""
+    """Release all records of a member that leaves; the delivery does not count."""
     return _whole(
         state,
         [
@@ -275,7 +275,7 @@ def lot_written(state: SharePartition, lot_number: int) -> SharePartition:
 
 
 def reset_to(state: SharePartition, offset: int) -> SharePartition:
-    """The window starts anew at an offset, by an administrator's order: deliveries and dead letters are forgotten."""
+    """Restart the window at an offset, as an administrator requests: deliveries and dead letters are forgotten."""
     return SharePartition(offset, (), state.lot_number + (1 if state.lot else 0))
 
 
@@ -306,7 +306,7 @@ def _dead(run: Run, policy: SharePolicy, *, is_rejected: bool) -> Run:
 
 
 def _pieces(runs: Iterable[Run], start: int, end: int, state: RecordState) -> list[Run]:
-    """What lies in [start, end) and is in that state."""
+    """Return the parts of [start, end) that are in that state."""
     return [
         replace(run, start=max(run.start, start), end=min(run.end, end))
         for run in runs
@@ -315,7 +315,7 @@ def _pieces(runs: Iterable[Run], start: int, end: int, state: RecordState) -> li
 
 
 def _changed(runs: Sequence[Run], start: int, end: int, state: RecordState, change: Callable[[Run], Run]) -> list[Run]:
-    """The runs, with what lies in [start, end) and is in that state changed."""
+    """Return the runs with the parts of [start, end) in that state changed."""
     if start >= end:
         return list(runs)
     changed: list[Run] = []
@@ -343,7 +343,7 @@ def _merged(runs: Iterable[Run]) -> list[Run]:
 
 
 def _whole(state: SharePartition, runs: Sequence[Run]) -> SharePartition:
-    """A state of these runs that keeps the invariants; what is dying becomes a lot where there is none."""
+    """Return a state of these runs that keeps the invariants; dying records become a lot if there is none."""
     if not any(run.state is RecordState.LOT for run in runs):
         runs = _with_lot(runs)
     merged = _merged(runs)

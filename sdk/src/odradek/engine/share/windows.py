@@ -64,7 +64,7 @@ Decide = Callable[[SharePartition], tuple[SharePartition, A]]
 _BUSY = KafkaError(
     ErrorCode.COORDINATOR_NOT_AVAILABLE, "the share-partition is contended, or the groups table does not answer"
 )
-_REJECTED = KafkaError(ErrorCode.INVALID_REQUEST, "the store never takes this change of the share-partition")
+_REJECTED = KafkaError(ErrorCode.INVALID_REQUEST, "the store rejects this change of the share-partition permanently")
 _UNKNOWN = KafkaError(ErrorCode.REQUEST_TIMED_OUT, "it is unknown whether the share-partition was changed: fetch again")
 
 
@@ -81,7 +81,7 @@ class SharePartitions:
         self._settings = settings
 
     async def read(self, group_id: str, partitions: Sequence[PartitionId]) -> list[ShareItem | None]:
-        """The windows as they stand, None where there is none yet. Raises StoreUnavailable, FormatError."""
+        """Return the stored windows, None for missing ones. Raises StoreUnavailable, FormatError."""
         if not partitions:
             return []
         items = await self._groups.get_many([share_key(group_id, partition) for partition in partitions])
@@ -90,7 +90,7 @@ class SharePartitions:
     async def make(
         self, group_id: str, member_id: str, partition: PartitionId, topic: Topic, config: ShareConfig
     ) -> ShareItem:
-        """The window of a partition that the group has not read yet; another's, where one was faster.
+        """Create the window of a partition that the group has not read yet, or return one created meanwhile.
 
         Raises KafkaError: COORDINATOR_NOT_AVAILABLE, SHARE_SESSION_NOT_FOUND, UNKNOWN_TOPIC_ID, and as ListOffsets.
         """
@@ -130,13 +130,13 @@ class SharePartitions:
     async def change(
         self, group_id: str, partition: PartitionId, item: ShareItem, decide: Decide[A]
     ) -> tuple[ShareItem, A]:
-        """Decide on a window and write it, on fresh ones until one write holds.
+        """Decide on a window and write it, again on fresh ones until a write succeeds.
 
         Args:
             item: the window as it was read last.
 
-        Raises KafkaError: COORDINATOR_NOT_AVAILABLE (surely not applied), REQUEST_TIMED_OUT (perhaps applied),
-            UNKNOWN_TOPIC_OR_PARTITION where the window has been removed. Raises FormatError.
+        Raises KafkaError: COORDINATOR_NOT_AVAILABLE (certainly not applied), REQUEST_TIMED_OUT (perhaps applied),
+            UNKNOWN_TOPIC_OR_PARTITION if the window has been removed. Raises FormatError.
         """
         key = share_key(group_id, partition)
         tried: dict[bytes, tuple[ShareItem, A]] = {}  # by nonce: perhaps applied
@@ -191,7 +191,7 @@ class SharePartitions:
         raise _UNKNOWN
 
     async def _start(self, topic: Topic, number: int, config: ShareConfig) -> int:
-        """Where a group begins. Raises KafkaError."""
+        """Return the offset at which a group begins. Raises KafkaError."""
         at = EARLIEST_TIMESTAMP if config.offset_reset == EARLIEST else LATEST_TIMESTAMP
         if config.offset_reset.startswith(BY_DURATION):
             at = max(0, self._clock.now_ms() - (duration_ms(config.offset_reset.removeprefix(BY_DURATION)) or 0))
@@ -212,7 +212,7 @@ async def windows_of_topic(groups: Table, group_id: str, topic_id: UUID) -> list
 
 
 async def forget_windows(tables: Tables, rows: Sequence[Row]) -> None:
-    """Delete windows as they were read. Raises StoreError: read what is left, and call it again; FormatError."""
+    """Delete windows as they were read. Raises StoreError (read the rest, and call it again), FormatError."""
     operations: list[TableOperation] = []
     for row in rows:
         check_version(row.item, VERSION, "a share-partition")

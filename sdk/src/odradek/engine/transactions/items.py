@@ -52,7 +52,7 @@ _SEQUENCE = struct.Struct(">16sii")
 
 
 class TransactionState(StrEnum):
-    """Where a transactional id stands. The names are Kafka's, as ListTransactions shows them."""
+    """The states of a transactional id. The names are Kafka's, as ListTransactions shows them."""
 
     EMPTY = "Empty"  # initialized or fenced: nothing is open, nothing has ended under this epoch
     ONGOING = "Ongoing"
@@ -86,7 +86,7 @@ class TransactionRow:
         return self.state is TransactionState.ONGOING
 
     def has_timed_out(self, now_ms: int) -> bool:
-        """Whether the open transaction has been open for longer than its timeout."""
+        """Return True if the open transaction has been open for longer than its timeout."""
         return self.is_ongoing and now_ms > self.start_ms + self.timeout_ms
 
 
@@ -100,7 +100,7 @@ class PendingBatches:
 
 @dataclass(frozen=True, slots=True)
 class PendingOffset:
-    """An offset that the transaction will commit, and who may commit it."""
+    """An offset that the transaction will commit, with its committer."""
 
     group_id: str
     partition: PartitionId
@@ -241,7 +241,7 @@ def encode_offset(pending: PendingOffset) -> Item:
 
 
 def decode_pending(rows: Sequence[Row]) -> tuple[list[PendingBatches], list[PendingOffset]]:
-    """What a transaction holds. Raises FormatError."""
+    """Return the pending items of a transaction. Raises FormatError."""
     batches: list[PendingBatches] = []
     offsets: list[PendingOffset] = []
     for (_, sk), item in rows:

@@ -1,4 +1,4 @@
-"""Numbered batches: what many processes uploaded enters many partitions in one atomic step, once for each number.
+"""Numbered batches: uploads of many processes enter many partitions in one atomic step, once for each number.
 
     executors   upload         validate and store; nothing becomes visible
     driver      commit         entries into all heads, and the number into the writer's row, in one transaction
@@ -49,7 +49,7 @@ Batches = Mapping[PartitionId, Sequence[TailEntry]]
 
 @dataclass(frozen=True, slots=True)
 class WriterRow:
-    """How far a writer is."""
+    """The progress of a writer."""
 
     batch_id: int = -1  # committed whole, the last one
     partial_id: int = -1  # committed in some groups, -1 none
@@ -58,14 +58,14 @@ class WriterRow:
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """One transaction towards a committed batch: what it adds, and the row after it."""
+    """One transaction towards a committed batch: its entries, and the row after it."""
 
     batches: Batches
     row: WriterRow
 
 
 def decide_step(row: WriterRow, batch_id: int, batches: Batches) -> Step | None:
-    """What to commit next; None where the batch, or a later one, has been committed."""
+    """Return the next step; None if the batch, or a later one, has been committed."""
     if row.batch_id >= batch_id or row.partial_id > batch_id:
         return None
     done = WriterRow(batch_id)
@@ -130,9 +130,9 @@ class NumberedBatches:
         self._settings = tools.settings
 
     async def upload(self, partitions: Sequence[ProducePartition]) -> list[PendingBatches]:
-        """Make batches durable for a later `commit`, by whatever process; nothing becomes visible.
+        """Make batches durable for a later `commit` by any process; nothing becomes visible.
 
-        Raises KafkaError: why a partition was refused; NOT_ENOUGH_REPLICAS where the store did not take the bytes.
+        Raises KafkaError: the reason why a partition was refused; NOT_ENOUGH_REPLICAS if the store failed.
         """
         uploads, refused = await self._uploads.validate_all(partitions)
         for result in refused.values():
@@ -148,9 +148,9 @@ class NumberedBatches:
         return [PendingBatches(each.partition, each.entries) for each in stored]
 
     async def commit_foreign(self, key: str, batch_id: int, uploaded: Sequence[PendingBatches]) -> bool:
-        """`commit` for another process that says what it uploaded: first see that this store holds it, whole.
+        """Commit for another process, after checking that this store has its complete uploads.
 
-        Raises KafkaError as `commit`, INVALID_REQUEST where the store does not.
+        Raises KafkaError as `commit`, INVALID_REQUEST if the store does not have them.
         """
         try:
             if await self.last_committed(key) < batch_id:
@@ -162,7 +162,7 @@ class NumberedBatches:
         return await self.commit(key, batch_id, uploaded)
 
     async def last_committed(self, key: str) -> int:
-        """The number of the writer's last batch that was committed whole, -1 where there is none.
+        """Return the number of the writer's last completely committed batch, -1 if there is none.
 
         Raises StoreUnavailable, FormatError.
         """

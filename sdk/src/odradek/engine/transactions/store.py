@@ -97,7 +97,7 @@ class TransactionStore:
         raise UNAVAILABLE
 
     async def decided(self, row: TransactionRow | None, decide: Decide) -> TransactionRow:
-        """What `decide` makes of the row, with a fresh producer id where it wants one."""
+        """Return the row after `decide`, with a new producer id if it wants one."""
         after = decide(row, None)
         if isinstance(after, FreshProducerId):
             after = decide(row, await self._fresh_id())
@@ -123,7 +123,7 @@ class TransactionStore:
     async def read_pending(
         self, transactional_id: str, number: int
     ) -> tuple[list[PendingBatches], list[PendingOffset], list[Key]]:
-        """What a transaction holds, and the keys of its items. Raises StoreUnavailable, FormatError."""
+        """Return the pending items of a transaction, and their keys. Raises StoreUnavailable, FormatError."""
         pk, start, end = pending_range(transactional_id, number)
         rows = await self._tables.log.query(pk, sk_from=start, sk_to=end)
         batches, offsets = decode_pending(rows)
@@ -154,7 +154,7 @@ class TransactionStore:
             except (OutcomeUnknown, StoreUnavailable):
                 await self.backoff.pause(attempt)
             except (ItemTooLarge, StoreRejected) as error:
-                raise KafkaError(ErrorCode.INVALID_RECORD, "the store never takes so many batches at once") from error
+                raise KafkaError(ErrorCode.INVALID_RECORD, "the store rejects so many batches at once") from error
             else:
                 return
         raise UNAVAILABLE
@@ -184,7 +184,7 @@ class TransactionStore:
         raise UNAVAILABLE
 
     async def delete(self, keys: Sequence[Key]) -> int:
-        """Delete pending items of an ended transaction; returns how many are surely gone. Raises no StoreError."""
+        """Delete pending items of an ended transaction; return how many are certainly deleted. Raises no StoreError."""
         gone = 0
         for start in range(0, len(keys), _PARALLEL_WRITES):
             some = keys[start : start + _PARALLEL_WRITES]
@@ -198,7 +198,7 @@ class TransactionStore:
         return gone
 
     async def has_ended(self, row: TransactionRow) -> bool:
-        """Whether ended transactions of the id left anything behind. Raises StoreUnavailable."""
+        """Return True if ended transactions of the id left anything behind. Raises StoreUnavailable."""
         pk, _, end = pending_range(row.transactional_id, _last_ended(row))
         return bool(await self._tables.log.query(pk, sk_to=end, limit=1))
 

@@ -95,11 +95,11 @@ class Transactions:
     async def init(
         self, transactional_id: str, timeout_ms: int, *, producer_id: int = -1, producer_epoch: int = -1
     ) -> ProducerIdAndEpoch:
-        """Take the transactional id over: older instances are fenced, what they had open is aborted.
+        """Take over the transactional id: older instances are fenced, and their open transactions aborted.
 
         Args:
             timeout_ms: how long a transaction may stay open.
-            producer_id, producer_epoch: of a producer that goes on after an error (KIP-360); -1: a new instance.
+            producer_id, producer_epoch: of a producer that continues after an error (KIP-360); -1: a new instance.
 
         Raises KafkaError: INVALID_REQUEST, INVALID_TRANSACTION_TIMEOUT, PRODUCER_FENCED, COORDINATOR_NOT_AVAILABLE.
         """
@@ -267,7 +267,7 @@ class Transactions:
         return place
 
     async def _open(self, transactional_id: str, producer_id: int, producer_epoch: int) -> TransactionRow:
-        """The row as its current producer may use it. Raises KafkaError: PRODUCER_FENCED also where it is too old."""
+        """Return the row for its current producer. Raises KafkaError: PRODUCER_FENCED, also after the timeout."""
         check_transactional_id(transactional_id)
         try:
             row = check_producer(await self.store.read(transactional_id), producer_id, producer_epoch)
@@ -299,7 +299,7 @@ class Transactions:
         return await self.store.change(transactional_id, decide)
 
     async def _fence(self, seen: TransactionRow) -> TransactionRow:
-        """End the transaction that was seen, where it is still open and too old, and bump the epoch."""
+        """End the given transaction if it is still open and timed out, and bump the epoch."""
 
         def decide(row: TransactionRow | None, fresh_id: int | None) -> TransactionRow | FreshProducerId:
             assert row is not None
@@ -394,7 +394,7 @@ class Transactions:
             raise UNAVAILABLE from None
 
     async def describe(self, transactional_id: str) -> TransactionRow | None:
-        """One transactional id, None where it is not known. Raises KafkaError(COORDINATOR_NOT_AVAILABLE)."""
+        """Return one transactional id, None if it is unknown. Raises KafkaError(COORDINATOR_NOT_AVAILABLE)."""
         if len(transactional_id.encode()) > ID_BYTES_MAX:
             return None
         try:
@@ -403,7 +403,7 @@ class Transactions:
             raise UNAVAILABLE from None
 
     async def wants_expiry(self) -> bool:
-        """Whether `expire_transactions` has anything to do.
+        """Return True if `expire_transactions` has anything to do.
 
         Raises KafkaError(COORDINATOR_NOT_AVAILABLE), StoreUnavailable.
         """
