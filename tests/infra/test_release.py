@@ -128,7 +128,7 @@ def test_callers_of_other_accounts_are_let_in_by_the_url_alone(shared: Deploymen
 @pytest.mark.parametrize(
     ("change", "text"),
     [
-        ({"client_principals": ("*",)}, "client_principals: an ARN of IAM or the number of an account"),
+        ({"client_principals": ("*",)}, "client_principals must be ARNs of IAM or numbers of accounts"),
         ({"client_org_id": "mine"}, "client_org_id: an id like"),
         ({"canary_minutes": 7}, "canary_minutes must be one of 0, 5, 10, 15, 30, not 7"),
     ],
