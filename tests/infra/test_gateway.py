@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -80,7 +81,7 @@ def test_the_image_has_the_locks_versions() -> None:
     assert not any(line.startswith("odradek") for line in lines)
 
 
-def test_the_image_is_built_of_a_digest(tmp_path: Path) -> None:
+def test_the_image_is_built_of_a_digest(tmp_path: Path, with_gateway: Callable[..., Deployment]) -> None:
     """A tag is not one image; what is given must be."""
     from infra.artifacts import Artifacts
     from infra.gateway_image import image_directory
@@ -89,4 +90,4 @@ def test_the_image_is_built_of_a_digest(tmp_path: Path) -> None:
     folder = image_directory(Artifacts.find(tmp_path), pinned)
     assert (folder / "Dockerfile").read_text().startswith(f"FROM {pinned}\n")
     with pytest.raises(SystemExit, match="name@sha256:digest"):
-        gateway_app(str(tmp_path), {**CONTEXT, "gateway_base_image": "python:3.13-slim"})
+        with_gateway({**GATEWAY_CONTEXT, "gateway_base_image": "python:3.13-slim"})
