@@ -102,7 +102,7 @@ def in_process(configs: dict[str, Any]) -> tuple[dict[str, Any], Callable[[], fl
 
     from odradek.client.transport.base import InProcessTransport
 
-    from tests.support.clients import Server
+    from tests.support.clients.in_process import Server
 
     loop = asyncio.new_event_loop()
     threading.Thread(target=loop.run_forever, daemon=True).start()

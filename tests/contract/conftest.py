@@ -16,7 +16,7 @@ from odradek.functions.metering import Tally
 from odradek.settings import Settings
 from odradek.system import SystemClock, SystemRng
 
-from tests.support.aws import CREDENTIALS, create_tables, moto_server, open_store
+from tests.support.stores.aws import CREDENTIALS, create_tables, moto_server, open_store
 
 pytest.register_assert_rewrite(
     "odradek.testing.contract_table_conditions",

@@ -1,4 +1,4 @@
-"""The contracts of the ports over DynamoDB and S3, as moto plays them (tests/support/aws.py)."""
+"""The contracts of the ports over DynamoDB and S3, as moto plays them (tests/support/stores/aws.py)."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from odradek.testing.contract import check_id
 from odradek.testing.contract_object_store import OBJECT_STORE_CHECKS, ObjectStoreCheck
 from odradek.testing.contract_table import TABLE_CHECKS, TABLES_CHECKS, TableCheck, TablesCheck
 
-from tests.support.aws import CREDENTIALS, DYNAMODB, create_tables, moto_server, open_store
+from tests.support.stores.aws import CREDENTIALS, DYNAMODB, create_tables, moto_server, open_store
 
 
 @pytest.fixture(scope="module")

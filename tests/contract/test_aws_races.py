@@ -20,8 +20,8 @@ from odradek.model.log import ProducePartition
 from odradek.settings import Settings
 from odradek.system import SystemClock, SystemRng
 
-from tests.support.aws import CREDENTIALS, create_tables, moto_server, open_store
 from tests.support.engine import batch, produce, read_all
+from tests.support.stores.aws import CREDENTIALS, create_tables, moto_server, open_store
 
 T = TypeVar("T")
 

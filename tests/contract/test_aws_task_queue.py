@@ -15,7 +15,7 @@ from odradek.errors import OutcomeUnknown, StoreRejected, StoreUnavailable
 from odradek.testing.contract import check_id
 from odradek.testing.contract_task_queue import TASK_QUEUE_CHECKS, TaskQueueCheck
 
-from tests.support.aws import CREDENTIALS, REGION, create_queue, moto_server
+from tests.support.stores.aws import CREDENTIALS, REGION, create_queue, moto_server
 
 
 @pytest.fixture(scope="module")

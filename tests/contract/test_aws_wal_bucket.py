@@ -13,7 +13,7 @@ from odradek.ports.object_store import ObjectStore
 from odradek.testing.contract import check_id
 from odradek.testing.contract_object_store import OBJECT_STORE_CHECKS, ObjectStoreCheck
 
-from tests.support.aws import CREDENTIALS, create_bucket, create_tables, moto_server, open_store
+from tests.support.stores.aws import CREDENTIALS, create_bucket, create_tables, moto_server, open_store
 
 
 @pytest.fixture

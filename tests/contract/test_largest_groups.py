@@ -1,7 +1,7 @@
 """Groups of each kind at their largest, over every backend: nothing that is sent is beyond a limit of the store.
 
 The most members, partitions and records in flight, under the longest ids. What a group begins with is put into the
-tables as it is (tests/support/largest.py): each case is the one operation that it is about. What does not fit is
+tables as it is (tests/support/stores/largest.py): each case is the one operation that it is about. What does not fit is
 refused by GROUP_MAX_SIZE_REACHED, and the group stays as it was.
 """
 
@@ -38,7 +38,7 @@ from odradek.ports.table import Key
 from odradek.settings import Settings
 
 from tests.support.engine import batch, produce
-from tests.support.largest import ID, long_id, name_of, plays_moto, put_all, topic_of
+from tests.support.stores.largest import ID, long_id, name_of, plays_moto, put_all, topic_of
 
 Engines = Callable[..., Engine]
 MEMBERS = Settings().group_members_max

@@ -2,7 +2,7 @@
 
 The most producers, entries, places, rows and versions; the longest names; the largest numbers. Over moto, or over the
 strict emulator of `make contract-strict`, where the limits are DynamoDB's and not only ours. What an operation begins
-with is put into the tables as it is (tests/support/largest.py): each case is the one operation that it is about.
+with is put into the tables as it is (tests/support/stores/largest.py): each case is the one operation that it is about.
 """
 
 from __future__ import annotations
@@ -48,9 +48,9 @@ from odradek.registry.schemas import Reference, Schema
 from odradek.registry.subjects import Subjects
 from odradek.system import SystemClock, SystemRng
 
+from tests.support.clients.transactional_producer import Transactor, transactional_batch, values
 from tests.support.engine import batch, produce, read_all
-from tests.support.largest import ID, long_id, name_of, plays_moto, put_all, topic_of
-from tests.support.transactions import Transactor, transactional_batch, values
+from tests.support.stores.largest import ID, long_id, name_of, plays_moto, put_all, topic_of
 
 Engines = Callable[..., Engine]
 

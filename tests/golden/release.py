@@ -33,9 +33,9 @@ from odradek.testing.manual_clock import ManualClock
 from odradek.testing.seeded_rng import SeededRng
 
 from tests.golden.stored import dump
+from tests.support.clients.share_member import ACCEPT, REJECT, RELEASE, ShareMember, ack
+from tests.support.clients.transactional_producer import Transactor
 from tests.support.engine import batch, produce, read_all
-from tests.support.share import ACCEPT, REJECT, RELEASE, ShareMember, ack
-from tests.support.transactions import Transactor
 
 RELEASES = Path(__file__).parent / "releases"
 # Small, so that few records make every kind of item.

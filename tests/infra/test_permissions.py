@@ -45,9 +45,9 @@ from odradek.testing.manual_clock import ManualClock
 from odradek.testing.seeded_rng import SeededRng
 
 from infra.permissions import COMPACT_TOPIC, FLIGHT_DELAYS, PERMISSIONS, SQL_JOB, TableName
+from tests.support.clients.share_member import ACCEPT, REJECT, ShareMember, ack
+from tests.support.clients.transactional_producer import Transactor
 from tests.support.engine import batch, produce, read_all
-from tests.support.share import ACCEPT, REJECT, ShareMember, ack
-from tests.support.transactions import Transactor
 
 TABLE_ACTIONS = {
     "get": "dynamodb:GetItem",

@@ -15,8 +15,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from tests.support.numbered import Numbered, Sent
-from tests.support.numbered_producers import Load
+from tests.support.clients.numbered import Numbered, Sent
+from tests.support.clients.numbered_producers import Load
 
 BUILD = Path(__file__).resolve().parents[2] / "build" / "java"
 _TAIL_LINES = 40

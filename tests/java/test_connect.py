@@ -16,10 +16,10 @@ from typing import Any
 import pytest
 
 from tests.java.programs import JavaProgram
-from tests.support.kafka_port import until
-from tests.support.numbered import Sent, judge, read_back
-from tests.support.numbered_producers import create_topic, wait_for_records
-from tests.support.slow_service import RunningService, Unkindness, free_ports
+from tests.support.clients.numbered import Sent, judge, read_back
+from tests.support.clients.numbered_producers import create_topic, wait_for_records
+from tests.support.kafka.port import until
+from tests.support.services.slow_service import RunningService, Unkindness, free_ports
 
 pytestmark = [pytest.mark.java, pytest.mark.timeout(1_800)]
 

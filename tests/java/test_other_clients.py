@@ -16,7 +16,7 @@ import odradek
 import pytest
 from odradek.local import ThreadedService
 
-from tests.support import kafka_port as port
+from tests.support.kafka import port
 
 PROGRAMS = Path(__file__).parent
 KAFKAJS = "kafkajs@2.2.4"

@@ -13,11 +13,11 @@ from pathlib import Path
 import pytest
 
 from tests.java.programs import numbered_producer, producer_perf
-from tests.support import unkind
-from tests.support.numbered import Numbered, Sent, judge, read_back
-from tests.support.numbered_producers import Load, create_topic
-from tests.support.slow_service import RunningService, Unkindness
-from tests.support.unkind import Trouble
+from tests.support.clients.numbered import Numbered, Sent, judge, read_back
+from tests.support.clients.numbered_producers import Load, create_topic
+from tests.support.services import unkind
+from tests.support.services.slow_service import RunningService, Unkindness
+from tests.support.services.unkind import Trouble
 
 pytestmark = pytest.mark.java
 

@@ -1,6 +1,6 @@
 """Mutants: small changes of the engine and the gateway, to measure how many of them the simulation notices.
 
-Planted bugs (tests/simulation/planted*.py) show that the simulation finds what it was built to find; mutants were not
+Planted bugs (tests/simulation/planted) show that the simulation finds what it was built to find; mutants were not
 chosen for that. Each drops a condition, shifts a comparison, swaps two steps or skips a check.
 
     mutation.py    what a mutant is, and how it gets into a process without touching a file

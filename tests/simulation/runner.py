@@ -13,24 +13,24 @@ from unittest.mock import patch
 from odradek.engine.maintenance import wal_uploads
 from odradek.format import item_keys
 
-from tests.simulation.actors import lives
-from tests.simulation.audit_groups import lagging
-from tests.simulation.auditor import audit
-from tests.simulation.classic_members import ClassicGroupMember, classic_group_at_rest
-from tests.simulation.cleanup import clean_up
-from tests.simulation.consumers import Consumer
-from tests.simulation.gateways import Gateway
-from tests.simulation.group_members import GroupMember
+from tests.simulation.actors.classic_members import ClassicGroupMember, classic_group_at_rest
+from tests.simulation.actors.common import lives
+from tests.simulation.actors.consumers import Consumer
+from tests.simulation.actors.gateways import Gateway
+from tests.simulation.actors.group_members import GroupMember
+from tests.simulation.actors.maintainers import Maintainer
+from tests.simulation.actors.producers import ConditionalProducer, Producer
+from tests.simulation.actors.share_workers import ShareWorker, queue_at_rest
+from tests.simulation.actors.topic_admins import RecordDeleter, TopicAdmin
+from tests.simulation.actors.transactional_members import MEMBERS
+from tests.simulation.actors.transactors import Transactor
+from tests.simulation.audit.auditor import audit
+from tests.simulation.audit.cleanup import clean_up
+from tests.simulation.audit.groups import lagging
 from tests.simulation.loop import run
-from tests.simulation.maintainers import Maintainer
-from tests.simulation.ports import HOUR_S, Crash, Fates
-from tests.simulation.producers import ConditionalProducer, Producer
 from tests.simulation.scenario import Scenario, draw
-from tests.simulation.share_workers import ShareWorker, queue_at_rest
 from tests.simulation.stock.cast import StockCast
-from tests.simulation.topic_admins import RecordDeleter, TopicAdmin
-from tests.simulation.transactional_members import MEMBERS
-from tests.simulation.transactors import Transactor
+from tests.simulation.store.ports import HOUR_S, Crash, Fates
 from tests.simulation.world import World
 
 GROUP = "g"

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from random import Random
 from typing import Any
 
-from tests.simulation.ports import Fates
+from tests.simulation.store.ports import Fates
 
 
 @dataclass(frozen=True)

@@ -1,7 +1,8 @@
 """The world of a simulation: one store, many processes, a seeded fate.
 
 A *process* is one life of an actor's program: its own engine with its own caches, its own clock (skewed), its own fate
-(ports.py). The store is the memory adapters under a witness (witness.py), which sees every change as it is applied.
+(store/ports.py). The store is the memory adapters under a witness (store/witness.py), which sees every change as it is
+applied.
 
 Every step is written to the trace; the same seed gives the same trace, byte for byte.
 """
@@ -24,12 +25,12 @@ from odradek.settings import Settings
 from odradek.testing.seeded_rng import SeededRng
 from odradek.testing.throttling import Throttle, ThrottledTables
 
-from tests.simulation.history import History
-from tests.simulation.ledger import Ledger
-from tests.simulation.ports import Crash, Fates, SimPort, SimTables
-from tests.simulation.redelivery import deliver_some_twice
-from tests.simulation.visibility import Visibility
-from tests.simulation.witness import WitnessedObjects, WitnessedStore
+from tests.simulation.books.history import History
+from tests.simulation.books.ledger import Ledger
+from tests.simulation.store.ports import Crash, Fates, SimPort, SimTables
+from tests.simulation.store.redelivery import deliver_some_twice
+from tests.simulation.store.visibility import Visibility
+from tests.simulation.store.witness import WitnessedObjects, WitnessedStore
 
 START_MS = 1_700_000_000_000
 _UNBOUNDED = 10**9

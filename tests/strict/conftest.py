@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from tests.support.aws import DYNAMODB
+from tests.support.stores.aws import DYNAMODB
 
 collect_ignore_glob = [] if DYNAMODB else ["test_*.py"]

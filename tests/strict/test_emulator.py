@@ -13,7 +13,7 @@ from odradek.errors import ItemTooLarge, StoreRejected
 from odradek.limits import TABLE_NESTING_MAX
 from odradek.ports.table import AllOf, Compare, Key, Put, RemoveFirst, Set, Update, Value
 
-from tests.support.aws import CREDENTIALS, create_tables, moto_server, open_store
+from tests.support.stores.aws import CREDENTIALS, create_tables, moto_server, open_store
 
 
 @pytest.fixture(scope="module")

@@ -23,8 +23,8 @@ from odradek.settings import Settings
 from odradek.system import SystemClock, SystemRng
 from odradek.testing.throttling import Throttle, ThrottledTables
 
-from tests.support.aws import CREDENTIALS, create_tables, moto_server, open_store
 from tests.support.engine import batch, produce, read_all
+from tests.support.stores.aws import CREDENTIALS, create_tables, moto_server, open_store
 
 PRODUCERS = 200
 ENGINES = 8  # as so many functions at work

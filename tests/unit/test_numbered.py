@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.support.numbered import Numbered, Sent, judge
+from tests.support.clients.numbered import Numbered, Sent, judge
 
 
 def sent(**counts: int) -> Sent:

@@ -24,8 +24,8 @@ import pytest
 from odradek.format.record_batch import RecordBatchBuilder
 from odradek.model.log import ProducePartition
 
-from tests.support.spark import spark_environment
-from tests.support.spark_sink import ServedLog
+from tests.support.spark.session import spark_environment
+from tests.support.spark.sink import ServedLog
 
 pytestmark = pytest.mark.slow
 

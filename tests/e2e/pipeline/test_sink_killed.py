@@ -17,7 +17,7 @@ from pathlib import Path
 import pytest
 
 from tests.e2e.pipeline.writer import TASKS, last_noted, rows
-from tests.support.spark_sink import ServedLog
+from tests.support.spark.sink import ServedLog
 
 ROOT = Path(__file__).parents[3]
 ROUND_S_MAX = 120.0

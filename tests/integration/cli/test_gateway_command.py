@@ -10,8 +10,8 @@ import pytest
 from odradek.cli import run
 from odradek.client.serializers import HttpRegistry, Schema
 
-from tests.support import kafka_port as port
-from tests.support.kafka_port import Message
+from tests.support.kafka import port
+from tests.support.kafka.port import Message
 
 
 def test_the_kafka_port_alone_over_an_embedded_store(tmp_path: Path) -> None:

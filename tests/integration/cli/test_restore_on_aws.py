@@ -35,8 +35,8 @@ from odradek.settings import Settings
 from odradek.system import SystemRng
 from odradek.testing.manual_clock import ManualClock
 
-from tests.support.aws import CREDENTIALS, DYNAMODB, REGION, StoreNames, create_tables, moto_server, open_store
 from tests.support.engine import batch, produce, read_all
+from tests.support.stores.aws import CREDENTIALS, DYNAMODB, REGION, StoreNames, create_tables, moto_server, open_store
 
 pytestmark = pytest.mark.skipif(DYNAMODB is not None, reason="the strict emulator has no point-in-time recovery")
 

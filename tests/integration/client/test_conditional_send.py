@@ -13,7 +13,7 @@ from odradek.aio import Admin, Consumer, Producer
 from odradek.errors import ErrorCode
 from odradek.protocol.api import ApiKey
 
-from tests.support.clients import Outage, Server, server_thread
+from tests.support.clients.in_process import Outage, Server, server_thread
 
 
 async def _server(partitions: int = 1, **settings: int) -> Server:

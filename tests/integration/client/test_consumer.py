@@ -12,7 +12,7 @@ from odradek.client.consumer.record import RecordDeserializationError
 from odradek.errors import ErrorCode
 from odradek.protocol.api import ApiKey
 
-from tests.support.clients import Server
+from tests.support.clients.in_process import Server
 
 T0 = TopicPartition("flights", 0)
 START_MS = 1_357_016_400_000

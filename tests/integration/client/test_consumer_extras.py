@@ -12,7 +12,7 @@ from odradek.client.consumer.fetcher import idle_pause_s
 from odradek.errors import ErrorCode
 from odradek.protocol.api import ApiKey
 
-from tests.support.clients import Server
+from tests.support.clients.in_process import Server
 
 PLACE = TopicPartition("t", 0)
 

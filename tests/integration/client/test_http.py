@@ -17,7 +17,7 @@ from odradek.aio import Admin, Consumer, Producer
 from odradek.errors import ErrorCode
 from odradek.protocol.api import FunctionName
 
-from tests.support.clients import Server
+from tests.support.clients.in_process import Server
 
 KEYS = {"aws_access_key_id": "AKIDEXAMPLE", "aws_secret_access_key": "secret"}
 REGION = "eu-west-1"

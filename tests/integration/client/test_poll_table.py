@@ -11,7 +11,7 @@ from odradek.aio import Admin, Consumer, Producer
 from odradek.errors import ErrorCode
 from odradek.protocol.api import ApiKey
 
-from tests.support.clients import Server
+from tests.support.clients.in_process import Server
 
 PLACES = [TopicPartition("t", number) for number in range(3)]
 

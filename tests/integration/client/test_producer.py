@@ -14,7 +14,7 @@ from odradek.testing.seeded_rng import SeededRng
 
 from bench.append import LoopClock
 from tests.simulation.loop import run
-from tests.support.clients import Server
+from tests.support.clients.in_process import Server
 
 
 async def _topic(server: Server, name: str = "flights", partitions: int = 1, **configs: str) -> None:

@@ -12,7 +12,7 @@ from odradek.client.producer.partitioner import partition_for_key
 from odradek.errors import ErrorCode
 from odradek.protocol.api import ApiKey
 
-from tests.support.clients import Server
+from tests.support.clients.in_process import Server
 
 ROWS = 5_000
 

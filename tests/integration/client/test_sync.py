@@ -21,7 +21,7 @@ from odradek import (
 from odradek.client.transport.base import InProcessTransport
 from odradek.errors import ErrorCode
 
-from tests.support.clients import server_thread
+from tests.support.clients.in_process import server_thread
 
 T0 = TopicPartition("flights", 0)
 

@@ -9,7 +9,7 @@ from odradek.aio import Admin, Consumer, Producer
 from odradek.protocol.api import ApiKey
 from odradek.testing.manual_clock import ManualClock
 
-from tests.support.clients import Server
+from tests.support.clients.in_process import Server
 
 
 async def _settle() -> None:

@@ -9,8 +9,8 @@ import pytest
 from odradek import Consumer, ErrorCode, KafkaError, Producer, TopicPartition, aio
 from odradek.protocol.api import ApiKey
 
-from tests.support.clients import Outage, Server, server_thread
-from tests.support.transactions import committed, values
+from tests.support.clients.in_process import Outage, Server, server_thread
+from tests.support.clients.transactional_producer import committed, values
 
 
 @pytest.fixture

@@ -17,7 +17,7 @@ from odradek.protocol.frame import encode_request, request_schema
 
 from tests.support.dispatching import ask, context, dispatcher
 from tests.support.engine import Store, batch, memory_store
-from tests.support.kafka_messages import request_frame
+from tests.support.kafka.messages import request_frame
 
 PRODUCE_VERSIONS = [3, 7, 9, 10, 12]
 MESSAGE_BYTES_MAX = 100_000

@@ -11,10 +11,10 @@ from odradek.errors import ErrorCode
 from odradek.protocol.api import ApiKey
 from odradek.system import SystemClock
 
-from tests.support.clients import Server
+from tests.support.clients.in_process import Server
 from tests.support.dispatching import ask
 from tests.support.engine import batch, produce
-from tests.support.poison import garbage, rebuilt
+from tests.support.kafka.poison import garbage, rebuilt
 
 PLACE = TopicPartition("t", 0)
 FUTURE_MS = 2**62

@@ -23,11 +23,11 @@ from odradek.protocol.api import ApiKey
 from odradek.settings import Settings
 from odradek.testing import ManualClock, SeededRng
 
+from tests.support.clients.share_member import ShareMember
+from tests.support.clients.transactional_producer import Transactor, transactional_batch
 from tests.support.engine import batch, read_all
-from tests.support.limited_store import LimitedTables, Limits
 from tests.support.principals import add, allow, ask_as, error_codes
-from tests.support.share import ShareMember
-from tests.support.transactions import Transactor, transactional_batch
+from tests.support.stores.limited_store import LimitedTables, Limits
 
 ROOT = "User:root"
 ERRORS = {

@@ -14,8 +14,8 @@ from odradek.gateway.sasl import OpenSession
 from odradek.model.log import Buffer
 from odradek.system import SystemClock, SystemRng
 
+from tests.support.clients.transactional_producer import committed, values
 from tests.support.engine import Store, memory_store
-from tests.support.transactions import committed, values
 
 R = TypeVar("R")
 COUNT = 50

@@ -16,9 +16,9 @@ from odradek.settings import Settings
 from odradek.system import SystemRng
 from odradek.testing.manual_clock import ManualClock
 
-from tests.support.aws import CREDENTIALS, REGION, create_tables, moto_server, open_store
 from tests.support.engine import batch, produce, read_all
-from tests.support.segments import merge_by_hand, partition_of
+from tests.support.stores.aws import CREDENTIALS, REGION, create_tables, moto_server, open_store
+from tests.support.stores.segments import merge_by_hand, partition_of
 
 SMALL = Settings(head_bytes_max=400, spill_entries=2, producers_in_head_max=1, sweep_recheck_hours=0, item_bytes_max=90)
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.spark import spark_environment
+from tests.support.spark.session import spark_environment
 
 ROOT = Path(__file__).parents[3]
 EXAMPLES = ROOT / "docs" / "examples"

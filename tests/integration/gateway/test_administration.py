@@ -9,8 +9,8 @@ import odradek
 import pytest
 from odradek.local import ThreadedService
 
-from tests.support import kafka_port as port
-from tests.support.kafka_port import Message
+from tests.support.kafka import port
+from tests.support.kafka.port import Message
 
 
 @pytest.fixture(scope="module")
@@ -132,7 +132,7 @@ def test_offsets_of_a_group_can_be_deleted_while_nobody_reads_the_topic(service:
     from odradek.protocol.api import ApiKey
     from odradek.protocol.frame import decode_response, encode_request, request_schema, response_schema
 
-    from tests.support.raw_kafka import RawConnection
+    from tests.support.kafka.raw import RawConnection
 
     with odradek.Admin(**service.client_config) as admin:
         admin.create_topics([odradek.NewTopic("gone", 1)])

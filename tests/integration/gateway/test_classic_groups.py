@@ -15,8 +15,8 @@ import odradek
 import pytest
 from odradek.local import ThreadedService
 
-from tests.support import kafka_port as port
-from tests.support.kafka_port import Message, until
+from tests.support.kafka import port
+from tests.support.kafka.port import Message, until
 
 TOPIC = "seats"
 PARTITIONS = 4

@@ -17,9 +17,9 @@ from odradek.gateway.__main__ import listener_from_env
 from odradek.gateway.cloudwatch import GATEWAY_METRICS
 from odradek.gateway.server import Listener
 
-from tests.support import aws
-from tests.support import kafka_port as port
-from tests.support.kafka_port import Message
+from tests.support.kafka import port
+from tests.support.kafka.port import Message
+from tests.support.stores import aws
 
 
 def free_port() -> int:

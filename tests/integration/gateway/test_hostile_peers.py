@@ -13,11 +13,11 @@ from odradek.local import ThreadedService
 from odradek.protocol.api import ApiKey
 from odradek.protocol.frame import decode_response, encode_request, request_schema, response_schema
 
-from tests.support import kafka_port as port
 from tests.support.engine import batch
-from tests.support.kafka_messages import request_frame
-from tests.support.kafka_port import until
-from tests.support.raw_kafka import RawConnection
+from tests.support.kafka import port
+from tests.support.kafka.messages import request_frame
+from tests.support.kafka.port import until
+from tests.support.kafka.raw import RawConnection
 
 METADATA = request_frame(ApiKey.METADATA, 1, b"\xff\xff\xff\xff")
 

@@ -8,9 +8,9 @@ from odradek.gateway import Gateway, Listener
 from odradek.model.cluster import FLEET_BROKER_ID
 from odradek.system import SystemClock, SystemRng
 
-from tests.support import kafka_port as port
 from tests.support.engine import batch, produce
-from tests.support.kafka_port import Message
+from tests.support.kafka import port
+from tests.support.kafka.port import Message
 
 
 async def test_a_gateway_leads_and_the_fleet_takes_over() -> None:

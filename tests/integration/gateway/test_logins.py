@@ -21,10 +21,10 @@ from odradek.local import Listener
 from odradek.model.acl import AclBinding, AclOperation, AclPermission, PatternType, ResourceType
 from odradek.protocol.api import ApiKey
 
-from tests.support import kafka_port as port
-from tests.support.kafka_messages import request_frame
-from tests.support.kafka_port import Message
-from tests.support.raw_kafka import RawConnection
+from tests.support.kafka import port
+from tests.support.kafka.messages import request_frame
+from tests.support.kafka.port import Message
+from tests.support.kafka.raw import RawConnection
 
 METADATA = request_frame(ApiKey.METADATA, 1, b"\xff\xff\xff\xff")
 CLEAR = Listener(port=0, sasl=True, plain_without_tls=True)

@@ -9,8 +9,8 @@ import odradek
 import pytest
 from odradek.local import ThreadedService
 
-from tests.support import kafka_port as port
-from tests.support.kafka_port import Message
+from tests.support.kafka import port
+from tests.support.kafka.port import Message
 
 COMPRESSIONS = ["none", "gzip", "snappy", "lz4", "zstd"]
 PYTHON_COMPRESSIONS = ["none", "gzip"]  # what kafka-python knows without further libraries

@@ -12,10 +12,10 @@ import pytest
 from odradek.local import Listener, ThreadedService
 from odradek.protocol.api import ApiKey
 
-from tests.support import kafka_port as port
-from tests.support.kafka_messages import request_frame
-from tests.support.kafka_port import Message
-from tests.support.raw_kafka import RawConnection
+from tests.support.kafka import port
+from tests.support.kafka.messages import request_frame
+from tests.support.kafka.port import Message
+from tests.support.kafka.raw import RawConnection
 
 MESSAGES = [Message(b"k", b"secret %d" % i) for i in range(5)]
 MECHANISMS = ["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"]

@@ -12,7 +12,7 @@ import odradek
 import pytest
 from odradek.local import ThreadedService
 
-from tests.support import kafka_port as port
+from tests.support.kafka import port
 
 TIMEOUT_S = 30.0
 

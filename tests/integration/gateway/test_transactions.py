@@ -10,8 +10,8 @@ import odradek
 import pytest
 from odradek.local import ThreadedService
 
-from tests.support import kafka_port as port
-from tests.support.kafka_port import Message
+from tests.support.kafka import port
+from tests.support.kafka.port import Message
 
 
 @pytest.fixture(scope="module")

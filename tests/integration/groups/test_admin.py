@@ -7,7 +7,7 @@ from odradek.errors import ErrorCode
 from odradek.model.group import GroupListing
 from odradek.model.topic_partition import OffsetAndMetadata, TopicPartition
 
-from tests.support.groups import SETTINGS, World, settle
+from tests.support.clients.group_member import SETTINGS, World, settle
 
 T0 = TopicPartition("t", 0)
 

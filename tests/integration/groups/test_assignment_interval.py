@@ -17,7 +17,7 @@ from odradek.ports.meter import Usage
 from odradek.ports.table import Put
 from odradek.testing import ManualClock, SeededRng
 
-from tests.support.groups import PATIENT, Member, Scheduler, SkewedClock, UnreliableTable, World, settle
+from tests.support.clients.group_member import PATIENT, Member, Scheduler, SkewedClock, UnreliableTable, World, settle
 
 INTERVAL_S = PATIENT.group_assignment_interval_ms / 1000
 

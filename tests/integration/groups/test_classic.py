@@ -24,8 +24,8 @@ from odradek.model.topic_partition import OffsetAndMetadata, TopicPartition
 from odradek.testing.faults import Fault
 from odradek.testing.seeded_rng import SeededRng
 
+from tests.support.clients.group_member import Scheduler, UnreliableTable
 from tests.support.engine import Store, memory_store
-from tests.support.groups import Scheduler, UnreliableTable
 
 SEAT = TopicPartition("t", 0)
 

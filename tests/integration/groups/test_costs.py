@@ -8,7 +8,7 @@ from odradek.format.item_size import item_size
 from odradek.limits import TABLE_ITEM_BYTES_MAX, TABLE_WRITE_UNIT_BYTES
 from odradek.model.topic_partition import OffsetAndMetadata, TopicPartition
 
-from tests.support.groups import World, settle
+from tests.support.clients.group_member import World, settle
 
 
 async def test_quiet_heartbeat_is_one_query_and_one_write() -> None:

@@ -10,7 +10,7 @@ from odradek.model.group import GroupHeartbeat
 from odradek.model.topic_partition import PartitionId, TopicPartition
 from odradek.testing import SeededRng
 
-from tests.support.groups import SETTINGS, Member, SkewedClock, World, settle
+from tests.support.clients.group_member import SETTINGS, Member, SkewedClock, World, settle
 
 T0 = TopicPartition("t", 0)
 

@@ -11,7 +11,7 @@ from odradek.errors import ErrorCode, OutcomeUnknown
 from odradek.model.topic_partition import OffsetAndMetadata, TopicPartition
 from odradek.settings import Settings
 
-from tests.support.groups import SETTINGS, SkewedClock, World, failure_code, settle
+from tests.support.clients.group_member import SETTINGS, SkewedClock, World, failure_code, settle
 
 T0, T1 = TopicPartition("t", 0), TopicPartition("t", 1)
 

@@ -21,7 +21,7 @@ from odradek.format.item_keys import group_pk
 from odradek.model.topic_partition import PartitionId, TopicPartition
 from odradek.testing import ManualClock, SeededRng
 
-from tests.support.groups import PATIENT, SETTINGS, Member, Scheduler, SkewedClock, UnreliableTable, World
+from tests.support.clients.group_member import PATIENT, SETTINGS, Member, Scheduler, SkewedClock, UnreliableTable, World
 
 PARTITIONS = 7
 STEPS = 60

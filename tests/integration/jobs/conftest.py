@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.spark import spark
-from tests.support.spark_sink import ServedLog
+from tests.support.spark.session import spark
+from tests.support.spark.sink import ServedLog
 
 __all__ = ["spark"]
 

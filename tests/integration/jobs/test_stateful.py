@@ -20,9 +20,9 @@ import glue_jobs.stream_join.job
 import glue_jobs.table_join.job
 import glue_jobs.user_sessions.job
 import glue_jobs.windowed_aggregates.job
-from tests.support.flights import append, dataset, departures, flight_events, latest_values, values_of
-from tests.support.jobs import Job, forget_last_commit, has_run
-from tests.support.spark_sink import ServedLog
+from tests.support.spark.flights import append, dataset, departures, flight_events, latest_values, values_of
+from tests.support.spark.jobs import Job, forget_last_commit, has_run
+from tests.support.spark.sink import ServedLog
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

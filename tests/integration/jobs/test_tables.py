@@ -22,10 +22,10 @@ import glue_jobs.import_table.job
 import glue_jobs.mirror.job
 import glue_jobs.replay.job
 from glue_jobs.export_table.target import open_catalog
-from tests.support.flights import append, departures, flight_events, values_of
-from tests.support.jobs import Job, forget_last_commit, has_run
-from tests.support.protobuf import framed, messages_of
-from tests.support.spark_sink import ServedLog
+from tests.support.clients.protobuf import framed, messages_of
+from tests.support.spark.flights import append, departures, flight_events, values_of
+from tests.support.spark.jobs import Job, forget_last_commit, has_run
+from tests.support.spark.sink import ServedLog
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

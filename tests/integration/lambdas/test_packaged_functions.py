@@ -24,11 +24,11 @@ from odradek.functions.environment import (
 from odradek.functions.environment import REGION as REGION_VARIABLE
 from odradek.protocol.api import ApiKey, FunctionName
 
-from tests.support.aws import CREDENTIALS, REGION, create_queue, create_tables, moto_server, receive
 from tests.support.engine import batch
-from tests.support.function_calls import body_of, decode, frame, function_event, refusal_of
-from tests.support.packaged_functions import Deployment, RunningFunction, deploy, running_function
-from tests.support.runtime_api import FunctionFailed
+from tests.support.services.function_calls import body_of, decode, frame, function_event, refusal_of
+from tests.support.services.packaged_functions import Deployment, RunningFunction, deploy, running_function
+from tests.support.services.runtime_api import FunctionFailed
+from tests.support.stores.aws import CREDENTIALS, REGION, create_queue, create_tables, moto_server, receive
 
 pytestmark = pytest.mark.timeout(900)  # the first test waits for the build
 

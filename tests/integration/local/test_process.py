@@ -21,7 +21,7 @@ from odradek.format.record_batch import decode_batches
 from odradek.local import Credentials, load_credentials
 
 from tests.support.engine import batch
-from tests.support.signed_http import create_topic, fetch, produce
+from tests.support.services.signed_http import create_topic, fetch, produce
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,10 +24,10 @@ from odradek.protocol.api import ApiKey, FunctionName
 from odradek.settings import Settings
 from odradek.system import SystemClock
 
-from tests.support import kafka_port as port
 from tests.support.engine import batch
-from tests.support.function_calls import decode, frame
-from tests.support.signed_http import create_topic, fetch, post, produce
+from tests.support.kafka import port
+from tests.support.services.function_calls import decode, frame
+from tests.support.services.signed_http import create_topic, fetch, post, produce
 
 
 @pytest.fixture

@@ -27,8 +27,8 @@ from odradek.engine.engine import Engine
 from odradek.settings import Settings
 from odradek.system import SystemClock, SystemRng
 
-from tests.support.aws import CREDENTIALS, REGION, StoreNames, create_tables, moto_server, open_store
 from tests.support.engine import batch, produce, read_all
+from tests.support.stores.aws import CREDENTIALS, REGION, StoreNames, create_tables, moto_server, open_store
 from tools.package import (
     PROVIDED_BY_GLUE,
     ROOT,

@@ -21,8 +21,8 @@ from odradek.local import ThreadedService
 from odradek.protocol.frame import encode_request, request_schema
 from odradek.settings import Settings
 
-from tests.support import kafka_port as port
-from tests.support.kafka_port import Message, until
+from tests.support.kafka import port
+from tests.support.kafka.port import Message, until
 from tests.unit.registry import test_hostile_schemas as hostile
 
 pytestmark = pytest.mark.slow

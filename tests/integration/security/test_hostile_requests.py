@@ -14,8 +14,8 @@ from odradek.local import LocalService
 from odradek.protocol.api import ApiKey
 
 from tests.support.engine import batch
-from tests.support.function_calls import frame
-from tests.support.signed_http import ask, create_topic, post, produce
+from tests.support.services.function_calls import frame
+from tests.support.services.signed_http import ask, create_topic, post, produce
 
 HOSTILE_NAMES = [
     "../../etc/passwd",
@@ -87,7 +87,7 @@ async def test_unsigned_wrong_key_and_altered_requests_write_nothing(service: Lo
 
 
 async def test_a_signature_is_for_one_function(service: LocalService) -> None:
-    from tests.support import signed_http
+    from tests.support.services import signed_http
 
     url = f"{service.bootstrap_servers}/produce"
     request = signed_http.AWSRequest(
@@ -169,7 +169,7 @@ async def test_no_secret_is_logged(service: Logged) -> None:
 
 
 async def test_metrics_are_for_this_machine_and_tell_no_names_of_others(service: LocalService) -> None:
-    from tests.support import signed_http
+    from tests.support.services import signed_http
 
     async with signed_http.aiohttp.ClientSession() as session:
         async with session.get(f"{service.bootstrap_servers}/metrics") as response:

@@ -8,7 +8,7 @@ import odradek
 import pytest
 from odradek.local import Listener, ThreadedService
 
-from tests.support import kafka_port as port
+from tests.support.kafka import port
 
 PASSWORD = "analytical engine"
 

@@ -12,7 +12,7 @@ from odradek.errors import ErrorCode, KafkaError
 from odradek.model.share import AcknowledgeType
 from odradek.protocol.api import ApiKey
 
-from tests.support.clients import Outage, Server, server_thread
+from tests.support.clients.in_process import Outage, Server, server_thread
 from tests.support.engine import batch, produce, read_all
 
 LOCK_MS = 1_000

@@ -12,9 +12,9 @@ from odradek.model.topic_partition import TopicPartition
 from odradek.system import SystemRng
 from odradek.testing.manual_clock import ManualClock
 
-from tests.support.aws import CREDENTIALS, create_tables, moto_server, open_store
+from tests.support.clients.share_member import ACCEPT, REJECT, RELEASE, ShareMember, ack
 from tests.support.engine import batch, produce, read_all
-from tests.support.share import ACCEPT, REJECT, RELEASE, ShareMember, ack
+from tests.support.stores.aws import CREDENTIALS, create_tables, moto_server, open_store
 
 
 @pytest.fixture

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.simulation.all_planted import PLANTED
+from tests.simulation.planted.listed import PLANTED
 from tests.simulation.runner import simulate
 
 

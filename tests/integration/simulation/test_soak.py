@@ -30,8 +30,8 @@ from odradek.testing.manual_clock import ManualClock
 from odradek.testing.seeded_rng import SeededRng
 
 from tests.e2e.load.misbehaving import MisbehavingPort, MisbehavingStore, Misbehaviour
+from tests.support.clients.transactional_producer import Transactor
 from tests.support.engine import batch, produce, read_all
-from tests.support.transactions import Transactor
 
 HOUR_S, STEP_S = 3600, 300
 SHARE = 0.01

@@ -13,11 +13,11 @@ from typing import Any
 
 import pytest
 
-from tests.support import numbered_producers as producers
-from tests.support import unkind
-from tests.support.numbered_producers import Load
-from tests.support.slow_service import Unkindness
-from tests.support.unkind import Trouble, Write
+from tests.support.clients import numbered_producers as producers
+from tests.support.clients.numbered_producers import Load
+from tests.support.services import unkind
+from tests.support.services.slow_service import Unkindness
+from tests.support.services.unkind import Trouble, Write
 
 SECONDS = float(os.environ.get("ODRADEK_SLOW_STORES_S", "12"))  # of each slow case; the minute grows with it
 

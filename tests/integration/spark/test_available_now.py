@@ -11,7 +11,7 @@ import pytest
 from odradek.spark.available_now import process_available, without_last
 from pyspark.sql import functions as F
 
-from tests.support.spark import LiveLog
+from tests.support.spark.session import LiveLog
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

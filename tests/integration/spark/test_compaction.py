@@ -15,7 +15,7 @@ from odradek.engine.audit.store import audit_store
 from odradek.errors import KafkaError
 
 import glue_jobs.compact_topic.job
-from tests.support.compaction_store import PARTITIONS, TOPIC, add, compare, make_store, using
+from tests.support.stores.compaction_store import PARTITIONS, TOPIC, add, compare, make_store, using
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -10,7 +10,7 @@ from odradek.columnar.schema import COLUMNS
 from odradek.spark.options import parse_options
 from odradek.spark.source.data_source import StreamReader
 
-from tests.support.spark import LiveLog
+from tests.support.spark.session import LiveLog
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,7 @@ import pytest
 from odradek.client.producer.partitioner import partition_for_key
 from odradek.spark.available_now import process_available
 
-from tests.support.spark_sink import ServedLog
+from tests.support.spark.sink import ServedLog
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

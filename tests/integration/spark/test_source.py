@@ -13,7 +13,7 @@ import pytest
 from odradek.model.record import CompressionType
 from odradek.spark.available_now import latest_offsets, process_available, run_to_end
 
-from tests.support.spark import LiveLog
+from tests.support.spark.session import LiveLog
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -18,7 +18,7 @@ import pytest
 from odradek.local.credentials import load_credentials
 from odradek.sql.session import Session, check
 
-from tests.support.spark_sink import ServedLog
+from tests.support.spark.sink import ServedLog
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -26,10 +26,10 @@ from odradek.registry.compatibility import Level
 from odradek.registry.schemas import Schema
 
 from tests.golden.release import RELEASES
+from tests.support.clients.share_member import ShareMember
+from tests.support.clients.transactional_producer import Transactor, committed
 from tests.support.engine import batch, produce, read_all
-from tests.support.releases import ALL, Stored, open_release
-from tests.support.share import ShareMember
-from tests.support.transactions import Transactor, committed
+from tests.support.stores.releases import ALL, Stored, open_release
 
 PLACE = TopicPartition("plain", 0)
 

@@ -10,9 +10,9 @@ from odradek.registry.errors import RegistryError
 from odradek.registry.schemas import Reference, Schema
 
 from tests.golden.release import registered
+from tests.support.clients.share_member import ACCEPT, ShareMember, ack
 from tests.support.engine import read_all
-from tests.support.releases import ALL, Stored, open_release
-from tests.support.share import ACCEPT, ShareMember, ack
+from tests.support.stores.releases import ALL, Stored, open_release
 
 LOCK_S = 30.0
 

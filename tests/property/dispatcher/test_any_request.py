@@ -14,7 +14,7 @@ from odradek.protocol.frame import decode_response, encode_request, request_sche
 
 from tests.support.dispatching import context, dispatcher
 from tests.support.fake_engine import FakeEngine
-from tests.support.kafka_messages import ALL_REQUESTS, messages, request_frame
+from tests.support.kafka.messages import ALL_REQUESTS, messages, request_frame
 
 failures = st.sampled_from(
     [

@@ -15,7 +15,7 @@ from odradek.format.record_batch import decode_batch, encode_batch, parse_header
 from odradek.model.record import CompressionType, Record, TimestampType
 from odradek.testing.manual_clock import START_MS
 
-from tests.support.compaction import ALWAYS, Log, last_of_each_key
+from tests.support.stores.compaction import ALWAYS, Log, last_of_each_key
 
 KEYS = [b"", b"a", b"b" * 200, b"\x00", b"key"]
 ENTRY = st.tuples(st.sampled_from(KEYS), st.none() | st.binary(max_size=40))

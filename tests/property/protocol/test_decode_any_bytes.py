@@ -27,7 +27,7 @@ from odradek.protocol.frame import (
 )
 from odradek.protocol.versions import SUPPORTED_VERSIONS
 
-from tests.support.kafka_messages import (
+from tests.support.kafka.messages import (
     ALL_REQUESTS,
     encode_from_the_future,
     encode_message,

@@ -9,14 +9,14 @@ from typing import Any
 from odradek.errors import ErrorCode, KafkaError
 from odradek.model.cluster import FLEET_BROKER_ID
 
-from tests.simulation.actors import lives
+from tests.simulation.actors.common import lives
+from tests.simulation.books.truth import true_logs
 from tests.simulation.scenario import Scenario, TopicPlan
 from tests.simulation.stock.aiokafka import AiokafkaProducer
 from tests.simulation.stock.cluster import StockCluster, StockGateway
 from tests.simulation.stock.java import JavaProducer
 from tests.simulation.stock.librdkafka import LibrdkafkaProducer
 from tests.simulation.stock.producer import Load, StockProducer
-from tests.simulation.truth import true_logs
 from tests.simulation.world import Process, World
 
 CLIENTS: dict[str, type[StockProducer]] = {

@@ -19,8 +19,8 @@ from odradek.model.cluster import FLEET_BROKER_ID, Broker, Cluster
 from odradek.model.topic_partition import PartitionId, TopicPartition
 from odradek.testing.seeded_rng import SeededRng
 
-from tests.simulation.ports import Crash
 from tests.simulation.stock.wire import Wire
+from tests.simulation.store.ports import Crash
 from tests.simulation.world import Process, World
 
 _DRAIN_S = 5.0

@@ -15,7 +15,7 @@ from odradek.protocol.versions import SUPPORTED_VERSIONS
 
 from tests.support.dispatching import ask, context, dispatcher
 from tests.support.fake_engine import FakeEngine
-from tests.support.kafka_messages import request_frame
+from tests.support.kafka.messages import request_frame
 
 
 def test_every_supported_api_has_a_handler_and_no_other() -> None:

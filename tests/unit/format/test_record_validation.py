@@ -14,7 +14,7 @@ from odradek.limits import BATCH_HEADER_BYTES
 from odradek.model.record import CompressionType
 
 from tests.support.engine import batch
-from tests.support.poison import garbage, rebuilt
+from tests.support.kafka.poison import garbage, rebuilt
 
 GOOD = batch([b"a", None, b"c" * 300], keys=[b"k", b"", None])
 BODY = GOOD[BATCH_HEADER_BYTES:]

@@ -24,7 +24,7 @@ from odradek.testing import ManualClock, SeededRng
 
 from tests.support.dispatching import dispatcher
 from tests.support.engine import batch, memory_store
-from tests.support.function_calls import FakeContext, body_of, decode, frame, function_event, refusal_of
+from tests.support.services.function_calls import FakeContext, body_of, decode, frame, function_event, refusal_of
 
 ADMIN = FunctionName.ADMIN
 PRODUCE = FunctionName.PRODUCE

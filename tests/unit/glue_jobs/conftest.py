@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from tests.support.spark import spark
+from tests.support.spark.session import spark
 
 __all__ = ["spark"]

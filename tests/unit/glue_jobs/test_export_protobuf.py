@@ -22,7 +22,7 @@ from odradek.errors import ErrorCode, KafkaError
 
 from glue_jobs.export_table.dynamic_protobuf import DynamicProtobufDeserializer
 from glue_jobs.export_table.registry_values import decode_batch
-from tests.support.protobuf import descriptor_of, framed, messages_of
+from tests.support.clients.protobuf import descriptor_of, framed, messages_of
 
 HEAD = 'syntax = "proto3"; package shop; '
 ORDER = (

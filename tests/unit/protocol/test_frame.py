@@ -29,7 +29,7 @@ from odradek.protocol.frame import (
 )
 from odradek.protocol.versions import SUPPORTED_VERSIONS
 
-from tests.support.kafka_messages import request_frame
+from tests.support.kafka.messages import request_frame
 
 
 def produce_request(records: bytes) -> Any:

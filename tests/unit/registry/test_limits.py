@@ -16,7 +16,7 @@ from odradek.settings import Settings
 from odradek.testing.manual_clock import ManualClock
 from odradek.testing.seeded_rng import SeededRng
 
-from tests.support.limited_store import LimitedTables, Limits
+from tests.support.stores.limited_store import LimitedTables, Limits
 
 STRING = {"schema": '"string"'}
 ABOUT_A_SUBJECT = {

@@ -20,7 +20,7 @@ from odradek.spark import compaction
 from odradek.spark.compaction import Rewriting, SparkCompactor, rewrite_group, segment_keys
 from odradek.spark.options import parse_store
 
-from tests.support.compaction_store import PARTITIONS, Opened, add, compare, look, make_store, using
+from tests.support.stores.compaction_store import PARTITIONS, Opened, add, compare, look, make_store, using
 
 
 class Frame:

@@ -13,7 +13,7 @@ import org.apache.kafka.common.KafkaException;
 import org.apache.kafka.common.serialization.ByteArraySerializer;
 
 /**
- * Writes numbered records (tests/support/numbered.py) by Java's producer at its defaults, and prints what it was told.
+ * Writes numbered records (tests/support/clients/numbered.py) by Java's producer at its defaults, and prints what it was told.
  *
  * <pre>
  * NumberedProducer SERVERS TOPIC NAME PARTITIONS RECORDS SECONDS SIZE RECORDS_PER_S OUTSTANDING [property=value ...]

@@ -14,7 +14,7 @@ import org.apache.kafka.connect.source.SourceRecord;
 import org.apache.kafka.connect.source.SourceTask;
 
 /**
- * A source of numbered records (tests/support/numbered.py): each task fills one partition of a topic, from where the
+ * A source of numbered records (tests/support/clients/numbered.py): each task fills one partition of a topic, from where the
  * offset that was committed with its records says, so that a record is lost or doubled where the two are torn apart.
  *
  * <p>Configuration: topic, producer (its name), records (a task), poll.records, poll.ms; tasks.max is how many partitions.

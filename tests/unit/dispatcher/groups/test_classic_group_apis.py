@@ -11,7 +11,7 @@ from odradek.protocol.versions import SUPPORTED_VERSIONS
 
 from tests.support.dispatching import ask, context, dispatcher
 from tests.support.fake_engine import FakeEngine
-from tests.support.kafka_messages import request_frame
+from tests.support.kafka.messages import request_frame
 
 
 def versions(api_key: ApiKey) -> range:

@@ -17,9 +17,9 @@ from odradek.protocol.api import ApiKey
 from odradek.protocol.frame import decode_response, encode_request, request_schema, response_schema
 from odradek.protocol.numbered_commit import decode_uploaded, encode_uploaded
 
+from tests.support.clients.transactional_producer import values
 from tests.support.dispatching import CLUSTER, context
 from tests.support.engine import batch, memory_store
-from tests.support.transactions import values
 
 NO_ITEMS = {"item_bytes_max": 0}  # who uploads beside a service stores objects
 

@@ -10,9 +10,9 @@ from odradek.errors import ErrorCode
 from odradek.protocol.api import ApiKey
 from odradek.protocol.versions import SUPPORTED_VERSIONS
 
+from tests.support.clients.transactional_producer import Transactor, committed, transactional_batch, values
 from tests.support.dispatching import ask
 from tests.support.engine import memory_store
-from tests.support.transactions import Transactor, committed, transactional_batch, values
 
 
 @pytest.fixture

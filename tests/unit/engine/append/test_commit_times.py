@@ -9,7 +9,7 @@ from odradek.ports.table import Delete, Key
 from odradek.testing.manual_clock import ManualClock
 
 from tests.support.engine import Store, batch, memory_store, produce, read_all
-from tests.support.segments import merge_by_hand, partition_of, rows_of
+from tests.support.stores.segments import merge_by_hand, partition_of, rows_of
 
 SPILLING = {"head_bytes_max": 400, "spill_entries": 1}
 

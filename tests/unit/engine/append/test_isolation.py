@@ -19,7 +19,7 @@ from odradek.ports.table import Item, Key
 from odradek.testing.faults import Fault
 
 from tests.support.engine import Store, batch, memory_store, produce, read_all
-from tests.support.segments import merge_by_hand, partition_of, rows_of
+from tests.support.stores.segments import merge_by_hand, partition_of, rows_of
 
 SPILLING = {"head_bytes_max": 400, "spill_entries": 1}
 T0, T1 = TopicPartition("t", 0), TopicPartition("t", 1)

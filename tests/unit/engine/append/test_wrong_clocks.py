@@ -15,8 +15,8 @@ from odradek.model.topic_partition import PartitionId
 from odradek.testing.faults import Fault
 from odradek.testing.manual_clock import ManualClock
 
+from tests.support.clients.transactional_producer import Transactor
 from tests.support.engine import Store, batch, memory_store, produce, read_all
-from tests.support.transactions import Transactor
 
 DAY_MS = 86_400_000
 SPILLING = {"head_bytes_max": 400, "spill_entries": 1}

@@ -29,7 +29,7 @@ from odradek.testing.faults import Fault
 from odradek.testing.seeded_rng import SeededRng
 
 from tests.support.engine import Store, batch, memory_store, produce, read_all
-from tests.support.segments import merge_by_hand, partition_of, rows_of, upload_segment
+from tests.support.stores.segments import merge_by_hand, partition_of, rows_of, upload_segment
 
 SPILLING: dict[str, int] = {"head_bytes_max": 400, "spill_entries": 1}
 Damage = Callable[["Damaged"], Awaitable[None]]

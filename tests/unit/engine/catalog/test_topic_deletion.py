@@ -13,7 +13,7 @@ from odradek.model.topic_partition import PartitionId
 from odradek.testing.faults import Fault
 
 from tests.support.engine import Store, batch, memory_store, produce, read_all
-from tests.support.segments import merge_by_hand, partition_of
+from tests.support.stores.segments import merge_by_hand, partition_of
 
 SMALL = {"head_bytes_max": 400, "spill_entries": 1, "producers_in_head_max": 1, "sweep_interval_ms": 10**15}
 

@@ -8,7 +8,7 @@ from odradek.model.record import CompressionType, TimestampType
 from odradek.testing.faults import Fault
 from odradek.testing.manual_clock import START_MS
 
-from tests.support.compaction import ALWAYS, Log
+from tests.support.stores.compaction import ALWAYS, Log
 
 HOUR_MS = 3_600_000
 

@@ -14,8 +14,8 @@ from odradek.errors import KafkaError
 from odradek.model.log import EARLIEST_TIMESTAMP, MAX_TIMESTAMP, Buffer, ListOffsetsPartition
 from odradek.settings import Settings
 
-from tests.support.compaction import Log, last_of_each_key
 from tests.support.engine import batch, memory_store, produce, read_all
+from tests.support.stores.compaction import Log, last_of_each_key
 
 
 class OnlySizes:

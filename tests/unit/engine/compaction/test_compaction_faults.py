@@ -13,7 +13,7 @@ from odradek.engine.partition.maintenance_lease import lease_key
 from odradek.model.record import Record
 from odradek.testing.faults import Fault
 
-from tests.support.compaction import ALWAYS, PARTITION, Log, last_of_each_key
+from tests.support.stores.compaction import ALWAYS, PARTITION, Log, last_of_each_key
 
 SETTINGS: dict[str, Any] = {"compaction_map_entries_max": 3, "segment_bytes_max": 300, "compaction_read_bytes": 300}
 

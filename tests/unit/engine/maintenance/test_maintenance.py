@@ -21,7 +21,7 @@ from odradek.testing.faults import Fault, Faulty
 from odradek.testing.seeded_rng import SeededRng
 
 from tests.support.engine import Store, batch, memory_store, produce, read_all
-from tests.support.segments import partition_of
+from tests.support.stores.segments import partition_of
 
 SPILLING = {"head_bytes_max": 400, "spill_entries": 2, "merge_rows_min": 1, "producers_in_head_max": 1}
 RESTED = {**SPILLING, "sweep_interval_ms": 10**15}

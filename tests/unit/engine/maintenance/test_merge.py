@@ -22,7 +22,7 @@ from odradek.ports.table import Delete, Key, Put
 from odradek.testing.faults import Fault
 
 from tests.support.engine import Store, batch, memory_store, produce, read_all
-from tests.support.segments import partition_of, rows_of
+from tests.support.stores.segments import partition_of, rows_of
 
 SPILLING = {"head_bytes_max": 400, "spill_entries": 2, "merge_rows_min": 1}
 BIG = b"x" * 20_000

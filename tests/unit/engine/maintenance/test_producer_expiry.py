@@ -10,7 +10,7 @@ from odradek.model.log import ProduceResult
 from odradek.testing.faults import Fault
 
 from tests.support.engine import Store, batch, memory_store, produce, read_all
-from tests.support.segments import partition_of
+from tests.support.stores.segments import partition_of
 
 DAY_S = 86_400
 SMALL = {"head_bytes_max": 400, "spill_entries": 1, "producers_in_head_max": 1, "sequence_wait_ms": 0}

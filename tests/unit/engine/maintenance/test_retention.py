@@ -19,7 +19,7 @@ from odradek.testing.faults import Fault
 from odradek.testing.manual_clock import START_MS
 
 from tests.support.engine import Store, batch, memory_store, produce, read_all
-from tests.support.segments import merge_by_hand, partition_of, rows_of
+from tests.support.stores.segments import merge_by_hand, partition_of, rows_of
 
 DAY_MS = 86_400_000
 SPILLING: dict[str, int] = {"head_bytes_max": 400, "spill_entries": 1}

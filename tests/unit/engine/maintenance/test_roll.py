@@ -7,7 +7,7 @@ from collections import Counter
 import pytest
 
 from tests.support.engine import Store, batch, memory_store, produce, read_all
-from tests.support.segments import partition_of
+from tests.support.stores.segments import partition_of
 
 DAY_S = 86_400
 HOUR_S = 3_600

@@ -24,7 +24,7 @@ from odradek.testing.faults import Fault
 from odradek.testing.seeded_rng import SeededRng
 
 from tests.support.engine import Store, batch, memory_store, produce, read_all
-from tests.support.segments import merge_by_hand, partition_of
+from tests.support.stores.segments import merge_by_hand, partition_of
 
 ID_END = (4_000_000_000_000).to_bytes(6, "big") + bytes(10)
 SPILLING: dict[str, int] = {"head_bytes_max": 400, "spill_entries": 1}

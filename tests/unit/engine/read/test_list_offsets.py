@@ -18,7 +18,7 @@ from odradek.model.topic_partition import PartitionId
 from odradek.ports.table import Item, Key, Row
 
 from tests.support.engine import Store, batch, memory_store, produce
-from tests.support.segments import partition_of, rows_of, upload_segment
+from tests.support.stores.segments import partition_of, rows_of, upload_segment
 
 T0 = 1_700_000_000_000
 

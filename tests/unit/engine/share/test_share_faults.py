@@ -7,8 +7,8 @@ from odradek.engine.share.window import RecordState
 from odradek.errors import ErrorCode
 from odradek.testing.faults import Fault
 
+from tests.support.clients.share_member import ACCEPT, REJECT, RELEASE, ShareMember, ack
 from tests.support.engine import Store, batch, memory_store, produce, read_all
-from tests.support.share import ACCEPT, REJECT, RELEASE, ShareMember, ack
 
 LOCK_S = 30.0
 RECORDS = 6

@@ -16,8 +16,8 @@ from odradek.model.topic_partition import OffsetAndMetadata, PartitionId, TopicP
 from odradek.testing.faults import Fault
 from odradek.testing.manual_clock import ManualClock
 
+from tests.support.clients.share_member import ACCEPT, REJECT, RELEASE, ShareMember, ack, runs_of
 from tests.support.engine import Store, batch, memory_store, produce, read_all
-from tests.support.share import ACCEPT, REJECT, RELEASE, ShareMember, ack, runs_of
 
 LOCK_S = 30.0
 EARLY = {"share.auto.offset.reset": "earliest"}

@@ -7,8 +7,8 @@ from odradek.engine.engine import Engine
 from odradek.errors import ErrorCode
 from odradek.model.share import AcknowledgementBatch
 
+from tests.support.clients.share_member import ACCEPT, ShareMember, ack
 from tests.support.engine import Store, batch, memory_store, produce
-from tests.support.share import ACCEPT, ShareMember, ack
 
 
 @pytest.fixture

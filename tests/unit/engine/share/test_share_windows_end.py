@@ -9,8 +9,8 @@ from odradek.engine.engine import Engine
 from odradek.errors import ErrorCode
 from odradek.testing.faults import Fault
 
+from tests.support.clients.share_member import ACCEPT, REJECT, RELEASE, ShareMember, ack
 from tests.support.engine import Store, batch, memory_store, produce, read_all
-from tests.support.share import ACCEPT, REJECT, RELEASE, ShareMember, ack
 
 CONFIGS = {"share.auto.offset.reset": "earliest", "errors.deadletterqueue.topic.name": "dead"}
 

@@ -16,8 +16,8 @@ from odradek.model.log import ProducePartition
 from odradek.model.topic_partition import PartitionId
 from odradek.testing.faults import Fault
 
+from tests.support.clients.transactional_producer import Transactor, committed, values
 from tests.support.engine import Store, batch, memory_store, produce
-from tests.support.transactions import Transactor, committed, values
 
 FAULTS = [Fault.UNAVAILABLE, Fault.LOST_REQUEST, Fault.LOST_ANSWER, Fault.LATE, Fault.REPEATED]
 PORTS = ("log", "groups", "catalog", "across", "objects")

@@ -18,8 +18,8 @@ from odradek.ports.table import Check, Exists, Key, Put
 from odradek.ports.tables import TableOperation
 from odradek.testing.faults import Fault
 
+from tests.support.clients.transactional_producer import values
 from tests.support.engine import batch, memory_store
-from tests.support.transactions import values
 
 MANY = NUMBERED_GROUP_PARTITIONS * 2 + 20
 TOPICS = [UUID(int=i) for i in range(3)]

@@ -17,8 +17,8 @@ from odradek.model.topic_partition import PartitionId, TopicPartition
 from odradek.ports.table import Set, Update
 from odradek.testing.faults import Fault
 
+from tests.support.clients.transactional_producer import TIMEOUT_MS, Transactor, committed, transactional_batch, values
 from tests.support.engine import Store, batch, memory_store, produce
-from tests.support.transactions import TIMEOUT_MS, Transactor, committed, transactional_batch, values
 
 
 @pytest.fixture

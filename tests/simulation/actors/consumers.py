@@ -1,0 +1,104 @@
+"""A consumer that assigns itself every partition of a topic and reads from the start to the end of the run."""
+
+from __future__ import annotations
+
+import asyncio
+
+from odradek.errors import ErrorCode, FormatError
+from odradek.format.item_keys import partition_pk
+from odradek.model.log import FetchPartition, FetchResult
+from odradek.model.topic import Topic
+from odradek.model.topic_partition import PartitionId
+
+from tests.simulation.actors.common import look_up, read_from
+from tests.simulation.books.history import Poll, identity
+from tests.simulation.world import Process, World
+
+_GONE = frozenset({ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.UNKNOWN_TOPIC_ID})
+_LAST_TRIES = 5
+
+
+class Consumer:
+    """Reads until told to stop. A topic that is deleted is read as its next incarnation, from the start."""
+
+    def __init__(self, world: World, name: str, topic: str, idle_s_max: float = 120.0) -> None:
+        self._world = world
+        self._name = name
+        self._topic = topic
+        self._idle_s_max = idle_s_max
+        self._lives = 0
+
+    async def program(self, process: Process) -> None:
+        while not self._world.stop.is_set():
+            topic = await look_up(process.engine, self._topic)
+            if topic is None:
+                await asyncio.sleep(5)
+            else:
+                await self._read(process, topic)
+
+    async def _read(self, process: Process, topic: Topic) -> None:
+        """Read one incarnation of the topic."""
+        world = self._world
+        self._lives += 1
+        polls: list[Poll] = []
+        idle_s = 0.01
+        last_tries = _LAST_TRIES
+        while True:
+            is_last = world.stop.is_set()
+            for number in range(len(polls), topic.partition_count):
+                polls.append(Poll(f"{self._name}/{self._lives}", PartitionId(topic.topic_id, number)))
+                world.history.polls.append(polls[-1])
+            before = [poll.position for poll in polls]
+            wanted = [
+                FetchPartition(self._topic, p, poll.position, max_bytes=400, topic_id=topic.topic_id)
+                for p, poll in enumerate(polls)
+            ]
+            wait_ms = 0 if is_last else world.rng.choice((0, 20))
+            results = await process.engine.fetch(wanted, max_wait_ms=wait_ms, max_bytes=2000)
+            if any(result.error in _GONE for result in results):
+                return None
+            for result in results:
+                self._take(polls[result.partition], result)
+            if before == [poll.position for poll in polls]:
+                if is_last and (all(poll.finished for poll in polls) or last_tries == 0):
+                    return self._gave_up(polls, results)
+                last_tries -= is_last
+                idle_s = min(idle_s * 2, self._idle_s_max)
+                # Partitions that were added.
+                topic = await self._refreshed(process, topic)
+            else:
+                idle_s = 0.01
+            await asyncio.sleep(0 if is_last else idle_s)
+
+    def _gave_up(self, polls: list[Poll], results: list[FetchResult]) -> None:
+        """Nothing fails any more: what still cannot be read is a problem."""
+        for poll, result in zip(polls, results, strict=False):
+            if not poll.finished:
+                self._world.history.problem(
+                    f"unreadable: {poll.consumer} is stuck at {poll.position} of {poll.partition}: {result.error.name}"
+                )
+
+    async def _refreshed(self, process: Process, topic: Topic) -> Topic:
+        found = await look_up(process.engine, self._topic)
+        return found if found is not None and found.topic_id == topic.topic_id else topic
+
+    def _take(self, poll: Poll, result: FetchResult) -> None:
+        history, ledger = self._world.history, self._world.ledger
+        head = ledger.heads.get(partition_pk(poll.partition))
+        if head is not None and result.high_watermark > head["no"]:  # type: ignore[operator]
+            history.problem(f"{poll.consumer} was told of a high watermark that {poll.partition} has not reached")
+        if result.error is ErrorCode.OFFSET_OUT_OF_RANGE:
+            if result.log_start_offset > poll.position:
+                poll.resets.append((poll.position, result.log_start_offset))
+                poll.position = result.log_start_offset
+            else:
+                history.problem(
+                    f"the log shrank: {poll.consumer} at {poll.position} of {poll.partition} is out of range"
+                )
+            return
+        try:
+            records, poll.position = read_from(poll.position, result.records)
+            poll.records += [(record.offset, identity(record)) for record in records]
+        except FormatError as error:
+            history.problem(f"{poll.consumer} read damaged bytes at {poll.position} of {poll.partition}: {error}")
+        poll.finished = self._world.stop.is_set() and result.error is ErrorCode.NONE

@@ -1,0 +1,114 @@
+"""Members of a consumer group: join, heartbeat, read from the committed offset on, process, commit; leave and crash."""
+
+from __future__ import annotations
+
+import asyncio
+
+from odradek.errors import ErrorCode, FormatError, KafkaError
+from odradek.model.log import FetchPartition
+from odradek.model.topic_partition import PartitionId, TopicPartition
+
+from tests.simulation.actors.common import idle_pace_s, pause, read_from
+from tests.simulation.world import Process, World
+from tests.support.clients.group_member import Member
+
+_POLL_BYTES_MAX = 600
+
+
+class GroupMember:
+    """One place in a group; every life is a new member.
+
+    Args:
+        turns: how many polls before the world calms down; after it has, the member goes on until the run stops.
+    """
+
+    def __init__(self, world: World, name: str, group_id: str, topics: list[str], *, turns: int, pace_s: float) -> None:
+        self._world = world
+        self._name = name
+        self._group_id = group_id
+        self._topics = topics
+        self._turns = turns
+        self._pace_s = pace_s
+        self._lives = 0
+
+    async def program(self, process: Process) -> None:
+        world, engine = self._world, process.engine
+        while not world.stop.is_set():
+            self._lives += 1
+            member = Member(
+                None,  # type: ignore[arg-type]
+                f"{self._name}/{self._lives}",
+                self._topics,
+                group_id=self._group_id,
+                groups=engine.groups,
+                offsets=engine.offsets,
+            )
+            positions: dict[PartitionId, int] = {}
+            while not world.stop.is_set():
+                await self._turn(process, member, positions)
+                if self._turns > 0 and world.rng.random() < 0.02:
+                    await member.leave()
+                    await pause(world, 10.0)
+                    break
+                self._turns -= 1
+                if self._turns == 0:
+                    await world.settled.wait()  # silent until then: its session expires
+                await asyncio.sleep(world.rng.random() * (self._pace_s if self._turns > 0 else idle_pace_s(world)))
+
+    async def _turn(self, process: Process, member: Member, positions: dict[PartitionId, int]) -> None:
+        world = self._world
+        lose_answer = self._turns > 0 and world.rng.random() < 0.03
+        await member.beat(lose_answer=lose_answer)
+        for lost in [partition for partition in positions if partition not in member.owned]:
+            del positions[lost]
+        for partition in sorted(member.owned):
+            name = world.ledger.topic_names.get(partition.topic_id)
+            if name is None:
+                continue
+            if partition not in positions and not await self._position(process, member, partition, name, positions):
+                continue
+            before = positions[partition]
+            await self._process(process, partition, name, positions)
+            if positions[partition] != before or world.rng.random() < 0.1:
+                code = await self._commit(member, TopicPartition(name, partition.partition), positions[partition])
+                if code in (ErrorCode.FENCED_MEMBER_EPOCH, ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.STALE_MEMBER_EPOCH):
+                    del positions[partition]  # it may come back: then from what was committed
+
+    async def _position(
+        self, process: Process, member: Member, partition: PartitionId, name: str, positions: dict[PartitionId, int]
+    ) -> bool:
+        """Start where the group has got to; False where that cannot be said now."""
+        asked = [TopicPartition(name, partition.partition)]
+        try:
+            [found] = await process.engine.offsets.fetch(
+                self._group_id, asked, member_id=member.member_id, member_epoch=member.epoch
+            )
+        except KafkaError:
+            return False
+        if found.error is not ErrorCode.NONE:
+            return False
+        positions[partition] = 0 if found.committed is None else found.committed.offset
+        return True
+
+    async def _process(
+        self, process: Process, partition: PartitionId, name: str, positions: dict[PartitionId, int]
+    ) -> None:
+        world, place = self._world, (self._group_id, partition)
+        position = positions[partition]
+        request = FetchPartition(name, partition.partition, position, _POLL_BYTES_MAX, topic_id=partition.topic_id)
+        [result] = await process.engine.fetch([request])
+        if result.error is ErrorCode.OFFSET_OUT_OF_RANGE and result.log_start_offset > position:
+            world.history.skipped[place].append((position, result.log_start_offset))
+            positions[partition] = result.log_start_offset
+            return
+        try:
+            records, positions[partition] = read_from(position, result.records)
+            world.history.processed[place].update(record.offset for record in records)
+        except FormatError as error:
+            world.history.problem(f"{self._name} read damaged bytes of {partition}: {error}")
+
+    async def _commit(self, member: Member, partition: TopicPartition, offset: int) -> ErrorCode:
+        try:
+            return await member.commit(partition, offset)
+        except KafkaError as error:
+            return error.code

@@ -1,0 +1,253 @@
+"""Producers: idempotent ones as Kafka's clients behave, plain ones, and conditional ones."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass, field
+
+from odradek.engine.engine import Engine
+from odradek.errors import ErrorCode, KafkaError
+from odradek.model.log import FetchPartition, ProducePartition, ProduceResult
+from odradek.model.topic import Topic
+from odradek.model.topic_partition import PartitionId
+
+from tests.simulation.actors.common import Payload, encode, find_topic, look_up, pause
+from tests.simulation.books.history import Send
+from tests.simulation.world import Process, World
+
+_ATTEMPTS = 60
+_BUMPS = 0.5  # of the sessions: they end early, and the next one goes on with their producer id
+_GONE_ATTEMPTS = 8  # a topic that was deleted stays so
+_MISSING_PREDECESSOR = frozenset({ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, ErrorCode.UNKNOWN_PRODUCER_ID})
+_GONE = frozenset({ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.UNKNOWN_TOPIC_ID})
+
+
+@dataclass
+class _Session:
+    """One producer id: its sequences, and up to where each partition's are acknowledged."""
+
+    name: str
+    producer_id: int
+    epoch: int
+    topic: Topic
+    next_sequence: dict[int, int] = field(default_factory=dict)
+    acked_until: dict[int, int] = field(default_factory=dict)
+    broken: bool = False  # a batch was given up: no later one can follow it
+    acked: list[_Batch] = field(default_factory=list)
+    ends_after: int = 0  # batches; then the producer goes on under its next epoch. 0: it does not
+
+
+@dataclass(frozen=True)
+class _Batch:
+    request: ProducePartition
+    sends: list[Send]
+    base_sequence: int
+
+
+class Producer:
+    """Sends records to the partitions of a topic; up to five requests in flight.
+
+    Args:
+        keys: how many different keys; 0: none. With keys some records are tombstones.
+    """
+
+    def __init__(
+        self,
+        world: World,
+        name: str,
+        topic: str,
+        count: int,
+        *,
+        idempotent: bool,
+        pace_s: float = 0.05,
+        keys: int = 0,
+    ) -> None:
+        self._world = world
+        self._name = name
+        self._topic = topic
+        self._left = count
+        self._idempotent = idempotent
+        self._pace_s = pace_s
+        self._keys = keys
+        self._sent = 0
+        self._sessions = 0
+        self._late: asyncio.Future[None] | None = None
+        self._last: _Session | None = None  # whose epoch the next one bumps, as clients do by themselves
+
+    async def program(self, process: Process) -> None:
+        while self._left > 0:
+            topic = await look_up(process.engine, self._topic)
+            if topic is None:
+                self._left -= 1  # deleted, or not there yet
+                await pause(self._world, max(self._pace_s, 1.0))
+            else:
+                await self._produce(process, topic)
+
+    async def _produce(self, process: Process, topic: Topic) -> None:
+        engine, rng = process.engine, self._world.rng
+        session = await self._begin(engine, topic)
+        pending: set[asyncio.Task[None]] = set()
+        batches_sent = 0
+        while self._left > 0 and not session.broken and not 0 < session.ends_after <= batches_sent:
+            batches_sent += 1
+            numbers = [rng.randrange(topic.partition_count)]
+            if topic.partition_count > 1 and rng.random() < 0.2:
+                numbers = [0, 1]
+            batches = [self._batch(process, session, number) for number in numbers]
+            pending.add(asyncio.ensure_future(self._send(engine, session, batches)))
+            # Five in flight, like a client's connection.
+            while len(pending) >= (5 if self._idempotent else 2):
+                done, pending = await asyncio.wait(pending, return_when=asyncio.FIRST_COMPLETED)
+                for each in done:
+                    each.result()
+            await pause(self._world, self._pace_s)
+        if pending:
+            done, _ = await asyncio.wait(pending)
+            for each in done:
+                each.result()
+        self._last = session if self._idempotent else None
+
+    async def _begin(self, engine: Engine, topic: Topic) -> _Session:
+        self._sessions += 1
+        rng = self._world.rng
+        name = f"{self._name}/{self._sessions}" if self._idempotent else ""
+        ends_after = rng.randrange(4, 12) if rng.random() < _BUMPS else 0
+        last, self._last = self._last, None
+        if last is not None and last.topic == topic and rng.random() < _BUMPS:
+            if last.acked and rng.random() < 0.5:
+                self._late = asyncio.ensure_future(self._send_late(engine, rng.choice(last.acked)))
+            return _Session(name, last.producer_id, last.epoch + 1, topic, ends_after=ends_after)
+        while self._idempotent:
+            try:
+                producer_id, epoch = await engine.producer_ids.init()
+            except KafkaError:
+                await engine.clock.sleep(0.1)
+            else:
+                return _Session(name, producer_id, epoch, topic, ends_after=ends_after)
+        return _Session(name, -1, -1, topic)
+
+    def _batch(self, process: Process, session: _Session, number: int) -> _Batch:
+        world = self._world
+        payloads = [self._payload() for _ in range(world.rng.choice((1, 1, 1, 2, 3)))]
+        self._left -= len(payloads)
+        base = session.next_sequence.get(number, 0)
+        session.next_sequence[number] = base + len(payloads)
+        place = PartitionId(session.topic.topic_id, number)
+        sends = [
+            world.history.sent(payload.identity, place, session.name, base + i) for i, payload in enumerate(payloads)
+        ]
+        records = encode(
+            payloads,
+            (session.producer_id, session.epoch, base if self._idempotent else -1),
+            process.clock.now_ms(),
+        )
+        request = ProducePartition(self._topic, number, records, topic_id=session.topic.topic_id)
+        return _Batch(request, sends, base)
+
+    def _payload(self) -> Payload:
+        self._sent += 1
+        rng = self._world.rng
+        name = f"{self._name}:{self._sent}".encode()
+        if not self._keys:
+            return Payload(name, name)
+        return Payload(name, f"k{rng.randrange(self._keys)}".encode(), rng.random() < 0.15)
+
+    async def _send(self, engine: Engine, session: _Session, batches: list[_Batch]) -> None:
+        rng = self._world.rng
+        gone = 0
+        for attempt in range(_ATTEMPTS):
+            ready = {b.request.partition: session.acked_until.get(b.request.partition, 0) for b in batches}
+            results = await engine.produce([batch.request for batch in batches])
+            if self._idempotent and rng.random() < 0.05:
+                continue  # the answer was lost on its way
+            again: list[_Batch] = []
+            for batch, result in zip(batches, results, strict=True):
+                if not self._take(session, batch, result, ready[result.partition]):
+                    again.append(batch)
+                elif self._idempotent and result.error is ErrorCode.NONE and rng.random() < 0.08:
+                    await self._repeat(engine, batch, result)
+                gone += result.error in _GONE
+            if not again or gone >= _GONE_ATTEMPTS:
+                break
+            batches = again
+            await engine.clock.sleep(0.05 * min(attempt + 1, 20))
+        if any(send.outcome != "acked" for batch in batches for send in batch.sends):
+            session.broken = self._idempotent
+
+    def _take(self, session: _Session, batch: _Batch, result: ProduceResult, ready: int) -> bool:
+        """Note an answer; False where the batch is to be sent again."""
+        code = result.error
+        if code in (ErrorCode.NONE, ErrorCode.DUPLICATE_SEQUENCE_NUMBER):
+            for i, send in enumerate(batch.sends):
+                send.outcome = "acked"
+                if code is ErrorCode.NONE:
+                    if send.offset not in (None, result.base_offset + i):
+                        self._world.history.problem(f"{send.identity!r} was acknowledged at two offsets")
+                    send.offset = result.base_offset + i
+            number = result.partition
+            session.acked.append(batch)
+            if session.acked_until.get(number, 0) == batch.base_sequence:
+                session.acked_until[number] = batch.base_sequence + len(batch.sends)
+            return True
+        if code in _MISSING_PREDECESSOR:
+            # Said of a batch whose predecessors were all acknowledged before it was sent, it is wrong.
+            if self._idempotent and ready == batch.base_sequence:
+                self._world.history.problem(f"{batch.sends[0].identity!r} refused with {code.name}: nothing is missing")
+            return False
+        if not self._idempotent and not code.has_no_side_effects:
+            return True  # a plain producer that does not want duplicates leaves it there
+        if code.is_retryable:
+            return False
+        for send in batch.sends:
+            send.outcome = "unknown" if self._idempotent else "failed"
+        session.broken = self._idempotent
+        return True
+
+    async def _repeat(self, engine: Engine, batch: _Batch, first: ProduceResult) -> None:
+        """Send an acknowledged batch once more, as after an answer that was lost: the offset must be the same."""
+        [result] = await engine.produce([batch.request])
+        if result.error is ErrorCode.NONE and result.base_offset != first.base_offset:
+            self._world.history.problem(
+                f"duplicate of {batch.sends[0].identity!r} answered with {result.base_offset}, not {first.base_offset}"
+            )
+
+    async def _send_late(self, engine: Engine, batch: _Batch) -> None:
+        """Send an acknowledged batch of the epoch before, which was on its way for long: it must not enter again."""
+        await engine.clock.sleep(self._world.rng.random() * 10 * self._pace_s)
+        [result] = await engine.produce([batch.request])
+        if result.error is ErrorCode.NONE and batch.sends[0].offset not in (None, result.base_offset):
+            self._world.history.problem(f"late {batch.sends[0].identity!r} went to {result.base_offset}")
+
+
+class ConditionalProducer:
+    """Appends only where it expects to: a compare-and-set on the log's end."""
+
+    def __init__(self, world: World, name: str, topic: str, count: int, *, pace_s: float = 0.2) -> None:
+        self._world = world
+        self._name = name
+        self._topic = topic
+        self._left = count
+        self._pace_s = pace_s
+
+    async def program(self, process: Process) -> None:
+        engine, world = process.engine, self._world
+        topic = await find_topic(engine, self._topic)
+        expected = [0] * topic.partition_count
+        while self._left > 0:
+            self._left -= 1
+            number = world.rng.randrange(topic.partition_count)
+            name = f"{self._name}:{self._left}".encode()
+            send = world.history.sent(name, PartitionId(topic.topic_id, number), "", 0)
+            records = encode([Payload(name, name)], timestamp_ms=process.clock.now_ms())
+            request = ProducePartition(self._topic, number, records, expected_offset=expected[number])
+            [result] = await engine.produce([request])
+            if result.error is ErrorCode.NONE:
+                send.outcome, send.offset = "acked", result.base_offset
+                if result.base_offset != expected[number]:
+                    world.history.problem(f"{name!r} expected {expected[number]} and went to {result.base_offset}")
+            elif result.error.has_no_side_effects:
+                send.outcome = "failed"
+            [fetched] = await engine.fetch([FetchPartition(self._topic, number, 2**60)])
+            if fetched.high_watermark >= 0:
+                expected[number] = fetched.high_watermark
+            await pause(world, self._pace_s)

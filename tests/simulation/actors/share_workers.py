@@ -1,0 +1,139 @@
+"""Workers of a share group: they take records, accept most, release, reject and forget some; crash, stall and leave."""
+
+from __future__ import annotations
+
+import asyncio
+
+from odradek.engine.share.items import share_partition
+from odradek.errors import ErrorCode, FormatError
+from odradek.model.share import AcknowledgementBatch
+from odradek.model.topic_partition import PartitionId
+
+from tests.simulation.actors.common import pause
+from tests.simulation.books.history import identity
+from tests.simulation.books.ledger import partition_of
+from tests.simulation.books.truth import true_logs
+from tests.simulation.world import Process, World
+from tests.support.clients.share_member import ACCEPT, GAP, REJECT, RELEASE, Acks, ShareMember, ack, delivered, missing
+
+_PATIENCE_S = 1_800.0  # beside the longest stall: longer than any lock
+
+
+class ShareWorker:
+    """One place in a share group; every life is a new member.
+
+    Args:
+        turns: how many polls before the world calms down; after it has, the worker goes on until the run stops.
+    """
+
+    def __init__(self, world: World, group_id: str, topics: list[str], *, turns: int, pace_s: float) -> None:
+        self._world = world
+        self._group_id = group_id
+        self._topics = topics
+        self._turns = turns
+        self._pace_s = pace_s
+        self._lives = 0
+        self._reads: frozenset[PartitionId] = frozenset()  # of the session
+
+    async def program(self, process: Process) -> None:
+        world = self._world
+        world.ledger.shares.window_max = world.settings.share_partition_max_record_locks
+        while not world.stop.is_set():
+            self._lives += 1
+            member = ShareMember(
+                process.engine, f"{process.name}/{self._lives}", *self._topics, group_id=self._group_id
+            )
+            pending: Acks = {}
+            while not world.stop.is_set():
+                await self._turn(member, pending)
+                if self._turns > 0 and world.rng.random() < 0.03:
+                    await member.request(-1, fetches=False)
+                    await member.leave()
+                    await pause(world, 10.0)
+                    break
+                self._turns -= 1
+                if self._turns == 0:
+                    await world.settled.wait()  # silent until then: its session and its locks end
+                await asyncio.sleep(world.rng.random() * (self._pace_s if self._turns > 0 else 1.0))
+
+    async def _turn(self, member: ShareMember, pending: Acks) -> None:
+        world = self._world
+        if (await member.beat()).error is not ErrorCode.NONE:
+            return
+        if member.session_epoch == 0:
+            pending.clear()  # what was not acknowledged by now comes back
+            self._reads = frozenset()
+        sent = dict(pending)
+        pending.clear()
+        added, gone = member.assignment - self._reads, self._reads - member.assignment
+        self._reads = member.assignment
+        answer = await member.request(
+            acknowledgements=sent,
+            partitions=added,
+            forgotten=gone,
+            max_records=world.rng.choice((1, 3, 500)),
+            is_strict=world.rng.random() < 0.5,
+            max_wait_ms=world.rng.choice((0, 0, 30)),  # each look of a wait is a step of the run
+        )
+        if answer.error is not ErrorCode.NONE:
+            return
+        for result in answer.results:
+            if result.partition in sent and result.acknowledge_error is ErrorCode.NONE:
+                self._acknowledged(result.partition, sent[result.partition])
+            try:
+                records = delivered(result)
+            except FormatError as error:
+                world.history.problem(f"{member.member_id} read damaged bytes of {result.partition}: {error}")
+                continue
+            for record, count in records:
+                place = (self._group_id, result.partition)
+                world.history.deliveries[place].append((record.offset, count, member.member_id, identity(record)))
+                kind = self._verdict()
+                if kind is not None:
+                    pending.setdefault(result.partition, []).append(ack(record.offset, record.offset, kind))
+            for offset in missing(result):
+                pending.setdefault(result.partition, []).append(ack(offset, offset, GAP))
+
+    def _verdict(self) -> int | None:
+        """What becomes of a record; None forgets it."""
+        if self._turns <= 0:
+            return ACCEPT
+        draw = self._world.rng.random()
+        return RELEASE if draw < 0.08 else REJECT if draw < 0.12 else None if draw < 0.2 else ACCEPT
+
+    def _acknowledged(self, partition: PartitionId, batches: list[AcknowledgementBatch]) -> None:
+        accepted = {batch.first_offset for batch in batches if batch.types == (ACCEPT,)}
+        self._world.history.accepted[self._group_id, partition] |= accepted
+
+
+async def queue_at_rest(world: World, topic_names: list[str], longest_stall_s: float) -> list[str]:
+    """Once nothing fails any more, and where nothing is wrong, a share group gets to the end of its topics."""
+    give_up = asyncio.get_running_loop().time() + longest_stall_s + _PATIENCE_S
+    while not world.ledger.problems and (left := _lagging(world, topic_names)):
+        if asyncio.get_running_loop().time() > give_up:
+            return [f"the share group is stuck before the end of {', '.join(left)}"]
+        await asyncio.sleep(5)
+    return []
+
+
+def _lagging(world: World, topic_names: list[str]) -> list[str]:
+    ledger = world.ledger
+    return [
+        pk
+        for pk, head in ledger.heads.items()
+        if (topic_id := partition_of(pk).topic_id) in ledger.live_topics
+        and ledger.topic_names[topic_id] in topic_names
+        and head["no"]
+        and _is_behind(world, pk)
+    ]
+
+
+def _is_behind(world: World, pk: str) -> bool:
+    """Whether the window's start is before a record that is there."""
+    ledger, partition = world.ledger, partition_of(pk)
+    windows = ledger.shares.windows
+    start = next((state.start_offset for key, state in windows.items() if share_partition(key.sk) == partition), 0)
+    if start == ledger.heads[pk]["no"]:
+        return False
+    logs, _ = true_logs(ledger, world.clock.now_ms())
+    return not logs[partition].was_compacted or any(map(logs[partition].must_survive, logs[partition].records[start:]))

@@ -1,0 +1,247 @@
+"""Transactional read-process-write: an input record becomes an output record, the offset is in the same transaction.
+
+Several processes share a transactional id: whoever initialises it last fences the others, which go on all the same
+until they are told. The committed offset is read after that: nobody begins where a fenced one may still get further.
+"""
+
+from __future__ import annotations
+
+from collections.abc import MutableMapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from odradek.engine.engine import Engine
+from odradek.errors import ErrorCode, FormatError, KafkaError
+from odradek.model.log import FetchPartition, ProducePartition
+from odradek.model.record import Record
+from odradek.model.topic import Topic
+from odradek.model.topic_partition import OffsetAndMetadata, PartitionId, TopicPartition
+
+from tests.simulation.actors.common import Payload, encode, find_topic, pause, read_from
+from tests.simulation.books.history import Send, Transaction, identity
+from tests.simulation.world import Process, World
+
+TIMEOUT_MS = 30_000
+_END_ATTEMPTS = 40
+_PRODUCE_ATTEMPTS = 6
+_POLL_BYTES_MAX = 250
+
+
+@dataclass
+class Session:
+    """What an initialised producer knows: its id and epoch, and where each partition's sequence stands."""
+
+    producer_id: int
+    epoch: int
+    sequences: dict[PartitionId, int] = field(default_factory=dict)
+
+    def moved(self, producer_id: int, epoch: int) -> None:
+        """A transaction ended: a new epoch begins its sequences anew."""
+        if (producer_id, epoch) != (self.producer_id, self.epoch):
+            self.producer_id, self.epoch = producer_id, epoch
+            self.sequences.clear()
+
+
+class Fenced(Exception):
+    """Another instance has the transactional id, or the transaction timed out: initialise again."""
+
+
+class Transactor:
+    """Reads one topic and writes another.
+
+    Args:
+        transactional_id: shared with other actors; each of them is an instance of one application.
+        group_id: whose offsets are committed.
+        bump: whether each end bumps the epoch (KIP-890), or sequences go on.
+    """
+
+    def __init__(
+        self,
+        world: World,
+        name: str,
+        transactional_id: str,
+        group_id: str,
+        topics: tuple[str, str],
+        *,
+        turns: int,
+        pace_s: float,
+        bump: bool,
+    ) -> None:
+        self._world = world
+        self._name = name
+        self.transactional_id = transactional_id
+        self._group_id = group_id
+        self.topics = topics
+        self._turns = turns
+        self._pace_s = pace_s
+        self._bump = bump
+        self._transactions = 0
+        self.committer: dict[str, Any] = {}  # as which member of the group it commits; nobody: a simple consumer
+        self.metadata = ""  # of its commits
+
+    async def program(self, process: Process) -> None:
+        source = await find_topic(process.engine, self.topics[0])
+        sink = await find_topic(process.engine, self.topics[1])
+        while self._turns > 0:
+            self._turns -= 1
+            try:
+                made = await process.engine.transactions.init(self.transactional_id, TIMEOUT_MS)
+            except KafkaError:
+                await pause(self._world, 1.0)
+                continue
+            session = Session(*made)
+            try:
+                positions = await self._positions(process.engine, source)
+                while self._turns > 0:
+                    self._turns -= 1
+                    await self._transact(process, session, source, sink, positions)
+                    await pause(self._world, self._pace_s)
+            except (Fenced, KafkaError):
+                await pause(self._world, self._pace_s)
+
+    async def _positions(self, engine: Engine, source: Topic) -> MutableMapping[int, int]:
+        names = [TopicPartition(source.name, number) for number in range(source.partition_count)]
+        found = await engine.offsets.fetch(self._group_id, names)
+        return {each.partition.partition: 0 if each.committed is None else each.committed.offset for each in found}
+
+    # --- one transaction ------------------------------------------------------------------------------------------
+
+    async def _transact(
+        self, process: Process, session: Session, source: Topic, sink: Topic, positions: MutableMapping[int, int]
+    ) -> None:
+        number = self._world.rng.randrange(source.partition_count)
+        await self.transact(process, session, source, sink, number, positions)
+
+    async def transact(
+        self,
+        process: Process,
+        session: Session,
+        source: Topic,
+        sink: Topic,
+        number: int,
+        positions: MutableMapping[int, int],
+    ) -> None:
+        """Copy some records of one partition. Raises Fenced, KafkaError: the outcome is noted as far as it is known."""
+        world, engine = self._world, process.engine
+        records = await self._read(engine, source, number, positions)
+        if not records:
+            return
+        self._transactions += 1
+        one = Transaction(f"{process.name}/{self._transactions}", self._group_id)
+        place = PartitionId(source.topic_id, number)
+        one.read = [(place, record.offset) for record in records]
+        world.history.transactions.append(one)
+        sends: list[Send] = []
+        is_good = await self._produce(process, session, sink, records, one, sends)
+        end = records[-1].offset + 1
+        if is_good:
+            one.commits = (place, end)
+            is_good = await self._commit_offset(engine, session, TopicPartition(source.name, number), end)
+        commit = is_good and world.rng.random() < 0.85
+        if not commit:
+            one.commits = None
+        await self._end(engine, session, one, commit=commit)
+        for send in sends:
+            send.outcome = {"committed": "acked", "aborted": "failed"}.get(one.outcome, "unknown")
+        if one.outcome == "committed":
+            positions[number] = end
+
+    async def _read(
+        self, engine: Engine, source: Topic, number: int, positions: MutableMapping[int, int]
+    ) -> list[Record]:
+        request = FetchPartition(source.name, number, positions[number], _POLL_BYTES_MAX, topic_id=source.topic_id)
+        [result] = await engine.fetch([request])
+        if result.error is ErrorCode.OFFSET_OUT_OF_RANGE and result.log_start_offset > positions[number]:
+            positions[number] = result.log_start_offset
+        try:
+            return read_from(positions[number], result.records)[0]
+        except FormatError as error:
+            self._world.history.problem(f"{self._name} read damaged bytes of {source.name}-{number}: {error}")
+            return []
+
+    async def _produce(
+        self,
+        process: Process,
+        session: Session,
+        sink: Topic,
+        records: list[Record],
+        one: Transaction,
+        sends: list[Send],
+    ) -> bool:
+        """Write one output a record, spread over the sink's partitions; False where not all was taken."""
+        world = self._world
+        parts: dict[int, list[Payload]] = {}
+        for record in records:
+            payload = Payload(b"%s|%s" % (identity(record), one.name.encode()), identity(record))
+            parts.setdefault(world.rng.randrange(sink.partition_count), []).append(payload)
+        for number, payloads in parts.items():
+            place = PartitionId(sink.topic_id, number)
+            base = session.sequences.get(place, 0)
+            session.sequences[place] = base + len(payloads)
+            for payload in payloads:
+                one.wrote.append((place, payload.identity))
+                sends.append(world.history.sent(payload.identity, place, "", 0))
+            producer = (session.producer_id, session.epoch, base)
+            batch = encode(payloads, producer, process.clock.now_ms(), transactional=True)
+            if not await self._send(process.engine, ProducePartition(sink.name, number, batch)):
+                return False
+        return True
+
+    async def _send(self, engine: Engine, request: ProducePartition) -> bool:
+        for _ in range(_PRODUCE_ATTEMPTS):
+            [result] = await engine.produce([request], transactional_id=self.transactional_id)
+            if result.error is ErrorCode.NONE:
+                return True
+            _raise_where_fenced(result.error)
+            if not result.error.is_retryable:
+                return False
+            await engine.clock.sleep(0.1)
+        return False
+
+    async def _commit_offset(self, engine: Engine, session: Session, partition: TopicPartition, offset: int) -> bool:
+        for _ in range(_PRODUCE_ATTEMPTS):
+            try:
+                [result] = await engine.transactions.commit_offsets(
+                    self.transactional_id,
+                    session.producer_id,
+                    session.epoch,
+                    self._group_id,
+                    {partition: OffsetAndMetadata(offset, metadata=self.metadata)},
+                    announces=True,
+                    **self.committer,
+                )
+                code = result.error
+            except KafkaError as error:
+                code = error.code
+            if code is ErrorCode.NONE:
+                return True
+            _raise_where_fenced(code)
+            if not code.is_retryable:
+                return False
+            await engine.clock.sleep(0.1)
+        return False
+
+    async def _end(self, engine: Engine, session: Session, one: Transaction, *, commit: bool) -> None:
+        """End the transaction, however often it takes to be told."""
+        for _ in range(_END_ATTEMPTS):
+            try:
+                made = await engine.transactions.end(
+                    self.transactional_id, session.producer_id, session.epoch, commit=commit, bump=self._bump
+                )
+            except KafkaError as error:
+                if error.code is ErrorCode.TRANSACTION_ABORTABLE:
+                    one.outcome = "aborted"
+                    raise Fenced from None  # the next epoch is not known: initialise again
+                if not error.code.is_retryable:
+                    raise Fenced from None  # it may have been committed by an attempt before
+                await engine.clock.sleep(0.2)
+            else:
+                one.outcome = "committed" if commit else "aborted"
+                session.moved(*made)
+                return
+        raise Fenced
+
+
+def _raise_where_fenced(code: ErrorCode) -> None:
+    if code in (ErrorCode.PRODUCER_FENCED, ErrorCode.INVALID_PRODUCER_EPOCH, ErrorCode.INVALID_PRODUCER_ID_MAPPING):
+        raise Fenced

@@ -1,0 +1,466 @@
+"""The ledger: what was truly applied to the store, and what must hold after every single write.
+
+It keeps what the store forgets: every entry that ever entered a log with its offset, every byte that was ever uploaded,
+every commit. From these it knows the *true log* of a partition, whatever merges, compactions and deletions did later.
+
+Checked at once, at every write:
+
+* a head's tail and its producers are bounded, and no write is one that the store never takes
+* a head only moves forward: next offset, log start, tail base, both floors, leader epoch; a leader only changes with it
+* next offset = tail base + what the tail holds; an entry enters once, and its bytes are there
+* the index is dense from the log start to the tail base, without overlaps: a reader sees all of it at every moment
+* what enters under a gateway's leadership is sent by the one process that took that epoch
+* nothing that a live row or tail refers to is deleted
+* rows say what entered, and what their floors promise (row_book.py); producers are remembered (producer_book.py)
+* compaction drops nothing too young, and tombstones in their time (time_book.py)
+* a commit is made by the partition's owner, or a classic group's member, and does not go back
+"""
+
+from __future__ import annotations
+
+import struct
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+from uuid import UUID
+
+from odradek.engine.groups.items import GROUP_SK, LEASE_PREFIX, decode_lease
+from odradek.engine.partition.index_row import IndexRow, decode_index_row
+from odradek.engine.read.log_reader import Piece, entry_piece
+from odradek.format.item_keys import (
+    DELETED_TOPICS_PK,
+    HEAD_SK,
+    INDEX_PREFIX,
+    PRODUCER_PREFIX,
+    SHARE_PARTITION_PREFIX,
+    TOPICS_PK,
+    group_pk,
+    index_base_offset,
+    partition_pk,
+)
+from odradek.format.object_keys import index_key, segment_key, wal_key
+from odradek.format.record_batch import decode_batches
+from odradek.format.tail_entry import decode_tail_entry
+from odradek.limits import PRODUCERS_IN_HEAD_MAX, SPILL_ENTRIES_MAX
+from odradek.model.topic_partition import PartitionId
+from odradek.ports.clock import Clock
+from odradek.ports.table import Item, Key
+
+from tests.simulation.books.classic_book import ClassicBook, is_signed
+from tests.simulation.books.producer_book import ProducerBook
+from tests.simulation.books.row_book import RowBook
+from tests.simulation.books.share_book import ShareBook
+from tests.simulation.books.time_book import Compactable, TimeBook
+from tests.simulation.store.redelivery import is_delivered_again
+
+_COUNT = struct.Struct(">I")
+_COUNT_AT = 26  # of the offset count in a packed tail entry
+_RISING = {
+    "no": "next offset",
+    "ls": "log start",
+    "tb": "tail base",
+    "mo": "merged offset",
+    "sf": "spill floor",
+    "wf": "sweep floor",
+    "le": "leader epoch",
+    "by": "appended bytes",
+}
+_PROBLEMS_MAX = 50
+# What two spills take away and producers send meanwhile; what the setting allows with what one spill brings in.
+TAIL_ENTRIES_BOUND = 2 * SPILL_ENTRIES_MAX + 100
+PRODUCERS_BOUND = PRODUCERS_IN_HEAD_MAX + SPILL_ENTRIES_MAX
+WAL_ITEMS_PREFIX = "w#"
+
+
+class Entered(NamedTuple):
+    """An entry that entered a log; `call` numbers the calls of the store: what one call wrote has one number."""
+
+    base_offset: int
+    packed: bytes
+    call: int
+
+
+@dataclass(frozen=True)
+class StartMove:
+    """A log start that rose."""
+
+    pk: str
+    at_ms: int
+    before: int
+    start: int
+    tail_base: int
+    caller: str
+
+
+@dataclass(frozen=True)
+class LeaderEpoch:
+    """A leader epoch that began."""
+
+    epoch: int
+    leader_id: int
+    start: int
+    caller: str
+
+
+@dataclass(frozen=True)
+class Commit:
+    """A commit as the table applied it."""
+
+    committer: str
+    owner: str | None
+    lease_epoch: int
+    offset: int
+    call: int
+
+
+class Ledger:
+    """The witness's book.
+
+    Attributes:
+        problems: what was wrong, in the order of its happening.
+        truth: per partition key, every entry that entered its log, in order.
+        uploads: every WAL item (by object id) and object (by key) that was ever written.
+        gone: partitions whose head was deleted.
+        epochs: per partition key, every leader epoch after the first.
+        starts: every rise of a log start.
+        live_items: WAL items that are there, with the time of their arrival, ms.
+        live_topics: ids of topics that are in the catalog.
+        late_topics: ids of deleted topics that got an object when maintenance had forgotten them.
+        revived: names of deleted topics that came back without heads, by a creation that was repeated and arrived late.
+        topic_names, configs: of every topic id that there ever was; configurations with the time of their change, ms.
+        commits: per lease, in the order of their application.
+        shares: windows of share groups.
+        classic: groups of the classic protocol.
+        times: what compaction drops, and when.
+    """
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self.caller = ""
+        self.is_transaction = False  # whether the call is one over the tables: an atomic commit asks no leader
+        self.problems: list[str] = []
+        self.truth: dict[str, list[Entered]] = defaultdict(list)
+        self.heads: dict[str, Item] = {}
+        self.gone: set[str] = set()
+        self.epochs: dict[str, list[LeaderEpoch]] = defaultdict(list)
+        self.uploads: dict[bytes | str, bytes] = {}
+        self.starts: list[StartMove] = []
+        self.live_topics: set[UUID] = set()
+        self.revived: set[str] = set()
+        self.late_topics: set[UUID] = set()
+        self._forgotten_topics: set[UUID] = set()
+        self._deleted_topics: set[UUID] = set()
+        self.topic_names: dict[UUID, str] = {}
+        self.configs: dict[UUID, list[tuple[int, dict[str, str]]]] = defaultdict(list)
+        self.commits: dict[Key, list[Commit]] = defaultdict(list)
+        self.shares = ShareBook(self.problem, clock, self)
+        self.classic = ClassicBook(self.problem)
+        self.times = TimeBook(self.problem, clock)
+        self._rows = RowBook(self.problem)
+        self._producers = ProducerBook(self.problem, lambda pk, sk: self.log_rows(pk).get(sk))
+        self._records: dict[str, list[Compactable]] = defaultdict(list)
+        self._decoded: dict[str, int] = defaultdict(int)
+        self.log_rows: Callable[[str], Mapping[str, Any]] = lambda pk: {}
+        self.has_object: Callable[[str], bool] = lambda key: True
+        self.longest_tail = 0
+        self._call = 0
+        self.live_items: dict[bytes, int] = {}
+        self._seen: dict[str, set[bytes]] = defaultdict(set)
+        self._dirty: dict[str, None] = {}
+
+    def problem(self, text: str) -> None:
+        """Something is wrong; the same thing is said once."""
+        line = f"{text} (by {self.caller})"
+        if line not in self.problems and len(self.problems) < _PROBLEMS_MAX:
+            self.problems.append(line)
+
+    def log_start(self, partition: PartitionId) -> int:
+        """Where the partition's log starts now; 0 where there is none."""
+        return self.heads.get(partition_pk(partition), {}).get("ls", 0)  # type: ignore[return-value]
+
+    def is_live(self, topic_id: UUID) -> bool:
+        """Whether the topic is in the catalog."""
+        return topic_id in self.live_topics
+
+    def was_compacted(self, topic_id: UUID) -> bool:
+        """Whether its cleanup policy was ever `compact`."""
+        return any("compact" in config.get("cleanup.policy", "") for _, config in self.configs[topic_id])
+
+    # --- what the witness tells ------------------------------------------------------------------------------------
+
+    def stored(self, table: str, key: Key, old: Item | None, new: Item | None) -> None:
+        """An item was written (new None: deleted)."""
+        if table == "log":
+            if key.sk == HEAD_SK:
+                self._head_stored(key.pk, old, new)
+            elif key.sk.startswith(INDEX_PREFIX):
+                self._dirty[key.pk] = None
+                if new is not None:
+                    self._row_stored(key, new)
+            elif key.sk.startswith(PRODUCER_PREFIX):
+                if key.pk in self.heads:
+                    self._producers.row_stored(key.pk, int(key.sk.removeprefix(PRODUCER_PREFIX)), new)
+            elif key.pk.startswith(WAL_ITEMS_PREFIX):
+                self._wal_item_stored(bytes.fromhex(key.sk), new)
+        elif table == "catalog" and key.pk == TOPICS_PK:
+            self._topic_stored(key.sk, old, new)
+        elif table == "catalog" and key.pk == DELETED_TOPICS_PK:
+            if new is None:
+                self._forgotten_topics.add(UUID(key.sk))
+        elif table == "groups" and key.sk.startswith(SHARE_PARTITION_PREFIX):
+            self.shares.stored(key, old, new, self.caller)
+        elif table == "groups" and key.sk == GROUP_SK:
+            self.classic.stored(key, new)
+        elif table == "groups" and key.sk.startswith(LEASE_PREFIX):
+            if new is None:
+                self.commits.pop(key, None)  # the group was deleted
+            elif "c" in new and new["c"] != (old or {}).get("c"):
+                self._committed(key, new)
+
+    def object_put(self, key: str, content: bytes) -> None:
+        """An object was created."""
+        self.uploads[key] = content
+        if key.startswith("topics/") and (topic_id := UUID(key.split("/")[1])) in self._forgotten_topics:
+            self.late_topics.add(topic_id)
+
+    def objects_deleted(self, keys: Sequence[str]) -> None:
+        """Objects that were there are gone."""
+        if keys:
+            live, _ = self.referenced()
+            for key in keys:
+                if key in live:
+                    self.problem(f"deleted while referred to: {key}")
+
+    def settled(self) -> None:
+        """A call is over: what it changed must be whole."""
+        self._call += 1
+        for pk in self._dirty:
+            self._check_index(pk)
+        self._dirty.clear()
+
+    def _topic_stored(self, name: str, old: Item | None, new: Item | None) -> None:
+        if old is not None:
+            assert isinstance(old["id"], bytes)
+            self.live_topics.discard(UUID(bytes=old["id"]))
+            if new is None:
+                self._deleted_topics.add(UUID(bytes=old["id"]))
+        if new is None:
+            return
+        assert isinstance(new["id"], bytes)
+        assert isinstance(new["c"], dict)
+        topic_id = UUID(bytes=new["id"])
+        if topic_id in self._deleted_topics:
+            self.revived.add(name)
+            return
+        self.live_topics.add(topic_id)
+        self.topic_names[topic_id] = name
+        self.configs[topic_id].append((self._clock.now_ms(), {key: str(value) for key, value in new["c"].items()}))
+
+    # --- heads and rows --------------------------------------------------------------------------------------------
+
+    def _head_is_bounded(self, pk: str, head: Item) -> None:
+        """What an append costs is bounded: with every spill refused, a tail would hold all that was ever sent."""
+        tail, producers = len(head["t"]), len(head["p"])  # type: ignore[arg-type]
+        self.longest_tail = max(self.longest_tail, tail)
+        if tail > TAIL_ENTRIES_BOUND:
+            self.problem(f"{pk}: a tail of more than {TAIL_ENTRIES_BOUND} entries")
+        if producers > PRODUCERS_BOUND:
+            self.problem(f"{pk}: more than {PRODUCERS_BOUND} producers in a head")
+
+    def _head_stored(self, pk: str, old: Item | None, new: Item | None) -> None:
+        if pk in self.gone:
+            return  # a late creation may bring back a head of a deleted topic: nobody looks for it there
+        if new is None:
+            self.gone.add(pk)
+            self.heads.pop(pk, None)
+            if partition_of(pk).topic_id in self.live_topics:
+                self.problem(f"{pk}: the head of a live topic was deleted")
+            return
+        self.heads[pk] = new
+        if old is None:
+            return
+        self._head_is_bounded(pk, new)
+        for name, meaning in _RISING.items():
+            if new[name] < old[name]:
+                self.problem(f"{pk}: the {meaning} fell from {old[name]!r} to {new[name]!r}")
+        if new["li"] != old["li"] and new["le"] <= old["le"]:
+            self.problem(f"{pk}: the leader changed within epoch {new['le']}")
+        if new["le"] != old["le"]:
+            self.epochs[pk].append(LeaderEpoch(new["le"], new["li"], old["no"], self.caller))  # type: ignore[arg-type]
+        if new["no"] != old["no"] and new["li"] and not self.is_transaction:
+            taker = self.epochs[pk][-1].caller if self.epochs[pk] else None
+            if taker != self.caller:
+                self.problem(f"{pk}: an append under epoch {new['le']}, which {taker} took")
+        if new["ls"] > new["no"]:
+            self.problem(f"{pk}: the log start {new['ls']} is past the next offset {new['no']}")
+        if new["ls"] > old["ls"]:
+            move = StartMove(pk, self._clock.now_ms(), old["ls"], new["ls"], new["tb"], self.caller)  # type: ignore[arg-type]
+            self.starts.append(move)
+        if (new["tb"], new["ls"], new["mo"]) != (old["tb"], old["ls"], old["mo"]):
+            self._dirty[pk] = None
+        counts = [_COUNT.unpack_from(packed, _COUNT_AT)[0] for packed in new["t"]]
+        if new["tb"] + sum(counts) != new["no"]:
+            self.problem(f"{pk}: the tail ends at {new['tb'] + sum(counts)}, the next offset is {new['no']}")
+        self._entered(pk, new["no"] - old["no"], list(zip(new["t"], counts, strict=True)))
+        self._producers.head_stored(pk, old, new)
+
+    def _entered(self, pk: str, grown: int, tail: list[tuple[bytes, int]]) -> None:
+        """Note the entries at the end of the tail that make up what the log grew by."""
+        end = self.heads[pk]["no"]
+        assert isinstance(end, int)
+        fresh: list[tuple[int, bytes]] = []
+        while grown > 0 and tail:
+            packed, count = tail.pop()
+            end, grown = end - count, grown - count
+            fresh.append((end, packed))
+        if grown:
+            self.problem(f"{pk}: the log grew by other than whole entries")
+        for base_offset, packed in reversed(fresh):
+            entry = decode_tail_entry(packed)
+            piece = entry_piece(base_offset, entry)
+            self._rows.entered(pk, base_offset, entry)
+            self._producers.entered(pk, base_offset, entry)
+            place = packed[:30]  # version, flags, object id, position, length, count: which bytes they are
+            if place in self._seen[pk]:
+                self.problem(f"{pk}: the entry at {base_offset} entered a second time")
+            self._seen[pk].add(place)
+            if not self._has_bytes(piece):
+                self.problem(f"{pk}: the entry at {base_offset} entered without its bytes")
+            self.truth[pk].append(Entered(base_offset, packed, self._call))
+
+    def _row_stored(self, key: Key, new: Item) -> None:
+        if key.pk not in self.heads:
+            return
+        row = decode_index_row(index_base_offset(key.sk), new)
+        self._rows.stored(key.pk, row)
+        if row.segment_id is None:
+            return
+        partition = partition_of(key.pk)
+        names = (named(partition, row.base_offset, row.segment_id) for named in (segment_key, index_key))
+        if not all(self.has_object(name) for name in names):
+            self.problem(f"{key.pk}: the row at {row.base_offset} names a segment that is not there")
+        elif self.was_compacted(partition.topic_id):
+            content = self.uploads[segment_key(partition, row.base_offset, row.segment_id)]
+            configs = [config for _, config in self.configs[partition.topic_id]]
+            span = row.base_offset, row.end_offset
+            self.times.segment_stored(key.pk, span, content, self.log_start(partition), self._true(key.pk), configs)
+
+    def _true(self, pk: str) -> list[Compactable]:
+        """Every record that entered the partition; decoded as it is asked for."""
+        known = self._records[pk]
+        for entered in self.truth[pk][self._decoded[pk] :]:
+            entry = decode_tail_entry(entered.packed)
+            content = self.uploads[entry.object_id if entry.is_item else wal_key(entry.object_id)]
+            batch = content[entry.position : entry.position + entry.length]
+            known += (
+                Compactable(entered.base_offset + r.offset, r.key, r.value is None, r.timestamp_ms)
+                for r in decode_batches(batch)
+            )
+        self._decoded[pk] = len(self.truth[pk])
+        return known
+
+    def _live_rows(self, pk: str) -> list[tuple[int, Any]]:
+        """The rows that readers go by, with their base offsets; a spilled one below the merged offset is a ghost."""
+        merged = self.heads[pk]["mo"]
+        rows = ((index_base_offset(sk), item) for sk, item in self.log_rows(pk).items() if sk.startswith(INDEX_PREFIX))
+        return sorted(((base, item) for base, item in rows if item["k"] == "s" or base >= merged), key=lambda r: r[0])
+
+    def _check_index(self, pk: str) -> None:
+        head = self.heads.get(pk)
+        if head is None or partition_of(pk).topic_id not in self.live_topics:
+            return
+        position: int = head["ls"]  # type: ignore[assignment]
+        tail_base: int = head["tb"]  # type: ignore[assignment]
+        previous = None
+        for base, item in self._live_rows(pk):
+            end = item["n"]
+            if end <= position or base >= tail_base:
+                continue
+            if previous is not None and base < previous:
+                self.problem(f"{pk}: index rows overlap at {base}: the one before ends at {previous}")
+            if base > position:
+                self.problem(f"{pk}: the index has a gap from {position} to {base}")
+            position = previous = end
+        if position < tail_base:
+            self.problem(f"{pk}: the index ends at {position}, the tail begins at {tail_base}")
+
+    # --- bytes ------------------------------------------------------------------------------------------------------
+
+    def _wal_item_stored(self, object_id: bytes, new: Item | None) -> None:
+        if new is not None:
+            assert isinstance(new["d"], bytes)
+            self.uploads[object_id] = new["d"]
+            self.live_items.setdefault(object_id, self._clock.now_ms())
+            return
+        self.live_items.pop(object_id, None)
+        if any(piece.item_id == object_id for piece in self._live_pieces()):
+            self.problem(f"deleted while referred to: WAL item {object_id.hex()}")
+
+    def _has_bytes(self, piece: Piece) -> bool:
+        if piece.item_id is not None:
+            return piece.item_id in self.live_items
+        return self.has_object(piece.object_key)
+
+    def referenced(self) -> tuple[set[str], set[bytes]]:
+        """Keys of objects and ids of WAL items that a reader may be sent to."""
+        objects: set[str] = set()
+        items: set[bytes] = set()
+        for piece in self._live_pieces():
+            if piece.item_id is not None:
+                items.add(piece.item_id)
+            else:
+                objects |= {piece.object_key, piece.object_key.removesuffix(".log") + ".index"}
+        return objects, items
+
+    def _live_pieces(self) -> Iterator[Piece]:
+        """Everything that a reader may be sent to."""
+        for pk, head in self.heads.items():
+            if partition_of(pk).topic_id not in self.live_topics:
+                continue
+            offset: int = head["tb"]  # type: ignore[assignment]
+            for base, item in self._live_rows(pk):
+                if item["n"] > head["ls"] and base < offset:
+                    yield from live_pieces(partition_of(pk), decode_index_row(base, item))
+            for packed in head["t"]:  # type: ignore[union-attr]
+                entry = decode_tail_entry(packed)  # type: ignore[arg-type]
+                yield entry_piece(offset, entry)
+                offset += entry.offset_count
+
+    # --- groups -----------------------------------------------------------------------------------------------------
+
+    def _committed(self, key: Key, new: Item) -> None:
+        lease = decode_lease(new)
+        assert lease.committed is not None
+        commit = Commit(lease.committed.metadata, lease.owner, lease.epoch, lease.committed.offset, self._call)
+        before = self.commits[key]
+        where = f"{key.pk} {key.sk}"
+        # Actors sign their commits by metadata: a member with its id, a simple consumer with "", a classic one for its
+        # generation: such a group's leases have no owner.
+        if is_signed(commit.committer) and commit.owner is None:
+            self.classic.committed(key.pk.removeprefix(group_pk("")), commit.committer)
+        elif commit.committer != (commit.owner or ""):
+            self.problem(f"{where}: {commit.committer!r} committed what {commit.owner!r} owns")
+        # A commit that is delivered again, late, is the same to the group as one that goes back on purpose.
+        if before and commit.offset < before[-1].offset and not is_delivered_again(self.caller):
+            self.problem(f"{where}: the commit went back from {before[-1].offset} to {commit.offset}")
+        if before and before[-1].committer != commit.committer and commit.lease_epoch < before[-1].lease_epoch:
+            self.problem(f"{where}: {commit.committer!r} committed under an older grant than {before[-1].committer!r}")
+        self.commits[key].append(commit)
+
+
+def live_pieces(partition: PartitionId, row: IndexRow) -> Iterator[Piece]:
+    """The bytes that a row refers to: the whole of its segment, or its entries'."""
+    if row.segment_id is not None:
+        key = segment_key(partition, row.base_offset, row.segment_id)
+        yield Piece(row.base_offset, row.end_offset, key, None, 0, row.size_bytes, row.max_timestamp_ms)
+    offset = row.base_offset
+    for entry in row.entries:
+        yield entry_piece(offset, entry)
+        offset += entry.offset_count
+
+
+def partition_of(pk: str) -> PartitionId:
+    """The partition whose items have this `pk`."""
+    topic_id, number = pk.split("#")
+    return PartitionId(UUID(topic_id), int(number))

@@ -1,0 +1,1 @@
+"""Planted bugs, one module an area of the engine. bug.py registers them; listed.py imports every module."""

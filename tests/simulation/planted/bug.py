@@ -1,0 +1,92 @@
+"""Planted bugs: what the simulation must find.
+
+Each is a patch of the engine, in force inside a `with`; nothing in what is shipped knows of them. A bug is found in a
+scenario that gives it a chance, within a bounded number of seeds (tests/integration/simulation/test_planted_bugs.py).
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from typing import Any
+from unittest.mock import patch
+
+from odradek.engine.partition.index import PartitionIndex
+from odradek.ports.table import AllOf, Condition, Update
+
+from tests.simulation.scenario import Scenario
+
+Patch = Callable[[], Any]
+
+
+@dataclass(frozen=True)
+class Planted:
+    """A bug, and where it shows.
+
+    Attributes:
+        patch: makes the context manager that plants it.
+        profile: the kind of scenario.
+        change: what of the drawn scenario must be otherwise for the bug to have a chance.
+        seeds: how many seeds from 1 are tried at most.
+    """
+
+    patch: Patch
+    profile: str = "log"
+    change: Callable[[Scenario], Scenario] | None = None
+    seeds: int = 10
+
+
+PLANTED: dict[str, Planted] = {}
+
+
+def bug(
+    profile: str = "log", *, seeds: int = 10, change: Callable[[Scenario], Scenario] | None = None
+) -> Callable[[Patch], Patch]:
+    """Register a function that plants a bug while it is suspended at its `yield`."""
+
+    def register(function: Patch) -> Patch:
+        planted = contextmanager(function)
+        PLANTED[function.__name__] = Planted(planted, profile, change, seeds)
+        return planted
+
+    return register
+
+
+def settings(**values: Any) -> Callable[[Scenario], Scenario]:
+    """A change of the scenario's settings."""
+    return lambda scenario: replace(scenario, settings={**scenario.settings, **values})
+
+
+def without(condition: Condition | None, dropped: Callable[[Condition], bool]) -> Condition | None:
+    """The condition without some of its clauses."""
+    if isinstance(condition, AllOf):
+        return AllOf(tuple(each for each in condition.conditions if not dropped(each)))
+    return condition
+
+
+class _Rewriting:
+    """A table whose updates are changed on their way."""
+
+    def __init__(self, table: Any, rewrite: Callable[[Update], Update]) -> None:
+        self._table = table
+        self._rewrite = rewrite
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._table, name)
+
+    async def update(self, update: Update) -> Any:
+        return await self._table.update(self._rewrite(update))
+
+
+def rewritten_append(rewrite: Callable[[Update], Update]) -> Any:
+    """A patch under which appends are changed on their way to the table."""
+    original = PartitionIndex.append
+
+    async def append(self: PartitionIndex, *args: Any, **kwargs: Any) -> Any:
+        other = copy.copy(self)
+        other._log = _Rewriting(self._log, rewrite)  # type: ignore[assignment]
+        return await original(other, *args, **kwargs)
+
+    return patch.object(PartitionIndex, "append", append)

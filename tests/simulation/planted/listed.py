@@ -1,0 +1,22 @@
+"""Every planted bug, wherever it is written: `PLANTED` once this module has been imported."""
+
+from __future__ import annotations
+
+from tests.simulation.planted import (
+    classic,
+    foreign,
+    groups,
+    isolation,
+    log,
+    maintenance,
+    share,
+    stock,
+    time,
+    transactions,
+)
+from tests.simulation.planted.bug import PLANTED
+
+# Importing a module registers its bugs.
+MODULES = (classic, foreign, groups, isolation, log, maintenance, share, stock, time, transactions)
+
+__all__ = ["MODULES", "PLANTED"]

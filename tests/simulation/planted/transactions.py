@@ -1,0 +1,105 @@
+"""Planted bugs of transactions and leaders."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+from unittest.mock import patch
+
+from odradek.engine.leaders import leaders
+from odradek.engine.partition.claims import Claim
+from odradek.engine.transactions import transactions
+from odradek.ports.table import Absent, AnyOf, Check, Condition, Delete, Exists, Put, Set
+from odradek.ports.tables import TableOperation
+
+from tests.simulation.planted.bug import bug
+from tests.simulation.store.ports import SimTables
+
+
+@bug("transactions")
+def transaction_applied_piece_by_piece() -> Iterator[None]:
+    """Heads, leases and row are written one after the other."""
+
+    async def transact(self: SimTables, operations: Sequence[TableOperation]) -> None:
+        for name, operation in operations:
+            table = getattr(self, name)
+            if isinstance(operation, Put):
+                await table.put(operation)
+            elif isinstance(operation, Delete):
+                await table.delete(operation)
+            elif not isinstance(operation, Check):
+                await table.update(operation)
+
+    with patch.object(SimTables, "transact", transact):
+        yield
+
+
+@bug("transactions")
+def transaction_without_its_offsets() -> Iterator[None]:
+    """The records are committed, the consumer's progress is not."""
+    original = SimTables.transact
+
+    async def transact(self: SimTables, operations: Sequence[TableOperation]) -> None:
+        await original(self, [each if each.table != "groups" else _nothing(each) for each in operations])
+
+    with patch.object(SimTables, "transact", transact):
+        yield
+
+
+def _nothing(operation: TableOperation) -> TableOperation:
+    either = AnyOf((Exists(("v",)), Absent(("v",))))
+    return TableOperation(operation.table, Check(operation.operation.key, either))
+
+
+@bug("transactions", seeds=20)
+def transaction_of_a_fenced_producer() -> Iterator[None]:
+    """An older instance of a transactional id goes on."""
+
+    def check_producer(row: Any, producer_id: int, producer_epoch: int) -> Any:
+        assert row is not None
+        return row
+
+    with patch.object(transactions, "check_producer", check_producer):
+        yield
+
+
+@bug("transactions", seeds=20)
+def aborted_transaction_is_committed() -> Iterator[None]:
+    """EndTxn does not look at what is asked."""
+    original = transactions.Transactions.end
+
+    async def end(self: Any, *args: Any, commit: bool, **options: Any) -> Any:
+        return await original(self, *args, commit=True, **options)
+
+    with patch.object(transactions.Transactions, "end", end):
+        yield
+
+
+# --- leaders ------------------------------------------------------------------------------------------------------
+
+
+@bug("leaders")
+def leader_taken_without_a_new_epoch() -> Iterator[None]:
+    """A gateway takes a partition and keeps the epoch."""
+    original = leaders.handover
+
+    def handover(*args: Any) -> Any:
+        condition, actions = original(*args)
+        return condition, tuple(a for a in actions if not (isinstance(a, Set) and a.path == ("le",)))
+
+    with patch.object(leaders, "handover", handover):
+        yield
+
+
+@bug("leaders", seeds=20)
+def append_of_a_former_leader() -> Iterator[None]:
+    """An append does not ask who leads."""
+
+    def condition(self: Claim) -> Condition:
+        return Exists(("v",))
+
+    def holds(self: Claim, head: Any) -> bool:
+        return True
+
+    with patch.object(Claim, "condition", property(condition)), patch.object(Claim, "holds", holds):
+        yield

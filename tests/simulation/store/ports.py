@@ -1,0 +1,261 @@
+"""The store as one process sees it: every call has a fate.
+
+    pause → crash? → freeze? → stall? → unavailable? / request lost? → the call (now, twice, or later)
+          → answer lost? → crash? → pause
+
+A crash ends all tasks of the process at once; what it had sent may still arrive. A freeze (of a function between two
+invocations, SIGSTOP) stops all of them for a while, and what was on its way is delivered meanwhile; a stall is one
+call's. A clock may jump by hours or days, and back with the next jump. A call itself is atomic: the memory adapters run
+to their end without yielding. But what a transaction wrote is seen item by item (visibility.py).
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass, replace
+from random import Random
+from typing import TYPE_CHECKING, Any
+
+from odradek.adapters.expressions import copied
+from odradek.errors import OutcomeUnknown, StoreError, StoreRejected, StoreUnavailable
+from odradek.ports.table import Item, Key
+from odradek.ports.tables import TableOperation, Tables
+
+from tests.simulation.store.visibility import overlaid
+
+if TYPE_CHECKING:
+    from tests.simulation.world import Process
+
+HOUR_S = 3600.0
+HOUR_MS = 3_600_000
+DAY_MS = 24 * HOUR_MS
+_SOMETIMES = ("torn", "freeze", "jump", "twice")
+WRITES = frozenset({"put", "update", "delete", "transact"})
+
+
+class Crash(BaseException):
+    """The process dies here. Not an Exception: no handler of the program sees it."""
+
+
+@dataclass(frozen=True)
+class Fates:
+    """How likely what is, per port call. `none()` for a calm end of a run.
+
+    Attributes:
+        stalling, lating, losing: the calls that stall, are late, lose their answers, by name ("put", or "log.put" for
+            those of one port); empty: any.
+    """
+
+    crash: float = 0.004
+    unavailable: float = 0.03
+    lost_request: float = 0.02
+    lost_answer: float = 0.03
+    late: float = 0.01
+    repeated: float = 0.01
+    stall: float = 0.0015
+    pause_s: float = 0.02
+    stalls_s: tuple[float, ...] = (2.0, 60.0, 1.2 * HOUR_S)
+    stalling: frozenset[str] = frozenset()
+    lating: frozenset[str] = frozenset()
+    lates_s: tuple[float, ...] = (0.05, 1.0, 30.0, 1.5 * HOUR_S)
+    losing: frozenset[str] = frozenset()
+    torn: float = 0.4  # of a transaction: its items become visible one by one
+    freeze: float = 0.0006
+    freezes_s: tuple[float, ...] = (5.0, 90.0, 1.5 * HOUR_S)
+    jump: float = 0.0006
+    jumps_ms: tuple[int, ...] = (-2 * DAY_MS, -3 * HOUR_MS, 3 * HOUR_MS, 2 * DAY_MS)
+    twice: float = 0.01  # of a request to a function: delivered again, at once or late
+
+    @classmethod
+    def none(cls) -> Fates:
+        return cls(0, 0, 0, 0, 0, 0, 0, torn=0, freeze=0, jump=0, twice=0)
+
+    def drawn(self, seed: int) -> Fates:
+        """Without some of those that not every run has, by the seed."""
+        return replace(self, **{name: 0 for name in _SOMETIMES if Random(f"{seed} {name}").random() < 0.5})  # type: ignore[arg-type]
+
+
+class SimTables:
+    """The tables as a process sees them."""
+
+    def __init__(self, process: Process, tables: Tables) -> None:
+        self.log: Any = SimTable(process, tables, "log")
+        self.groups: Any = SimTable(process, tables, "groups")
+        self.catalog: Any = SimTable(process, tables, "catalog")
+        self._across: Any = SimTable(process, tables, "tables")
+
+    async def transact(self, operations: Sequence[TableOperation]) -> None:
+        await self._across.transact(operations)
+
+
+class SimPort:
+    """A port as a process sees it."""
+
+    def __init__(self, process: Process, port: Any, name: str) -> None:
+        self._process = process
+        self._port = port
+        self._name = name
+
+    def __getattr__(self, method_name: str) -> Any:
+        method = getattr(self._port, method_name)
+        if not callable(method):
+            return method
+
+        async def call(*args: Any, **kwargs: Any) -> Any:
+            return await self._call(method_name, lambda: self._perform(method_name, *args, **kwargs))
+
+        return call
+
+    async def _perform(self, method_name: str, *args: Any, **kwargs: Any) -> Any:
+        return await getattr(self._port, method_name)(*args, **kwargs)
+
+    async def _call(self, method_name: str, act: Callable[[], Awaitable[Any]]) -> Any:
+        process, world = self._process, self._process.world
+        fates, rng = world.fates, world.rng
+        label = f"{process.name} {self._name}.{method_name}"
+        is_write = method_name in WRITES
+        await self._pause(rng.random() * fates.pause_s, is_sent=rng.random() < 0.5)
+        self._die_perhaps(fates.crash, label, "before")
+        process.suffer(fates)
+        await process.thawed()
+        if rng.random() < fates.stall and self._is_among(fates.stalling, method_name):
+            world.note(f"{label} stalls")
+            await self._pause(rng.choice(fates.stalls_s))
+        draw = rng.random()
+        if draw < fates.unavailable:
+            world.note(f"{label} unavailable")
+            raise StoreUnavailable(label)
+        draw -= fates.unavailable
+        if is_write:
+            if draw < fates.lost_request:
+                world.note(f"{label} request lost")
+                raise OutcomeUnknown(label)
+            draw -= fates.lost_request
+            if draw < fates.late and self._is_among(fates.lating, method_name):
+                delay = rng.choice(fates.lates_s)
+                world.note(f"{label} late by {delay}")
+                world.deliver(self._deliver(label, act, delay))
+                raise OutcomeUnknown(label)
+            draw -= fates.late
+            if draw < fates.repeated:
+                world.note(f"{label} repeated")
+                try:
+                    await self._act(act)
+                except StoreError:
+                    pass
+        try:
+            answer = await self._act(act)
+        except StoreError as error:
+            world.note(f"{label} -> {type(error).__name__}")
+            process.answered()
+            self._die_perhaps(fates.crash, label, "after")
+            await self._pause(rng.random() * fates.pause_s)
+            raise
+        world.note(f"{label} -> ok")
+        if is_write and rng.random() < fates.lost_answer and self._is_among(fates.losing, method_name):
+            world.note(f"{label} answer lost")
+            raise OutcomeUnknown(label)
+        if method_name == "transact":
+            # The answer to a transaction comes when all of its items are visible; one that is lost tells nothing.
+            await self._pause(max(0.0, answer - asyncio.get_running_loop().time()))
+            answer = None
+        process.answered()
+        self._die_perhaps(fates.crash, label, "after")
+        await self._pause(rng.random() * fates.pause_s)
+        return answer
+
+    def _is_among(self, names: frozenset[str], method_name: str) -> bool:
+        return not names or method_name in names or f"{self._name}.{method_name}" in names
+
+    async def _act(self, act: Callable[[], Awaitable[Any]]) -> Any:
+        ledger = self._process.world.ledger
+        ledger.caller = self._process.name
+        ledger.is_transaction = self._name == "tables"
+        try:
+            return await act()
+        except StoreRejected as error:
+            ledger.problem(f"the store never takes what it was sent: {error}")
+            raise
+        finally:
+            ledger.settled()
+
+    async def _deliver(self, label: str, act: Callable[[], Awaitable[Any]], delay: float) -> None:
+        await asyncio.sleep(delay)
+        try:
+            await self._act(act)
+        except StoreError as error:
+            self._process.world.note(f"{label} arrives late -> {type(error).__name__}")
+        else:
+            self._process.world.note(f"{label} arrives late -> ok")
+
+    async def _pause(self, seconds: float, *, is_sent: bool = False) -> None:
+        """Wait, and for as long as the process is frozen, unless the request is on its way."""
+        if self._process.dead:
+            raise Crash
+        await asyncio.sleep(seconds)
+        if not is_sent:
+            await self._process.thawed()
+        if self._process.dead:
+            raise Crash
+
+    def _die_perhaps(self, chance: float, label: str, when: str) -> None:
+        if self._process.world.rng.random() < chance:
+            self._process.world.note(f"{label} crashes {when}")
+            self._process.kill()
+            raise Crash
+
+
+class SimTable(SimPort):
+    """A table, or the transactions across the tables, as a process sees it: with what is not visible yet."""
+
+    def __init__(self, process: Process, tables: Tables, name: str) -> None:
+        super().__init__(process, tables if name == "tables" else getattr(tables, name), name)
+        self._tables = tables
+        self._seen = process.world.visibility
+
+    async def _perform(self, method_name: str, *args: Any, **kwargs: Any) -> Any:
+        name: Any = self._name
+        match method_name:
+            case "get":
+                [found] = await self._get([args[0]], **kwargs)
+                return found
+            case "get_many":
+                return await self._get(args[0], **kwargs)
+            case "query":
+                is_consistent = kwargs.get("consistent", True)
+                if self._seen.is_whole(name, args[0], consistent=is_consistent):
+                    return await self._port.query(*args, **kwargs)
+                rows = await self._port.query(*args, **{**kwargs, "limit": None})
+                images = self._seen.seen(name, args[0], consistent=is_consistent)
+                return overlaid(rows, images, args[0], kwargs)
+            case "transact_get":
+                self._seen.check(name, args[0])
+            case "put" | "update" | "delete":
+                self._seen.check(name, [args[0].key])
+            case "transact":
+                return await self._transact(args[0])
+        return await super()._perform(method_name, *args, **kwargs)
+
+    async def _get(self, keys: Sequence[Key], *, consistent: bool = True) -> list[Item | None]:
+        name: Any = self._name
+        found = await self._port.get_many(keys, consistent=consistent) if keys else []
+        for i, key in enumerate(keys):
+            if not self._seen.is_whole(name, key.pk, consistent=consistent):
+                images = self._seen.seen(name, key.pk, consistent=consistent)
+                if key.sk in images:
+                    found[i] = copied(images[key.sk])
+        return found
+
+    async def _transact(self, operations: Sequence[Any]) -> float:
+        """Apply a transaction; when all of it is visible, as the loop's time."""
+        world = self._process.world
+        if self._name == "tables":
+            addressed = [(each.table, each.operation.key) for each in operations]
+        else:
+            addressed = [(self._name, operation.key) for operation in operations]
+        for table, key in addressed:
+            self._seen.check(table, [key])
+        images = [(table, key, await getattr(self._tables, table).get(key)) for table, key in addressed]
+        await self._port.transact(operations)
+        return self._seen.hold(images) if world.weather.random() < world.fates.torn else 0.0

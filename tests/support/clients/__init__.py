@@ -1,0 +1,1 @@
+"""Clients and members as libraries behave, and the records that their tests count."""

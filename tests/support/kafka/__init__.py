@@ -1,0 +1,1 @@
+"""Kafka's protocol: messages, the port, bare sockets, broken batches."""

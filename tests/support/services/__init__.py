@@ -1,0 +1,1 @@
+"""Functions and embedded services, called, run as processes, and disturbed."""

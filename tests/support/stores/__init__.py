@@ -1,0 +1,1 @@
+"""Stores, and what tests put into them: AWS's emulators, limits, segments, golden releases."""
