@@ -14,6 +14,7 @@ Checked at once, at every write:
 * rows say what entered, and what their floors promise (row_book.py); producers are remembered (producer_book.py)
 * compaction drops nothing too young, and tombstones in their time (time_book.py)
 * a commit is made by the partition's owner, or a classic group's member, and does not go back
+* a consumer group's members and leases agree, and keep to the rules of their protocol (group_book.py)
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 from uuid import UUID
 
-from odradek.engine.groups.items import GROUP_SK, LEASE_PREFIX, decode_lease
+from odradek.engine.groups.items import GROUP_SK, LEASE_PREFIX, MEMBER_PREFIX, decode_lease
 from odradek.engine.partition.index_row import IndexRow, decode_index_row
 from odradek.engine.read.log_reader import Piece, entry_piece
 from odradek.format.item_keys import (
@@ -48,6 +49,7 @@ from odradek.ports.clock import Clock
 from odradek.ports.table import Item, Key
 
 from tests.simulation.books.classic_book import ClassicBook, is_signed
+from tests.simulation.books.group_book import GroupBook
 from tests.simulation.books.producer_book import ProducerBook
 from tests.simulation.books.row_book import RowBook
 from tests.simulation.books.share_book import ShareBook
@@ -132,6 +134,7 @@ class Ledger:
         commits: per lease, in the order of their application.
         shares: windows of share groups.
         classic: groups of the classic protocol.
+        groups: groups of the consumer protocol.
         times: what compaction drops, and when.
     """
 
@@ -156,6 +159,7 @@ class Ledger:
         self.commits: dict[Key, list[Commit]] = defaultdict(list)
         self.shares = ShareBook(self.problem, clock, self)
         self.classic = ClassicBook(self.problem)
+        self.groups = GroupBook(self.problem)
         self.times = TimeBook(self.problem, clock)
         self._rows = RowBook(self.problem)
         self._producers = ProducerBook(self.problem, lambda pk, sk: self.log_rows(pk).get(sk))
@@ -212,7 +216,11 @@ class Ledger:
             self.shares.stored(key, old, new, self.caller)
         elif table == "groups" and key.sk == GROUP_SK:
             self.classic.stored(key, new)
+            self.groups.group_stored(key, new)
+        elif table == "groups" and key.sk.startswith(MEMBER_PREFIX):
+            self.groups.member_stored(key, new)
         elif table == "groups" and key.sk.startswith(LEASE_PREFIX):
+            self.groups.lease_stored(key, old, new)
             if new is None:
                 self.commits.pop(key, None)  # the group was deleted
             elif "c" in new and new["c"] != (old or {}).get("c"):
@@ -238,6 +246,7 @@ class Ledger:
         for pk in self._dirty:
             self._check_index(pk)
         self._dirty.clear()
+        self.groups.settled()
 
     def _topic_stored(self, name: str, old: Item | None, new: Item | None) -> None:
         if old is not None:
