@@ -32,6 +32,7 @@ class GroupBook:
     def __init__(self, problem: Callable[[str], None]) -> None:
         self._problem = problem
         self.owned: dict[str, Callable[[], frozenset[PartitionId]]] = {}
+        self._share: set[str] = set()
         self._targets: dict[str, dict[int, _Target]] = defaultdict(dict)
         self._members: dict[str, dict[str, MemberState]] = defaultdict(dict)
         self._leases: dict[str, dict[PartitionId, str]] = defaultdict(dict)
@@ -41,8 +42,11 @@ class GroupBook:
         """A group's item was written (new None: deleted)."""
         if new is None:
             self._targets.pop(key.pk, None)
+            self._share.discard(key.pk)
             return
         group = decode_group(key.pk, new)
+        if group.is_share:
+            self._share.add(key.pk)  # its members have no leases: each may read everything
         self._targets[key.pk][group.epoch] = group.target
 
     def member_stored(self, key: Key, new: Item | None) -> None:
@@ -74,6 +78,8 @@ class GroupBook:
     def settled(self) -> None:
         """A call is over."""
         for pk, members in self._written.items():
+            if pk in self._share:
+                continue
             self._check_owners(pk)
             for member_id, before in members.items():
                 member = self._members[pk].get(member_id)

@@ -12,6 +12,8 @@ Checked at once, at every write:
 * what enters under a gateway's leadership is sent by the one process that took that epoch
 * nothing that a live row or tail refers to is deleted
 * rows say what entered, and what their floors promise (row_book.py); producers are remembered (producer_book.py)
+* what enters is above the floors that its head had: nobody has given it up, and no search has passed it over
+* transactional ids and what is pending (transaction_book.py)
 * compaction drops nothing too young, and tombstones in their time (time_book.py)
 * maintenance sweeps, clears up and compacts as it promises (upkeep_book.py)
 * a commit is made by the partition's owner, or a classic group's member, and does not go back
@@ -40,6 +42,8 @@ from odradek.format.item_keys import (
     PRODUCER_PREFIX,
     SHARE_PARTITION_PREFIX,
     TOPICS_PK,
+    TRANSACTION_PREFIX,
+    TRANSACTIONAL_IDS_PK,
     group_pk,
     index_base_offset,
     index_sk,
@@ -59,6 +63,7 @@ from tests.simulation.books.producer_book import ProducerBook
 from tests.simulation.books.row_book import RowBook
 from tests.simulation.books.share_book import ShareBook
 from tests.simulation.books.time_book import Compactable, TimeBook
+from tests.simulation.books.transaction_book import TransactionBook
 from tests.simulation.books.upkeep_book import UpkeepBook
 from tests.simulation.store.redelivery import is_delivered_again
 
@@ -170,7 +175,10 @@ class Ledger:
         self.times = TimeBook(self.problem, clock)
         self.upkeep = UpkeepBook(self.problem, clock, lambda key: self.has_object(key))
         self._rows = RowBook(self.problem)
-        self._producers = ProducerBook(self.problem, lambda pk, sk: self.log_rows(pk).get(sk))
+        self._transactions = TransactionBook(self.problem)
+        self._producers = ProducerBook(
+            self.problem, lambda pk, sk: self.log_rows(pk).get(sk), self._transactions.is_transactional
+        )
         self._records: dict[str, list[Compactable]] = defaultdict(list)
         self._decoded: dict[str, int] = defaultdict(int)
         self.log_rows: Callable[[str], Mapping[str, Any]] = lambda pk: {}
@@ -220,6 +228,10 @@ class Ledger:
                     self._producers.row_stored(key.pk, int(key.sk.removeprefix(PRODUCER_PREFIX)), new)
             elif key.pk.startswith(WAL_ITEMS_PREFIX):
                 self._wal_item_stored(bytes.fromhex(key.sk), new)
+            elif key.pk.startswith(TRANSACTION_PREFIX):
+                self._transactions.pending_stored(key, old, new)
+        elif table == "catalog" and key.pk == TRANSACTIONAL_IDS_PK:
+            self._transactions.row_stored(key, new)
         elif table == "catalog" and key.pk == TOPICS_PK:
             self._topic_stored(key.sk, old, new)
         elif table == "catalog" and key.pk == DELETED_TOPICS_PK:
@@ -326,10 +338,10 @@ class Ledger:
         counts = [_COUNT.unpack_from(packed, _COUNT_AT)[0] for packed in new["t"]]
         if new["tb"] + sum(counts) != new["no"]:
             self.problem(f"{pk}: the tail ends at {new['tb'] + sum(counts)}, the next offset is {new['no']}")
-        self._entered(pk, new["no"] - old["no"], list(zip(new["t"], counts, strict=True)))
+        self._entered(pk, old, new["no"] - old["no"], list(zip(new["t"], counts, strict=True)))
         self._producers.head_stored(pk, old, new)
 
-    def _entered(self, pk: str, grown: int, tail: list[tuple[bytes, int]]) -> None:
+    def _entered(self, pk: str, old: Item, grown: int, tail: list[tuple[bytes, int]]) -> None:
         """Note the entries at the end of the tail that make up what the log grew by."""
         end = self.heads[pk]["no"]
         assert isinstance(end, int)
@@ -349,6 +361,10 @@ class Ledger:
             if place in self._seen[pk]:
                 self.problem(f"{pk}: the entry at {base_offset} entered a second time")
             self._seen[pk].add(place)
+            if entry.commit_ms <= old["sf"]:  # type: ignore[operator]
+                self.problem(f"{pk}: the entry at {base_offset} entered with a commit time below the spill floor")
+            if entry.object_id < old["wf"]:  # type: ignore[operator]
+                self.problem(f"{pk}: the entry at {base_offset} entered below the sweep floor")
             if not self._has_bytes(piece):
                 self.problem(f"{pk}: the entry at {base_offset} entered without its bytes")
             self.truth[pk].append(Entered(base_offset, packed, self._call))
