@@ -1,9 +1,9 @@
 """A .proto file as a value, parsed from its text (protobuf_text.py) or its descriptor (protobuf_wire.py). Pure.
 
 `resolve` replaces the types of fields by scalars or full names with a leading dot (`.shop.Order`), found in the file,
-in its imports, or among Google's own. `canonical` gives the same text for files that mean the same: comments, order of
-declarations, spelling of names and the form (text or descriptor) do not matter. Options that change nothing on the wire
-are kept by name and count as content. Source: Protocol Buffers language specifications, descriptor.proto.
+in its imports, or among Google's own. `canonical` gives one text for all files with the same meaning: comments, order
+of declarations, spelling of names and the form (text or descriptor) do not matter. Options that change nothing on the
+wire are kept by name and count as content. Source: Protocol Buffers language specifications, descriptor.proto.
 """
 
 from __future__ import annotations
