@@ -6,6 +6,7 @@ directory has the same content for the same inputs, so the image is only rebuilt
 
 from __future__ import annotations
 
+import re
 import shutil
 import tempfile
 import tomllib
@@ -14,8 +15,10 @@ from pathlib import Path
 
 from infra.artifacts import ROOT, Artifacts
 
+# A tag may name another image tomorrow: `-c gateway_base_image=...@sha256:...` names the one that was reviewed.
+BASE_IMAGE = "public.ecr.aws/docker/library/python:3.13-slim"
 _DOCKERFILE = """\
-FROM public.ecr.aws/docker/library/python:3.13-slim
+FROM {base_image}
 COPY constraints.txt *.whl /install/
 RUN pip install --no-cache-dir --constraint /install/constraints.txt "$(ls /install/*.whl)[aws]" && rm -r /install
 USER 65534
@@ -24,12 +27,17 @@ ENTRYPOINT ["python", "-m", "odradek.gateway"]
 """
 
 
-def image_directory(artifacts: Artifacts) -> Path:
+def is_pinned(image: str) -> bool:
+    """Return whether an image is named by its digest, so that it never changes."""
+    return re.fullmatch(r"[^@\s]+@sha256:[0-9a-f]{64}", image) is not None
+
+
+def image_directory(artifacts: Artifacts, base_image: str = BASE_IMAGE) -> Path:
     """Return the build context."""
     directory = Path(tempfile.gettempdir()) / "odradek-gateway-image"
     shutil.rmtree(directory, ignore_errors=True)
     directory.mkdir()
-    (directory / "Dockerfile").write_text(_DOCKERFILE)
+    (directory / "Dockerfile").write_text(_DOCKERFILE.replace("{base_image}", base_image))
     (directory / "constraints.txt").write_text(constraints())
     shutil.copyfile(artifacts.wheel, directory / artifacts.wheel.name)
     return directory

@@ -20,6 +20,7 @@ subnets:
     -c gateway_architecture=arm64          of the image and its tasks; x86_64, which Docker builds on most machines
     -c gateway_endpoints=172.31.0.0/16     create four interface endpoints in the subnets for this range, the VPC's
                                            (docs/DEPLOY.md has prices)
+    -c gateway_base_image=name@sha256:...  base image, by its digest; without it a tag, and a warning
 
 Clients must always log in (SASL with the users of `odradek users`). Every gateway acts as the fleet's broker: it leads
 no partition, so a client may use any of them. The role is the union of the functions' rows in permissions.py, since a
@@ -31,7 +32,7 @@ from __future__ import annotations
 import ipaddress
 from dataclasses import dataclass
 
-from aws_cdk import CfnOutput, Duration, RemovalPolicy, Stack
+from aws_cdk import Annotations, CfnOutput, Duration, RemovalPolicy, Stack
 from aws_cdk import aws_ec2 as ec2
 from aws_cdk import aws_ecr_assets as ecr_assets
 from aws_cdk import aws_ecs as ecs
@@ -45,7 +46,7 @@ from infra.artifacts import Artifacts
 from infra.constructs.function import log_retention, store_environment
 from infra.constructs.gateway_alarms import GatewayAlarms
 from infra.constructs.store_role import Store, StoreRole
-from infra.gateway_image import image_directory
+from infra.gateway_image import BASE_IMAGE, image_directory, is_pinned
 from infra.permissions import GATEWAY, PERMISSIONS
 from infra.stages import Stage
 
@@ -54,7 +55,7 @@ KAFKA_PORT, REGISTRY_PORT, HEALTH_PORT, HTTPS_PORT = 9092, 8081, 8080, 443
 ENDPOINT_SERVICES = ("ecr.api", "ecr.dkr", "secretsmanager", "logs")
 _CPU_TARGET_PERCENT = 60
 _NEEDED = ("vpc_id", "subnet_ids", "tls_secret_arn", "client_cidr")
-_OPTIONAL = ("advertised", "tasks", "tasks_max", "architecture", "endpoints")
+_OPTIONAL = ("advertised", "tasks", "tasks_max", "architecture", "endpoints", "base_image")
 _ARCHITECTURES = {
     "x86_64": (ecs.CpuArchitecture.X86_64, ecr_assets.Platform.LINUX_AMD64),
     "arm64": (ecs.CpuArchitecture.ARM64, ecr_assets.Platform.LINUX_ARM64),
@@ -74,6 +75,7 @@ class GatewayOptions:
     tasks_max: int = 0  # 0: as many as `tasks`, without scaling
     architecture: str = "x86_64"
     endpoints: str = ""  # the range of the VPC whose hosts may use the endpoints; none: no endpoints
+    base_image: str = BASE_IMAGE
 
     @classmethod
     def of(cls, node: Node) -> GatewayOptions | None:
@@ -101,6 +103,8 @@ class GatewayOptions:
                     "infra: gateway_endpoints must be the range of the VPC, such as 172.31.0.0/16, "
                     f"not {known['endpoints']!r}"
                 ) from None
+        if known["base_image"] and not is_pinned(known["base_image"]):
+            raise SystemExit(f"infra: gateway_base_image must be name@sha256:digest, not {known['base_image']!r}")
         return cls(
             known["vpc_id"],
             tuple(each.strip() for each in known["subnet_ids"].split(",")),
@@ -111,6 +115,7 @@ class GatewayOptions:
             tasks_max,
             architecture,
             known["endpoints"],
+            known["base_image"] or BASE_IMAGE,
         )
 
 
@@ -144,6 +149,11 @@ class GatewayStack(Stack):
         )  # fmt: skip
         if options.endpoints:
             self._add_endpoints(options.endpoints, vpc)
+        if not is_pinned(options.base_image):
+            Annotations.of(self).add_warning(
+                f"the image is built from {options.base_image}, a tag that may name another image tomorrow: pass "
+                "-c gateway_base_image=name@sha256:digest"
+            )
         service = self._service(stage, store, artifacts, options, vpc, tasks, balancer)
         targets: dict[str, elbv2.NetworkTargetGroup] = {}
         for name, port in (("Kafka", KAFKA_PORT), ("Registry", REGISTRY_PORT)):
@@ -240,7 +250,7 @@ class GatewayStack(Stack):
         )
         task.add_container(
             "gateway",
-            image=ecs.ContainerImage.from_asset(str(image_directory(artifacts)), platform=platform),
+            image=ecs.ContainerImage.from_asset(str(image_directory(artifacts, options.base_image)), platform=platform),
             environment={
                 **store_environment(store),
                 **stage.settings.to_env(),

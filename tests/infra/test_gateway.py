@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -78,3 +79,15 @@ def test_the_image_has_the_locks_versions() -> None:
     lines = constraints().splitlines()
     assert any(line.startswith("kio==") for line in lines)
     assert not any(line.startswith("odradek") for line in lines)
+
+
+def test_the_image_is_built_of_a_digest(tmp_path: Path, with_gateway: Callable[..., Deployment]) -> None:
+    """A tag is not one image; what is given must be."""
+    from infra.artifacts import Artifacts
+    from infra.gateway_image import image_directory
+
+    pinned = "public.ecr.aws/docker/library/python@sha256:" + "0123456789abcdef" * 4
+    folder = image_directory(Artifacts.find(tmp_path), pinned)
+    assert (folder / "Dockerfile").read_text().startswith(f"FROM {pinned}\n")
+    with pytest.raises(SystemExit, match="name@sha256:digest"):
+        with_gateway({**GATEWAY_CONTEXT, "gateway_base_image": "python:3.13-slim"})

@@ -91,7 +91,9 @@ async def _simulate(seed: int, rng: random.Random, scenario: Scenario) -> Outcom
         world.history.server_written.add(dead.topic_id)
     world.fates = scenario.fates.drawn(seed)
     stock = StockCast(world, scenario)
-    readers = [asyncio.ensure_future(reader) for reader in (*_readers(world, scenario), *stock.readers())]
+    readers = [asyncio.ensure_future(reader) for reader in _readers(world, scenario)]
+    copiers = [asyncio.ensure_future(copier) for copier in _copiers(world, scenario)]
+    readers += [asyncio.ensure_future(each) for each in (*_members_and_maintainers(world, scenario), *stock.readers())]
     await asyncio.gather(*_writers(world, scenario), *stock.writers())
     world.calm()
     await world.settle()
@@ -105,6 +107,8 @@ async def _simulate(seed: int, rng: random.Random, scenario: Scenario) -> Outcom
     if scenario.share_workers:
         problems += await queue_at_rest(world, [*_queued(scenario), *scenario.churn], max(scenario.fates.stalls_s))
     world.stop.set()
+    await asyncio.gather(*copiers)
+    world.written.set()
     await asyncio.gather(*readers)
     stock.testify()
     problems += await audit(world, world.process("auditor", 0))
@@ -189,6 +193,12 @@ def _readers(world: World, scenario: Scenario) -> list[Coroutine[Any, Any, None]
             pace_s=scenario.pace_s * 4,
         )
         readers.append(lives(world, f"member{i}", member.program, _READER_RESTARTS))
+    return readers
+
+
+def _copiers(world: World, scenario: Scenario) -> list[Coroutine[Any, Any, None]]:
+    """Members of groups that write what they read, until the run stops: consumers read on until they have ended."""
+    copiers = []
     for i, kind in enumerate(scenario.transactional_members):
         source, sink = scenario.chains[0]
         copier = Transactor(
@@ -202,7 +212,13 @@ def _readers(world: World, scenario: Scenario) -> list[Coroutine[Any, Any, None]
             bump=scenario.bump,
         )
         one = MEMBERS[kind](world, f"tm{i}", f"{kind}-members", [source], turns=scenario.group_turns, copier=copier)
-        readers.append(lives(world, f"transactional{i}", one.program, _READER_RESTARTS))
+        copiers.append(lives(world, f"transactional{i}", one.program, _READER_RESTARTS))
+    return copiers
+
+
+def _members_and_maintainers(world: World, scenario: Scenario) -> list[Coroutine[Any, Any, None]]:
+    """Those who also go on until the run stops; what share workers write, dead letters, is over by then."""
+    readers = []
     for i in range(scenario.classic_members):
         classic = ClassicGroupMember(
             world,

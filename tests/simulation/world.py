@@ -83,6 +83,7 @@ class World:
         self.trace: list[str] = []
         self.bumps = True  # transactors speak the protocol that bumps the epoch at each end
         self.stop = asyncio.Event()  # readers and maintainers come to an end
+        self.written = asyncio.Event()  # stopped, and nobody writes any more: consumers may believe that they are done
         self.settled = asyncio.Event()  # nothing fails any more, and nothing is on its way
         self.work: Counter[str] = Counter()  # what maintenance did
         self.is_calm = False  # nothing fails any more, though late deliveries may still be on their way

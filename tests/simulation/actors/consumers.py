@@ -29,7 +29,7 @@ class Consumer:
         self._lives = 0
 
     async def program(self, process: Process) -> None:
-        while not self._world.stop.is_set():
+        while not self._world.written.is_set():
             topic = await look_up(process.engine, self._topic)
             if topic is None:
                 await asyncio.sleep(5)
@@ -44,7 +44,7 @@ class Consumer:
         idle_s = 0.01
         last_tries = _LAST_TRIES
         while True:
-            is_last = world.stop.is_set()
+            is_last = world.written.is_set()
             for number in range(len(polls), topic.partition_count):
                 polls.append(Poll(f"{self._name}/{self._lives}", PartitionId(topic.topic_id, number)))
                 world.history.polls.append(polls[-1])
@@ -101,4 +101,4 @@ class Consumer:
             poll.records += [(record.offset, identity(record)) for record in records]
         except FormatError as error:
             history.problem(f"{poll.consumer} read damaged bytes at {poll.position} of {poll.partition}: {error}")
-        poll.finished = self._world.stop.is_set() and result.error is ErrorCode.NONE
+        poll.finished = self._world.written.is_set() and result.error is ErrorCode.NONE

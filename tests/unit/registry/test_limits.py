@@ -44,7 +44,7 @@ class World:
         self.limits = Limits()
         catalog: Any = LimitedTables(MemoryStore(), self.limits).catalog
         clock = ManualClock(auto_advance=True)
-        acls = Acls(catalog, clock, Settings(acl_cache_ms=0))
+        acls = Acls(catalog, clock, SeededRng(0), Settings(acl_cache_ms=0))
         self.api = RegistryApi(Subjects(catalog, clock, SeededRng(0)), acls, "cluster-1")
 
     async def ask(self, method: str, path: str, body: Any) -> tuple[int, Any]:

@@ -132,6 +132,7 @@ class Connection(asyncio.BufferedProtocol):
         self._sending = _Progress()  # of the answers that wait to be read
         self._read_before = 0  # what the peer had read of them at the last check
         self._is_unread = False
+        self._held = 0  # bytes reserved and not released
         self._written = 0
         self._has_asked = False
         self._transport: asyncio.Transport | None = None
@@ -183,7 +184,8 @@ class Connection(asyncio.BufferedProtocol):
         if self._session is None:
             return
         self._host.closed(self)
-        self._host.release(self._reader.reserved_bytes + sum(map(len, self._frames)))
+        held, self._held = self._held, 0  # a task that is cancelled before it began would never release its frame
+        self._host.release(held)
         self._frames.clear()
         self._writable.set()
         for task in (self._serving, *self._produces):
@@ -202,6 +204,7 @@ class Connection(asyncio.BufferedProtocol):
         if self._unanswered >= REQUESTS_MAX:
             return False  # what has been received is cut when some are answered
         if self._host.reserve(self, size, is_small=self._reader.reserved_bytes == 0 and size <= STAGING_BYTES):
+            self._held += size
             return True
         self.blocked_s = self._host.monotonic()
         return False
@@ -234,6 +237,12 @@ class Connection(asyncio.BufferedProtocol):
         elif self._is_paused and not must_pause:
             transport.resume_reading()
         self._is_paused = must_pause
+
+    def _release(self, size: int) -> None:
+        """A frame is done with; all that a connection held is given back when it is lost."""
+        if self._held:
+            self._held -= size
+            self._host.release(size)
 
     # --- serving -----------------------------------------------------------------------------------------------------
 
@@ -286,7 +295,7 @@ class Connection(asyncio.BufferedProtocol):
         finally:
             if arrival is not None:
                 arrival.enter()
-            self._host.release(size)
+            self._release(size)
             self._unanswered -= 1
             self._reader.bytes_max = self._session.frame_bytes_max
         if previous is not None and not previous.done():

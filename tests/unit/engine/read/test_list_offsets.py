@@ -154,7 +154,7 @@ async def rows_before_and_after_a_merge(first_ms: int) -> tuple[Store, list[Row]
     """
     store = memory_store()
     engine = store.engine(1, head_bytes_max=400, spill_entries=1)
-    await engine.topics.create("t", 1, configs={"message.timestamp.after.max.ms": str(10**9)})
+    await engine.topics.create("t", 1, configs={"message.timestamp.after.max.ms": str(10**10)})
     for i in range(14):
         sent = batch([b"x"], timestamp_ms=T0 + 10 * i if i else first_ms)
         assert not (await produce(engine, "t", 0, sent)).error
