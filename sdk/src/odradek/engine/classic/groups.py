@@ -6,8 +6,8 @@ checks the others': the first to poll completes a round whose time has come and 
 in which it waits dies, its client sends the request again, to any other.
 
 Why each step is safe under crashes, repeats and lost answers: a write is conditional on the version, so a late or
-repeated one does nothing; after an unknown outcome the group is read and decided anew, and every decision finds its own
-effect (a member that has joined waits, an assignment that is written is answered). A member id is made once a call, so
+repeated one does nothing; after an unknown outcome the group is read again, and every decision finds its own effect (a
+member that has joined waits, an assignment that is written is answered). A member id is made once a call, so
 a repeat does not join twice. Sessions are liveness only.
 """
 
