@@ -65,7 +65,7 @@ from odradek.ports.table import Absent, Add, Compare, Delete, Key, Put, Set, Tab
 from odradek.settings import Settings
 
 MEMBER_ID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$")
-"""How ids of our making end, after the client id."""
+"""The suffix of member ids that are generated here, after the client id."""
 
 _RENEWALS_A_SESSION = 4  # of a member that waits
 _CLIENT_ID_CHARACTERS_MAX = 200

@@ -100,7 +100,7 @@ def compact_batch(
     return CompactedBatch(smaller, dropped, is_changed=True)
 
 
-# A record without a key is in nobody's way, but compaction drops it: as if a later one of its key were known.
+# A record without a key has no successor, but compaction drops it, as if a later one of its key were known.
 _AFTER_ALL = 2**63 - 1
 
 

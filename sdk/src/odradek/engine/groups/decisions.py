@@ -374,7 +374,7 @@ def _reconcile(
     leases_max = 0 if changes_group and len(gone | grantable) > LEASES_WITH_GROUP else LEASES_PER_STEP
     released = _some(gone, leases_max)
     held = member.held - released
-    assigned = (held & target) - gone  # what was given up and given back is released first, and granted anew
+    assigned = (held & target) - gone  # what was given up and given back is released first, and granted again
     revoking = held - assigned
     epoch = member.epoch if revoking else group.epoch
     granted: frozenset[PartitionId] = NO_PARTITIONS

@@ -19,7 +19,7 @@ from odradek.engine.partition.head import PartitionHead
 from odradek.engine.partition.index import PartitionIndex
 from odradek.ports.clock import Clock
 
-_SPILLS_MAX = 64  # in one run; the next one goes on
+_SPILLS_MAX = 64  # in one run; the next one continues
 
 
 class Roll:

@@ -52,7 +52,7 @@ _RETRY_ENTRIES_MIN = 4
 _RETRY_ENTRIES_MAX = 64
 _ROWS_A_SPILL_MAX = 4
 _REFUSALS_MAX = 8  # one after the other
-_EVICTIONS_TRIED = 2  # of those that the first refusal left; then the spill goes on without
+_EVICTIONS_TRIED = 2  # of those that the first refusal left; then the spill continues without
 
 
 class Spills:

@@ -6,7 +6,7 @@ pieces of one object that lie close together are one ranged GET, different objec
 
 The cost of a plan with a limit of bytes does not depend on the offset, the lag and the size of the log:
 
-    cold     two queries of index rows, then one index where the offset lies in a large segment
+    cold     two queries of index rows, then one index if the offset is in a large segment
     warm     nothing: rows are immutable until merged and indexes for ever, so both are kept
 
 For that such a plan ends where the next query would begin, and takes from one segment or from the WAL, never from both

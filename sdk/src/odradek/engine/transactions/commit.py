@@ -48,7 +48,7 @@ from odradek.model.topic_partition import PartitionId
 from odradek.ports.clock import Clock
 from odradek.ports.tables import TableOperation, Tables
 
-_SPILLS_MAX = 8  # rounds after one commit; a later append goes on
+_SPILLS_MAX = 8  # rounds after one commit; a later append continues
 
 
 @dataclass(frozen=True, slots=True)
