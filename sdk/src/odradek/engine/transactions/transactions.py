@@ -1,17 +1,18 @@
-"""Transactions (docs/decisions/0022): what a producer writes in one becomes visible at once, or never.
+"""Transactions (docs/decisions/0022): everything that a producer writes in one becomes visible at once, or never.
 
     InitProducerId           the id's row: an epoch that fences every older instance
     Produce                  upload, register the partitions in the row, one pending item a partition
     TxnOffsetCommit          register the offsets in the row, one pending item an offset
     EndTxn(commit)           pending items -> heads, leases and the row in one TransactWriteItems
-    EndTxn(abort), timeout   the row alone: what is pending then means nothing
+    EndTxn(abort), timeout   the row alone: its pending items no longer have any effect
 
 So nothing uncommitted is ever in a log. An acknowledged Produce is durable as a pending item before it is answered, and
-EndTxn, which a producer sends after the answers, reads the pending items consistently. The row is written on its
-version each time: of two that would end a transaction, or end it and take something in, one is refused and looks again.
+EndTxn, which a producer sends after those responses, reads the pending items consistently. Each write of the row is
+conditional on its version: of two concurrent requests that end a transaction, or of which one ends it and the other
+adds to it, one is refused and reads the row again.
 
 A crash between any two calls leaves an open transaction (its producer repeats the call, or the timeout fences it),
-pending items of an ended one (maintenance deletes them) or unreferenced uploads (the sweep does).
+pending items of an ended transaction (maintenance deletes them), or unreferenced uploads (the sweep deletes them).
 """
 
 from __future__ import annotations
