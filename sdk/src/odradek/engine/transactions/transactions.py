@@ -321,20 +321,23 @@ class Transactions:
             bump: whether the end bumps the epoch (KIP-890: EndTxn 5 and later).
 
         Raises:
-            KafkaError: INVALID_PRODUCER_ID_MAPPING, PRODUCER_FENCED, INVALID_TXN_STATE; TRANSACTION_ABORTABLE: it
-                cannot be committed and has been aborted; COORDINATOR_NOT_AVAILABLE: it may or may not have ended, ask
+            KafkaError: INVALID_PRODUCER_ID_MAPPING, INVALID_TXN_STATE; PRODUCER_FENCED: it may have been committed by
+                an earlier attempt; TRANSACTION_ABORTABLE: it cannot be committed and has been aborted; COORDINATOR_NOT_AVAILABLE: it may or may not have ended, ask
                 again.
         """
         check_transactional_id(transactional_id)
         failed: Failed | None = None
         number: int | None = None  # of the transaction that this call ends, once it has been seen open
         stamp_ms = 0
+        may_be_committed = False  # by an attempt whose request may have come twice, or late
         for attempt in range(self._settings.group_attempts_max):
             try:
                 row = await self.store.read(transactional_id)
                 if row is not None and number is not None and row.committed_number == number:
                     return _after_commit(row, producer_id, producer_epoch, bump=bump)  # an attempt of ours was applied
                 if failed is not None and row is not None and not (row.is_ongoing and row.number == number):
+                    if may_be_committed and number is not None and row.committed_number > number:
+                        raise _UNTOLD  # what stood in the way may be its own entries, and a later one hides its end
                     raise _cannot_commit(failed)
                 wanted = commit and failed is None
                 verdict = decide_end(row, producer_id, producer_epoch, self._clock.now_ms(), commit=wanted, bump=bump)
@@ -361,6 +364,7 @@ class Transactions:
                         failed = outcome
                         continue
                     if outcome != "applied":
+                        may_be_committed = True
                         await self.store.backoff.pause(attempt)
                         continue
                     await asyncio.gather(one.spill(), self._clean(keys))
@@ -452,6 +456,12 @@ def _after_commit(row: TransactionRow, producer_id: int, producer_epoch: int, *,
     if (row.last_producer_id, row.last_epoch) == (producer_id, producer_epoch):
         return ProducerIdAndEpoch(row.producer_id, row.producer_epoch)
     return ProducerIdAndEpoch(producer_id, producer_epoch + 1)
+
+
+_UNTOLD = KafkaError(
+    ErrorCode.PRODUCER_FENCED,
+    "another instance has the transactional id; the transaction may have been committed: begin at the committed offsets",
+)
 
 
 def _cannot_commit(failed: Failed) -> KafkaError:
