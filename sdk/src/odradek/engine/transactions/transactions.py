@@ -321,9 +321,9 @@ class Transactions:
             bump: whether the end bumps the epoch (KIP-890: EndTxn 5 and later).
 
         Raises:
-            KafkaError: INVALID_PRODUCER_ID_MAPPING, INVALID_TXN_STATE; PRODUCER_FENCED: it may have been committed by
-                an earlier attempt; TRANSACTION_ABORTABLE: it cannot be committed and has been aborted; COORDINATOR_NOT_AVAILABLE: it may or may not have ended, ask
-                again.
+            KafkaError: INVALID_PRODUCER_ID_MAPPING, INVALID_TXN_STATE; PRODUCER_FENCED: an earlier attempt may have
+                committed it; TRANSACTION_ABORTABLE: it cannot be committed and has been aborted;
+                COORDINATOR_NOT_AVAILABLE: it may or may not have ended, ask again.
         """
         check_transactional_id(transactional_id)
         failed: Failed | None = None
@@ -460,7 +460,8 @@ def _after_commit(row: TransactionRow, producer_id: int, producer_epoch: int, *,
 
 _UNTOLD = KafkaError(
     ErrorCode.PRODUCER_FENCED,
-    "another instance has the transactional id; the transaction may have been committed: begin at the committed offsets",
+    "another instance has the transactional id, and the transaction may have been committed: continue from the "
+    "committed offsets",
 )
 
 
