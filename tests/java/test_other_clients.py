@@ -21,6 +21,7 @@ from tests.support.kafka import port
 PROGRAMS = Path(__file__).parent
 KAFKAJS = "kafkajs@2.2.4"
 COUNT = 20
+pytestmark = [pytest.mark.java, pytest.mark.timeout(600)]
 
 
 @pytest.fixture

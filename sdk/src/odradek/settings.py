@@ -37,14 +37,15 @@ def _knob(default: Any, *, hostile: Any = None) -> Any:
 class Settings:
     """Settings of the engine. Units are in the names."""
 
-    cluster_id: str = _knob("odradek")  # name of the installation, as clients are told it
-    default_partitions: int = _knob(1)  # of a topic created without a count
-    auto_create_topics: bool = _knob(False)  # a topic that is asked for is created
+    cluster_id: str = _knob("odradek")  # name of the installation, as clients see it
+    default_partitions: int = _knob(1)  # partitions of a topic that is created without a count
+    auto_create_topics: bool = _knob(False)  # create a missing topic when a client asks for its metadata
 
-    head_bytes_max: int = _knob(TABLE_WRITE_UNIT_BYTES, hostile=400)  # spill when the head item would grow past this
-    spill_entries: int = _knob(8, hostile=1)  # entries moved from the head's tail to one index row, or what is too much
-    producers_in_head_max: int = _knob(32, hostile=1)  # the others live in producer rows
-    producer_idle_ms: int = _knob(60_000, hostile=0)  # who was silent for so long leaves the head when it spills
+    head_bytes_max: int = _knob(TABLE_WRITE_UNIT_BYTES, hostile=400)  # size of the head item above which it is spilled
+    # Tail entries that one spill moves to an index row; more if the head is too large.
+    spill_entries: int = _knob(8, hostile=1)
+    producers_in_head_max: int = _knob(32, hostile=1)  # producers in a head; others are in rows of their own
+    producer_idle_ms: int = _knob(60_000, hostile=0)  # silence after which a spill evicts a producer
 
     # Requests up to this size are stored as one item, not as an object (docs/decisions/0005).
     item_bytes_max: int = _knob(4 * 1024 - 128, hostile=0)
@@ -53,64 +54,64 @@ class Settings:
     poll_interval_ms: int = _knob(50, hostile=1)  # long poll: pause between reads of a quiet head, at first
     poll_interval_ms_max: int = _knob(250, hostile=2)  # that pause at most, as it grows
 
-    catalog_cache_ms: int = _knob(5_000, hostile=0)  # how long a function trusts its copy of a topic row
-    sequence_wait_ms: int = _knob(500, hostile=0)  # a function waits for a request that was overtaken
+    catalog_cache_ms: int = _knob(5_000, hostile=0)  # age at which a cached topic row is read again
+    sequence_wait_ms: int = _knob(500, hostile=0)  # a function's wait for the preceding batch of a producer
     append_attempts_max: int = _knob(20, hostile=3)  # conditional writes of an append before it is refused
-    request_timeout_ms: int = _knob(25_000)  # how long a request is worked on, at most
+    request_timeout_ms: int = _knob(25_000)  # limit on the time spent on one request
 
-    broker_session_ms: int = _knob(10_000, hostile=40)  # a gateway's silence after which others may lead in its place
-    leader_cache_ms: int = _knob(1_000, hostile=0)  # how long a process trusts what it read of a gateway
+    broker_session_ms: int = _knob(10_000, hostile=40)  # silence after which a gateway loses leadership
+    leader_cache_ms: int = _knob(1_000, hostile=0)  # age at which a gateway's cached row is read again
 
-    quota_produce_bytes_per_s: int = _knob(0)  # of a client in this process (engine/access/quotas.py); 0: none
-    quota_fetch_bytes_per_s: int = _knob(0)  # of a client in this process; 0: none
-    quota_requests_per_s: int = _knob(0)  # produce and fetch requests
+    quota_produce_bytes_per_s: int = _knob(0)  # per client and process (engine/access/quotas.py); 0: none
+    quota_fetch_bytes_per_s: int = _knob(0)  # per client and process; 0: none
+    quota_requests_per_s: int = _knob(0)  # produce and fetch requests, per client and process; 0: none
 
-    group_heartbeat_interval_ms: int = _knob(5_000, hostile=10)  # between two heartbeats of a group's member
+    group_heartbeat_interval_ms: int = _knob(5_000, hostile=10)  # between two heartbeats of a group member
     group_session_timeout_ms: int = _knob(45_000, hostile=30)  # silence after which a member is removed
     group_assignment_interval_ms: int = _knob(1_000, hostile=0)  # consumer.assignment.interval.ms (groups/configs.py)
-    # A heartbeat reads all members of its group. Those who join at the same moment may exceed it.
+    # Members of a group; each heartbeat reads them all. Members that join concurrently may exceed it.
     group_members_max: int = _knob(250, hostile=3)
     group_attempts_max: int = _knob(30, hostile=4)  # conditional writes of a heartbeat before COORDINATOR_NOT_AVAILABLE
-    share_record_lock_duration_ms: int = _knob(30_000, hostile=40)  # of share groups (engine/groups/configs.py)
-    share_delivery_count_limit: int = _knob(5, hostile=2)  # deliveries after which a record is given up
-    share_partition_max_record_locks: int = _knob(2_000, hostile=7)  # window of records in flight
-    group_session_timeout_ms_min: int = _knob(6_000, hostile=10)  # what a member of a classic group may ask for
-    group_session_timeout_ms_max: int = _knob(1_800_000)  # what a member of a classic group may ask for, at most
-    group_initial_rebalance_delay_ms: int = _knob(500, hostile=0)  # a classic group's first round waits for more
-    gateway_connections_max: int = _knob(2_000)  # connections of clients that a gateway holds
-    gateway_connections_per_address_max: int = _knob(1_000)  # of them, from one address
-    gateway_connections_per_principal_max: int = _knob(1_000)  # of them, logged in as one user
-    gateway_peer_timeout_ms: int = _knob(30_000)  # a peer logs in, sends a request, reads an answer in this time, or
-    gateway_peer_bytes_per_s_min: int = _knob(16_384)  # gets on by so many bytes a second of that time
+    share_record_lock_duration_ms: int = _knob(30_000, hostile=40)  # lock of a record in a share group
+    share_delivery_count_limit: int = _knob(5, hostile=2)  # deliveries after which a record is rejected
+    share_partition_max_record_locks: int = _knob(2_000, hostile=7)  # records in flight per partition of a share group
+    group_session_timeout_ms_min: int = _knob(6_000, hostile=10)  # shortest session timeout of a classic group member
+    group_session_timeout_ms_max: int = _knob(1_800_000)  # longest session timeout of a classic group member
+    group_initial_rebalance_delay_ms: int = _knob(500, hostile=0)  # wait for more members before a first rebalance
+    gateway_connections_max: int = _knob(2_000)  # client connections of one gateway
+    gateway_connections_per_address_max: int = _knob(1_000)  # connections from one address
+    gateway_connections_per_principal_max: int = _knob(1_000)  # connections of one authenticated user
+    gateway_peer_timeout_ms: int = _knob(30_000)  # time to log in, to send a request, or to read a response
+    gateway_peer_bytes_per_s_min: int = _knob(16_384)  # rate at which a peer may exceed gateway_peer_timeout_ms
     gateway_idle_timeout_ms: int = _knob(600_000)  # a connection without traffic is closed
-    gateway_buffered_bytes_max: int = _knob(512 * 1024 * 1024)  # requests that are not answered yet, all connections
-    gateway_linger_ms: int = _knob(2)  # how long produce requests that meet others wait to share an upload
-    connections_max_reauth_ms: int = _knob(0)  # how long a login on the Kafka port lasts; 0: as the connection
-    http_connections_max: int = _knob(1_000)  # of each HTTP port: function URLs, the schema registry
-    http_read_timeout_ms: int = _knob(30_000)  # a request must be sent, and an answer be read, in this time
-    super_users: str = _knob("")  # "User:a;User:b": whom no ACL binds, and who administers over the Kafka port
-    # until_first_acl; true: whatever no ACL covers is open, as on Kafka; false: closed from the beginning
+    gateway_buffered_bytes_max: int = _knob(512 * 1024 * 1024)  # requests in memory, all connections together
+    gateway_linger_ms: int = _knob(2)  # wait of concurrent produce requests to share an upload
+    connections_max_reauth_ms: int = _knob(0)  # lifetime of a login on the Kafka port; 0: unlimited
+    http_connections_max: int = _knob(1_000)  # connections of each HTTP port: function URLs, schema registry
+    http_read_timeout_ms: int = _knob(30_000)  # time to send a request, and to read a response
+    super_users: str = _knob("")  # "User:a;User:b": exempt from ACLs; administrators over the Kafka port
+    # true: what no ACL covers is allowed, as in Kafka; false: denied; until_first_acl: allowed until an ACL exists
     allow_everyone_if_no_acl_found: str = _knob("until_first_acl")
-    acl_cache_ms: int = _knob(5_000, hostile=0)  # how long a process trusts its copy of the ACLs
-    offset_metadata_bytes_max: int = _knob(4_096)  # of the metadata that is committed with an offset
-    transaction_timeout_ms_max: int = _knob(900_000)  # how long a transaction may be open, at most
-    maintenance_parallelism: int = _knob(8, hostile=1)  # partitions that one maintenance run works on at once
-    maintenance_lease_ms: int = _knob(60_000, hostile=40)  # silence after which another may take over
-    maintenance_interval_ms: int = _knob(60_000)  # of the embedded service; 0: never. On AWS a schedule calls
-    sweep_horizon_ms: int = _knob(3_600_000, hostile=960_000)  # uploads older than this are swept if nothing needs them
-    sweep_interval_ms: int = _knob(3_600_000, hostile=0)  # between two sweeps, at least
-    # So long late WAL items are looked for, and a deleted topic's row waits for what is late for it.
+    acl_cache_ms: int = _knob(5_000, hostile=0)  # age at which cached ACLs are read again
+    offset_metadata_bytes_max: int = _knob(4_096)  # size of the metadata of a committed offset
+    transaction_timeout_ms_max: int = _knob(900_000)  # longest timeout of a transaction
+    maintenance_parallelism: int = _knob(8, hostile=1)  # partitions that a maintenance run processes concurrently
+    maintenance_lease_ms: int = _knob(60_000, hostile=40)  # silence after which another run may take over a partition
+    maintenance_interval_ms: int = _knob(60_000)  # of the embedded service; 0: never. On AWS a schedule runs it
+    sweep_horizon_ms: int = _knob(3_600_000, hostile=960_000)  # age of unreferenced uploads that are swept
+    sweep_interval_ms: int = _knob(3_600_000, hostile=0)  # shortest time between two sweeps
+    # How long late WAL items are searched for, and the row of a deleted topic is kept for late writes.
     sweep_recheck_hours: int = _knob(6, hostile=1)
-    sweep_uploads_max: int = _knob(100_000, hostile=2)  # uploads that a sweep holds in memory at once
-    producer_expiry_ms: int = _knob(86_400_000)  # silence after which an evicted producer is forgotten
-    merge_bytes_max: int = _knob(64 * 1024 * 1024, hostile=600)  # stored bytes that all merges of a run hold at once
-    merge_rows_min: int = _knob(16, hostile=1)  # spilled rows from which a merge pays
-    merge_age_ms: int = _knob(600_000, hostile=0)  # age of a spilled row at which it is merged all the same
-    merge_delay_ms: int = _knob(60_000, hostile=0)  # age below which it is not: a writer may still look for its entry
+    sweep_uploads_max: int = _knob(100_000, hostile=2)  # uploads that a sweep keeps in memory
+    producer_expiry_ms: int = _knob(86_400_000)  # silence after which an evicted producer's row is deleted
+    merge_bytes_max: int = _knob(64 * 1024 * 1024, hostile=600)  # stored bytes that a run's merges keep in memory
+    merge_rows_min: int = _knob(16, hostile=1)  # spilled rows that cause a merge
+    merge_age_ms: int = _knob(600_000, hostile=0)  # age of a spilled row that causes a merge of fewer
+    merge_delay_ms: int = _knob(60_000, hostile=0)  # age below which a row is not merged: its writer may read it
     segment_bytes_max: int = _knob(64 * 1024 * 1024, hostile=500)  # caps the topic configuration segment.bytes
-    compaction_map_entries_max: int = _knob(1_000_000, hostile=3)  # keys that one pass of compaction keeps in mind
-    compaction_read_bytes: int = _knob(8 * 1024 * 1024, hostile=100)  # of a segment that are read at once
-    producer_id_block: int = _knob(1, hostile=3)  # ids taken from the counter at once
+    compaction_map_entries_max: int = _knob(1_000_000, hostile=3)  # keys that one compaction pass keeps in memory
+    compaction_read_bytes: int = _knob(8 * 1024 * 1024, hostile=100)  # bytes of a segment per read
+    producer_id_block: int = _knob(1, hostile=3)  # producer ids reserved per write of the counter
 
     tracing: bool = _knob(False)  # OpenTelemetry spans of functions and store calls (odradek.tracing); the extra otel
 
@@ -121,7 +122,7 @@ class Settings:
             if not 0 <= getattr(self, name) <= limit:
                 raise KafkaError(
                     ErrorCode.INVALID_CONFIG,
-                    f"{name} must be between 0 and {limit}, not {getattr(self, name)}: a table's item holds no more",
+                    f"{name} must be between 0 and {limit}, not {getattr(self, name)}: a table item cannot hold more",
                 )
         if not 0 < self.message_bytes_max <= MESSAGE_BYTES_MAX:
             raise KafkaError(
@@ -172,7 +173,7 @@ class Settings:
         return cls(**values)
 
     def to_env(self) -> dict[str, str]:
-        """The variables that differ from the defaults: what infra/ gives a function."""
+        """Return the variables of all settings that differ from their defaults; infra/ sets them on a function."""
         return {
             ENV_PREFIX + spec.name.upper(): str(getattr(self, spec.name)).lower()
             if isinstance(getattr(self, spec.name), bool)

@@ -37,7 +37,7 @@ def filled(tmp_path_factory: pytest.TempPathFactory) -> Path:
             admin.create_topics([odradek.NewTopic(TOPIC, 2)])
         with odradek.Producer(**service.client_config) as producer:
             for number in range(200):
-                producer.send(TOPIC, b"%d" % number * 100)
+                producer.send(TOPIC, b"%d" % number * 100, partition=number % 2)
     return folder
 
 

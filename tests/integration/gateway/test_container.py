@@ -107,5 +107,5 @@ def test_where_it_listens() -> None:
     listener = listener_from_env({f"ODRADEK_GATEWAY_{name}": value for name, value in given.items()})
     assert listener == Listener("::", 9, "kafka.example:19092", sasl=True)
     for text in ("here", "here:x", "0.0.0.0:70000"):
-        with pytest.raises(KafkaError, match=f"ODRADEK_GATEWAY_LISTEN is host:port, not '{text}'"):
+        with pytest.raises(KafkaError, match=f"ODRADEK_GATEWAY_LISTEN must be host:port, not '{text}'"):
             listener_from_env({"ODRADEK_GATEWAY_LISTEN": text})

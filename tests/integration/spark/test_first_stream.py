@@ -34,7 +34,7 @@ def test_a_stream_that_begins_at_the_end_says_so(
             reader.stop()
     assert caplog.messages == (
         [
-            "startingOffsets is not given: a new stream begins at the end, and 3 records that are there are not read; "
+            "startingOffsets is not set, so the new stream begins at the end and skips 3 existing records; "
             "set startingOffsets to earliest to read them"
         ]
         if is_told

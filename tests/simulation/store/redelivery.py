@@ -2,7 +2,8 @@
 
 The second delivery is a request to another process of the fleet (a gateway's goes to the gateway itself), which answers
 nobody. What is promised is that it changes nothing, with the exceptions that docs/CORRECTNESS.md names; those are not
-delivered twice: a plain produce, and what an open transaction is told by a protocol that does not bump the epoch.
+delivered twice: a plain produce, what an open transaction is told by a protocol that does not bump the epoch, and a
+produce that names its topic once the topic was deleted and recreated.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Any
+from uuid import UUID
 
 from odradek.errors import FormatError, KafkaError
 from odradek.format.batch_header import iter_headers
@@ -56,16 +58,25 @@ def _sometimes_twice(process: Process, path: str, method: Callable[..., Awaitabl
             world.note(f"{process.name} {path} is delivered again after {delay_s}")
             # Whoever is told results one by one is told those of the first delivery.
             told_nobody = {name: value for name, value in kwargs.items() if name != "on_result"}
-            world.deliver(_again(process, path, method, delay_s, args, told_nobody))
+            world.deliver(_again(process, path, method, delay_s, args, told_nobody, _topics(process, path, args)))
         return await method(*args, **kwargs)
 
     return call
 
 
 async def _again(
-    process: Process, path: str, method: Callable[..., Awaitable[Any]], delay_s: float, args: Any, kwargs: Any
+    process: Process,
+    path: str,
+    method: Callable[..., Awaitable[Any]],
+    delay_s: float,
+    args: Any,
+    kwargs: Any,
+    topics: set[UUID],
 ) -> None:
     await asyncio.sleep(delay_s)
+    if _topics(process, path, args) != topics:
+        process.world.note(f"{process.name} {path}: another topic has the name")
+        return
     taker = process if process.broker_id else process.world.process(f"{process.name}{AGAIN}")
 
     async def serve() -> None:
@@ -81,6 +92,14 @@ async def _again(
 
     if not taker.dead:
         await taker.run(serve())
+
+
+def _topics(process: Process, path: str, args: Any) -> set[UUID]:
+    """The topics that have the names in a produce request now."""
+    if path != "produce":
+        return set()
+    ledger, names = process.world.ledger, {request.topic for request in args[0]}
+    return {topic_id for topic_id in ledger.live_topics if ledger.topic_names.get(topic_id) in names}
 
 
 def _changes_nothing(process: Process, path: str, args: Any, kwargs: Any) -> bool:

@@ -1,10 +1,10 @@
-"""The Kafka port: TCP in front of the same dispatcher, so that any Kafka client can speak to the log.
+"""The Kafka port: a TCP server in front of the same dispatcher, for all Kafka clients.
 
-    bytes ─ connection.py ─> frames in order ─ sasl.py ─> who ─ dispatcher ─> engine
-                                                                  └─ group_commit.py: many connections' produce, merged
+    bytes ─ connection.py ─> frames in order ─ sasl.py ─> principal ─ dispatcher ─> engine
+                                                                  └─ group_commit.py: merges Produce requests
 
 `Gateway` is the server; `odradek local --kafka-port` runs one beside the functions, `python -m odradek.gateway` one
-over AWS. Nothing that matters is kept in a gateway: any number may serve one store, and one may die at any time.
+over AWS. A gateway keeps no durable state: any number may serve one store, and each may be killed at any time.
 """
 
 from __future__ import annotations

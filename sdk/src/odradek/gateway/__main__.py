@@ -1,20 +1,20 @@
 """`python -m odradek.gateway`: the Kafka port over AWS, as a container runs it.
 
-    variable                              what
-    those of functions/environment.py     where the store is (ODRADEK_LOG_TABLE ...), and settings
+    variable                              meaning; default
+    those of functions/environment.py     the store (ODRADEK_LOG_TABLE ...), and settings
     ODRADEK_GATEWAY_LISTEN                host:port to listen on; 0.0.0.0:9092
-    ODRADEK_GATEWAY_ADVERTISED            host:port that clients are told; needed where they reach it by another name
-    ODRADEK_GATEWAY_TLS_CERT, _TLS_KEY    PEM files; or _TLS_CERT_PEM, _TLS_KEY_PEM: their text, as secrets come
-    ODRADEK_GATEWAY_TLS_CLIENT_CA, .._PEM PEM file, or text: clients show a certificate that one of these issued
+    ODRADEK_GATEWAY_ADVERTISED            host:port that clients connect to, if it is another
+    ODRADEK_GATEWAY_TLS_CERT, _TLS_KEY    PEM files; or _TLS_CERT_PEM, _TLS_KEY_PEM: their text, for secrets
+    ODRADEK_GATEWAY_TLS_CLIENT_CA, .._PEM PEM file or text: clients need a certificate from one of these CAs
     ODRADEK_GATEWAY_SASL                  true: clients must log in (`odradek users create`)
-    ODRADEK_GATEWAY_PLAIN_WITHOUT_TLS     true: they may do so with a password that crosses the network in the clear
-    ODRADEK_GATEWAY_BROKER_ID             a number of its own: it leads what is written through it; 0: nothing
-    ODRADEK_GATEWAY_REGISTRY_LISTEN       host:port for the schema registry, with the same TLS and logins; none: nowhere
-    ODRADEK_GATEWAY_METRICS               emf: a line a minute that CloudWatch makes metrics of; none: nothing
-    ODRADEK_GATEWAY_REGISTRY_ADVERTISED   host:port by which its clients reach it, where that is a name with a dot
-    ODRADEK_GATEWAY_HEALTH_PORT           answers GET with 200 while it serves, 503 while it stops; 8080, 0: none
+    ODRADEK_GATEWAY_PLAIN_WITHOUT_TLS     true: also with a password in clear text
+    ODRADEK_GATEWAY_BROKER_ID             unique id of a gateway that leads the partitions written to; 0: none
+    ODRADEK_GATEWAY_REGISTRY_LISTEN       host:port for the schema registry, same TLS and logins; unset: none
+    ODRADEK_GATEWAY_METRICS               emf: one line a minute with metrics for CloudWatch; unset: none
+    ODRADEK_GATEWAY_REGISTRY_ADVERTISED   host:port that its clients connect to, if it is a name with a dot
+    ODRADEK_GATEWAY_HEALTH_PORT           answers GET with 200 while serving, 503 while stopping; 8080, 0: none
 
-Prints one JSON line when it is ready. SIGTERM and SIGINT stop it in order: what has been asked is answered first.
+It prints one JSON line when it is ready. SIGTERM and SIGINT stop it after pending requests have been answered.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ _PREFIX = "ODRADEK_GATEWAY_"
 
 
 def listener_from_env(environ: Mapping[str, str]) -> Listener:
-    """Where to listen. Raises KafkaError(INVALID_CONFIG) that names the variable."""
+    """Return the Kafka port's listener. Raises KafkaError(INVALID_CONFIG) that names the variable."""
     host, port = host_and_port(_PREFIX + "LISTEN", environ.get(_PREFIX + "LISTEN", "0.0.0.0:9092"))
     cert, key = (_file(environ, name) for name in ("TLS_CERT", "TLS_KEY"))
     return Listener(
@@ -66,7 +66,7 @@ def _flag(environ: Mapping[str, str], name: str) -> bool:
 
 
 def _file(environ: Mapping[str, str], name: str) -> Path | None:
-    """The file that a variable names, or one with the text that another has, for this process' user alone."""
+    """Return the file that a variable names, or a private file with the text of the variable's _PEM sibling."""
     path, text = environ.get(_PREFIX + name), environ.get(f"{_PREFIX}{name}_PEM")
     if path or not text:
         return Path(path) if path else None
@@ -76,7 +76,7 @@ def _file(environ: Mapping[str, str], name: str) -> Path | None:
 
 
 def registry_listener_from_env(environ: Mapping[str, str]) -> Listener | None:
-    """Where the schema registry listens, if it does. Raises KafkaError(INVALID_CONFIG)."""
+    """Return the schema registry's listener; None if it has none. Raises KafkaError(INVALID_CONFIG)."""
     text = environ.get(_PREFIX + "REGISTRY_LISTEN")
     if not text:
         return None
@@ -88,20 +88,20 @@ def registry_listener_from_env(environ: Mapping[str, str]) -> Listener | None:
 def _number(environ: Mapping[str, str], name: str, default: int) -> int:
     text = environ.get(_PREFIX + name) or str(default)
     if not text.isdigit():
-        raise KafkaError(ErrorCode.INVALID_CONFIG, f"{_PREFIX}{name} is a number, not {text!r}")
+        raise KafkaError(ErrorCode.INVALID_CONFIG, f"{_PREFIX}{name} must be a number, not {text!r}")
     return int(text)
 
 
 def _wants_metrics(environ: Mapping[str, str]) -> bool:
-    """Whether to write metrics. Raises KafkaError(INVALID_CONFIG)."""
+    """Return True if metrics are to be written. Raises KafkaError(INVALID_CONFIG)."""
     kind = environ.get(_PREFIX + "METRICS", "")
     if kind not in ("", "emf"):
-        raise KafkaError(ErrorCode.INVALID_CONFIG, f"{_PREFIX}METRICS is emf or not set, not {kind!r}")
+        raise KafkaError(ErrorCode.INVALID_CONFIG, f"{_PREFIX}METRICS must be emf or unset, not {kind!r}")
     return kind == "emf"
 
 
 async def serve_from_env(environ: Mapping[str, str]) -> None:
-    """See the module. Raises KafkaError(INVALID_CONFIG)."""
+    """Serve until SIGTERM or SIGINT. Raises KafkaError(INVALID_CONFIG)."""
     environment, settings = Environment.from_env(environ), Settings.from_env(environ)
     ports = Ports(
         listener_from_env(environ),
@@ -135,7 +135,7 @@ async def serve_from_env(environ: Mapping[str, str]) -> None:
 
 
 def main() -> int:
-    """Run until told to stop; 2 where it cannot start, after one line that says why."""
+    """Run until stopped. Return the exit code: 2, after one line with the reason, if it cannot start."""
     log_as_json(lambda line: print(line, file=sys.stderr))
     try:
         asyncio.run(serve_from_env(os.environ))

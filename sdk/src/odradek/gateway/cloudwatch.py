@@ -1,11 +1,11 @@
-"""One JSON line a minute: what the Kafka port served, as CloudWatch metrics (embedded metric format).
+"""Metrics of the Kafka port for CloudWatch: one JSON line a minute in embedded metric format.
 
-A container's log goes to CloudWatch Logs, which makes metrics of such lines as it does of the functions'. Names, units
-and dimensions are the functions' (functions/telemetry.py); the function is "kafka".
+CloudWatch Logs turns such lines of a container into metrics, as it does for the functions. Names, units and dimensions
+are those of the functions (functions/telemetry.py); the function is "kafka".
 
-    duration_ms    up to 100 durations, which CloudWatch makes percentiles of: every request's, or every 2nd, 4th, ...
+    duration_ms    up to 100 durations, for percentiles: of every request, or of every 2nd, 4th, ...
     connections    open when the line was written
-    the rest       sums since the line before
+    all others     sums since the previous line
 """
 
 from __future__ import annotations
@@ -35,11 +35,11 @@ GATEWAY_METRICS: Final = (
 
 
 class KafkaTelemetry:
-    """The requests of one interval, and the line about them.
+    """Counts the requests of one interval and writes the line.
 
     Args:
-        billed: what the store's calls have cost since the start.
-        write_line: where the line goes.
+        billed: returns the usage of the store since the start.
+        write_line: receives the line.
     """
 
     def __init__(self, cluster_id: str, *, clock: Clock, billed: Callable[[], Usage], write_line: WriteLine) -> None:
@@ -68,7 +68,7 @@ class KafkaTelemetry:
         self._bytes_out += bytes_out
 
     def write(self, connections: int) -> None:
-        """Write the line of what came since the last one."""
+        """Write the metrics since the previous line."""
         billed = self._billed()
         usage, self._told = billed - self._told, billed
         values: dict[str, Any] = {

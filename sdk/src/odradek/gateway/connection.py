@@ -1,16 +1,16 @@
-"""One client connection: frames in, answers out, in the order of the requests.
+"""One client connection: request frames in, responses out, in the order of the requests.
 
-As Apache Kafka does, a connection's requests are served one after the other, with one exception: Produce requests that
-follow each other are in flight together, so that a pipelining producer does not pay the store's latency for each. They
-reach the engine in the order in which they came (dispatcher/arrival.py), which keeps that order for the batches
-(engine/append/order.py); their answers keep it too.
+As in Apache Kafka, the requests of a connection are served one after the other, with one exception: consecutive Produce
+requests are in flight together, so that a pipelining producer does not wait for the store at each. They reach the
+engine in the order of their arrival (dispatcher/arrival.py), and the engine keeps that order for the batches
+(engine/append/order.py). Responses have the same order.
 
-Backpressure, both ways: reading pauses while `REQUESTS_MAX` requests wait or the gateway's memory is spent; the next
-request is not begun while the client does not read its answers.
+Backpressure works both ways: reading pauses while `REQUESTS_MAX` requests are pending or the gateway's memory is used
+up; the next request is not started while the client does not read its responses.
 
-What ends a connection, and no other: the peer closing it, bytes that are no frame, a request that has no answer in the
-protocol, silence longer than the idle timeout, a failed authentication; a login, a frame or the reading of answers that
-falls behind the least pace (`Pace`). One line in the log says which; no trace.
+A connection ends, without affecting others, if the peer closes it or sends bytes that are not a frame or a request that
+has no response in the protocol; if it is idle for longer than the idle timeout; if authentication fails; or if a login,
+a frame or the reading of responses is too slow (`Pace`). One line in the log names the reason, without a stack trace.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from odradek.protocol.api import ApiKey
 
 logger = logging.getLogger(__name__)
 
-REQUESTS_MAX = 64  # received and not yet answered; reading pauses there
+REQUESTS_MAX = 64  # received and not yet answered; reading pauses at this number
 PRODUCES_MAX = 16  # in flight together
 WRITE_HIGH_BYTES = 1024 * 1024
 _JOIN_BELOW_BYTES = 16 * 1024
@@ -40,24 +40,24 @@ _PRODUCE = int(ApiKey.PRODUCE).to_bytes(2, "big")
 
 @dataclass(frozen=True, slots=True)
 class Pace:
-    """What is asked of a peer that has begun something: to end it in `grace_s`, or to get on by `bytes_per_s` in it."""
+    """The least pace of a peer: it must finish within `grace_s`, or proceed by `bytes_per_s` meanwhile."""
 
     grace_s: float
     bytes_per_s: int
 
 
 class _Progress:
-    """Of one thing that a peer has begun, in windows of the grace."""
+    """The progress of one frame or response, measured in windows of the grace period."""
 
     def __init__(self) -> None:
         self._waited_s = 0.0
-        self._at = 0  # how many bytes were done when the window began
+        self._at = 0  # bytes transferred when the window began
 
     def reset(self, done: int = 0) -> None:
         self._waited_s, self._at = 0.0, done
 
     def is_behind(self, passed_s: float, done: int, pace: Pace) -> bool:
-        """Whether the peer is too slow, `passed_s` after the last question."""
+        """Return True if the peer is too slow, `passed_s` after the previous call."""
         self._waited_s += passed_s
         if self._waited_s <= pace.grace_s:
             return False
@@ -68,43 +68,43 @@ class _Progress:
 
 
 class Session(Protocol):
-    """Answers a connection's frames; knows who is asking (sasl.py)."""
+    """Answers the frames of a connection and knows its principal (sasl.py)."""
 
     frame_bytes_max: int
 
     @property
     def is_open(self) -> bool:
-        """Whether nobody has to log in any more."""
+        """True unless the client still has to log in."""
         ...
 
     async def answer(self, frame: Buffer, arrival: Arrival | None) -> list[Buffer] | None:
-        """The response, or None where there is none. Raises BadFrame, KafkaError where the connection must end.
+        """Return the response, or None if there is none. Raises BadFrame or KafkaError if the connection must end.
 
         Args:
-            arrival: of a Produce request: its place among those in flight.
+            arrival: the place of a Produce request among those in flight.
         """
         ...
 
 
 class Host(Protocol):
-    """What a connection needs of its gateway."""
+    """The interface of a gateway to its connections."""
 
     def opened(self, connection: Connection) -> Session | None:
-        """Take the connection in; None refuses it."""
+        """Accept a connection and return its session; None refuses it."""
         ...
 
     def closed(self, connection: Connection) -> None: ...
 
     def reserve(self, connection: Connection, size: int, *, is_small: bool) -> bool:
-        """Whether the gateway has memory for that much more; where not, `Connection.proceed` is called later."""
+        """Reserve memory; return False if there is none: `Connection.proceed` is then called later."""
         ...
 
     def completed(self, connection: Connection) -> None:
-        """A frame is whole."""
+        """Note that a frame is complete."""
         ...
 
     def release(self, size: int) -> None:
-        """That much is done with."""
+        """Give back reserved memory."""
         ...
 
     def monotonic(self) -> float: ...
@@ -115,22 +115,22 @@ class Host(Protocol):
 
 
 class Connection(asyncio.BufferedProtocol):
-    """See the module."""
+    """The asyncio protocol of one client connection."""
 
     def __init__(self, host: Host, number: int) -> None:
         self._host = host
         self.number = number
         self.peer = "?"
         self.address = "?"
-        self.certificate: Mapping[str, Any] | None = None  # that the peer has shown
-        self.principal: str | None = None  # as which it counts, once it has logged in
-        self.active_s = host.monotonic()  # when bytes last came or went
+        self.certificate: Mapping[str, Any] | None = None  # the peer's
+        self.principal: str | None = None  # set once it has logged in
+        self.active_s = host.monotonic()  # the last time that bytes were received or sent
         self.opened_s = self.active_s
-        self.blocked_s: float | None = None  # since when the gateway has no memory for it
+        self.blocked_s: float | None = None  # since when it waits for memory of the gateway
         self._checked_s = self.active_s
-        self._receiving = _Progress()  # of the frame that is not whole
-        self._sending = _Progress()  # of the answers that wait to be read
-        self._read_before = 0  # what the peer had read of them at the last check
+        self._receiving = _Progress()  # of the incomplete frame
+        self._sending = _Progress()  # of the responses that the peer has not read
+        self._read_before = 0  # how much of them it had read at the last check
         self._is_unread = False
         self._held = 0  # bytes reserved and not released
         self._written = 0
@@ -195,14 +195,14 @@ class Connection(asyncio.BufferedProtocol):
     # --- reading -----------------------------------------------------------------------------------------------------
 
     def proceed(self) -> None:
-        """The gateway has memory again."""
+        """Continue, since the gateway has memory again."""
         self.blocked_s = None
         if self._transport is not None and not self._transport.is_closing():
             self._take(self._reader.resume())
 
     def _may_hold(self, size: int) -> bool:
         if self._unanswered >= REQUESTS_MAX:
-            return False  # what has been received is cut when some are answered
+            return False  # received bytes are cut into frames once some requests are answered
         if self._host.reserve(self, size, is_small=self._reader.reserved_bytes == 0 and size <= STAGING_BYTES):
             self._held += size
             return True
@@ -279,7 +279,7 @@ class Connection(asyncio.BufferedProtocol):
             self._wake.set_result(None)
 
     async def _answer(self, frame: Buffer, previous: asyncio.Task[None] | None, arrival: Arrival | None = None) -> None:
-        """Answer one request, after the answer to the previous one."""
+        """Answer one request, after the response to the previous one."""
         assert self._session is not None
         size, began_s = len(frame), self._host.monotonic()
         try:
@@ -316,47 +316,47 @@ class Connection(asyncio.BufferedProtocol):
     # --- the end -----------------------------------------------------------------------------------------------------
 
     def drain(self) -> None:
-        """Read no more, answer what has been received, then close."""
+        """Stop reading, answer the received requests, then close."""
         self._is_draining = True
         self._update_reading()
         if self._wake is not None and not self._wake.done():
             self._wake.set_result(None)
 
     def is_busy(self) -> bool:
-        """Whether a request is being served."""
+        """True while a request is being served."""
         return self._unanswered > 0
 
     @property
     def held_bytes(self) -> int:
-        """Memory that the frame takes which is not whole yet; of a connection that is ending, none."""
+        """Memory of the incomplete frame; 0 if the connection is ending."""
         is_ending = self._transport is None or self._transport.is_closing()
         return 0 if is_ending else self._reader.reserved_bytes
 
     @property
     def unsent_bytes(self) -> int:
-        """Answers that the peer has not read, as far as they wait here."""
+        """Bytes of responses that are buffered here because the peer has not read them."""
         return 0 if self._transport is None else self._transport.get_write_buffer_size()
 
     @property
     def is_unread(self) -> bool:
-        """Whether answers wait, and the peer has read nothing of them between the last two checks."""
+        """True if responses wait and the peer read nothing of them between the last two checks."""
         return self._is_unread
 
     def check(self, now_s: float, pace: Pace) -> str | None:
-        """Why the connection must end, if it must; called every now and then."""
+        """Return the reason why the connection must end, if any; called periodically."""
         passed_s, self._checked_s = now_s - self._checked_s, now_s
         if self._transport is None or self._transport.is_closing():
             return None
         if self._session is not None and now_s - self.opened_s > pace.grace_s:
             if not self._session.is_open:
-                return "no login in time"
+                return "the login timed out"
             if not self._has_asked and self._reader.partial_bytes == 0:
-                return "no request in time"
+                return "no request was sent in time"
         partial = self._reader.partial_bytes
         if partial == 0:
             self._receiving.reset()
         elif not self._is_paused and self._receiving.is_behind(passed_s, partial, pace):
-            return "a request comes too slowly"
+            return "a request is sent too slowly"
         unsent = self.unsent_bytes
         read = self._written - unsent
         self._is_unread = unsent > 0 and read == self._read_before
@@ -364,7 +364,7 @@ class Connection(asyncio.BufferedProtocol):
         if unsent == 0:
             self._sending.reset(read)
         elif self._sending.is_behind(passed_s, read, pace):
-            return "answers are read too slowly"
+            return "responses are read too slowly"
         return None
 
     def abort(self, reason: str | None = None) -> None:
@@ -387,11 +387,11 @@ class Connection(asyncio.BufferedProtocol):
 
 
 def write_parts(transport: asyncio.WriteTransport, parts: Sequence[Buffer]) -> None:
-    """Write all parts without copying the large ones, as far as this Python can."""
+    """Write all parts, without copying the large ones if this version of Python allows it."""
     if sys.version_info >= (3, 12):
         transport.writelines(parts)  # one sendmsg
         return
-    small: list[Buffer] = []  # writelines would join all, the large ones too
+    small: list[Buffer] = []  # writelines would join all parts, large ones too
     for part in parts:
         if len(part) < _JOIN_BELOW_BYTES:
             small.append(part)

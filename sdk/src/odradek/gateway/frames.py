@@ -1,11 +1,10 @@
-"""A stream of bytes to frames: 4 bytes of length (big endian), then so many bytes.
+"""Cutting a stream of bytes into frames: a length of 4 bytes (big endian), then that many bytes.
 
-    staging   [ handed out | received, not yet a frame | free ]     64 KiB, for small frames and the heads of large ones
-    large     [ received | room | not asked for yet ]               a frame of its own, filled by the socket
+    staging   [ returned | received, not yet a frame | free ]       64 KiB, for small frames and the heads of large ones
+    large     [ received | room | not reserved yet ]                one large frame, filled by the socket
 
-A small frame is copied out of the staging buffer; a large one is received where it stays, and moves to twice the room
-when that is full. Memory is asked for as bytes arrive: a length that is only announced costs its peer four bytes and
-us nothing.
+A small frame is copied out of the staging buffer. A large one is received in place, and its buffer doubles when it is
+full. Memory is reserved as bytes arrive; a length that is only announced reserves at most 128 KiB.
 """
 
 from __future__ import annotations
@@ -23,9 +22,9 @@ class FrameReader:
     """Cuts a connection's bytes into frames.
 
     Args:
-        bytes_max: of one frame; a longer one is a FormatError.
-        may_hold: whether so many bytes more may be held: a small frame, or more room for a large one. Where not,
-            `blocked` is set and nothing more is cut until `resume`.
+        bytes_max: of one frame; a longer one raises FormatError.
+        may_hold: returns True if that many bytes more may be held, for a small frame or the buffer of a large one. If
+            not, `blocked` is set and no frame is cut until `resume`.
     """
 
     def __init__(self, bytes_max: int, may_hold: Callable[[int], bool]) -> None:
@@ -37,24 +36,24 @@ class FrameReader:
         self._end = 0
         self._large: bytearray | None = None
         self._size = 0  # of the large frame
-        self._room = 0  # of it, that may be held
+        self._room = 0  # the part of it that may be held
         self._filled = 0
 
     @property
     def reserved_bytes(self) -> int:
-        """Held for the large frame that is being received."""
+        """Memory of the large frame that is being received."""
         return 0 if self._large is None else self._room
 
     @property
     def partial_bytes(self) -> int:
-        """What is there of a frame that is not whole."""
+        """Received bytes of an incomplete frame."""
         return self._end - self._start if self._large is None else _LENGTH_BYTES + self._filled
 
     def free(self) -> memoryview:
-        """Where the next bytes go; not empty unless `blocked`. Ends what earlier views are for."""
+        """Return the buffer for the next bytes, not empty unless `blocked`. Earlier views must not be used any more."""
         if self._large is not None:
             if len(self._large) < self._room:
-                larger = bytearray(self._room)  # a bytearray does not grow while a view of it is anywhere
+                larger = bytearray(self._room)  # a bytearray cannot grow while a view of it exists
                 larger[: self._filled] = self._large
                 self._large = larger
             return memoryview(self._large)[self._filled :]
@@ -65,7 +64,7 @@ class FrameReader:
         return memoryview(self._staging)[self._end :]
 
     def received(self, count: int) -> Iterator[Buffer]:
-        """Take in `count` bytes that were put into `free()`; gives the frames that are complete. Raises FormatError."""
+        """Accept `count` bytes that were written to `free()`; yield the complete frames. Raises FormatError."""
         if self._large is None:
             self._end += count
             yield from self._cut()
@@ -78,7 +77,7 @@ class FrameReader:
             self._make_room()
 
     def resume(self) -> Iterator[Buffer]:
-        """Go on after `blocked`. Raises FormatError."""
+        """Continue after `blocked`; yield the complete frames. Raises FormatError."""
         self.blocked = False
         if self._large is None:
             yield from self._cut()
@@ -86,7 +85,7 @@ class FrameReader:
             self._make_room()
 
     def _make_room(self) -> None:
-        """For as much of the large frame as is there already."""
+        """Reserve twice the room for a large frame that fills its own; set `blocked` if that is refused."""
         if self._filled < self._room:
             return
         room = min(self._size, 2 * self._room)
@@ -101,7 +100,7 @@ class FrameReader:
             size = int.from_bytes(self._staging[self._start : body], "big", signed=True)
             if not 0 <= size <= self.bytes_max:
                 raise FormatError(
-                    f"a frame of {size} bytes; the most is {self.bytes_max}. Is this a Kafka client without TLS?",
+                    f"a frame of {size} bytes; the limit is {self.bytes_max}. Is this a Kafka client without TLS?",
                     ErrorCode.INVALID_REQUEST,
                 )
             if received >= size:

@@ -1,16 +1,17 @@
-"""Produce requests of many connections that meet are one upload (group commit).
+"""Group commit: concurrent Produce requests of many connections share one upload.
 
-Uploads cost by the piece, so a gateway gathers: while a call to the engine is under way, requests that come in wait for
-up to the linger and go as one call. Where nothing is under way a request goes at once, so that a lone producer never
-waits. A request in a merged call has results of its own; partitions succeed or fail each on its own, as ever.
+Each upload costs a request, so a gateway gathers: while a call to the engine is in flight, new requests wait for up to
+the linger and become one call. If no call is in flight, a request is sent at once, so a sole producer never waits. Each
+request of a merged call gets its own results; partitions succeed or fail independently, as in any call.
 
-Order, and who waits for whom:
+Order and waiting:
 
-* Calls begin in the order of their requests, which is the order that the engine keeps for batches of one producer, and
-  of one connection (engine/append/order.py). A request whose partition is in flight already goes alone, at once.
-* A call holds a partition once; a request for a partition that is gathered already closes the gathering.
-* A request has its results as soon as they are there: a partition that waits holds up nobody else's.
-* Transactional batches do not come here: they wait in the store, not in a log.
+* Calls start in the order of their requests, and the engine keeps that order for the batches of one producer and of one
+  connection (engine/append/order.py). A request is sent alone and at once if its connection already has a request in
+  flight for one of its partitions.
+* A call has each partition once; a request for a partition that is already in the gathering closes the gathering.
+* A request gets its results as soon as they are complete; slow partitions of other requests do not delay it.
+* Transactional batches are not merged here: they are kept in the store, not in a log, until the transaction commits.
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ class _Request:
     done: dict[int, ProduceResult] = field(default_factory=dict)  # by position
 
     def settle(self, index: int, result: ProduceResult) -> None:
-        """Note the result of a partition; the request's are complete with the last."""
+        """Note the result of a partition; the last one completes the request."""
         self.done[index] = result
         if len(self.done) == len(self.partitions) and not self.results.done():
             self.results.set_result([self.done[i] for i in range(len(self.partitions))])
@@ -45,7 +46,7 @@ class _Request:
 
 @dataclass(slots=True)
 class _Gathering:
-    """Requests that will be one call."""
+    """Requests that become one call."""
 
     requests: list[_Request] = field(default_factory=list)
     places: set[_Place] = field(default_factory=set)
@@ -56,9 +57,9 @@ class GroupCommit:
     """Appends to an engine, several requests at a time.
 
     Args:
-        engine: what is merged for.
+        engine: receives the merged calls.
         clock: for the linger.
-        linger_ms: the longest that a request waits for others; 0 merges nothing.
+        linger_ms: the longest wait of a request for others; 0: requests are not merged.
     """
 
     def __init__(self, engine: Engine, clock: Clock, linger_ms: int) -> None:
@@ -70,7 +71,7 @@ class GroupCommit:
         self._in_flight: dict[tuple[int | None, _Place], asyncio.Future[Any]] = {}  # the newest of each connection
 
     async def produce(self, partitions: Sequence[ProducePartition]) -> list[ProduceResult]:
-        """As Engine.produce, of batches that are part of no transaction."""
+        """Append batches that are not part of a transaction, as Engine.produce does."""
         if self._linger_s == 0:
             return await self._engine.produce(partitions)
         places = [_place(each) for each in partitions]
@@ -93,7 +94,7 @@ class GroupCommit:
                 results.cancel()
 
     async def drain(self) -> None:
-        """Wait for all calls that are under way."""
+        """Wait for all calls in flight."""
         while self._calls:
             await asyncio.wait(self._calls)
 
@@ -113,7 +114,7 @@ class GroupCommit:
         gathering.size += size
 
     def _go_alone(self, request: _Request, places: Sequence[_Place]) -> None:
-        """One call for it, after the call of what is gathered for its partitions."""
+        """Send a request in a call of its own, after the gathering if that has one of its partitions."""
         if self._gathering is not None and self._gathering.places.intersection(places):
             self._close(self._gathering)
         self._call(_Gathering([request]))
@@ -138,7 +139,7 @@ class GroupCommit:
         task.add_done_callback(self._calls.discard)
 
     async def _run(self, gathering: _Gathering) -> None:
-        """One call; whoever gave up waiting does not keep the others from their results."""
+        """Make one call; a request that was cancelled does not keep the others from their results."""
         merged = [each for request in gathering.requests for each in request.partitions]
         whose = [(request, index) for request in gathering.requests for index in range(len(request.partitions))]
 
@@ -148,7 +149,7 @@ class GroupCommit:
 
         try:
             await self._engine.produce(merged, on_result=settle)
-        except Exception as error:  # the dispatcher answers for it, to each request
+        except Exception as error:  # the dispatcher answers each request with it
             for request in gathering.requests:
                 if not request.results.done():
                     request.results.set_exception(error)

@@ -1,15 +1,15 @@
-"""What every HTTP port of ours has in common: limits on peers, and who is refused before anything is asked.
+"""The base of every HTTP port: limits on peers, and the refusal of requests that a page in a browser may have sent.
 
-    connections beyond http_connections_max             closed as they come
-    a request that is not whole in http_read_timeout_ms closed, or answered with 408 where its head was there
-    an answer that is not read for so long              closed
-    idle for IDLE_S between two requests                closed
-    what is no HTTP, or cannot be understood            400 and one line in the log; no trace
+    connections beyond http_connections_max               closed at once
+    a request not complete within http_read_timeout_ms    closed, or answered with 408 if its head is complete
+    a response not read within http_read_timeout_ms       closed
+    idle for IDLE_S between two requests                  closed
+    bytes that are not valid HTTP                         400 and one line in the log, without a stack trace
 
-A page in a browser can send requests to any address that the browser reaches, and read the answers of a host whose
-name leads there ("DNS rebinding"). So a port that does not ask for a signature refuses what a browser sends on behalf
-of a page (`from_browser`), and a Host that somebody else may own (`is_foreign_host`). Source: Fetch standard,
-"CORS-safelisted request-header", for what a page may send without asking first.
+A page in a browser can send requests to any address that the browser reaches, and read the responses of a host whose
+name resolves to it ("DNS rebinding"). So a port that does not require a signature refuses requests that a browser sends
+for a page (`from_browser`), and a Host that a third party may own (`is_foreign_host`). Source: Fetch standard,
+"CORS-safelisted request-header", for what a page may send without a preflight request.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _SHUTDOWN_GRACE_S = 3.0
 
 
 class BadRequest(Exception):
-    """The request cannot be read; answered with `status`, and the connection ends.
+    """A request that cannot be read; it is answered with `status`, and the connection ends.
 
     Attributes:
         status: HTTP status.
@@ -53,12 +53,12 @@ class HttpPort:
     """A listening HTTP server with limits; `start` it and `stop` it.
 
     Args:
-        name: of the port, for the log.
-        answer: to a request whose head is there; reads the body by `read_body`. What it raises is a 500 that says
-            nothing of it.
+        name: the port's name in the log.
+        answer: handles a request once its head is complete; it reads the body by `read_body`. An exception of it is
+            answered with 500, without details.
         settings: the limits.
         clock: for deadlines.
-        refuse: the response to a status and a message, in the port's own form.
+        refuse: makes the response for a status and a message, in the port's format.
     """
 
     def __init__(
@@ -81,7 +81,7 @@ class HttpPort:
         self._refused_s = -1.0
 
     async def start(self, listening: socket.socket, context: ssl.SSLContext | None = None) -> Self:
-        """Serve on a listening socket, which is closed with the port."""
+        """Serve on a listening socket. The port closes it."""
         server = _Server(self)
         self._runner = web.ServerRunner(server, shutdown_timeout=_SHUTDOWN_GRACE_S)
         await self._runner.setup()
@@ -90,7 +90,7 @@ class HttpPort:
         return self
 
     async def stop(self) -> None:
-        """Stop listening, let what runs finish for a moment, close the rest. May be repeated."""
+        """Stop listening, give running requests a moment to finish, then close all connections. May be repeated."""
         runner, self._runner = self._runner, None
         if self._sweeping is not None:
             self._sweeping.cancel()
@@ -100,7 +100,7 @@ class HttpPort:
     # --- a request ----------------------------------------------------------------------------------------------------
 
     async def serve(self, request: web.BaseRequest) -> web.StreamResponse:
-        """Answer one request, whatever it is."""
+        """Answer one request; never raise because of its content."""
         peer = request.protocol
         assert isinstance(peer, _Peer)
         peer.head_is_there()
@@ -119,7 +119,7 @@ class HttpPort:
             peer.answered()
 
     async def read_body(self, request: web.BaseRequest, bytes_max: int) -> bytes:
-        """The body. Raises BadRequest(413) beyond `bytes_max`, BadRequest(408) where it does not come in time."""
+        """Read the body. Raises BadRequest(413) beyond `bytes_max`, BadRequest(408) if it is not sent in time."""
         parts: list[bytes] = []
         size = 0
         try:
@@ -130,7 +130,7 @@ class HttpPort:
                         raise BadRequest(413, f"The request is larger than {bytes_max} bytes.")
                     parts.append(chunk)
         except TimeoutError:
-            raise BadRequest(408, "The body did not come in time.") from None
+            raise BadRequest(408, "The body was not sent in time.") from None
         except web.RequestPayloadError as error:
             raise BadRequest(400, f"The body cannot be read: {error}") from None
         return b"".join(parts)
@@ -138,10 +138,10 @@ class HttpPort:
     # --- connections --------------------------------------------------------------------------------------------------
 
     def accept(self, peer: _Peer) -> bool:
-        """Take a connection in, unless there are too many."""
+        """Accept a connection, unless there are too many."""
         if len(self._peers) >= self._settings.http_connections_max:
             now_s = self._clock.monotonic()
-            if now_s - self._refused_s >= 1:  # a flood of connections is none of lines
+            if now_s - self._refused_s >= 1:  # a flood of connections must not flood the log
                 self._refused_s = now_s
                 logger.warning("%s: connections refused: there are %d already", self._name, len(self._peers))
             return False
@@ -152,9 +152,9 @@ class HttpPort:
         self._peers.discard(peer)
 
     def malformed(self, address: object, reason: str) -> web.Response:
-        """The answer to what is no HTTP."""
+        """Return the response to bytes that are not valid HTTP."""
         self._log_refused(address, reason)
-        response = self._refuse(400, "This is no HTTP request that can be understood.")
+        response = self._refuse(400, "This is not a valid HTTP request.")
         response.force_close()
         return response
 
@@ -175,7 +175,7 @@ class HttpPort:
 
 
 class _Server(web.Server):
-    """aiohttp's server with connections of ours."""
+    """aiohttp's server with connections that keep the limits."""
 
     def __init__(self, port: HttpPort) -> None:
         super().__init__(port.serve)
@@ -186,7 +186,7 @@ class _Server(web.Server):
 
 
 class _Peer(web.RequestHandler):
-    """A connection that knows since when it is waited for."""
+    """A connection that knows since when its peer is awaited."""
 
     __slots__ = ("_is_answering", "_is_taken", "_port", "_since_s", "_stalled_s", "_unsent")
 
@@ -225,7 +225,7 @@ class _Peer(web.RequestHandler):
         self._is_answering = False
 
     def check(self, now_s: float, limit_s: float) -> None:
-        """End the connection where its peer does not send, or does not read."""
+        """End the connection if its peer does not send, or does not read, in time."""
         if self._since_s is not None and now_s - self._since_s > limit_s:
             self._abort()
         unsent = 0 if self.transport is None else self.transport.get_write_buffer_size()
@@ -238,12 +238,12 @@ class _Peer(web.RequestHandler):
     def handle_error(
         self, request: web.BaseRequest, status: int = 500, exc: BaseException | None = None, message: str | None = None
     ) -> web.StreamResponse:
-        """aiohttp's answer to what it cannot parse; its own logs a trace."""
+        """Answer what aiohttp cannot parse, without the stack trace that aiohttp would log."""
         self._since_s = None
         return self._port.malformed(request.remote, str(exc or message or status))
 
     def log_exception(self, *args: Any, **kwargs: Any) -> None:
-        """A connection failed outside of a request: its peer is gone, or sent what is no HTTP."""
+        """Log a failure outside of a request: the peer has disconnected, or sent bytes that are not HTTP."""
         error = kwargs.get("exc_info")
         logger.warning("an HTTP connection ended: %s", error if isinstance(error, Exception) else args[0])
 
@@ -253,7 +253,7 @@ class _Peer(web.RequestHandler):
 
 
 def _check_text(request: web.BaseRequest) -> None:
-    """Refuse what no text can hold: names and values are signed, compared and logged as text."""
+    """Refuse bytes that are not UTF-8: names and values are signed, compared and logged as text."""
     try:
         request.raw_path.encode()
         for name, value in request.headers.items():
@@ -267,14 +267,14 @@ def _check_text(request: web.BaseRequest) -> None:
 
 
 def from_browser(request: web.BaseRequest) -> bool:
-    """Whether a browser sends the request for a page. It names the page's origin, or the site's relation to us."""
+    """Return True if a browser sends the request for a page, as its Origin or Sec-Fetch-Site header shows."""
     return "Origin" in request.headers or request.headers.get("Sec-Fetch-Site", "none").lower() != "none"
 
 
 def is_foreign_host(request: web.BaseRequest, known: Collection[str]) -> bool:
-    """Whether the request is addressed to a name that somebody else may own.
+    """Return True if the request is addressed to a name that a third party may own, or its Host is invalid.
 
-    An IP address has no owner who could lead it elsewhere, and nobody can register a name without a dot.
+    An IP address cannot be made to resolve elsewhere, and a name without a dot cannot be registered.
     """
     host = host_of(request.headers.get("Host", ""))
     if host is None:
@@ -287,7 +287,7 @@ def is_foreign_host(request: web.BaseRequest, known: Collection[str]) -> bool:
 
 
 def host_of(text: str) -> str | None:
-    """The host of a Host header, in lower case; None where it is none."""
+    """Return the host of a Host header, in lower case; None if it is invalid."""
     if text.startswith("["):
         host, bracket, _ = text[1:].partition("]")
         return host.lower() if bracket and host else None

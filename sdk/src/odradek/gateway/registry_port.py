@@ -1,16 +1,17 @@
 """The schema registry over plain HTTP or TLS, for clients that cannot sign requests: Confluent's, and curl.
 
     Authorization: Basic <user:password>   ->   User:<user>, checked like SASL/PLAIN on the Kafka port (the same users)
-    none                                   ->   401 where logins are asked for, else the subject of the client's
+    none                                   ->   401 if logins are required, else the subject of the client's
                                                 certificate, or User:ANONYMOUS
 
-Logins without TLS are for the loopback interface, unless the listener says otherwise: each request has a password.
+Logins without TLS are limited to the loopback interface, unless the listener allows them: each request has a password.
 
-A port without logins trusts who can reach it, so it must not trust a page in a browser (http_port.py): it refuses an
-Origin, a Host that may be anybody's, and a body whose content type a page may send without asking.
+A port without logins trusts every client that can reach it, but it must not trust pages in a browser (http_port.py): it
+refuses an Origin, a Host that a third party may own, and a content type that a page may send without a preflight
+request.
 
-A password is hashed slowly on purpose, so what was right is remembered for a minute by a keyed digest, in this process
-alone: a client sends it with every request. A wrong one is answered after a moment, always as slowly.
+Passwords are hashed slowly on purpose, and clients send them with every request. So a correct one is remembered for a
+minute, as a keyed digest and in this process only. A wrong one is answered after a delay, always by the slow path.
 """
 
 from __future__ import annotations
@@ -46,11 +47,11 @@ class RegistryPort:
     """A server for the registry; `start` it and `stop` it.
 
     Args:
-        api: what answers.
-        users: who may log in.
-        listener: where; with `sasl` clients must log in.
-        settings: limits of connections and of time.
-        clock, rng: time and chance.
+        api: answers the requests.
+        users: the users that may log in.
+        listener: the address to listen on; with `sasl` clients must log in.
+        settings: limits on connections and times.
+        clock, rng: time and randomness.
     """
 
     def __init__(
@@ -64,12 +65,12 @@ class RegistryPort:
         self._port = HttpPort("schema registry", self._serve, settings=settings, clock=clock, refuse=_refusal)
         self._names = {"localhost", listener.host.lower(), host_of(listener.advertised or "") or ""}
         self._secret = rng.random_bytes(32)
-        self._known: dict[bytes, float] = {}  # digest of name and password -> until when it counts
+        self._known: dict[bytes, float] = {}  # digest of name and password -> end of its validity
         self.url = ""
         """The address for clients, once started."""
 
     async def start(self) -> Self:
-        """Listen. Raises KafkaError(INVALID_CONFIG) that says what cannot be had: the address, the certificate."""
+        """Listen. Raises KafkaError(INVALID_CONFIG) if the address or the certificate cannot be used."""
         context = tls_context(self._listener)
         listener = self._listener
         if listener.sasl and context is None and not listener.plain_without_tls and not is_loopback(listener.host):
@@ -87,7 +88,7 @@ class RegistryPort:
         return self
 
     async def stop(self) -> None:
-        """Stop listening, let what runs finish for a moment. May be repeated."""
+        """Stop listening, give running requests a moment to finish. May be repeated."""
         await self._port.stop()
 
     async def _serve(self, request: web.BaseRequest) -> web.StreamResponse:
@@ -112,20 +113,20 @@ class RegistryPort:
             return _response(500, {"error_code": 50002, "message": "The registry timed out: try again"})
 
     def _refused(self, request: web.BaseRequest) -> web.Response | None:
-        """The answer to what a page in a browser may have sent; None where it is not."""
+        """Return the refusal of a request that a page in a browser may have sent; None for others."""
         if from_browser(request):
-            return _refusal(403, "The registry does not answer pages of a browser (the request has an Origin)")
+            return _refusal(403, "The registry refuses requests of web pages (the request has an Origin)")
         if not self._listener.sasl and is_foreign_host(request, self._names):
             host = request.headers.get("Host", "")[:100]
             return _refusal(
                 403,
-                f"The registry does not answer to the name {host!r}: use its address, advertise that name, or ask for "
+                f"The registry does not answer to the name {host!r}: use its address, advertise that name, or require "
                 "logins",
             )
         return None
 
     async def _principal(self, request: web.BaseRequest) -> str | None:
-        """Who asks; None where nobody has logged in who must."""
+        """Return the principal of a request; None if a login is required and missing or wrong."""
         if not self._listener.sasl:
             transport = request.transport
             return principal_of(None if transport is None else transport.get_extra_info("peercert"))

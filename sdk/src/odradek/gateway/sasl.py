@@ -1,15 +1,15 @@
-"""Who is asking: a connection's way through SASL, and the frames that it may send meanwhile.
+"""Authentication of a connection by SASL, and the requests that it may send in each state.
 
     open, SASL off                                         every API, as User:ANONYMOUS
     handshake     ApiVersions, SaslHandshake ──> token     ApiVersions, SaslAuthenticate (PLAIN 1, SCRAM 2 exchanges)
                       ^                                                       │
-                      └───────────── again, by who wants to ── open, as User:<name>
+                      └───────────── again, to re-authenticate ── open, as User:<name>
 
-Anything else before a login ends the connection, as in Kafka; a failed login is answered, after a moment, and then ends
-it. Where `connections_max_reauth_ms` is set, an answer says how long the session lasts (KIP-368), and the connection
-ends with the first request after that which is no login. PLAIN, which sends the password, is offered over TLS alone
-unless the listener says otherwise. A name that nobody has gets a challenge like any other, the same in every process,
-so that asking does not tell who exists.
+Any other request before a login ends the connection, as in Kafka. A failed login is answered after a delay, and then
+the connection ends. If `connections_max_reauth_ms` is set, the response has the session's lifetime (KIP-368); the first
+request after it that is not part of a login ends the connection. PLAIN sends the password, so it is offered only over
+TLS, unless the listener allows it without. An unknown user name gets a challenge like any other, the same in every
+process, so that a client cannot find out which users exist.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ _FAILED = "user or password is wrong"
 
 
 class OpenSession:
-    """A connection that need not log in."""
+    """The session of a connection that need not log in."""
 
     frame_bytes_max = TCP_FRAME_BYTES_MAX
     is_open = True
@@ -65,13 +65,13 @@ class OpenSession:
 
 
 class SaslSession:
-    """A connection that must log in before it is served.
+    """The session of a connection that must log in before it is served.
 
     Args:
-        users: who may.
-        mechanisms: those that are offered.
-        max_reauth_ms: how long a login lasts; 0: as long as the connection.
-        admit: whether a principal may have one connection more.
+        users: the users that may log in.
+        mechanisms: the SASL mechanisms that are offered.
+        max_reauth_ms: the lifetime of a login; 0: that of the connection.
+        admit: returns True if a principal may have one more connection.
     """
 
     def __init__(
@@ -110,7 +110,9 @@ class SaslSession:
                 raise KafkaError(ErrorCode.SASL_AUTHENTICATION_FAILED, "the login has expired: log in again")
             if self.is_open or key == ApiKey.API_VERSIONS:
                 return await self._dispatcher.dispatch(frame, self._context, arrival)
-            raise KafkaError(ErrorCode.ILLEGAL_SASL_STATE, "a request before the login: use security.protocol SASL_*")
+            raise KafkaError(
+                ErrorCode.ILLEGAL_SASL_STATE, "the client must log in first: set security.protocol to SASL_*"
+            )
         try:
             header = parse_request_header(frame)
             request = decode_request(frame, header)
@@ -134,7 +136,7 @@ class SaslSession:
     async def _authenticate(self, token: bytes) -> Mapping[str, Any]:
         if self._mechanism is None:
             self._has_failed = True
-            return {"error_code": ErrorCode.ILLEGAL_SASL_STATE, "error_message": "SaslHandshake comes first"}
+            return {"error_code": ErrorCode.ILLEGAL_SASL_STATE, "error_message": "SaslHandshake must be sent first"}
         try:
             answer = await (self._plain(token) if self._mechanism is SaslMechanism.PLAIN else self._scram(token))
         except (FormatError, KafkaError) as error:
@@ -143,7 +145,7 @@ class SaslSession:
             message = error.message if isinstance(error, KafkaError) else str(error)
             return {"error_code": ErrorCode.SASL_AUTHENTICATION_FAILED, "error_message": message}
         except StoreError:
-            self._has_failed = True  # the client connects again
+            self._has_failed = True  # the client reconnects
             return {"error_code": ErrorCode.COORDINATOR_NOT_AVAILABLE, "error_message": "users cannot be read now"}
         lasts_ms = self._max_reauth_ms if self._mechanism is None else 0  # None: it is complete
         return {"auth_bytes": answer, "session_lifetime": lasts_ms}
@@ -151,7 +153,7 @@ class SaslSession:
     def _log_in(self, name: str) -> None:
         principal = f"User:{name}"
         if self.is_open and principal != self._context.principal:
-            raise KafkaError(ErrorCode.SASL_AUTHENTICATION_FAILED, "a connection stays with its user")
+            raise KafkaError(ErrorCode.SASL_AUTHENTICATION_FAILED, "a connection cannot change its user")
         if not self._admit(principal):
             raise KafkaError(ErrorCode.SASL_AUTHENTICATION_FAILED, f"{principal} has too many connections")
         self.is_open = True
@@ -189,7 +191,7 @@ class SaslSession:
         return answer
 
     async def _invented(self, name: str) -> ScramCredential:
-        """What a name that nobody has is asked with; no password fits it."""
+        """Return a credential for the challenge to an unknown user; no password matches it."""
         secret = await self._users.secret()
         assert self._mechanism is not None
         salt = hmac.digest(secret, f"{self._mechanism.value} {name}".encode(), "sha256")[:SALT_BYTES]

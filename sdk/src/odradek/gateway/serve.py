@@ -1,4 +1,4 @@
-"""The Kafka port alone over an open store, until it is told to stop: what the container and `odradek gateway` run."""
+"""Serving the Kafka port over an open store until it is stopped, for the container and `odradek gateway`."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ from odradek.settings import Settings
 
 @dataclass(frozen=True, slots=True)
 class Ports:
-    """What is listened to."""
+    """The listeners of a gateway process."""
 
     kafka: Listener
     registry: Listener | None = None  # the schema registry over plain HTTP
-    health_port: int = 0  # answers GET with 200 while it serves, 503 while it stops, /metrics with metrics; 0: none
-    broker_id: int = FLEET_BROKER_ID  # a number of its own: it leads what is written through it
+    health_port: int = 0  # GET: 200 while serving, 503 while stopping; /metrics: the metrics; 0: none
+    broker_id: int = FLEET_BROKER_ID  # a unique one: the gateway leads partitions that are written to
 
 
 async def serve(
@@ -49,12 +49,12 @@ async def serve(
     billed: Callable[[], Usage] | None = None,
     telemetry: KafkaTelemetry | None = None,
 ) -> None:
-    """Serve until `stopping` is set or another process takes the broker id; what has been asked is answered first.
+    """Serve until `stopping` is set or another process takes the broker id; then answer pending requests and stop.
 
-    `ready` is called with the addresses once it serves; `billed` answers what the store's calls have cost since the
+    `ready` is called with the addresses once the ports are open; `billed` returns the usage of the store since the
     start, for the metrics; `telemetry` writes a line a minute.
 
-    Raises KafkaError(INVALID_CONFIG) where it cannot listen.
+    Raises KafkaError(INVALID_CONFIG) if it cannot listen.
     """
     loop = asyncio.get_running_loop()
     engine = Engine(tables=tables, objects=objects, clock=clock, rng=rng, settings=settings, broker_id=ports.broker_id)
@@ -99,9 +99,9 @@ async def serve(
 
 
 class HealthPort:
-    """GET /metrics, and whatever else is asked: 200 while the gateway serves, 503 while it stops.
+    """Answers GET /metrics, and any other request with 200 while the gateway serves, 503 while it stops.
 
-    Metrics are not given to pages of a browser, nor to a name that may be anybody's (http_port.py).
+    Metrics are refused to pages in a browser, and under a name that a third party may own (http_port.py).
     """
 
     def __init__(
@@ -113,7 +113,7 @@ class HealthPort:
         self._port = HttpPort("health", self._answer, settings=settings, clock=clock, refuse=_refusal)
 
     async def start(self, port: int) -> Self:
-        """Listen on all addresses. Raises KafkaError(INVALID_CONFIG) where the port cannot be had."""
+        """Listen on all addresses. Raises KafkaError(INVALID_CONFIG) if the port cannot be used."""
         await self._port.start(listening_socket("0.0.0.0", port))
         return self
 
@@ -123,7 +123,9 @@ class HealthPort:
     async def _answer(self, request: web.BaseRequest) -> web.Response:
         if request.method == "GET" and request.path == "/metrics":
             if from_browser(request) or is_foreign_host(request, self._known):
-                return _refusal(403, "Metrics are not for pages of a browser; use the gateway's address")
+                return _refusal(
+                    403, "Metrics are refused to web pages and foreign host names; use the gateway's address"
+                )
             return web.Response(text=self._metrics.text(), headers={"Content-Type": CONTENT_TYPE})
         response = web.Response(status=503 if self._stopping.is_set() else 200)
         response.force_close()

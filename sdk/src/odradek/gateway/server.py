@@ -1,19 +1,19 @@
-"""The gateway's server: listeners, limits, and the end.
+"""The gateway's server: listeners, limits, and shutdown.
 
-    connections beyond gateway_connections_max        closed as they come
+    connections beyond gateway_connections_max        closed at once
     beyond gateway_connections_per_address_max        the same
     beyond gateway_connections_per_principal_max      the login is refused
-    silent for gateway_idle_timeout_ms                closed; one that waits for an answer of ours is not silent
+    idle for gateway_idle_timeout_ms                  closed; a connection that waits for a response is not idle
     behind gateway_peer_timeout_ms, .._bytes_per_s    closed: the first request, a login, any request, or the reading of
-                                                      answers is too slow
+                                                      responses is too slow
     gateway_buffered_bytes_max                        requests wait; small ones have an eighth more
-    stop                                              no new connections or requests; answers first, then the rest
+    stop                                              no new connections or requests; pending ones are answered
 
-Memory is reserved as bytes arrive, so all of it may be held by requests of which none is whole. Therefore one
-connection at a time, the first that had to wait, goes on beyond the limit until its request is whole. Where that does
-not help for the peers' timeout, the connection that holds the most ends.
+Memory is reserved as bytes arrive, so incomplete requests may hold all of it. Therefore one connection at a time, the
+first that had to wait, may exceed the limit until its request is complete. If connections still wait after the peer
+timeout, the one that holds the most memory is closed.
 
-Metadata names the listener's advertised address, so a client that finds the gateway stays with it.
+Metadata names the listener's advertised address, so a client stays with the gateway that it bootstraps from.
 """
 
 from __future__ import annotations
@@ -61,22 +61,22 @@ _ATTRIBUTES = {
 RESPONSE_BYTES_MAX = 55 * 1024 * 1024  # of a fetch; Kafka's fetch.max.bytes
 DRAIN_S = 5.0
 _SWEEP_S = 1.0
-_SMALL_SHARE = 8  # small requests have so much more of the memory: one part in eight
+_SMALL_SHARE = 8  # small requests may use one eighth more of the memory
 _BACKLOG = 1024
 
 
 @dataclass(frozen=True, slots=True)
 class Listener:
-    """Where a gateway listens and how clients reach it.
+    """The address of a gateway, and how clients authenticate.
 
     Attributes:
         host, port: the address to listen on; port 0 takes a free one.
-        advertised: "host:port" that clients are told; the listener's own by default.
+        advertised: "host:port" that clients connect to; the listener's own by default.
         tls_cert, tls_key: PEM files; with them the listener speaks TLS.
-        sasl: whether clients must log in.
+        sasl: True if clients must log in.
         tls_client_ca: PEM file; clients must show a certificate that one of these issued (Kafka's ssl.client.auth =
-            required). Without `sasl` its subject is who they are.
-        plain_without_tls: offer PLAIN, and basic authentication, where passwords would cross the network in the clear.
+            required). Without `sasl` its subject is the principal.
+        plain_without_tls: offer PLAIN and basic authentication although passwords are sent in clear text.
     """
 
     host: str = "127.0.0.1"
@@ -90,7 +90,7 @@ class Listener:
 
     @property
     def mechanisms(self) -> tuple[SaslMechanism, ...]:
-        """The mechanisms of SASL that clients are offered."""
+        """The SASL mechanisms that are offered to clients."""
         hides_passwords = self.tls_cert is not None or self.plain_without_tls
         return tuple(each for each in SaslMechanism if hides_passwords or each is not SaslMechanism.PLAIN)
 
@@ -103,10 +103,10 @@ class Gateway:
     """A server for Kafka clients; `start` it or use it as an async context manager.
 
     Args:
-        engine: what it serves; its settings hold the limits. One with a broker id of its own (not the fleet's)
-            registers and leads the partitions that are written to through it.
-        listener: where.
-        clock, rng: time and chance.
+        engine: serves the requests; its settings have the limits. With a broker id of its own (not the fleet's) it is
+            registered as a broker and leads the partitions that are written to through it.
+        listener: the address to listen on.
+        clock, rng: time and randomness.
     """
 
     def __init__(
@@ -123,7 +123,7 @@ class Gateway:
         self._numbers = 0
         self._buffered = 0
         self._blocked: deque[Connection] = deque()
-        self._favoured: Connection | None = None  # who goes on beyond the limit
+        self._favoured: Connection | None = None  # the one that may exceed the limit
         self._addresses: Counter[str] = Counter()
         self._principals: Counter[str] = Counter()
         self._refused_s = -1.0
@@ -135,7 +135,7 @@ class Gateway:
         self._leads = engine.leaders.broker_id != FLEET_BROKER_ID
         self._renewing: asyncio.Task[None] | None = None
         self.lost = asyncio.Event()
-        """Set where another process took this gateway's broker id: stop it."""
+        """Set when another process has taken this gateway's broker id: stop it."""
         self.bootstrap_servers = ""
         """The address for clients, once started."""
 
@@ -146,7 +146,7 @@ class Gateway:
     # --- life --------------------------------------------------------------------------------------------------------
 
     async def start(self) -> Self:
-        """Listen. Raises KafkaError(INVALID_CONFIG) that says what cannot be had: the address, the certificate."""
+        """Listen. Raises KafkaError(INVALID_CONFIG) if the address or the certificate cannot be used."""
         context = tls_context(self._listener)
         listening = listening_socket(self._listener.host, self._listener.port)
         host, port = _advertised(self._listener, listening.getsockname()[1])
@@ -171,7 +171,7 @@ class Gateway:
         return self
 
     async def stop(self, drain_s: float = DRAIN_S) -> None:
-        """Answer what has been asked, for at most `drain_s`, then close everything. May be repeated."""
+        """Answer pending requests for at most `drain_s`, then close all connections. May be repeated."""
         self._is_stopping = True
         server, self._server = self._server, None
         if server is None:
@@ -195,7 +195,7 @@ class Gateway:
             await self._engine.leaders.release_all()
 
     async def _renew(self) -> None:
-        """Keep the registration as a broker; without it nothing may be led, so clients are sent away."""
+        """Renew the registration as a broker; without it the gateway cannot lead, so it closes its connections."""
         try:
             await self._engine.leaders.run_renewal()
         except RegistrationLost:
@@ -251,12 +251,12 @@ class Gateway:
 
     def _refuse(self, connection: Connection, reason: str) -> None:
         now_s = self._clock.monotonic()
-        if now_s - self._refused_s >= 1:  # a flood of connections is none of lines
+        if now_s - self._refused_s >= 1:  # a flood of connections must not flood the log
             self._refused_s = now_s
             logger.warning("connection from %s refused: %s", connection.peer, reason)
 
     def _admit(self, connection: Connection, principal: str) -> bool:
-        """Whether a principal may have one connection more; it is counted until the connection is closed."""
+        """Count one more connection of a principal until it is closed; return False if that exceeds the limit."""
         if connection.principal == principal:
             return True
         if self._principals[principal] >= self._settings.gateway_connections_per_principal_max:
@@ -307,7 +307,7 @@ class Gateway:
     def _unblock(self) -> None:
         for _ in range(len(self._blocked)):
             if self._blocked:
-                self._blocked.popleft().proceed()  # it comes back to the queue where there is still no room
+                self._blocked.popleft().proceed()  # it returns to the queue if there is still no memory
 
     def monotonic(self) -> float:
         """See connection.Host."""
@@ -320,38 +320,38 @@ class Gateway:
             self._observe(int.from_bytes(frame[:2], "big"), duration_ms, len(frame), answer_bytes)
 
     async def _sweep(self) -> None:
-        """Close who has been silent for too long, or is too slow."""
+        """Close connections that have been idle for too long, or whose peers are too slow."""
         idle_s = self._settings.gateway_idle_timeout_ms / 1000
         while True:
             await self._clock.sleep(min(_SWEEP_S, idle_s / 2, self._pace.grace_s / 2))
             now_s = self._clock.monotonic()
             for connection in list(self._connections):
                 if not connection.is_busy() and now_s - connection.active_s > idle_s:
-                    connection.abort("silent for too long")
+                    connection.abort("idle for too long")
                 elif (reason := connection.check(now_s, self._pace)) is not None:
                     connection.abort(reason)
             self._relieve(now_s)
 
     def _relieve(self, now_s: float) -> None:
-        """Take memory back from those who hold it and do nothing with it."""
+        """Close connections that hold memory without progress."""
         longest_s = max((now_s - each.blocked_s for each in self._blocked if each.blocked_s is not None), default=0.0)
         if longest_s > self._pace.grace_s:
             most = max(self._connections, key=lambda each: each.held_bytes)
             if most.held_bytes:
-                most.abort("requests that come slowly hold all memory, and this one holds the most")
+                most.abort("slow requests hold all memory, and this connection holds the most")
         excess = sum(each.unsent_bytes for each in self._connections) - self._settings.gateway_buffered_bytes_max
         for each in sorted(self._connections, key=lambda each: each.unsent_bytes, reverse=True):
             if excess <= 0:
                 break
             if each.is_unread:
                 excess -= each.unsent_bytes
-                each.abort("answers that nobody reads fill the memory")
+                each.abort("its unread responses fill the memory")
 
 
 def principal_of(certificate: Mapping[str, Any] | None) -> str:
-    """Who a client with this certificate is (as `ssl` shows it), if nothing else says so; anonymous without one.
+    """Return the principal of a client by its certificate (as `ssl` gives it); anonymous without one.
 
-    As in Kafka the whole subject is the name, written as RFC 2253 has it: `User:CN=ann,OU=Sales,O=Shop`.
+    As in Kafka, the name is the whole subject in the notation of RFC 2253: `User:CN=ann,OU=Sales,O=Shop`.
     """
     if not certificate:
         return ANONYMOUS
@@ -363,7 +363,7 @@ def principal_of(certificate: Mapping[str, Any] | None) -> str:
 
 
 def _escaped(value: str) -> str:
-    """A value within a name of RFC 2253."""
+    """Escape a value for a name of RFC 2253."""
     text = "".join(f"\\{sign}" if sign in ',+"\\<>;' else sign for sign in value)
     if text.startswith(("#", " ")):
         text = f"\\{text}"
@@ -377,7 +377,7 @@ def _count_down(counts: Counter[str], key: str) -> None:
 
 
 def is_loopback(host: str) -> bool:
-    """Whether only this machine reaches the address."""
+    """Return True if only this machine can reach the address."""
     try:
         return ipaddress.ip_address(host).is_loopback
     except ValueError:
@@ -401,23 +401,25 @@ def _advertised(listener: Listener, port: int) -> tuple[str, int]:
     advertised = host_and_port("the advertised address", listener.advertised)
     if not all(advertised):
         raise KafkaError(
-            ErrorCode.INVALID_CONFIG, f"nobody can connect to the advertised address {listener.advertised!r}"
+            ErrorCode.INVALID_CONFIG, f"clients cannot connect to the advertised address {listener.advertised!r}"
         )
     return advertised
 
 
 def host_and_port(name: str, text: str) -> tuple[str, int]:
-    """The parts of "host:port"; an IPv6 address is in brackets. Raises KafkaError(INVALID_CONFIG) that says `name`."""
+    """Split "host:port"; an IPv6 address is in brackets. Raises KafkaError(INVALID_CONFIG) that names `name`."""
     host, separator, port = text.rpartition(":")
     if not separator or not port.isdecimal() or int(port) > 65_535:
-        raise KafkaError(ErrorCode.INVALID_CONFIG, f"{name} is host:port, not {text!r}")
+        raise KafkaError(ErrorCode.INVALID_CONFIG, f"{name} must be host:port, not {text!r}")
     return host.strip("[]"), int(port)
 
 
 def tls_context(listener: Listener) -> ssl.SSLContext | None:
     if listener.tls_cert is None and listener.tls_key is None:
         if listener.tls_client_ca is not None:
-            raise KafkaError(ErrorCode.INVALID_CONFIG, "clients' certificates need TLS: give a certificate and its key")
+            raise KafkaError(
+                ErrorCode.INVALID_CONFIG, "client certificates need TLS: configure a certificate and its key"
+            )
         return None
     if listener.tls_cert is None or listener.tls_key is None:
         raise KafkaError(ErrorCode.INVALID_CONFIG, "TLS needs both a certificate and its key")

@@ -1,4 +1,4 @@
-"""The registry's REST API: method, path and body to an answer, in Confluent's shapes. No transport is known here.
+"""The registry's REST API: a request's method, path and body to a response, as Confluent's. Knows no transport.
 
     GET                                        POST                              PUT        DELETE
     /subjects                                  /subjects/{s}  (look up)                     /subjects/{s}
@@ -11,8 +11,8 @@
     /contexts, /v1/metadata/id, /v1/metadata/version, /
 
 Queries: normalize, deleted, deletedOnly, permanent, verbose, defaultToGlobal, force, format=serialized, subjectPrefix,
-latestOnly, offset, limit. Contexts, metadata, rule sets and associations are not supported: what names them is refused.
-An answer is (status, document); a refusal is `{"error_code", "message"}`. Source: Confluent's API reference.
+latestOnly, offset, limit. Contexts, metadata, rule sets and associations are not supported; requests with them are
+refused. A response is (status, document); an error is `{"error_code", "message"}`. Source: Confluent's API reference.
 """
 
 from __future__ import annotations
@@ -50,10 +50,10 @@ _SEE, _CHOOSE = AclOperation.DESCRIBE_CONFIGS, AclOperation.ALTER_CONFIGS
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """One HTTP request, whoever took it."""
+    """One HTTP request, independent of the transport."""
 
     method: str
-    path: str  # still percent-encoded: a subject may hold a slash
+    path: str  # still percent-encoded: a subject may contain a slash
     query: str
     body: bytes
     principal: str
@@ -62,18 +62,18 @@ class Request:
 
 @dataclass(frozen=True, slots=True)
 class _Call:
-    """A request with its parts decoded."""
+    """A request, decoded."""
 
     request: Request
     access: Access
     query: Mapping[str, str]
-    parts: Sequence[str]  # what the route's pattern names, in order
+    parts: Sequence[str]  # the groups of the route's pattern, in order
 
     def flag(self, name: str) -> bool:
         return self.query.get(name, "").lower() == "true"
 
     def document(self) -> dict[str, Any]:
-        """The body. Raises RegistryError(400)."""
+        """Return the body. Raises RegistryError(400)."""
         try:
             document = json.loads(self.request.body or b"null")
         except (ValueError, RecursionError):
@@ -96,15 +96,15 @@ Handler = Callable[[_Call], Awaitable[Answer]]
 
 
 class Text(str):
-    """An answer that is a schema's own text."""
+    """A response that is the text of a schema."""
 
 
 class RegistryApi:
-    """See the module.
+    """Routes requests, checks authorization, and calls the registry.
 
     Args:
         subjects: the registry.
-        acls: who may do what.
+        acls: the rules of authorization.
         cluster_id: shown as the registry's cluster.
     """
 
@@ -147,7 +147,7 @@ class RegistryApi:
         self._routes = [(method, re.compile(pattern), handler) for method, pattern, handler in routes]
 
     async def answer(self, request: Request) -> tuple[int, Answer]:
-        """Status and document. Raises nothing that a client can cause."""
+        """Return status and document. No client can cause an exception."""
         try:
             handler, parts = self._route(request)
             access = Access(await self._acls.current(), request.principal, request.client_host)
@@ -157,10 +157,12 @@ class RegistryApi:
             self._write_audit(request, refused.error_code)
             return refused.status, {"error_code": refused.error_code, "message": refused.message}
         except (ItemTooLarge, StoreRejected):
-            never = errors.not_permitted("The registry's table never takes this: use shorter names or fewer versions")
+            never = errors.not_permitted(
+                "The request exceeds a limit of the registry's table: use shorter names or fewer versions"
+            )
             self._write_audit(request, never.error_code)
             return never.status, {"error_code": never.error_code, "message": never.message}
-        except KafkaError as error:  # the rules cannot be read
+        except KafkaError as error:  # the ACLs cannot be read
             return 503, {"error_code": 50301, "message": error.message}
         self._write_audit(request, 0)
         return 200, document
@@ -180,7 +182,7 @@ class RegistryApi:
         raise RegistryError(404, "HTTP 404 Not Found")
 
     def _write_audit(self, request: Request, code: int) -> None:
-        """A line for what changes something; reading and trying leave none."""
+        """Log a request that changes the registry; reads and compatibility checks are not logged."""
         if request.method == "GET" or request.path.startswith("/compatibility"):
             return
         line = {
@@ -313,11 +315,11 @@ class RegistryApi:
     async def _stored(self, call: _Call) -> StoredSchema:
         text = call.parts[0]
         if not re.fullmatch(r"\d{1,10}", text):
-            raise errors.RegistryError(404, f"HTTP 404 Not Found: {text[:40]!r} is no id of a schema")
+            raise errors.RegistryError(404, f"HTTP 404 Not Found: invalid schema id {text[:40]!r}")
         return await self._readable(await self._subjects.schema(int(text)), call)
 
     async def _readable(self, stored: StoredSchema, call: _Call) -> StoredSchema:
-        """The schema, if the caller may read it; one that it may not is not there for it."""
+        """Return the schema. Raises RegistryError(40403), as if it did not exist, if the caller may not read it."""
         if may_read_any(call.access, stored.subjects):
             return stored
         fresh = await self._subjects.fresh_schema(stored.schema_id)
@@ -360,7 +362,7 @@ class RegistryApi:
         if (name is not None or normalize is None) and name not in set(Level):
             raise errors.invalid_compatibility(level)
         if normalize is not None and not isinstance(normalize, bool):
-            raise RegistryError(422, "normalize is true or false")
+            raise RegistryError(422, "normalize must be true or false")
         chosen = None if name is None else Level(str(name))
         await self._subjects.set_config(subject, level=chosen, normalize=normalize)
         shown: dict[str, Any] = {} if chosen is None else {"compatibility": chosen.value}
@@ -396,7 +398,7 @@ class RegistryApi:
         require(call.access, _CHOOSE, subject)
         return {"mode": await self._subjects.clear_mode(subject)}
 
-    # --- about itself -------------------------------------------------------------------------------------------------
+    # --- the registry -------------------------------------------------------------------------------------------------
 
     async def _root(self, call: _Call) -> Answer:
         return {}
@@ -415,7 +417,7 @@ class RegistryApi:
 
 
 def _described(stored: StoredSchema) -> dict[str, Any]:
-    """What is shown of every schema; AVRO is what is meant where no type stands."""
+    """Return the attributes that every response about a schema has; a missing type means AVRO."""
     schema = stored.schema
     shown: dict[str, Any] = {"guid": str(stored.guid)}
     if schema.kind != "AVRO":
@@ -428,7 +430,7 @@ def _described(stored: StoredSchema) -> dict[str, Any]:
 
 
 def _schema(document: Mapping[str, Any]) -> Schema:
-    """The schema of a body. Raises RegistryError."""
+    """Return the schema of a body. Raises RegistryError."""
     _refuse(document, "metadata", "ruleSet", "schemaTagsToAdd", "schemaTagsToRemove")
     kind, text = document.get("schemaType") or "AVRO", document.get("schema")
     if kind not in KINDS:
@@ -437,13 +439,13 @@ def _schema(document: Mapping[str, Any]) -> Schema:
         raise errors.invalid_schema("the schema is empty")
     references = document.get("references") or []
     if not isinstance(references, list):
-        raise errors.invalid_schema("references are a list")
+        raise errors.invalid_schema("references must be a list")
     return Schema(kind, text, tuple(map(_reference, references)))
 
 
 def _reference(data: Any) -> Reference:
     if not isinstance(data, dict) or not all(isinstance(data.get(key), str) for key in ("name", "subject")):
-        raise errors.invalid_schema("a reference has a name, a subject and a version")
+        raise errors.invalid_schema("a reference needs a name, a subject and a version")
     version = _positive(data, "version")
     if version is None:
         raise errors.invalid_schema(f"the reference {data['name'][:60]!r} has no version")
@@ -451,12 +453,12 @@ def _reference(data: Any) -> Reference:
 
 
 def _positive(data: Mapping[str, Any], key: str) -> int | None:
-    """A positive number; None where there is none, which clients also write as 0 or -1."""
+    """Return a positive number, or None if it is absent; clients also send 0 or -1 for an absent number."""
     value = data.get(key)
     if value is None or value in (0, -1):
         return None
     if not isinstance(value, int) or isinstance(value, bool) or not 0 < value < 1 << 31:
-        raise RegistryError(42202 if key == "version" else 422, f"{key} is a number between 1 and 2^31-1")
+        raise RegistryError(42202 if key == "version" else 422, f"{key} must be a number between 1 and 2^31-1")
     return value
 
 
@@ -467,7 +469,7 @@ def _refuse(document: Mapping[str, Any], *keys: str) -> None:
 
 
 def _version(text: str) -> int | None:
-    """A version in a path; None is the latest. Raises RegistryError(42202)."""
+    """Parse a version in a path; None is the latest. Raises RegistryError(42202)."""
     if text in ("latest", "-1"):
         return None
     if not re.fullmatch(r"\d{1,10}", text) or not 0 < int(text) < 1 << 31:

@@ -1,10 +1,10 @@
-"""Avro schemas: text to a tree of types, and to one canonical text. Pure; any text gives a tree or a SchemaInvalid.
+"""Avro schemas: parsing into a tree of types, and the canonical text. Pure; every text gives a tree or SchemaInvalid.
 
     "string" | {"type": "record", "name": ..., "fields": [...]} | [union]   ->   AvroType
 
-A named type (record, enum, fixed) is one node however often it is mentioned, so a tree may have cycles. Names that are
-not in the text come from references: schemas that are parsed before, into the same `names`. Unknown attributes and
-logical types are kept in the canonical text and otherwise left alone. Source: Avro 1.12 specification.
+A named type (record, enum, fixed) is one node however often it is used, so a tree may have cycles. Names that are not
+in the text come from references: schemas that were parsed before, into the same `names`. Unknown attributes and
+logical types are kept in the canonical text and otherwise ignored. Source: Avro 1.12 specification.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from odradek.registry.json_text import load_json as load_any_json
 PRIMITIVES = frozenset({"null", "boolean", "int", "long", "float", "double", "bytes", "string"})
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _DEPTH_MAX = 64
-_NAME_LENGTH_MAX = 1_000  # of a full name: every mention of a type has it
+_NAME_LENGTH_MAX = 1_000  # of a full name: every use of a type repeats it
 
 
 @dataclass(eq=False, slots=True)
@@ -35,7 +35,7 @@ class AvroField:
 
 @dataclass(eq=False, slots=True)
 class AvroType:
-    """One node; which attributes mean something depends on `kind`."""
+    """One node; `kind` decides which attributes apply."""
 
     kind: str  # a primitive, record, enum, fixed, array, map, union
     name: str = ""  # full name of a named type
@@ -56,12 +56,12 @@ Names = dict[str, AvroType]
 
 
 def parse(text: str, names: Names | None = None, budget: Budget | None = None) -> AvroType:
-    """The tree of a schema; its named types are added to `names`. Raises SchemaInvalid."""
+    """Parse a schema and add its named types to `names`. Raises SchemaInvalid."""
     return _Parser({} if names is None else names, budget or Budget()).parse(load_json(text), "", "", 0)
 
 
 def load_json(text: str) -> Any:
-    """Raises SchemaInvalid for what is no JSON, a bare name being Avro's shorthand for itself in quotes."""
+    """Parse JSON; a bare name is read as if it were quoted (Avro's shorthand). Raises SchemaInvalid."""
     try:
         return load_any_json(text)
     except SchemaInvalid:
@@ -71,12 +71,12 @@ def load_json(text: str) -> Any:
 
 
 def canonical(text: str) -> str:
-    """One text for all that differ in whitespace, in the order of attributes, or write a primitive as an object."""
+    """Return the text without differences of whitespace, order of attributes, or primitives written as objects."""
     return json.dumps(_plain(load_json(text)), separators=(",", ":"), ensure_ascii=False, sort_keys=True)
 
 
 def normalized(text: str) -> str:
-    """The canonical text with full names, so that it does not matter how a name was written either."""
+    """Return the canonical text with full names, so that the spelling of names does not matter either."""
     plain = _full_names(_plain(load_json(text)), "")
     return json.dumps(plain, separators=(",", ":"), ensure_ascii=False, sort_keys=True)
 
@@ -141,7 +141,7 @@ class _Parser:
         if isinstance(data, list):
             return self._union(data, namespace, at, depth)
         if not isinstance(data, dict):
-            raise SchemaInvalid(f"{at or '/'}: a type is a name, an object or a list, not {json.dumps(data)[:40]}")
+            raise SchemaInvalid(f"{at or '/'}: a type must be a name, an object or a list, not {json.dumps(data)[:40]}")
         kind = data.get("type")
         if isinstance(kind, dict | list):
             return self.parse(kind, namespace, at, depth + 1)
@@ -152,23 +152,23 @@ class _Parser:
         if kind == "fixed":
             size = data.get("size")
             if not isinstance(size, int) or isinstance(size, bool) or size < 0:
-                raise SchemaInvalid(f"{at}: a fixed has a size")
+                raise SchemaInvalid(f"{at}: a fixed needs a size")
             return self._define(AvroType("fixed", size=size), data, namespace, at)
         if kind in ("array", "map"):
             key = "items" if kind == "array" else "values"
             if key not in data:
-                raise SchemaInvalid(f"{at}: a {kind} has {key}")
+                raise SchemaInvalid(f"{at}: a {kind} needs {key}")
             return AvroType(kind, element=self.parse(data[key], namespace, f"{at}/{key}", depth + 1))
         if isinstance(kind, str):
             return self._named(kind, namespace, at)
-        raise SchemaInvalid(f"{at or '/'}: a type is missing")
+        raise SchemaInvalid(f"{at or '/'}: the type is missing")
 
     def _named(self, name: str, namespace: str, at: str) -> AvroType:
         if name in PRIMITIVES:
             return AvroType(name)
         found = self._names.get(_full_name(name, namespace)) or self._names.get(name)
         if found is None:
-            raise SchemaInvalid(f"{at or '/'}: the type {name!r} is not defined, nor in a reference")
+            raise SchemaInvalid(f"{at or '/'}: the type {name!r} is defined neither here nor in a reference")
         return found
 
     def _union(self, data: list[Any], namespace: str, at: str, depth: int) -> AvroType:
@@ -177,21 +177,21 @@ class _Parser:
         for branch in branches:
             key = branch.name or branch.kind
             if branch.kind == "union":
-                raise SchemaInvalid(f"{at}: a union holds no union")
+                raise SchemaInvalid(f"{at}: a union must not contain a union")
             if key in seen:
-                raise SchemaInvalid(f"{at}: a union holds {key} twice")
+                raise SchemaInvalid(f"{at}: a union contains {key} twice")
             seen.add(key)
         return AvroType("union", branches=branches)
 
     def _define(self, made: AvroType, data: Mapping[str, Any], namespace: str, at: str) -> AvroType:
         name, own = data.get("name"), data.get("namespace")
         if not isinstance(name, str) or not all(map(_NAME.fullmatch, name.split("."))):
-            raise SchemaInvalid(f"{at}: {json.dumps(name)[:60]} is no name of a {made.kind}")
+            raise SchemaInvalid(f"{at}: {json.dumps(name)[:60]} is not a valid name of a {made.kind}")
         if own is not None and (not isinstance(own, str) or (own and not all(map(_NAME.fullmatch, own.split("."))))):
-            raise SchemaInvalid(f"{at}: {json.dumps(own)[:60]} is no namespace")
+            raise SchemaInvalid(f"{at}: {json.dumps(own)[:60]} is not a valid namespace")
         made.name = _full_name(name, namespace if own is None else own)
         if len(made.name) > _NAME_LENGTH_MAX:
-            raise SchemaInvalid(f"{at}: a name has at most {_NAME_LENGTH_MAX} characters with its namespace")
+            raise SchemaInvalid(f"{at}: a name must have at most {_NAME_LENGTH_MAX} characters with its namespace")
         if made.name in PRIMITIVES or made.name in self._names:
             raise SchemaInvalid(f"{at}: {made.name} is defined twice")
         inside = made.name.rpartition(".")[0]
@@ -202,9 +202,9 @@ class _Parser:
     def _enum(self, data: Mapping[str, Any], namespace: str, at: str) -> AvroType:
         symbols = tuple(_strings(data.get("symbols"), at, "symbols"))
         if len(set(symbols)) < len(symbols) or not all(map(_NAME.fullmatch, symbols)):
-            raise SchemaInvalid(f"{at}: symbols of an enum are names, each once")
+            raise SchemaInvalid(f"{at}: the symbols of an enum must be distinct names")
         if "default" in data and data["default"] not in symbols:
-            raise SchemaInvalid(f"{at}: the default of an enum is one of its symbols")
+            raise SchemaInvalid(f"{at}: the default of an enum must be one of its symbols")
         made = AvroType("enum", symbols=symbols, has_default="default" in data)
         return self._define(made, data, namespace, at)
 
@@ -218,12 +218,12 @@ class _Parser:
         for i, each in enumerate(fields):
             where = f"{at}/fields/{i}"
             if not isinstance(each, dict) or "type" not in each:
-                raise SchemaInvalid(f"{where}: a field has a name and a type")
+                raise SchemaInvalid(f"{where}: a field needs a name and a type")
             name = each.get("name")
             if not isinstance(name, str) or not _NAME.fullmatch(name):
-                raise SchemaInvalid(f"{where}: {json.dumps(name)[:60]} is no name of a field")
+                raise SchemaInvalid(f"{where}: {json.dumps(name)[:60]} is not a valid name of a field")
             if name in seen:
-                raise SchemaInvalid(f"{where}: {made.name} has a field {name!r} twice")
+                raise SchemaInvalid(f"{where}: {made.name} has two fields {name!r}")
             seen.add(name)
             kind = self.parse(each["type"], inside, f"{where}/type", depth + 1)
             aliases = tuple(_strings(each.get("aliases", []), where, "aliases"))
@@ -232,18 +232,20 @@ class _Parser:
                 defaults.append((kind, each["default"], where))
         for kind, value, where in defaults:
             if not _fits(kind, value, 0, self._budget):
-                raise SchemaInvalid(f"{where}: the default {json.dumps(value)[:60]} is no {kind.name or kind.kind}")
+                raise SchemaInvalid(
+                    f"{where}: the default {json.dumps(value)[:60]} is not a valid {kind.name or kind.kind}"
+                )
         return made
 
 
 def _strings(data: Any, at: str, what: str) -> Iterable[str]:
     if not isinstance(data, list) or not all(isinstance(each, str) for each in data):
-        raise SchemaInvalid(f"{at}: {what} are a list of strings")
+        raise SchemaInvalid(f"{at}: {what} must be a list of strings")
     return data
 
 
 def _fits(kind: AvroType, value: Any, depth: int, budget: Budget) -> bool:
-    """Whether a JSON value is a default of the type; in a union any branch may have it (Avro 1.12)."""
+    """Return True if a JSON value is a valid default of the type, of any branch of a union (Avro 1.12)."""
     if depth > _DEPTH_MAX:
         return False
     budget.spend(1 + len(kind.symbols) // 64)

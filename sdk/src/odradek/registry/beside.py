@@ -1,7 +1,8 @@
-"""Threads for what takes long, beside the event loop that serves everybody else.
+"""Threads that parse and compare schemas, so that the event loop keeps serving other requests.
 
-A question runs at most as long as its budget lasts (budget.py). Who stops waiting, because of a time limit or because
-the client is gone, stops it too. `AT_ONCE` bounds how much of the processor hostile questions get; others wait in line.
+A question runs at most as long as its budget lasts (budget.py). If its caller stops waiting, because of a time limit or
+because the client has disconnected, the question stops too. `AT_ONCE` bounds how many run at a time, and so how much of
+the processor hostile questions get; the others are queued.
 """
 
 from __future__ import annotations
@@ -19,13 +20,13 @@ AT_ONCE = 2
 
 
 class Beside:
-    """Runs pure functions beside the loop, each with a budget of its own."""
+    """Run pure functions in threads, each with a budget of its own."""
 
     def __init__(self) -> None:
         self._threads: ThreadPoolExecutor | None = None
 
     async def run(self, question: Callable[[Budget], T]) -> T:
-        """The answer, or what the question raises."""
+        """Return the answer of a question, or raise what it raises."""
         if self._threads is None:
             self._threads = ThreadPoolExecutor(AT_ONCE, thread_name_prefix="odradek-schemas")
         budget = Budget()

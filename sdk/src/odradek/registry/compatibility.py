@@ -8,7 +8,7 @@
     ..._TRANSITIVE   every version instead of the latest
     NONE         nothing is compared
 
-A subject keeps to one language: a schema of another is incompatible whatever the level, except NONE.
+All schemas of a subject have one language: one of another language is incompatible at every level but NONE.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ DEFAULT_LEVEL = Level.BACKWARD
 
 
 def compared(level: Level, versions: Sequence[int]) -> Sequence[int]:
-    """The versions, of those there are in their order, that a new schema is compared with: the newest first."""
+    """Return the versions that a new schema is compared with, newest first, out of the ascending ones given."""
     if level is Level.NONE:
         return ()
     newest = list(reversed(versions))
@@ -51,7 +51,7 @@ def compared(level: Level, versions: Sequence[int]) -> Sequence[int]:
 
 
 def problems(level: Level, new: Parsed, old: Parsed, budget: Budget | None = None) -> list[str]:
-    """What stands against the new schema beside the old one, in sentences; empty where nothing does."""
+    """List the incompatibilities of a new schema with an old one, a sentence each."""
     budget = budget or Budget()
     if level is Level.NONE:
         return []
@@ -82,7 +82,7 @@ def _unreadable(reader: Parsed, writer: Parsed, budget: Budget) -> list[str]:
         except SchemaInvalid as error:
             return [str(error)]
         except RecursionError:
-            return ["/: types refer to types too deeply to be compared"]
+            return ["/: the types are nested too deeply to be compared"]
     if isinstance(mine, Document) and isinstance(theirs, Document):
         return compatibility_json.unreadable(mine, theirs, budget)
     assert isinstance(mine, tuple)

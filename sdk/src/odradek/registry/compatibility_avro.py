@@ -1,16 +1,16 @@
-"""Can a reader's Avro schema read what a writer's wrote? Avro's schema resolution, as a list of what stands against it.
+"""Avro compatibility: the reasons why a reader's schema cannot read a writer's records, by Avro's schema resolution.
 
     reader      writer
     long        int                    a number widens: int -> long -> float -> double; string and bytes are one
     record      record, same name      each field of the reader is the writer's (by name or alias), or has a default
-    enum        enum, same name        each symbol of the writer is the reader's, or the reader has a default
+    enum        enum, same name        the reader has each symbol of the writer, or a default
     fixed       fixed, same name       and the same size
-    array, map  array, map             what they hold
+    array, map  array, map             the reader's element reads the writer's
     union       anything               some branch reads it
     anything    union                  it reads every branch
 
 Names are compared without their namespace, or by an alias of the reader, as Java's SchemaCompatibility does. Logical
-types are no part of resolution. Pure and total; a pair that is being compared counts as readable, which ends cycles.
+types are not compared. Pure and total; a pair that is being compared counts as readable, which ends cycles.
 """
 
 from __future__ import annotations
@@ -30,15 +30,16 @@ _WIDENS = {
 
 
 def unreadable(reader: AvroType, writer: AvroType, budget: Budget | None = None) -> list[str]:
-    """What keeps the reader from reading the writer's records; empty where nothing does. Raises SchemaInvalid."""
+    """List the reasons why the reader cannot read the writer's records; empty if it can. Raises SchemaInvalid."""
     return _compare(reader, writer, "", _Memory(budget or Budget()))
 
 
 class _Memory:
-    """Pairs of types that are being compared or were found readable, and those that surely are not.
+    """Pairs of types that are being compared or were found readable, and pairs that certainly are not readable.
 
-    What fails although all that is open counts as readable fails for good. What succeeded may rest on such a guess: it
-    is forgotten with the branch of a union that was tried for it. So each pair is compared a bounded number of times.
+    A pair that fails although all open pairs count as readable certainly fails. A pair that succeeds may rest on that
+    assumption, so it is forgotten with the union's branch that it was tried for. Each pair is therefore compared a
+    bounded number of times.
     """
 
     def __init__(self, budget: Budget) -> None:
@@ -47,7 +48,7 @@ class _Memory:
         self.failed: dict[Pair, list[str]] = {}
 
     def forget_after(self, count: int) -> None:
-        """Forget the readable pairs but for the first `count`."""
+        """Forget the readable pairs except the first `count`."""
         while len(self.readable) > count:
             self.readable.popitem()
 
@@ -80,14 +81,14 @@ def _differences(reader: AvroType, writer: AvroType, at: str, asked: _Memory) ->
         for branch in reader.branches:
             if not _compare(branch, writer, at, asked):
                 return []
-        return [f"{here}: no branch of the reader's union reads the writer's {_title(writer)}"]
+        return [f"{here}: no branch of the reader's union can read the writer's {_title(writer)}"]
     if reader.kind != writer.kind:
         if writer.kind in _WIDENS.get(reader.kind, ()):
             return []
-        return [f"{here}: the reader's {_title(reader)} does not read the writer's {_title(writer)}"]
+        return [f"{here}: the reader's {_title(reader)} cannot read the writer's {_title(writer)}"]
     if reader.kind in ("record", "enum", "fixed"):
         if reader.short_name != writer.short_name and writer.name not in reader.aliases:
-            return [f"{here}: the reader's {_title(reader)} has another name than the writer's {_title(writer)}"]
+            return [f"{here}: the reader's {_title(reader)} and the writer's {_title(writer)} have different names"]
         if reader.kind == "record":
             return _records(reader, writer, at, asked)
         if reader.kind == "enum":

@@ -1,18 +1,19 @@
-"""Does a reader's JSON Schema take every document that a writer's takes? What stands against it, as a list.
+"""JSON Schema compatibility: the reasons why a reader's schema does not accept all documents that a writer's accepts.
 
-It is a question about sets of documents, decided keyword by keyword, so that an empty list is a proof:
+The sets of documents are compared keyword by keyword, so that an empty list is a proof:
 
-    judged         type, enum, const; minimum ... multipleOf; minLength, maxLength, pattern (if equal); items,
+    compared       type, enum, const; minimum ... multipleOf; minLength, maxLength, pattern (if equal); items,
                    prefixItems, additionalItems, minItems, maxItems, uniqueItems; properties, patternProperties (if
                    equal), additionalProperties, required, minProperties, maxProperties; $ref; allOf, anyOf, oneOf
     equal or not   not, if/then/else, contains, propertyNames, dependent..., dependencies, unevaluated...: the reader
-                   may have what the writer has; one of its own is refused, since it cannot be judged
-    annotations    title, description, default, examples, format, content..., $comment: mean nothing here
+                   may have the same as the writer; any other is refused, since it cannot be compared
+    annotations    title, description, default, examples, format, content..., $comment: are ignored
 
-So a property that is added while others are allowed is refused (a document may have it with another type already), and
-so is one that is removed while others are not; `additionalProperties: false`, or `true`, from the beginning decides how
-a schema can grow. As in Confluent's registry a new required property with a default is taken. A branch that is added to
-`oneOf` must be told apart from the others: by its type, or by a required property with another const or enum.
+So adding a property is refused if the earlier schema allows other properties (a document may already have it with
+another type), and removing one is refused if the new schema does not allow other properties: the first version's
+`additionalProperties` decides how a schema can evolve. As in Confluent's registry, a new required property with a
+default is accepted. A branch that is added to `oneOf` must be distinguishable from the others: by its type, or by a
+required property with another const or enum.
 """
 
 from __future__ import annotations
@@ -39,20 +40,20 @@ _TOGETHER = (
 )  # fmt: skip
 _UNEVALUATED = frozenset({"unevaluatedProperties", "unevaluatedItems", "$dynamicRef", "$recursiveRef"})
 _NAMED = ("properties", "patternProperties", "dependentSchemas", "dependencies", "dependentRequired")
-_MATCHED_LENGTH_MAX = 1_000  # of a name that patterns are asked about
+_MATCHED_LENGTH_MAX = 1_000  # of a name that is matched with patterns
 
 _LOWER = (("minimum", "number"), ("minLength", "string"), ("minItems", "array"), ("minProperties", "object"))
 _UPPER = (("maximum", "number"), ("maxLength", "string"), ("maxItems", "array"), ("maxProperties", "object"))
 
 
 def unreadable(reader: Document, writer: Document, budget: Budget | None = None) -> list[str]:
-    """Documents of the writer that the reader would not take, each kind as a sentence; empty where there are none."""
+    """List the reasons why the reader would refuse documents of the writer; empty if it accepts all."""
     try:
         return _Question(reader, writer, budget or Budget()).ask(reader.root, reader.root, writer.root, writer.root, "")
     except SchemaInvalid as error:
         return [str(error)]
     except RecursionError:
-        return ["/: the schemas are too entangled to be compared"]
+        return ["/: the schemas are nested too deeply to be compared"]
 
 
 class _Question:
@@ -60,15 +61,15 @@ class _Question:
         self._reader, self._writer = reader, writer
         self._budget = budget
         self._sizes: dict[int, int] = {}  # of schemas as text, by id
-        # Pairs being compared, with how deep in a document they were met: deeper down they are taken for granted.
+        # Pairs being compared, with their depth in a document: met again deeper down, they count as compatible.
         self._open: dict[tuple[int, int], int] = {}
         self._depth = 0
-        self._made: list[Any] = []  # keeps composed schemas alive, so that an id stays one schema's
+        self._made: list[Any] = []  # keeps composed schemas alive, so that no id is used twice
         self._joined: dict[int, Any] = {}  # a $ref with siblings, by the id of its node
         self._has_same_parts = _parts(reader) == _parts(writer)
 
     def ask(self, r: Node, r_base: Node, w: Node, w_base: Node, at: str) -> list[str]:
-        """Why the writer's schema `w` allows what the reader's `r` does not."""
+        """List the reasons why the writer's schema `w` allows documents that the reader's `r` does not."""
         r, r_base = self._follow(self._reader, r, r_base)
         w, w_base = self._follow(self._writer, w, w_base)
         pair = (id(r), id(w))
@@ -77,7 +78,7 @@ class _Question:
         if pair in self._open:
             if self._open[pair] < self._depth:
                 return []
-            raise SchemaInvalid(f"{at or '/'}: a schema is defined by nothing but itself")
+            raise SchemaInvalid(f"{at or '/'}: a schema is defined only by itself")
         self._budget.spend(8 + (self._size(r) + self._size(w) + len(at)) // 64)
         self._open[pair] = self._depth
         try:
@@ -88,14 +89,14 @@ class _Question:
         return found
 
     def _size(self, node: Node) -> int:
-        """The length of a schema's text, which bounds what looking at it costs; it lives as long as the question."""
+        """Return the length of a schema's text, which bounds the cost of reading it; kept as long as the question."""
         known = self._sizes.get(id(node))
         if known is None:
             known = self._sizes[id(node)] = len(json.dumps(node))
         return known
 
     def _ask_inside(self, r: Node, r_base: Node, w: Node, w_base: Node, at: str) -> list[str]:
-        """`ask` about an element or a property."""
+        """Compare the schemas of an element or a property, as `ask` does."""
         self._depth += 1
         try:
             return self.ask(r, r_base, w, w_base, at)
@@ -103,7 +104,7 @@ class _Question:
             self._depth -= 1
 
     def _is_same(self, one: Any, other: Any) -> bool:
-        """Whether two keywords' values mean the same in both documents: equal, and what they refer to as well."""
+        """Return True if two values are equal and so is everything that they refer to."""
         text = _meaning(one)
         if text != _meaning(other):
             return False
@@ -115,7 +116,7 @@ class _Question:
                 return node, base
             target, target_base = document.resolve(node["$ref"], base)
             rest = {key: each for key, each in node.items() if key != "$ref" and key not in _ANNOTATIONS}
-            if rest:  # siblings count as well (2019-09 and later): both must hold
+            if rest:  # siblings count too (2019-09 and later): both must hold
                 if base is not target_base:
                     raise SchemaInvalid("a $ref to another document has siblings: move them there")
                 if id(node) not in self._joined:
@@ -128,7 +129,7 @@ class _Question:
     def _compare(self, r: dict[str, Any], r_base: Node, w: dict[str, Any], w_base: Node, at: str) -> list[str]:
         here = at or "/"
         if unevaluated := sorted(_UNEVALUATED & (r.keys() | w.keys())):
-            return [] if self._is_same(r, w) else [f"{here}: {', '.join(unevaluated)} cannot be judged"]
+            return [] if self._is_same(r, w) else [f"{here}: {', '.join(unevaluated)} cannot be compared"]
         for key in ("anyOf", "oneOf"):
             if key in w and not self._is_same(w[key], r.get(key)):
                 return self._writers_branches(key, r, r_base, w, w_base, at)
@@ -138,7 +139,7 @@ class _Question:
         problems += self._together(r, w, here)
         kinds = _types(r), _types_with_values(w)
         if lost := _lost_types(*kinds):
-            return [*problems, f"{here}: the type {', '.join(sorted(lost))} is not allowed any more"]
+            return [*problems, f"{here}: the type {', '.join(sorted(lost))} is no longer allowed"]
         problems += _values(r, w, here)
         if ("enum" in w or "const" in w) and not _BOUNDS & r.keys():
             return problems
@@ -154,7 +155,7 @@ class _Question:
     def _writers_branches(
         self, key: str, r: dict[str, Any], r_base: Node, w: dict[str, Any], w_base: Node, at: str
     ) -> list[str]:
-        """Every branch, with what stands beside the branches, must be taken; unless that alone is."""
+        """The reader must accept each branch together with the keywords beside it, or those keywords alone."""
         rest = self._keep({name: each for name, each in w.items() if name != key})
         if not self.ask(r, r_base, rest, w_base, at):
             return []
@@ -165,7 +166,7 @@ class _Question:
         return problems
 
     def _writers_parts(self, r: dict[str, Any], r_base: Node, w: dict[str, Any], w_base: Node, at: str) -> list[str]:
-        """A document of `allOf` is in each part: it is enough that one of them is taken, or all of them in one."""
+        """A document of `allOf` matches each part: the reader must accept one of the parts, or all of them merged."""
         rest = self._keep({name: each for name, each in w.items() if name != "allOf"})
         merged = self._merge([*w["allOf"], rest], w_base)
         found: list[str] = []
@@ -173,10 +174,10 @@ class _Question:
             found = self.ask(r, r_base, part, w_base, at)
             if not found:
                 return []
-        return found if merged is not None else [f"{at or '/'}: what allOf takes together cannot be judged"]
+        return found if merged is not None else [f"{at or '/'}: the parts of allOf cannot be compared together"]
 
     def _merge(self, parts: Sequence[Node], base: Node) -> dict[str, Any] | None:
-        """Parts of an allOf as one schema where no keyword is in two of them; None where some are."""
+        """Merge the parts of an allOf into one schema; return None if two parts have the same keyword."""
         merged: dict[str, Any] = {}
         for each in parts:
             part, part_base = self._follow(self._writer, each, base)
@@ -197,8 +198,8 @@ class _Question:
                 else:
                     return None
             merged.update(plain)
-        # Merged, a part may get weaker (what it closes is open for the others' properties), which is on the safe side;
-        # but these are heard only beside their keyword, and would be by another part's.
+        # Merging may weaken a part (it then allows the others' properties), which errs on the safe side. But these
+        # keywords depend on a keyword beside them, and would apply to another part's.
         if merged.keys() & {"then", "else", "minContains", "maxContains"}:
             return None
         if True in (merged.get("exclusiveMinimum"), merged.get("exclusiveMaximum")):
@@ -216,15 +217,15 @@ class _Question:
                 continue
             fitting = next((each for each in r[key] if not self.ask(each, r_base, w, w_base, at)), None)
             if fitting is None:
-                problems.append(f"{at or '/'}: no branch of {key} takes all of it")
+                problems.append(f"{at or '/'}: no branch of {key} accepts all of it")
             elif key == "oneOf":
                 others = [each for each in r[key] if each is not fitting]
                 if not all(self._is_apart(w, w_base, each, r_base) for each in others):
-                    problems.append(f"{at or '/'}: branches of oneOf cannot be told apart; use anyOf or a const")
+                    problems.append(f"{at or '/'}: the branches of oneOf cannot be distinguished; use anyOf or a const")
         return problems
 
     def _is_apart(self, w: Node, w_base: Node, branch: Node, base: Node) -> bool:
-        """Whether surely no document of the writer is one of the branch."""
+        """Return True if certainly no document of the writer matches the branch."""
         w, w_base = self._follow(self._writer, w, w_base)
         branch, base = self._follow(self._reader, branch, base)
         if w is False or branch is False:
@@ -245,7 +246,7 @@ class _Question:
         return False
 
     def _together(self, r: dict[str, Any], w: dict[str, Any], here: str) -> list[str]:
-        """Keywords that are equal, or only the writer's; except that patterns of properties change what others mean."""
+        """Compare keywords that must be equal or only the writer's; patternProperties may not be removed either."""
         problems = []
         for group in _TOGETHER:
             mine = {key: r[key] for key in group if key in r}
@@ -253,12 +254,12 @@ class _Question:
             if group == ("pattern",) and not (_types(w) & {"string"}):
                 continue
             if mine and not self._is_same(mine, theirs):
-                problems.append(f"{here}: {', '.join(mine)} is new or has changed, which cannot be judged")
+                problems.append(f"{here}: {', '.join(mine)} was added or changed, which cannot be compared")
             elif theirs and not mine and group == ("patternProperties",):
-                problems.append(f"{here}: patternProperties is gone, which cannot be judged")
+                problems.append(f"{here}: patternProperties was removed, which cannot be compared")
         known = _ANNOTATIONS | _KEYWORDS
         unknown = [key for key in sorted(r.keys() - known) if _meaning(r[key]) != _meaning(w.get(key))]
-        return problems + [f"{here}: {key!r} is not known, and new or changed" for key in unknown]
+        return problems + [f"{here}: {key!r} is unknown, and was added or changed" for key in unknown]
 
     def _keep(self, made: Node) -> Any:
         self._made.append(made)
@@ -269,7 +270,7 @@ class _Question:
     def _arrays(self, r: dict[str, Any], r_base: Node, w: dict[str, Any], w_base: Node, at: str) -> list[str]:
         problems = []
         if r.get("uniqueItems") and not w.get("uniqueItems"):
-            problems.append(f"{at or '/'}: uniqueItems is new")
+            problems.append(f"{at or '/'}: uniqueItems was added")
         (r_first, r_rest), (w_first, w_rest) = _items(r), _items(w)
         for i in range(min(max(len(r_first), len(w_first)), w.get("maxItems", 1 << 30))):
             mine = r_first[i] if i < len(r_first) else r_rest
@@ -285,22 +286,24 @@ class _Question:
         for name in sorted(set(_required(r)) - set(_required(w))):
             declared = mine.get(name)
             if not isinstance(declared, dict) or "default" not in declared:
-                problems.append(f"{at}/required: {name!r} is required now and has no default")
+                problems.append(f"{at}/required: {name!r} is now required and has no default")
         for name in sorted(mine.keys() | theirs.keys()):
             found = self._ask_inside(
                 self._property(r, name), r_base, self._property(w, name), w_base, f"{at}/properties/{name}"
             )
             if found and name not in theirs:
-                found = [f"{at}/properties/{name}: it is new while the earlier schema allows other properties"]
+                found = [f"{at}/properties/{name}: it was added, but the earlier schema allows other properties"]
             elif found and name not in mine:
-                found = [f"{at}/properties/{name}: it is gone and no other property is allowed, or not of its type"]
+                found = [
+                    f"{at}/properties/{name}: it was removed, but no other property is allowed, or none of its type"
+                ]
             problems += found
         r_rest, w_rest = r.get("additionalProperties", True), w.get("additionalProperties", True)
         problems += self._ask_inside(r_rest, r_base, w_rest, w_base, f"{at}/additionalProperties")
         return problems
 
     def _property(self, schema: dict[str, Any], name: str) -> Node:
-        """What holds for a property of that name: its own schema, those whose patterns it fits, or that of the rest."""
+        """Return the schema of a property: its own, those of matching patterns, or else that of other properties."""
         found = [schema["properties"][name]] if name in schema.get("properties", {}) else []
         found += [each for text, each in schema.get("patternProperties", {}).items() if self._fits(text, name)]
         if not found:
@@ -309,11 +312,13 @@ class _Question:
 
     def _fits(self, text: str, name: str) -> bool:
         if len(name) > _MATCHED_LENGTH_MAX:
-            raise SchemaInvalid(f"a name of more than {_MATCHED_LENGTH_MAX} characters beside patternProperties")
+            raise SchemaInvalid(f"a name beside patternProperties must have at most {_MATCHED_LENGTH_MAX} characters")
         try:
             pattern = compile_pattern(text)
         except PatternInvalid as error:
-            raise SchemaInvalid(f"patternProperties: {text[:100]!r} is no expression of RE2: {error}") from None
+            raise SchemaInvalid(
+                f"patternProperties: {text[:100]!r} is not a regular expression of RE2: {error}"
+            ) from None
         self._budget.spend(2 + pattern.program_size * (64 + len(name)) // 64)
         return pattern.occurs_in(name)
 
@@ -326,7 +331,7 @@ _KEYWORDS = frozenset(
      *(key for key, _ in (*_LOWER, *_UPPER)), *(key for group in _TOGETHER for key in group)}
 )  # fmt: skip
 
-# What could refuse a listed value.
+# Keywords that may refuse a listed value.
 _BOUNDS = _KEYWORDS - {"type", "enum", "const", "allOf", "anyOf", "oneOf"}
 
 
@@ -337,7 +342,7 @@ def _as_dict(node: Node) -> dict[str, Any]:
 
 
 def _parts(document: Document) -> str:
-    """What a `$ref` may lead to, as one text."""
+    """Return everything that a `$ref` may point to, as one text."""
     root = document.root if isinstance(document.root, dict) else {}
     if any(not ref.startswith(("#/definitions/", "#/$defs/")) for ref in document.refs()):
         return f"{id(document)}"
@@ -345,7 +350,7 @@ def _parts(document: Document) -> str:
 
 
 def _meaning(node: Any) -> str:
-    """A text that is equal for schemas that differ in order and annotations only."""
+    """Return a text that is equal for schemas that differ only in order and annotations."""
     text: str = json.dumps(_bare(node, is_schema=True), sort_keys=True)
     return text
 
@@ -374,7 +379,7 @@ def _types(schema: dict[str, Any]) -> set[str]:
 
 
 def _types_with_values(schema: dict[str, Any]) -> set[str]:
-    """The types that documents have, in view of the listed values as well."""
+    """Return the types that documents may have, limited by enum and const."""
     kinds = _types(schema)
     if "enum" not in schema and "const" not in schema:
         return kinds
@@ -428,13 +433,13 @@ def _values(r: dict[str, Any], w: dict[str, Any], here: str) -> list[str]:
     if mine is None:
         return []
     if theirs is None:
-        return [f"{here}: only some values are allowed now"]
+        return [f"{here}: only some values are still allowed"]
     lost = sorted(theirs - mine)
-    return [f"{here}: the value {', '.join(lost)} is not allowed any more"] if lost else []
+    return [f"{here}: the value {', '.join(lost)} is no longer allowed"] if lost else []
 
 
 def _limit(schema: dict[str, Any], inclusive: str, exclusive: str, sign: int) -> tuple[float, int] | None:
-    """A bound as (number, 1 if it is itself excluded), turned so that larger is stricter."""
+    """Return a bound as (number, 1 if excluded), with the sign changed so that larger is stricter."""
     found = []
     excluded = schema.get(exclusive)
     if inclusive in schema:
@@ -450,16 +455,16 @@ def _numbers(r: dict[str, Any], w: dict[str, Any], kinds: set[str], here: str) -
         for inclusive, exclusive, sign in (("minimum", "exclusiveMinimum", 1), ("maximum", "exclusiveMaximum", -1)):
             mine, theirs = _limit(r, inclusive, exclusive, sign), _limit(w, inclusive, exclusive, sign)
             if mine is not None and (theirs is None or mine > theirs):
-                problems.append(f"{here}: {inclusive} is new or stricter")
+                problems.append(f"{here}: {inclusive} was added or is stricter")
         step, their_step = r.get("multipleOf"), w.get("multipleOf", None if "number" in kinds else 1)
         if step is not None and (their_step is None or Fraction(str(their_step)) % Fraction(str(step)) != 0):
-            problems.append(f"{here}: multipleOf is new or stricter")
+            problems.append(f"{here}: multipleOf was added or is stricter")
     for key, kind in _LOWER[1:]:
         if kind in kinds and r.get(key, 0) > w.get(key, 0):
-            problems.append(f"{here}: {key} is new or stricter")
+            problems.append(f"{here}: {key} was added or is stricter")
     for key, kind in _UPPER[1:]:
         if kind in kinds and key in r and (key not in w or r[key] < w[key]):
-            problems.append(f"{here}: {key} is new or stricter")
+            problems.append(f"{here}: {key} was added or is stricter")
     return problems
 
 
@@ -469,7 +474,7 @@ def _required(schema: dict[str, Any]) -> list[str]:
 
 
 def _items(schema: dict[str, Any]) -> tuple[list[Node], Node]:
-    """Schemas of the first elements, and that of the others."""
+    """Return the schemas of the first elements, and that of the others."""
     if "prefixItems" in schema:
         return schema["prefixItems"], schema.get("items", True)
     items = schema.get("items", True)

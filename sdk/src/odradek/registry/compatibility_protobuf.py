@@ -1,14 +1,14 @@
-"""Can a reader's .proto file read what a writer's wrote? Rules of the wire format, as a list of what stands against it.
+"""Protobuf compatibility: the reasons why a reader's .proto file cannot read a writer's messages, by the wire format.
 
-    fine        a message or enum more; a field more or less; another name of a field; a value more or less of an enum;
-                a oneof more; another package; one field moved into a new oneof
-    refused     a message that is gone; a field of another kind; a required field more or less; a field that leaves a
-                oneof; one that is moved into an oneof that was there, or with others into a new one; another
-                cardinality of a number, enum or bool
+    allowed     adding a message, an enum or a oneof; adding or removing a field or a value of an enum; renaming a
+                field; changing the package; moving one field into a new oneof
+    refused     removing a message; changing the kind of a field; adding or removing a required field; removing a field
+                of a oneof or moving it out; moving a field into an existing oneof, or with others into a new one;
+                changing the cardinality of a field other than string and bytes
 
-Kinds that share an encoding are one: int32 int64 uint32 uint64 bool; sint32 sint64; string bytes; fixed32 sfixed32;
-fixed64 sfixed64. A message that a field uses counts by its name without the package. So Confluent's registry decides as
-well. Pure; both files are resolved.
+Kinds that share an encoding are compatible: int32 int64 uint32 uint64 bool; sint32 sint64; string bytes; fixed32
+sfixed32; fixed64 sfixed64. The message type of a field is compared by its name without the package. Confluent's
+registry has the same rules. Pure; both files are resolved.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ _KINDS = {
 
 
 def unreadable(reader: File, writer: File) -> list[str]:
-    """What keeps the reader from reading the writer's records; empty where nothing does."""
+    """List the reasons why the reader cannot read the writer's records; empty if it can."""
     mine, theirs = _by_name(reader), _by_name(writer)
     problems = []
     for name, message in theirs.items():
         if name in mine:
             problems += _compare(mine[name], message, name, reader.package, writer.package)
         else:
-            problems.append(f"message {name} is gone")
+            problems.append(f"message {name} was removed")
     return problems
 
 
@@ -49,42 +49,42 @@ def _compare(reader: Message, writer: Message, at: str, r_package: str, w_packag
         r, w = mine.get(number), theirs.get(number)
         if w is None:
             if r is not None and r.label == "required":
-                problems.append(f"{at}.{r.name}: a required field is new")
+                problems.append(f"{at}.{r.name}: a required field was added")
         elif r is None:
             if w.label == "required":
-                problems.append(f"{at}.{w.name}: a required field is gone")
+                problems.append(f"{at}.{w.name}: a required field was removed")
             elif w.oneof:
-                problems.append(f"{at}.{w.name}: a field of the oneof {w.oneof} is gone")
+                problems.append(f"{at}.{w.name}: a field of the oneof {w.oneof} was removed")
         else:
             problems += _fields(r, w, f"{at}.{r.name}", r_package, w_package)
     return problems + _moved(reader, theirs, {each.oneof for each in writer.fields if each.oneof}, at)
 
 
 def _moved(reader: Message, theirs: dict[int, Field], their_oneofs: set[str], at: str) -> list[str]:
-    """Fields that stood alone and are in an oneof now: a record may have more than one of them."""
+    """List fields that were moved into a oneof, although a record may have several of them."""
     problems = []
     for oneof in reader.oneofs:
         moved = [each for each in reader.fields if each.oneof == oneof and each.number in theirs]
         alone = [each for each in moved if not theirs[each.number].oneof]
         if alone and (oneof in their_oneofs or len(alone) > 1):
             names = ", ".join(each.name for each in alone)
-            problems.append(f"{at}: {names} moved into the oneof {oneof}, where only one field can be")
+            problems.append(f"{at}: {names} moved into the oneof {oneof}, which holds only one field")
     return problems
 
 
 def _fields(r: Field, w: Field, at: str, r_package: str, w_package: str) -> list[str]:
     problems = []
     if bool(r.key) != bool(w.key) or _kind(r.key, "") != _kind(w.key, ""):
-        return [f"{at}: a map is none any more, or has other keys"]
+        return [f"{at}: it became a map or is no longer one, or its key type changed"]
     if _kind(r.type, r_package) != _kind(w.type, w_package):
-        problems.append(f"{at}: the type {_title(w)} became {_title(r)}")
+        problems.append(f"{at}: the type changed from {_title(w)} to {_title(r)}")
     is_bytes = _KINDS.get(r.type) == "bytes" and not r.key
     if (r.label == "repeated") != (w.label == "repeated") and not is_bytes:
-        problems.append(f"{at}: it was {w.label or 'single'} and is {r.label or 'single'}")
+        problems.append(f"{at}: the cardinality changed from {w.label or 'single'} to {r.label or 'single'}")
     if (r.label == "required") != (w.label == "required"):
-        problems.append(f"{at}: required changed")
+        problems.append(f"{at}: the label 'required' was added or removed")
     if w.oneof and not r.oneof:
-        problems.append(f"{at}: it left the oneof {w.oneof}")
+        problems.append(f"{at}: it was moved out of the oneof {w.oneof}")
     return problems
 
 

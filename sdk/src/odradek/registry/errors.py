@@ -1,14 +1,14 @@
-"""The registry's refusals: an HTTP status, Confluent's error code, one sentence. Source: Confluent's API reference."""
+"""The registry's errors: HTTP status, Confluent's error code, one sentence. Source: Confluent's API reference."""
 
 from __future__ import annotations
 
 
 class SchemaInvalid(ValueError):
-    """The text is no schema, or one that cannot be checked; the message says where and why."""
+    """The text is not a valid schema, or cannot be checked; the message says where and why."""
 
 
 class RegistryError(Exception):
-    """A request is refused; answered as `{"error_code": ..., "message": ...}`.
+    """A refused request; the response is `{"error_code": ..., "message": ...}`.
 
     Attributes:
         status: HTTP status.
@@ -104,7 +104,7 @@ def reference_exists(subject: str, version: int) -> RegistryError:
 
 
 def id_does_not_match(schema_id: int) -> RegistryError:
-    return RegistryError(42207, f"Schema already registered with another id than {schema_id}")
+    return RegistryError(42207, f"Schema already registered with an id other than {schema_id}")
 
 
 def invalid_subject(subject: str, why: str) -> RegistryError:
@@ -116,4 +116,4 @@ def schema_too_large(size: int, size_max: int) -> RegistryError:
 
 
 def store_unavailable() -> RegistryError:
-    return RegistryError(50301, "The registry's table does not answer, or is contended: try again")
+    return RegistryError(50301, "The registry's table does not answer, or other requests write to it: try again")

@@ -1,7 +1,7 @@
-"""JSON Schema texts: what is one, its canonical text, and where a `$ref` leads. Pure.
+"""JSON Schema: checking the shape of a text, its canonical form, and the resolution of `$ref`. Pure.
 
-A `$ref` leads into the document (`#/$defs/x`), to a part of it by `$id` or `$anchor`, or to a document that is given by
-name: a reference. Addresses are never fetched. Source: JSON Schema draft 7 and 2020-12.
+A `$ref` points into the document (`#/$defs/x`), to a part of it by `$id` or `$anchor`, or to a document that is given
+by name, a reference. URLs are never fetched. Source: JSON Schema draft 7 and 2020-12.
 """
 
 from __future__ import annotations
@@ -27,43 +27,43 @@ Node = Any  # a schema: bool or dict
 
 
 def load(text: str, budget: Budget | None = None) -> Node:
-    """The document of a schema, its shape checked. Raises SchemaInvalid."""
+    """Parse the text of a schema and check its shape. Raises SchemaInvalid."""
     document = load_json(text)
     _check(document, "", 0, budget or Budget())
     return document
 
 
 def canonical(text: str) -> str:
-    """One text for all that differ in whitespace and in the order of keys."""
+    """Return the text without differences of whitespace and order of keys."""
     return json.dumps(load(text), separators=(",", ":"), ensure_ascii=False, sort_keys=True)
 
 
 def _check(node: Node, at: str, depth: int, budget: Budget) -> None:
-    budget.spend(1 + len(at) // 256)  # what it costs to say where it is
+    budget.spend(1 + len(at) // 256)  # the cost of the path in messages
     if depth > _DEPTH_MAX:
         raise SchemaInvalid(f"{at}: it is nested deeper than {_DEPTH_MAX}")
     if isinstance(node, bool):
         return
     if not isinstance(node, dict):
-        raise SchemaInvalid(f"{at or '/'}: a schema is an object, true or false, not {json.dumps(node)[:40]}")
+        raise SchemaInvalid(f"{at or '/'}: a schema must be an object, true or false, not {json.dumps(node)[:40]}")
     kinds = node.get("type", [])
     kinds = [kinds] if isinstance(kinds, str) else kinds
     if not isinstance(kinds, list) or not all(isinstance(each, str) and each in _TYPES for each in kinds):
-        raise SchemaInvalid(f"{at}/type: {json.dumps(node['type'])[:60]} is no type of JSON Schema")
+        raise SchemaInvalid(f"{at}/type: {json.dumps(node['type'])[:60]} is not a type of JSON Schema")
     required = node.get("required", [])
     is_draft_3 = isinstance(required, bool)
     if not is_draft_3 and (not isinstance(required, list) or not all(isinstance(each, str) for each in required)):
-        raise SchemaInvalid(f"{at}/required: it is a list of names")
+        raise SchemaInvalid(f"{at}/required: it must be a list of names")
     if not isinstance(node.get("$ref", ""), str):
-        raise SchemaInvalid(f"{at}/$ref: it is a string")
+        raise SchemaInvalid(f"{at}/$ref: it must be a string")
     for key in _NUMBERS:
         value = node.get(key, 1)
         if not isinstance(value, int | float) or (isinstance(value, bool) and not key.startswith("exclusive")):
-            raise SchemaInvalid(f"{at}/{key}: it is a number")
+            raise SchemaInvalid(f"{at}/{key}: it must be a number")
         if (key == "multipleOf" and value <= 0) or (key in _COUNTS and (value < 0 or value != int(value))):
-            raise SchemaInvalid(f"{at}/{key}: {value} makes no sense")
+            raise SchemaInvalid(f"{at}/{key}: invalid value {value}")
     if "enum" in node and not isinstance(node["enum"], list):
-        raise SchemaInvalid(f"{at}/enum: it is a list of values")
+        raise SchemaInvalid(f"{at}/enum: it must be a list of values")
     for key in _SCHEMAS:
         if key in node:
             _check(node[key], f"{at}/{key}", depth + 1, budget)
@@ -72,12 +72,12 @@ def _check(node: Node, at: str, depth: int, budget: Budget) -> None:
         _check(each, f"{at}/items/{i}", depth + 1, budget)
     for key in _LISTS:
         if not isinstance(node.get(key, []), list):
-            raise SchemaInvalid(f"{at}/{key}: it is a list of schemas")
+            raise SchemaInvalid(f"{at}/{key}: it must be a list of schemas")
         for i, each in enumerate(node.get(key, [])):
             _check(each, f"{at}/{key}/{i}", depth + 1, budget)
     for key in _MAPS:
         if not isinstance(node.get(key, {}), dict):
-            raise SchemaInvalid(f"{at}/{key}: it is an object of schemas")
+            raise SchemaInvalid(f"{at}/{key}: it must be an object of schemas")
         for name, each in node.get(key, {}).items():
             _check(each, f"{at}/{key}/{name}", depth + 1, budget)
 
@@ -86,9 +86,9 @@ class Document:
     """A schema with the documents that it refers to.
 
     Args:
-        root: of the schema.
-        references: texts by the name that `$ref` uses.
-        budget: for reading the references.
+        root: the parsed schema.
+        references: their texts by the name that `$ref` uses.
+        budget: for parsing the references.
     """
 
     def __init__(self, root: Node, references: Mapping[str, str] | None = None, budget: Budget | None = None) -> None:
@@ -100,7 +100,7 @@ class Document:
                 self._others.setdefault(other["$id"], other)
 
     def resolve(self, ref: str, base: Node) -> tuple[Node, Node]:
-        """What a `$ref` in the document `base` leads to, and that document. Raises SchemaInvalid."""
+        """Return the target of a `$ref` in the document `base`, and the target's document. Raises SchemaInvalid."""
         address, _, fragment = ref.partition("#")
         document = base
         own = base.get("$id", "") if isinstance(base, dict) else ""
@@ -108,13 +108,13 @@ class Document:
             if address not in self._others:
                 known = self._parts(base)[0].get(address)
                 if known is None:
-                    raise SchemaInvalid(f"$ref {ref!r} leads to no part of the schema and to none of its references")
+                    raise SchemaInvalid(f"$ref {ref!r} is neither in the schema nor the name of a reference")
                 return known, base
             document = self._others[address]
         if fragment and not fragment.startswith("/"):
             known = self._parts(document)[1].get(fragment)
             if known is None:
-                raise SchemaInvalid(f"$ref {ref!r}: there is no such anchor")
+                raise SchemaInvalid(f"$ref {ref!r}: the anchor does not exist")
             return known, document
         node = document
         for step in fragment.split("/")[1:]:
@@ -124,20 +124,20 @@ class Document:
             elif isinstance(node, list) and key.isdigit() and int(key) < len(node):
                 node = node[int(key)]
             else:
-                raise SchemaInvalid(f"$ref {ref!r} leads nowhere")
+                raise SchemaInvalid(f"$ref {ref!r}: the target does not exist")
         if not isinstance(node, dict | bool):
-            raise SchemaInvalid(f"$ref {ref!r} leads to no schema")
+            raise SchemaInvalid(f"$ref {ref!r}: the target is not a schema")
         return node, document
 
     def _parts(self, base: Node) -> tuple[dict[str, Node], dict[str, Node]]:
-        """The parts of a document by `$id`, and by `$anchor` or by an `$id` that is a fragment."""
+        """Return the parts of a document by `$id`, and those by `$anchor` or by an `$id` that is a fragment."""
         known = self._named.get(id(base))
         if known is None:
             known = self._named[id(base)] = (base, *_named_parts(base))
         return known[1], known[2]
 
     def refs(self) -> Iterator[str]:
-        """Every `$ref` of the schema itself."""
+        """Yield every `$ref` of the schema, without those of its references."""
         stack = [self.root]
         while stack:
             node = stack.pop()
@@ -149,7 +149,7 @@ class Document:
                 stack += node
 
     def check_refs(self) -> None:
-        """Raises SchemaInvalid for a `$ref` of the schema itself that leads nowhere."""
+        """Raise SchemaInvalid if a `$ref` of the schema has no target. References are not checked."""
         for ref in self.refs():
             self.resolve(ref, self.root)
 

@@ -1,4 +1,4 @@
-"""JSON as a schema may hold it: what RFC 8259 has and UTF-8 can write, so that it can be stored and sent. Pure."""
+"""JSON texts of schemas: only what RFC 8259 allows and UTF-8 can encode, so that it can be stored and sent. Pure."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _ESCAPED_SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")
 
 
 def load_json(text: str) -> Any:
-    """The document. Raises SchemaInvalid: for NaN, numbers that no double holds, and halves of surrogate pairs too."""
+    """Parse a document. Raises SchemaInvalid, also for NaN, numbers beyond a double, and halves of surrogate pairs."""
     try:
         document = json.loads(text, parse_constant=_refuse_constant, parse_float=_number)
         if _ESCAPED_SURROGATE.search(text):
@@ -21,7 +21,7 @@ def load_json(text: str) -> Any:
     except RecursionError:
         raise SchemaInvalid("it is nested too deeply") from None
     except UnicodeEncodeError:
-        raise SchemaInvalid("it has half of a surrogate pair, which UTF-8 cannot write") from None
+        raise SchemaInvalid("it contains half of a surrogate pair, which UTF-8 cannot encode") from None
     except SchemaInvalid:
         raise
     except ValueError as error:
@@ -30,7 +30,7 @@ def load_json(text: str) -> Any:
 
 
 def _refuse_constant(name: str) -> NoReturn:
-    raise SchemaInvalid(f"it is not JSON: {name} is no number")
+    raise SchemaInvalid(f"it is not JSON: {name} is not allowed")
 
 
 def _number(text: str) -> float:

@@ -1,9 +1,9 @@
-"""A .proto file as a value: what its text (protobuf_text.py) and its descriptor (protobuf_wire.py) say alike. Pure.
+"""A .proto file as a value, parsed from its text (protobuf_text.py) or its descriptor (protobuf_wire.py). Pure.
 
-Types of fields are scalars or full names with a leading dot (`.shop.Order`), once `resolve` has found them: in the
-file, in its imports, or among Google's own. `canonical` gives one text for files that mean the same: comments, order of
-declarations, spelling of names and the form (text or descriptor) do not matter. Options that change nothing on the wire
-are kept by name and count as content. Source: Protocol Buffers language specifications, descriptor.proto.
+`resolve` replaces the types of fields by scalars or full names with a leading dot (`.shop.Order`), found in the file,
+in its imports, or among Google's own. `canonical` gives one text for all files with the same meaning: comments, order
+of declarations, spelling of names and the form (text or descriptor) do not matter. Options that change nothing on the
+wire are kept by name and count as content. Source: Protocol Buffers language specifications, descriptor.proto.
 """
 
 from __future__ import annotations
@@ -23,20 +23,20 @@ SCALARS = {
 """Numbers of FieldDescriptorProto.Type."""
 
 GOOGLE = "google/protobuf/"
-_NAME_LENGTH_MAX = 1_000  # of a full name: every field of the type has it
+_NAME_LENGTH_MAX = 1_000  # of a full name: every field of the type repeats it
 _GOOGLE_ENUMS = frozenset({".google.protobuf.NullValue", ".google.protobuf.Syntax"})
 
 
 @dataclass(frozen=True, slots=True)
 class Field:
-    """A field; of a map `type` is the value's and `key` the key's."""
+    """A field; for a map, `type` is the type of the value and `key` that of the key."""
 
     name: str
     number: int
     type: str
     label: str = ""  # "", optional, required, repeated
     oneof: str = ""
-    key: str = ""  # scalar: this is a map
+    key: str = ""  # a scalar type if this is a map
     default: str = ""
     options: tuple[tuple[str, str], ...] = ()
 
@@ -62,7 +62,7 @@ class Message:
 
 @dataclass(frozen=True, slots=True)
 class File:
-    """`others` holds what has no part in messages (services, extensions), as text; a descriptor's as hex."""
+    """A file; `others` has what is not part of messages (services, extensions): text, or hex from a descriptor."""
 
     syntax: str = "proto2"
     package: str = ""
@@ -88,12 +88,12 @@ class Types:
 
 
 def types_of(file: File) -> Types:
-    """Every type that the file defines. Raises SchemaInvalid where one is defined twice."""
+    """Return every type that the file defines. Raises SchemaInvalid if one is defined twice."""
     found = Types()
     prefix = f".{file.package}" if file.package else ""
     for name, kind in _walk(prefix, file.messages, file.enums):
         if len(name) > _NAME_LENGTH_MAX:
-            raise SchemaInvalid(f"a type's name has at most {_NAME_LENGTH_MAX} characters with its package")
+            raise SchemaInvalid(f"the name of a type must have at most {_NAME_LENGTH_MAX} characters with its package")
         if name in found:
             raise SchemaInvalid(f"{name[1:]} is defined twice")
         if isinstance(kind, Message):
@@ -113,12 +113,12 @@ def _walk(prefix: str, messages: tuple[Message, ...], enums: tuple[Enum, ...]) -
 
 
 def resolve(file: File, references: Mapping[str, File]) -> tuple[File, Types]:
-    """The file with full names of types, and all the types that it can see.
+    """Return the file with full names of types, and all types that are visible to it.
 
     Args:
-        references: files by the path that imports name.
+        references: files by the path that imports use.
 
-    Raises SchemaInvalid for an import or a type that is nowhere, and for what protoc would refuse in a message.
+    Raises SchemaInvalid for an import or a type that does not exist, and for a message that protoc would refuse.
     """
     seen = types_of(file)
     for path in _imported(file, references):
@@ -131,7 +131,7 @@ def resolve(file: File, references: Mapping[str, File]) -> tuple[File, Types]:
         if not enum.values:
             raise SchemaInvalid(f"enum {enum.name} has no values")
         if file.syntax == "proto3" and enum.values[0][1] != 0:
-            raise SchemaInvalid(f"the first value of enum {enum.name} is 0 in proto3")
+            raise SchemaInvalid(f"the first value of enum {enum.name} must be 0 in proto3")
     return replace(file, messages=messages), seen
 
 
@@ -155,11 +155,11 @@ def _resolved(message: Message, scope: str, seen: Types, syntax: str) -> Message
     reserved = _Reserved(message.reserved)
     for each in message.fields:
         if not 0 < each.number < 1 << 29 or 19_000 <= each.number < 20_000:
-            raise SchemaInvalid(f"{here[1:]}.{each.name}: {each.number} is no number of a field")
+            raise SchemaInvalid(f"{here[1:]}.{each.name}: {each.number} is not a valid field number")
         if each.number in numbers or each.name in names:
-            raise SchemaInvalid(f"{here[1:]}.{each.name}: name or number {each.number} is there twice")
+            raise SchemaInvalid(f"{here[1:]}.{each.name}: the name or the number {each.number} is used twice")
         if each in reserved:
-            raise SchemaInvalid(f"{here[1:]}.{each.name}: name or number {each.number} is reserved")
+            raise SchemaInvalid(f"{here[1:]}.{each.name}: the name or the number {each.number} is reserved")
         if each.label == "required" and syntax == "proto3":
             raise SchemaInvalid(f"{here[1:]}.{each.name}: proto3 has no required fields")
         numbers.add(each.number)
@@ -182,7 +182,9 @@ class _Reserved:
             first, _, last = text.partition(" to ")
             ranges.append((int(first), 1 << 29 if last == "max" else int(last or first)))
         self._ranges = sorted(ranges)
-        self._ends = list(accumulate((last for _, last in self._ranges), max))  # of the ranges up to each
+        self._ends = list(
+            accumulate((last for _, last in self._ranges), max)
+        )  # the highest end of all ranges up to each
 
     def __contains__(self, each: Field) -> bool:
         if json.dumps(each.name) in self._names:
@@ -207,11 +209,11 @@ def _full_type(name: str, scope: str, seen: Types) -> str:
         scope = scope.rpartition(".")[0]
     if name.startswith("google.protobuf."):
         return f".{name}"
-    raise SchemaInvalid(f"the type {name} is not defined, nor imported")
+    raise SchemaInvalid(f"the type {name} is neither defined nor imported")
 
 
 def canonical(file: File) -> str:
-    """One text for files that mean the same; `resolve` it first."""
+    """Return one text for all files with the same meaning. The file must be resolved."""
     return json.dumps(
         {
             "syntax": file.syntax,

@@ -1,7 +1,7 @@
-"""The text of a .proto file (proto2 and proto3) to a `File`. Pure; any text gives a file or a SchemaInvalid.
+"""Parsing the text of a .proto file (proto2 and proto3) to a `File`. Pure; every text gives a file or SchemaInvalid.
 
-Services and extensions are read over and kept as text. Groups and editions are refused: nobody's serializer here writes
-them. Source: Protocol Buffers language specification, proto2 and proto3.
+Services and extensions are not parsed and kept as text. Groups and editions are refused: no serializer that is
+supported writes them. Source: Protocol Buffers language specification, proto2 and proto3.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ Options = list[tuple[str, str]]
 
 
 def parse_text(text: str) -> File:
-    """The file. Raises SchemaInvalid that names the line."""
+    """Parse a file. Raises SchemaInvalid, whose message names the line."""
     return _Parser(text).file()
 
 
@@ -44,7 +44,7 @@ class _Parser:
         while position < len(text):
             match = _TOKEN.match(text, position)
             if match is None:
-                raise SchemaInvalid(f"line {line}: {text[position : position + 20]!r} is not understood")
+                raise SchemaInvalid(f"line {line}: {text[position : position + 20]!r} is not valid here")
             if match.lastgroup is not None:
                 self._tokens.append((match.lastgroup, match.group(), line))
             line += match.group().count("\n")
@@ -59,7 +59,7 @@ class _Parser:
 
     def _wrong(self, wanted: str) -> SchemaInvalid:
         _, text, line = self._tokens[self._next]
-        return SchemaInvalid(f"line {line}: {wanted} is wanted, not {text[:40]!r}")
+        return SchemaInvalid(f"line {line}: expected {wanted}, not {text[:40]!r}")
 
     def _take(self, kind: str, wanted: str) -> str:
         found, text, _ = self._tokens[self._next]
@@ -69,7 +69,7 @@ class _Parser:
         return text
 
     def _is(self, sign: str) -> bool:
-        """Take the token if it is this one."""
+        """Consume the next token if it is this one, and return True."""
         if self._peek() != sign:
             return False
         self._next += 1
@@ -88,12 +88,12 @@ class _Parser:
             parts.append(self._take("string", "a string"))
         try:
             with warnings.catch_warnings():
-                warnings.simplefilter("ignore")  # Python warns of escapes that only .proto files have
+                warnings.simplefilter("ignore")  # Python warns of escapes that only .proto files allow
                 text = "".join(str(ast.literal_eval(part)) for part in parts)
             text.encode()
             return text
         except (SyntaxError, ValueError):
-            raise self._wrong("a string without broken escapes before this") from None
+            raise self._wrong("a string with valid escapes before this") from None
 
     def _integer(self) -> int:
         negative = self._is("-")
@@ -107,7 +107,7 @@ class _Parser:
         return -number if negative else number
 
     def _constant(self) -> str:
-        """A value of an option as text; an aggregate as its tokens."""
+        """Return the value of an option as text; an aggregate as its tokens."""
         kind, text, _ = self._tokens[self._next]
         if kind == "string":
             return json.dumps(self._string())
@@ -122,7 +122,7 @@ class _Parser:
         raise self._wrong("a value")
 
     def _block(self) -> str:
-        """Everything up to the brace that closes this one."""
+        """Return everything up to the matching closing brace."""
         begin, depth = self._next, 0
         while True:
             kind, text, _ = self._tokens[self._next]
@@ -272,7 +272,7 @@ class _Parser:
             kind = self._word()
             self._must(">")
             if key not in _KEYS or label or oneof:
-                raise SchemaInvalid(f"line {self._tokens[self._next][2]}: this is no map")
+                raise SchemaInvalid(f"line {self._tokens[self._next][2]}: this is not a map")
             label = "repeated"
         name = self._word()
         self._must("=")

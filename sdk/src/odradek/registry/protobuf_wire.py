@@ -1,8 +1,8 @@
-"""A file's descriptor (descriptor.proto, in base64) to a `File` and back. Pure; bytes give a file or a SchemaInvalid.
+"""File descriptors (descriptor.proto, in base64) to a `File` and back. Pure; all bytes give a file or SchemaInvalid.
 
-Python clients register descriptors and ask for them (`format=serialized`), Java clients write text. Only what a `File`
-holds is read; options are read where they are known by name here, others are kept as `#<number>` with their bytes in
-hex and written back. Source: descriptor.proto, "Encoding" of the Protocol Buffers documentation.
+Python clients register descriptors and ask for them (`format=serialized`), Java clients send text. Only the parts of a
+`File` are read. Options that are not known by name here are kept as `#<number>` with their bytes in hex, and written
+back. Source: descriptor.proto, "Encoding" of the Protocol Buffers documentation.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _MAX_FIELD = 1 << 29
 _MAX_ENUM = (1 << 31) - 1
 _DEPTH_MAX = 32
 
-# Number, name and whether it is a string, a bool or an enum's number.
+# Number, name, and the type: string, bool or number of an enum.
 _FILE_OPTIONS = {
     1: "java_package", 8: "java_outer_classname", 10: "java_multiple_files", 11: "go_package",
     16: "cc_generic_services", 17: "java_generic_services", 18: "py_generic_services", 23: "deprecated",
@@ -37,7 +37,7 @@ Options = tuple[tuple[str, str], ...]
 
 
 def parse_descriptor(text: str) -> File:
-    """The file of a descriptor in base64. Raises SchemaInvalid."""
+    """Parse a descriptor in base64. Raises SchemaInvalid."""
     try:
         data = base64.b64decode(text.strip(), validate=True)
         return _file(data)
@@ -48,7 +48,7 @@ def parse_descriptor(text: str) -> File:
 
 
 def encode_descriptor(file: File, types: Types, name: str = "") -> str:
-    """The descriptor of a resolved file in base64."""
+    """Encode a resolved file as a descriptor in base64."""
     out = _text(1, name) if name else b""
     out += _text(2, file.package) if file.package else b""
     for path, _ in file.imports:
@@ -81,7 +81,7 @@ def _varint(data: bytes, at: int) -> tuple[int, int]:
 
 
 def _parts(data: bytes) -> Iterator[tuple[int, int | bytes, bytes]]:
-    """(number, value, the bytes of both) of each field."""
+    """Yield (number, value, the bytes of both) of each field."""
     at = 0
     while at < len(data):
         begin = at
@@ -117,7 +117,7 @@ class _Read:
     def number(self, number: int, default: int = 0) -> int:
         value = self.found.get(number, [default])[-1]
         if not isinstance(value, int):
-            raise SchemaInvalid("it is no descriptor: a number is wanted")
+            raise SchemaInvalid("it is not a descriptor: expected a number")
         return value - (1 << 64) if value >= 1 << 63 else value
 
     def text(self, number: int) -> str:
@@ -126,7 +126,7 @@ class _Read:
     def texts(self, number: int) -> list[str]:
         values = self.found.get(number, [])
         if not all(isinstance(each, bytes) for each in values):
-            raise SchemaInvalid("it is no descriptor: a string is wanted")
+            raise SchemaInvalid("it is not a descriptor: expected a string")
         return [each.decode() for each in values if isinstance(each, bytes)]
 
     def many(self, number: int) -> list[_Read]:
@@ -191,7 +191,7 @@ def _field_type(read: _Read) -> str:
         raise SchemaInvalid("groups are not supported: use a message")
     name = _SCALAR_NAMES.get(kind) or read.text(6)
     if not name:
-        raise SchemaInvalid(f"{read.text(1)}: a field of the unknown type {kind}")
+        raise SchemaInvalid(f"{read.text(1)}: unknown field type {kind}")
     return name
 
 
@@ -201,9 +201,9 @@ def _field(read: _Read, oneofs: list[str], maps: Mapping[str, tuple[str, str]], 
     if 9 in read.found:
         index = read.number(9)
         if not 0 <= index < len(oneofs):
-            raise SchemaInvalid(f"{read.text(1)}: there is no such oneof")
+            raise SchemaInvalid(f"{read.text(1)}: the oneof does not exist")
         oneof = oneofs[index]
-    if read.number(17):  # proto3_optional: its oneof is made up
+    if read.number(17):  # proto3_optional: its oneof is synthetic
         oneof = ""
     elif oneof or (syntax == "proto3" and label == "optional"):
         label = ""
@@ -266,7 +266,7 @@ def _text(number: int, value: str) -> bytes:
 def _encode_message(message: Message, types: Types, syntax: str, scope: str) -> bytes:
     here = f"{scope}.{message.name}"
     made_up = [f"_{each.name}" for each in message.fields if syntax == "proto3" and each.label == "optional"]
-    oneofs = [*message.oneofs, *made_up]  # the made-up ones come last
+    oneofs = [*message.oneofs, *made_up]  # the synthetic ones come last
     out = _text(1, message.name)
     entries = []
     for each in message.fields:

@@ -7,11 +7,11 @@
     registry-subjects / <subject>        v, rev: goes up with every write, versions: a list in order, each
                                          {n: version, id, del: it is soft-deleted, by: ids of schemas that refer to it}
     registry-schemas / <id, 10 digits>   v, t: language, s: text, refs: [{n: name, s: subject, v: version}], guid,
-                                         in: subjects that have it, or had (the first hundred), more: there are others
+                                         in: its subjects, past ones too (the first hundred), more: there are others
     registry-guids / <guid, hex>         id
 
-Rows are never deleted: a subject without versions is an empty list, and a schema stays, since records in the log may
-name its id for ever.
+Rows are never deleted: a subject without versions has an empty list, and a schema is kept, since records in the log may
+refer to its id for ever.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ def guid_key(guid: UUID) -> Key:
 
 @dataclass(frozen=True, slots=True)
 class SubjectVersion:
-    """A schema under a subject."""
+    """A version of a subject."""
 
     version: int
     schema_id: int
@@ -69,7 +69,7 @@ class SubjectVersion:
 
 @dataclass(frozen=True, slots=True)
 class Subject:
-    """A subject's row; one that is not there has revision 0."""
+    """A subject's row; revision 0 means that the row does not exist."""
 
     name: str
     rev: int = 0
@@ -77,14 +77,14 @@ class Subject:
 
     @property
     def live(self) -> tuple[SubjectVersion, ...]:
-        """Versions that are not deleted."""
+        """The versions that are not soft-deleted."""
         return tuple(each for each in self.versions if not each.is_deleted)
 
     def find(self, version: int) -> SubjectVersion | None:
         return next((each for each in self.versions if each.version == version), None)
 
     def with_version(self, changed: SubjectVersion) -> Subject:
-        """The row with that version added, or put in the place of the one of its number."""
+        """Return the row with a version added, or replaced if its number exists."""
         others = [each for each in self.versions if each.version != changed.version]
         return replace(self, versions=tuple(sorted([*others, changed], key=lambda each: each.version)))
 
@@ -96,22 +96,22 @@ class StoredSchema:
     schema_id: int
     schema: Schema
     guid: UUID
-    subjects: tuple[str, ...]  # that have it, or had; not all of them where `has_more`
+    subjects: tuple[str, ...]  # present and past ones; not all of them if `has_more`
     has_more: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class Config:
-    """What somebody chose; None where nobody did."""
+    """The configuration of a subject or of the registry; None for what was never set."""
 
     level: Level | None = None
     mode: str | None = None
     normalize: bool | None = None
-    rev: int = 0  # 0: nobody ever chose
+    rev: int = 0  # 0: the row does not exist
 
 
 def encode_subject(subject: Subject) -> Item:
-    """The row with its next revision."""
+    """Encode the row with its next revision."""
     versions: list[Value] = []
     for each in subject.versions:
         entry: dict[str, Value] = {"n": each.version, "id": each.schema_id}
@@ -130,7 +130,7 @@ def decode_subject(name: str, item: Item | None) -> Subject:
     versions = []
     for entry in attribute(item, "versions", list):
         if not isinstance(entry, dict):
-            raise FormatError(f"subject {name}: a version is a map")
+            raise FormatError(f"subject {name}: a version must be a map")
         referrers = tuple(cast("list[int]", entry.get("by", [])))
         is_deleted = entry.get("del") is True
         versions.append(SubjectVersion(attribute(entry, "n", int), attribute(entry, "id", int), is_deleted, referrers))
@@ -153,7 +153,7 @@ def decode_schema(schema_id: int, item: Item) -> StoredSchema:
     check_version(item, VERSION, f"schema {schema_id}")
     kind = attribute(item, "t", str)
     if kind not in KINDS:
-        raise FormatError(f"schema {schema_id}: {kind} is no language")
+        raise FormatError(f"schema {schema_id}: unknown schema type {kind}")
     references = tuple(
         Reference(attribute(each, "n", str), attribute(each, "s", str), attribute(each, "v", int))
         for each in cast("list[dict[str, object]]", attribute(item, "refs", list))
@@ -181,7 +181,7 @@ def decode_config(item: Item | None) -> Config:
     check_version(item, VERSION, "the registry's configuration")
     level = item.get("level")
     if level is not None and level not in set(Level):
-        raise FormatError(f"the registry's configuration: {level!r} is no compatibility level")
+        raise FormatError(f"the registry's configuration: invalid compatibility level {level!r}")
     mode, normalize = item.get("mode"), item.get("normalize")
     return Config(
         None if level is None else Level(str(level)),

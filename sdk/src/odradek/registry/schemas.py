@@ -1,8 +1,8 @@
-"""What a schema of any language is to the registry: parsed with its references, its canonical form, its GUID. Pure.
+"""Schemas of all three languages: parsing with references, the canonical form, the GUID. Pure.
 
-Two texts with one canonical form are one schema and have one id, under whatever subjects. The GUID is the first half of
-the SHA-256 of language, canonical form and references: it names a schema without a registry, and it is the key under
-which registrations of one schema meet.
+Texts with the same canonical form are one schema and have one id under all subjects. The GUID is the first half of the
+SHA-256 of language, canonical form and references. It identifies a schema independently of a registry, and it is the
+key at which concurrent registrations of one schema meet.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ KINDS: tuple[Kind, ...] = ("JSON", "PROTOBUF", "AVRO")
 
 @dataclass(frozen=True, slots=True)
 class Reference:
-    """A schema that another one needs: `name` is what its text calls it."""
+    """A reference to another schema; `name` is how the referring text calls it."""
 
     name: str
     subject: str
@@ -36,7 +36,7 @@ class Reference:
 
 @dataclass(frozen=True, slots=True)
 class Schema:
-    """A schema as it is registered."""
+    """A schema as a client registers it."""
 
     kind: Kind
     text: str
@@ -45,7 +45,7 @@ class Schema:
 
 @dataclass(frozen=True, slots=True)
 class ReferencedText:
-    """A schema that is referred to, directly or not, under the name that the referring text uses."""
+    """A schema that is referred to, directly or indirectly, and the name that the referring text uses."""
 
     name: str
     text: str
@@ -53,7 +53,7 @@ class ReferencedText:
 
 @dataclass(frozen=True, slots=True)
 class Parsed:
-    """A schema that is understood."""
+    """A parsed schema."""
 
     schema: Schema
     tree: AvroType | json_schema.Document | tuple[File, Types]
@@ -67,11 +67,11 @@ class Parsed:
 
 
 def parse(schema: Schema, references: Sequence[ReferencedText], budget: Budget | None = None) -> Parsed:
-    """Understand a schema. Raises RegistryError(42201) that says what is wrong with it.
+    """Parse a schema. Raises RegistryError(42201), whose message names the error in the schema.
 
     Args:
-        references: what it refers to and what those refer to, each after what it needs itself.
-        budget: for all of it.
+        references: all schemas that it needs, directly or indirectly, each after those that it needs itself.
+        budget: for the schema and its references together.
     """
     budget = budget or Budget()
     try:
@@ -90,46 +90,46 @@ def parse(schema: Schema, references: Sequence[ReferencedText], budget: Budget |
     except SchemaInvalid as error:
         raise invalid_schema(_printable(str(error))) from None
     except UnicodeEncodeError:
-        raise invalid_schema("it has half of a surrogate pair, which UTF-8 cannot write") from None
+        raise invalid_schema("it contains half of a surrogate pair, which UTF-8 cannot encode") from None
     except RecursionError:
         raise invalid_schema("it is nested too deeply") from None
 
 
 def _printable(message: str) -> str:
-    """A message that can be sent, whatever of the schema is in it."""
+    """Return a message that UTF-8 can encode, whatever part of the schema it quotes."""
     return message[:2_000].encode(errors="backslashreplace").decode()
 
 
 def _parse_avro(schema: Schema, references: Sequence[ReferencedText], budget: Budget) -> Parsed:
     names: avro.Names = {}
-    for text in dict.fromkeys(each.text for each in references):  # one schema may be referred to by several names
+    for text in dict.fromkeys(each.text for each in references):  # several names may refer to one schema
         avro.parse(text, names, budget)
     return Parsed(schema, avro.parse(schema.text, names, budget), avro.canonical(schema.text))
 
 
 def normalized(schema: Schema, references: Sequence[ReferencedText], budget: Budget | None = None) -> Schema:
-    """The schema in the one spelling of its canonical form (`normalize=true`). Raises RegistryError(42201)."""
+    """Return the schema with its text normalized (`normalize=true`). Raises RegistryError(42201)."""
     parsed = parse(schema, references, budget)
     if schema.kind == "AVRO":
         return Schema("AVRO", avro.normalized(schema.text), schema.references)
     if schema.kind == "JSON":
         return Schema("JSON", parsed.canonical, schema.references)
-    return schema  # its canonical form is that already: order and spelling do not count
+    return schema  # its canonical form already ignores order and spelling
 
 
 def parse_proto(text: str) -> File:
-    """A .proto file from its text or its descriptor in base64. Raises SchemaInvalid."""
+    """Parse a .proto file from its text or from its base64 descriptor. Raises SchemaInvalid."""
     return protobuf_wire.parse_descriptor(text) if is_serialized(text) else parse_text(text)
 
 
 def is_serialized(text: str) -> bool:
-    """Whether a .proto file is here as its descriptor in base64, not as text."""
+    """Return True if a .proto file is given as a base64 descriptor, not as text."""
     stripped = text.strip()
     return bool(stripped) and not any(sign in stripped for sign in ' ;{}"')
 
 
 def serialized(parsed: Parsed, name: str = "") -> str:
-    """The text for `format=serialized`: of a .proto file its descriptor, of others the text itself."""
+    """Return the text for `format=serialized`: a .proto file's descriptor in base64, any other schema's own text."""
     if not isinstance(parsed.tree, tuple):
         return parsed.schema.text
     if is_serialized(parsed.schema.text):

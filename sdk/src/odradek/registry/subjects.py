@@ -1,19 +1,20 @@
 """The registry's procedures: register, look up, delete, configure; short loops over conditional writes.
 
-Registering a schema that is new is ONE transaction:
+A new schema is registered in ONE transaction:
 
     counter        next == id             next = id + 1          ids are dense, and no two schemas have one
     guid row       absent                 id                     no schema has two
     schema row     absent                 text, references
     subject row    rev as it was read     one version more       so its checks still hold
-    referred to    rev as it was read     the version is used    so nobody deletes what is referred to
+    referred to    rev as it was read     the version is used    a version in use is not deleted
 
-Whatever fails is read again and decided again, a bounded number of times. A transaction whose outcome is unknown is
-resolved by that too: the subject then has the schema, which is the answer. Nothing is written for a schema that the
-subject has already. Two that register one schema meet at the guid row, one under one subject at the subject row.
+After a failure the rows are read and the decision is repeated, a bounded number of times. This also resolves a
+transaction whose outcome is unknown: if it was applied, the subject has the schema, and that is the answer. A schema
+that the subject already has is not written. Concurrent registrations of one schema conflict at the guid row, those
+under one subject at the subject row.
 
-A deletion writes one row, the subject's. That nothing refers to a version is looked up among those that ever did; a
-reference that appears meanwhile changes the revision.
+A deletion writes one row, the subject's. It first looks up all schemas that ever referred to the version; a reference
+that is added in between changes the revision, so the write is refused.
 """
 
 from __future__ import annotations
@@ -62,12 +63,12 @@ from odradek.registry.schemas import Parsed, ReferencedText, Schema, normalized,
 MODES = ("READWRITE", "READONLY", "READONLY_OVERRIDE", "IMPORT")
 _ATTEMPTS = 30
 _SCHEMAS_KEPT = 1_000
-_REFERENCED_MAX = 500  # schemas that one needs, directly or not
+_REFERENCED_MAX = 500  # schemas that one schema needs, directly or indirectly
 
 
 @dataclass(frozen=True, slots=True)
 class Registered:
-    """A schema under a subject."""
+    """A schema as a version of a subject."""
 
     subject: str
     version: int
@@ -75,7 +76,7 @@ class Registered:
 
 
 class Subjects:
-    """The registry over the catalog table. Every method raises RegistryError, and nothing else, for what it refuses."""
+    """The registry over the catalog table. Every method refuses a request by RegistryError, and by nothing else."""
 
     def __init__(self, catalog: Table, clock: Clock, rng: Rng) -> None:
         self._catalog = catalog
@@ -86,7 +87,7 @@ class Subjects:
     # --- reading ------------------------------------------------------------------------------------------------------
 
     async def names(self, prefix: str = "", *, deleted: bool = False, deleted_only: bool = False) -> list[str]:
-        """Subjects that have versions; with `deleted` those that have soft-deleted ones alone as well."""
+        """List subjects with live versions; `deleted` adds those that have only soft-deleted ones."""
         found = []
         for subject in await self._all():
             if not subject.versions or not subject.name.startswith(prefix):
@@ -97,7 +98,7 @@ class Subjects:
         return found
 
     async def versions(self, name: str, *, deleted: bool = False, deleted_only: bool = False) -> list[int]:
-        """Versions of a subject."""
+        """List the versions of a subject."""
         subject = await self._subject(name)
         if deleted_only:
             found = [each.version for each in subject.versions if each.is_deleted]
@@ -108,17 +109,17 @@ class Subjects:
         return found
 
     async def version(self, name: str, version: int | None, *, deleted: bool = False) -> Registered:
-        """A version of a subject; None is the latest."""
+        """Return a version of a subject; None is the latest."""
         subject = await self._subject(name)
         return await self._registered(subject, _pick(subject, version, deleted=deleted))
 
     async def schema(self, schema_id: int) -> StoredSchema:
-        """The schema of an id, whether a subject has it still or not. Its subjects may be those of some time ago."""
+        """Return the schema of an id, even if no subject has it any more. Its list of subjects may be outdated."""
         kept = self._schemas.get(schema_id)
         return kept if kept is not None else await self._read_schema(schema_id)
 
     async def fresh_schema(self, schema_id: int) -> StoredSchema:
-        """The same with its subjects as they stand."""
+        """Return the schema of an id with its current list of subjects."""
         return await self._read_schema(schema_id)
 
     async def schema_by_guid(self, guid: UUID) -> StoredSchema:
@@ -128,7 +129,7 @@ class Subjects:
         return await self.schema(int(str(item["id"])))
 
     async def uses(self, schema_id: int, *, deleted: bool = False) -> list[tuple[str, int]]:
-        """Subjects and versions that have a schema."""
+        """List the subjects and versions that have a schema."""
         stored = await self._read_schema(schema_id)
         subjects = await self._all() if stored.has_more else [await self._subject(each) for each in stored.subjects]
         return [
@@ -139,7 +140,7 @@ class Subjects:
         ]
 
     async def schemas(self, prefix: str = "", *, deleted: bool = False, latest_only: bool = False) -> list[Registered]:
-        """Every version of the subjects with that prefix."""
+        """List every version of the subjects with a prefix."""
         found = []
         for subject in await self._all():
             if subject.name.startswith(prefix):
@@ -150,12 +151,12 @@ class Subjects:
         return found
 
     async def referenced_by(self, name: str, version: int | None) -> list[int]:
-        """Ids of the schemas in use that refer to a version."""
+        """List the ids of registered schemas that refer to a version."""
         subject = await self._subject(name)
         return await self._live_referrers(_pick(subject, version, deleted=True))
 
     async def lookup(self, name: str, schema: Schema, *, normalize: bool = False, deleted: bool = False) -> Registered:
-        """The version of a subject that has this schema."""
+        """Return the version of a subject that has a schema."""
         subject = await self._subject(name)
         if not (subject.versions if deleted else subject.live):
             raise errors.subject_not_found(name)
@@ -168,7 +169,7 @@ class Subjects:
     async def check(
         self, name: str, schema: Schema, *, version: int | None = None, every: bool = False, normalize: bool = False
     ) -> list[str]:
-        """What stands against a schema beside a version (None: the latest), or those that its level asks for."""
+        """List a schema's incompatibilities with a version (None: the latest) or all that the level compares."""
         subject = await self._subject(name)
         level = (await self.effective(name)).level or DEFAULT_LEVEL
         parsed = await self._parse(schema, normalize=await self._normalizes(name, normalize))
@@ -179,19 +180,19 @@ class Subjects:
         return await self._beside.run(lambda budget: problems(level, parsed, old, budget))
 
     async def parsed(self, stored: StoredSchema) -> Parsed:
-        """A stored schema, understood."""
+        """Parse a stored schema."""
         texts = await self._texts(stored.schema)
         return await self._beside.run(lambda budget: parse(stored.schema, texts, budget))
 
     # --- configuration ------------------------------------------------------------------------------------------------
 
     async def config(self, name: str | None) -> Config:
-        """What was chosen for a subject, or for the registry (None)."""
+        """Return the configuration of a subject, or of the registry (None), without defaults."""
         _check_name(name)
         return decode_config(await self._get(config_key(name)))
 
     async def effective(self, name: str | None) -> Config:
-        """What holds for a subject: its own choices, else the registry's."""
+        """Return the configuration in effect for a subject: its own, or the registry's where it has none."""
         own = Config() if name is None else await self.config(name)
         common = await self.config(None)
         return Config(
@@ -201,7 +202,7 @@ class Subjects:
         )
 
     async def set_config(self, name: str | None, *, level: Level | None, normalize: bool | None = None) -> None:
-        """Choose a level, whether schemas are normalized, or both."""
+        """Set the compatibility level, whether schemas are normalized, or both."""
         _check_name(name)
         await self._change_config(
             name,
@@ -213,7 +214,7 @@ class Subjects:
         )
 
     async def clear_config(self, name: str | None) -> Config:
-        """Forget level and normalization; those there were."""
+        """Remove level and normalization; return the configuration before."""
         before = await self.config(name)
         if name is not None and before.level is None and before.normalize is None:
             raise errors.no_subject_compatibility(name)
@@ -221,7 +222,7 @@ class Subjects:
         return before
 
     async def set_mode(self, name: str | None, mode: str, *, force: bool = False) -> None:
-        """Choose a mode. IMPORT is for where there are no schemas yet, unless it is forced."""
+        """Set the mode. IMPORT is refused where schemas exist, unless it is forced."""
         _check_name(name)
         if mode == "IMPORT" and not force:
             there = await self.names() if name is None else (await self._subject(name)).live
@@ -230,7 +231,7 @@ class Subjects:
         await self._change_config(name, lambda config: replace(config, mode=mode))
 
     async def clear_mode(self, name: str | None) -> str:
-        """Forget the mode; the one that was."""
+        """Remove the mode; return the one before."""
         before = await self.config(name)
         if name is not None and before.mode is None:
             raise errors.no_subject_mode(name)
@@ -248,10 +249,10 @@ class Subjects:
         schema_id: int | None = None,
         version: int | None = None,
     ) -> Registered:
-        """The schema under the subject, as its next version unless it is there already. See the module.
+        """Register a schema as the next version of a subject, or return the version that already has it.
 
         Args:
-            schema_id, version: only in mode IMPORT: where the schema is to be.
+            schema_id, version: only in mode IMPORT: the id and the version that the schema gets.
         """
         _check_name(name)
         config = await self.effective(name)
@@ -274,12 +275,12 @@ class Subjects:
         raise errors.store_unavailable()
 
     async def delete_version(self, name: str, version: int | None, *, permanent: bool = False) -> int:
-        """Delete a version softly: it is hidden and can be found with deleted=true; or one so deleted for good."""
+        """Delete a version softly (only deleted=true shows it), or delete a soft-deleted version permanently."""
         await self._check_writable(name)
         was_unknown = False
         for attempt in range(_ATTEMPTS):
             subject = await self._subject(name)
-            if was_unknown and version is not None:  # an earlier attempt may have done it
+            if was_unknown and version is not None:  # an earlier attempt may have been applied
                 left = subject.find(version)
                 if left is None or (left.is_deleted and not permanent):
                     return version
@@ -299,13 +300,13 @@ class Subjects:
         raise errors.store_unavailable()
 
     async def delete_subject(self, name: str, *, permanent: bool = False) -> list[int]:
-        """Delete all versions of a subject softly, or all of one so deleted for good; which those were."""
+        """Delete all versions of a subject softly, or all soft-deleted ones permanently; return their numbers."""
         await self._check_writable(name)
         done: list[int] = []
         for attempt in range(_ATTEMPTS):
             subject = await self._subject(name)
             if done and (not subject.live if not permanent else not subject.versions):
-                return done  # an earlier attempt has done it after all
+                return done  # an earlier attempt was applied
             if not subject.versions:
                 raise errors.subject_not_found(name)
             if permanent and subject.live:
@@ -327,7 +328,7 @@ class Subjects:
     async def _registration(
         self, subject: Subject, parsed: Parsed, schema_id: int | None, version: int | None
     ) -> tuple[SubjectVersion, list[Operation]]:
-        """The operations that put the schema under the subject, as things stand."""
+        """Return the new version and the operations that register it, on condition that the rows do not change."""
         row = await self._get(guid_key(parsed.guid))
         known = int(str(row["id"])) if row is not None else None
         if known is not None and schema_id not in (None, known):
@@ -343,7 +344,7 @@ class Subjects:
             operations.append(Put(schema_key(made_id), encode_schema(stored), Absent(("v",))))
             operations.append(Put(guid_key(parsed.guid), {"id": made_id}, Absent(("id",))))
             taken: Condition = Absent(("next",)) if counter is None else Compare(("next",), "=", following)
-            if made_id >= following:  # a smaller one is an import's, and nobody is given it any more
+            if made_id >= following:  # a smaller id is an import's; the counter has passed it
                 operations.append(Put(COUNTER, {"next": made_id + 1}, taken))
         else:
             stored = await self._read_schema(known)
@@ -362,7 +363,7 @@ class Subjects:
             used = row_of.find(each.version)
             if used is None or used.is_deleted:
                 raise errors.invalid_schema(
-                    f"the reference to version {each.version} of {each.subject!r} leads nowhere"
+                    f"it refers to version {each.version} of subject {each.subject!r}, which does not exist"
                 )
             referrers = tuple(sorted({*used.referrers, made_id}))
             rows[each.subject] = row_of.with_version(replace(used, referrers=referrers))
@@ -370,18 +371,20 @@ class Subjects:
         return made, operations
 
     async def _transact(self, operations: Sequence[Operation], attempt: int) -> bool:
-        """Whether it is surely applied; after a pause where it is not, or may be."""
+        """Apply operations; return True if they certainly were applied, else False after a pause."""
         try:
             await self._catalog.transact(operations)
         except (TransactionCanceled, StoreUnavailable, OutcomeUnknown):
             await self._backoff.pause(attempt)
             return False
         except ItemTooLarge:
-            raise errors.not_permitted("Too many schemas refer to one version: register it once more") from None
+            raise errors.not_permitted(
+                "Too many schemas refer to one version: register it under another subject too"
+            ) from None
         return True
 
     async def _write_subject(self, subject: Subject, attempt: int) -> bool | None:
-        """True: applied; False: surely not; None: unknown."""
+        """Write a subject's row; return True if applied, False if certainly not applied, None if unknown."""
         put = _put_subject(subject)
         try:
             await self._catalog.put(put)
@@ -394,7 +397,7 @@ class Subjects:
         return True
 
     async def _change_config(self, name: str | None, change: object) -> None:
-        """Last writer wins, as for two people who choose at once; a write that comes late changes nothing."""
+        """Change a configuration. The last of several concurrent changes wins; a delayed write is refused."""
         assert callable(change)
         for attempt in range(_ATTEMPTS):
             before = await self.config(name)
@@ -486,7 +489,7 @@ class Subjects:
         return await self._beside.run(understand)
 
     async def _texts(self, schema: Schema) -> list[ReferencedText]:
-        """What a schema needs, each after what it needs itself; each once."""
+        """List the schemas that a schema needs, each after those that it needs itself."""
         found: dict[tuple[str, int], ReferencedText] = {}
         names: dict[tuple[str, int], set[str]] = {}
 
@@ -497,10 +500,10 @@ class Subjects:
                 if place in found:
                     continue
                 if place in open_ or len(found) >= _REFERENCED_MAX:
-                    raise errors.invalid_schema("its references lead in a circle, or to too many schemas")
+                    raise errors.invalid_schema("its references form a cycle, or include too many schemas")
                 inner = await self._reference(each.subject, each.version, each.name)
                 if inner.kind != schema.kind:
-                    raise errors.invalid_schema(f"it is {schema.kind} and refers to {inner.kind}")
+                    raise errors.invalid_schema(f"its type is {schema.kind}, but a reference's is {inner.kind}")
                 await visit(inner, (*open_, place))
                 found[place] = ReferencedText(each.name, inner.text)
 
@@ -524,7 +527,7 @@ def _order(names: set[str]) -> list[str]:
 
 
 def _pick(subject: Subject, version: int | None, *, deleted: bool) -> SubjectVersion:
-    """A version of a subject; None is the latest that is not deleted. Raises RegistryError."""
+    """Return a version of a subject; None is the latest that is not deleted. Raises RegistryError."""
     there = subject.versions if deleted else subject.live
     if not there or (version is None and not subject.live):
         raise errors.subject_not_found(subject.name)
@@ -550,7 +553,7 @@ def _put_subject(subject: Subject) -> Put:
 
 
 def _named(stored: StoredSchema, subject: str) -> list[Operation]:
-    """What tells the schema's row that a subject has it; nothing where it knows."""
+    """Return the operation that adds a subject to the schema's row; none if the row already has it."""
     if subject in stored.subjects or stored.has_more:
         return []
     if len(stored.subjects) >= SUBJECTS_NAMED_MAX:
@@ -561,20 +564,20 @@ def _named(stored: StoredSchema, subject: str) -> list[Operation]:
 
 
 def _check_name_of_reference(name: str) -> None:
-    """Raises RegistryError for a name that cannot be stored."""
+    """Raise RegistryError if the name of a reference cannot be stored."""
     if not name or len(name.encode("utf-8", "surrogatepass")) > SUBJECT_NAME_BYTES_MAX:
-        raise errors.invalid_schema(f"the name of a reference has 1 to {SUBJECT_NAME_BYTES_MAX} bytes")
+        raise errors.invalid_schema(f"the name of a reference must have 1 to {SUBJECT_NAME_BYTES_MAX} bytes")
     if any(0xD800 <= ord(sign) < 0xE000 for sign in name):
-        raise errors.invalid_schema("the name of a reference has half of a surrogate pair")
+        raise errors.invalid_schema("the name of a reference contains half of a surrogate pair")
 
 
 def _check_name(name: str | None) -> None:
-    """Raises RegistryError for what is no name of a subject; None is the registry as a whole."""
+    """Raise RegistryError for an invalid subject name; None means the whole registry."""
     if name is None:
         return
     if not name or len(name.encode("utf-8", "surrogatepass")) > SUBJECT_NAME_BYTES_MAX:
-        raise errors.invalid_subject(name[:80], f"a name has 1 to {SUBJECT_NAME_BYTES_MAX} bytes")
+        raise errors.invalid_subject(name[:80], f"a name must have 1 to {SUBJECT_NAME_BYTES_MAX} bytes")
     if any(ord(sign) < 32 or 0xD800 <= ord(sign) < 0xE000 for sign in name):
-        raise errors.invalid_subject(name[:80], "it has control characters")
+        raise errors.invalid_subject(name[:80], "it contains control characters")
     if name.startswith(":.") or name in ("__GLOBAL", "__EMPTY"):
         raise errors.invalid_subject(name, "contexts are not supported")

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from odradek.engine.engine import Engine
-from odradek.errors import KafkaError, OutcomeUnknown
+from odradek.errors import ErrorCode, KafkaError, OutcomeUnknown
 from odradek.model.classic_group import ClassicIdentity, ClassicJoin, ClassicLeave, ClassicSync
 from odradek.model.group import JOIN_EPOCH, LEAVE_EPOCH, GroupHeartbeat
 from odradek.model.log import ProducePartition
@@ -169,6 +169,32 @@ async def test_a_commit_that_was_applied_is_told_so_although_its_producer_was_fe
     assert await values(engine, "a") == [b"before", b"new"]
     with pytest.raises(KafkaError, match="PRODUCER_FENCED"):
         await producer.send("a", 0, b"zombie")
+
+
+async def test_a_commit_is_not_called_aborted_when_an_attempt_before_may_have_been_applied() -> None:
+    """The first attempt arrives late, while the second decides; another instance commits before the row is read."""
+    store, engine, producer = await prepared(True)
+    await producer.send("a", 0, b"new")
+    await producer.send("b", 0, b"new")
+    port(store, "across").script["transact", 2] = Fault.LATE
+    read_heads, reads = engine.index.read_heads, 0
+
+    async def overtaken(partitions: Any) -> Any:
+        nonlocal reads
+        reads += 1
+        if reads == 2:
+            await port(store, "across").deliver_late()
+            other = await Transactor(store.engine(1), bumps=True).init()
+            await other.send("a", 0, b"of another")
+            await other.commit()
+            await engine.topics.delete("b")  # why the second attempt could never be committed
+        return await read_heads(partitions)
+
+    engine.index.read_heads = overtaken  # type: ignore[method-assign]
+    with pytest.raises(KafkaError) as raised:
+        await producer.commit()
+    assert await values(engine, "a") == [b"before", b"new", b"of another"], "it has been committed"
+    assert raised.value.code is ErrorCode.PRODUCER_FENCED
 
 
 async def test_a_late_commit_of_a_fenced_producer_does_nothing() -> None:

@@ -8,6 +8,7 @@ mode: who shares a folder with a group on purpose has done so by hand.
 from __future__ import annotations
 
 import os
+from errno import ENOTDIR
 from pathlib import Path
 
 FOLDER_MODE = 0o700
@@ -15,9 +16,11 @@ FILE_MODE = 0o600
 
 
 def make_folder(path: Path) -> None:
-    """Create a folder, and those that it lies in, unless they are there. Raises OSError."""
+    """Create a folder and its missing parents. Raises OSError (NotADirectoryError: a parent is a file)."""
     if path.is_dir():
         return
+    if path.parent.exists() and not path.parent.is_dir():
+        raise NotADirectoryError(ENOTDIR, os.strerror(ENOTDIR), str(path))
     make_folder(path.parent)
     try:
         os.mkdir(path, FOLDER_MODE)

@@ -23,7 +23,7 @@ connection requests arrive as they were sent. So the predecessor is on its way t
 be sent again, or was given up. While it may still come the follower is told to come again (retriable, surely not
 appended). Every client that keeps several batches in flight sends a follower again only behind its predecessor, or when
 it is done with the predecessor: a follower that comes `LONE_ARRIVALS` times more without it shows a gap. Then the
-answer is OUT_OF_ORDER_SEQUENCE_NUMBER, or, for a producer of which the log knows nothing, the batch is taken as it is:
+answer is OUT_OF_ORDER_SEQUENCE_NUMBER, or, for a producer of which the log knows nothing, the batch is accepted:
 both as in Apache Kafka. No clock has a part in it.
 
 Functions have no connection: requests overtake each other on their way. There the caller waits `sequence_wait_ms`.
@@ -259,7 +259,7 @@ def _place(request: ProducePartition) -> tuple[_Line | None, int, int, int]:
     try:
         headers = [header for _, header in iter_headers(request.records)]
     except FormatError:
-        return None, -1, -1, -1  # refused by whoever validates it
+        return None, -1, -1, -1  # refused by the validation
     if not headers:
         return None, -1, -1, -1
     first, last = headers[0], headers[-1]

@@ -11,9 +11,9 @@ Key: `sweep`, `floor`. Lifetime: made by the first sweep, never removed.
 
 `f` may rise while `t`, `n` and `h` stand: a sweep that dies is followed by one that looks at everything again.
 
-Whoever makes a partition visible gives its head the floor first, and checks in the transaction that makes it visible
-that the floor is still the one that it read (`unchanged`): so a partition is either there when a sweep, having raised
-the floor, lists them all, or its head has the floor from the start.
+A process that makes a partition visible first gives its head the floor, and its transaction checks that the floor has
+not changed (`unchanged`). So either a sweep that has raised the floor finds the partition when it lists them all, or
+the partition's head has the floor from the start.
 """
 
 from __future__ import annotations

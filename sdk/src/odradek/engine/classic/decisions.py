@@ -141,7 +141,7 @@ def _decide_replacement(group: ClassicGroup, request: ClassicJoin, member_id: st
     keeps_protocol = _chosen_protocol(members) == group.protocol
     if group.state is STABLE and keeps_protocol and fresh.metadata(group.protocol) == replaced.metadata(group.protocol):
         if was_leader and not request.may_skip_assignment:
-            # A client that cannot be told to skip would assign anew: show it a leader that it is not.
+            # A client that cannot be told to skip would assign again: name the replaced member id as leader.
             answer = replace(_joined(renamed, member_id), leader=replaced.member_id, members=())
         else:
             answer = replace(_joined(renamed, member_id), skip_assignment=was_leader)

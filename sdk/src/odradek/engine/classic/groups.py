@@ -6,8 +6,8 @@ checks the others': the first to poll completes a round whose time has come and 
 in which it waits dies, its client sends the request again, to any other.
 
 Why each step is safe under crashes, repeats and lost answers: a write is conditional on the version, so a late or
-repeated one does nothing; after an unknown outcome the group is read and decided anew, and every decision finds its own
-effect (a member that has joined waits, an assignment that is written is answered). A member id is made once a call, so
+repeated one does nothing; after an unknown outcome the group is read again, and every decision finds its own effect (a
+member that has joined waits, an assignment that is written is answered). A member id is made once a call, so
 a repeat does not join twice. Sessions are liveness only.
 """
 
@@ -65,7 +65,7 @@ from odradek.ports.table import Absent, Add, Compare, Delete, Key, Put, Set, Tab
 from odradek.settings import Settings
 
 MEMBER_ID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$")
-"""How ids of our making end, after the client id."""
+"""The suffix of member ids that are generated here, after the client id."""
 
 _RENEWALS_A_SESSION = 4  # of a member that waits
 _CLIENT_ID_CHARACTERS_MAX = 200

@@ -1,13 +1,13 @@
 """The expiry of a silent member's session in a classic group.
 
 A session is a counter that every heartbeat raises. A process that serves a group remembers each counter and since when,
-by its own monotonic clock, it has not changed; a member whose counter stood still for its whole session is gone. No
-clocks of two machines are compared, and a process that was away has seen nothing and removes nobody. Whoever else
-waits or heartbeats in the group does the looking; what a crashed gateway had seen is seen again by the next.
+by its own monotonic clock, it has not changed; a member whose counter has not changed for its whole session has
+expired. Clocks of different machines are never compared, and a process that was stalled has seen nothing and removes no
+member. The other members' requests make the observations; after a crash the next gateway observes from the beginning.
 
-The long dead: a member that by the clock has been silent for two sessions is removed after a short look (`LOOK_MS`), so
-that a group whose members died yesterday does not make today's first member wait. A removed member that lives after all
-is told so (UNKNOWN_MEMBER_ID) and joins again; none of its commits is taken in between.
+A member that by the clock has been silent for two sessions is removed after a short observation (`LOOK_MS`), so that
+the first member of a group whose members died long ago need not wait. A member that was removed in error receives
+UNKNOWN_MEMBER_ID and joins again; none of its commits is accepted in between.
 """
 
 from __future__ import annotations

@@ -4,7 +4,7 @@ Records are not decoded but scanned (compaction/records.py): remaining records a
 batch that loses nothing stays unchanged, byte for byte.
 
     kept         base and last offset, producer id, epoch and sequence, compression, leader epoch, base timestamp
-    made anew    payload, record count, CRC; under CreateTime the largest timestamp, which is that of a record left
+    recomputed   payload, record count, CRC; under CreateTime the largest timestamp, which is that of a record left
     horizon      attribute bit 6 is set, base_timestamp is the delete horizon, timestamp deltas count from it (KIP-534)
 
 A batch that loses all records is dropped. Kafka keeps the last batch of a producer, since its brokers read sequences
@@ -100,7 +100,7 @@ def compact_batch(
     return CompactedBatch(smaller, dropped, is_changed=True)
 
 
-# A record without a key is in nobody's way, but compaction drops it: as if a later one of its key were known.
+# A record without a key has no successor, but compaction drops it, as if a later one of its key were known.
 _AFTER_ALL = 2**63 - 1
 
 

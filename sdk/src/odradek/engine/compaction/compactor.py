@@ -6,7 +6,7 @@
                  left of them in their place as one (maintenance/segment_swap.py)
     4. state     the first dirty offset moves up; again from 2 while there is dirty left
 
-Only segments are compacted, never WAL entries: what no merge has taken up yet is Kafka's active segment. Memory is
+Only segments are compacted, never WAL entries: entries that are not merged yet are Kafka's active segment. Memory is
 bounded by the map's size and the segment size, whatever the partition holds.
 
 Why every step may fail, be cut short or come late:
@@ -14,8 +14,8 @@ Why every step may fail, be cut short or come late:
 * Of upload, swap and deletion: maintenance/segment_swap.py.
 * The state says only what stays true (compaction/state.py). It is written after the swap; when it is not, the work is
   done again, on segments that have nothing left to drop.
-* A pass that is cut short is taken up where it was: its map is filled again from [first dirty, pass end). The rewrite
-  goes upwards, so the dirty part is the last to change, and what is left of it has each of its keys' last records.
+* An interrupted pass is continued where it stopped: its map is filled again from [first dirty, pass end). The rewrite
+  proceeds upwards, so the dirty part changes last, and it still has the last record of each of its keys.
 """
 
 from __future__ import annotations

@@ -5,14 +5,14 @@
         '------------ rewritten by a pass -----------'
 
 A pass takes the dirty records from the first dirty offset on into the offset map, until the map is full or the
-cleanable part ends, then drops every record below the pass's end that is not the last of its key. What lies above the
-pass's end stays as it is; the next pass begins there. So after a pass everything below its end holds each key at most
-once - and whatever the map holds, a record is dropped only where a later one of its key is known to be in the log.
+cleanable part ends, then drops every record below the pass's end that is not the last of its key. Records above the
+pass's end do not change; the next pass begins there. So after a pass, each key is at most once below its end. Whatever
+the map contains, a record is dropped only if a later one of its key is known to be in the log.
 
 A tombstone stays until `delete.retention.ms` after the first pass that saw it as the last of its key and dropped what
 it deletes (KIP-534): that pass writes this delete horizon into the batch. A pass rewrites the log upwards, so the
-values below are gone before the horizon is set, and a reader has that long to come by. The horizon belongs to a whole
-batch, hence it is set only where the whole batch lies below the pass's end.
+values below are removed before the horizon is set, and readers have that long to read the tombstone. The horizon is
+an attribute of a whole batch, so it is set only if the whole batch is below the pass's end.
 
 Rules and names are those of Apache Kafka's log cleaner.
 """

@@ -6,8 +6,8 @@ No key is kept, so an entry costs the same however long keys are: about 150 byte
 and slot; a test measures it), 150 MB for the default of a million entries. An open-addressed table in one
 bytearray takes a fifth of that, and ten times the time, which is what a compaction waits for.
 
-Two keys of one digest would be taken for one; for a million random keys the odds are 1 in 10^26, and nobody knows how
-to make such a pair of BLAKE2b-128 on purpose in less than 2^64 tries. (Kafka's cleaner does the same with MD5.)
+Two keys with the same digest would count as one; for a million random keys the odds are 1 in 10^26, and no known attack
+finds such a pair of BLAKE2b-128 in less than 2^64 tries. (Kafka's cleaner does the same with MD5.)
 """
 
 from __future__ import annotations

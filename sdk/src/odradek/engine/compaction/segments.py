@@ -1,7 +1,7 @@
 """The bytes of a compaction: segments read a stretch at a time, and the new segment that takes their place.
 
-What is in memory at once: one stretch (`compaction_read_bytes`, or one batch that is larger), one batch decompressed,
-and the new segment, which takes in another old one only as long as both together stay within the segment size.
+In memory are at most one stretch (`compaction_read_bytes`, or one batch that is larger), one decompressed batch, and
+the new segment, which takes in another old one only if both together stay within the segment size.
 Batches that stay are copied out of their stretch, so that a stretch is not held by the few that stay.
 """
 

@@ -8,8 +8,8 @@ Key: `<topic id>#<partition>`, `clean`. Lifetime: made by the first compaction, 
     p   position of the pass: everything below it is rewritten for [d, e)
     z   bytes of the segments below `p`, or below `d` where no pass is under way
 
-Each of these is true for ever once it is true, since a later pass only takes more away. So the item needs no order of
-its writes: an older one that comes late makes work be done again. It is written under the maintenance lease.
+Each of these stays true for ever, since a later pass only removes more. So the order of writes does not matter: a
+delayed older one only causes work to be repeated. The item is written under the maintenance lease.
 """
 
 from __future__ import annotations

@@ -7,8 +7,8 @@ Rules
 2. Revoke first, then grant. A partition that left the target goes from `assigned` to `revoking`; its lease is
     released when the member reports that it no longer owns it; until then the epoch stays and nothing is granted.
 
-3. A partition is granted only when no member holds it, by a write on condition that its lease names nobody. So it
-    never has two owners, whatever the group looked like to whom.
+3. A partition is granted only when no member holds it, by a write on condition that its lease has no owner. So it
+    never has two owners, however outdated the deciding process's view was.
 
 4. A lease carries the member epoch of its grant. A commit must come from the owner with that epoch or a later one:
     an epoch that rises over kept partitions rewrites no lease.
@@ -17,19 +17,19 @@ Rules
 
 6. A member owes partitions for its rebalance timeout at most, by its own heartbeats; then it is removed.
 
-7. A target stands for the assignment interval before the next one is computed (KIP-1263), so members that start
-    together are assigned together. Who comes alone, and who subscribes otherwise, does not wait. That a target is due
-    is seen from group and members, not remembered: whichever heartbeat comes first after the interval computes it.
+7. A target is kept for the assignment interval before the next one is computed (KIP-1263), so members that start
+    together are assigned together. A sole member, or a changed subscription, does not wait. Group and members show
+    whether a target is due; this is not stored. The first heartbeat after the interval computes it.
 
-8. Whoever writes the group contends with every other member that does. So such a step carries few leases or none, and
-    a member that joins in the interval or leaves does not write it.
+8. Members that write the group item contend with each other. So such a step writes few leases or none, and a member
+    that joins during the interval, or leaves, does not write the group item.
 
 Theory of operation. `decide_heartbeat(view, request, ...)` is called on what one query read. It answers a
-`Transition`: what to write and what to answer. The procedure (groups.py) writes it, and where another heartbeat was
-faster reads and decides again. `then` says how to go on after the write:
+`Transition`: the writes and the result. The procedure (groups.py) writes it; if another heartbeat was faster, it reads
+and decides again. `then` is the next step after the write:
 
     answer     the transition's result is the answer
-    again      decide the same request anew: room was made for it (members removed)
+    again      decide the same request again: room was made for it (members removed)
     continue   the request has been taken in; more leases are to be released or granted (`decide_continuation`)
 
       epoch 0          ┌────────── owes nothing: epoch = group epoch, grants what is free ─────────┐
@@ -374,7 +374,7 @@ def _reconcile(
     leases_max = 0 if changes_group and len(gone | grantable) > LEASES_WITH_GROUP else LEASES_PER_STEP
     released = _some(gone, leases_max)
     held = member.held - released
-    assigned = (held & target) - gone  # what was given up and given back is released first, and granted anew
+    assigned = (held & target) - gone  # what was given up and given back is released first, and granted again
     revoking = held - assigned
     epoch = member.epoch if revoking else group.epoch
     granted: frozenset[PartitionId] = NO_PARTITIONS

@@ -1,7 +1,7 @@
 """Consumer groups: heartbeats by KIP-848's decisions; listing, describing and deleting groups of every kind.
 
-A heartbeat of a quiet group is one Query and one PutItem. One that joins, leaves or moves partitions is a
-transaction or two. A target stands for `consumer.assignment.interval.ms` before the next is computed. There is no
+A heartbeat of a stable group is one Query and one PutItem. One that joins, leaves or moves partitions is a
+transaction or two. A target is kept for `consumer.assignment.interval.ms` before the next is computed. There is no
 barrier: each member reconciles at its own heartbeats, and leases keep two members from one partition
 (groups/decisions.py).
 """

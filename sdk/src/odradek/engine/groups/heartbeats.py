@@ -1,7 +1,7 @@
-"""The loop of a heartbeat: read, decide, write on condition; again where another heartbeat was faster.
+"""The loop of a heartbeat: read, decide, conditional write; repeated if another heartbeat was faster.
 
-Consumer groups and share groups decide differently (`HeartbeatProtocol`); reading, writing and what an unknown outcome
-means is the same for both, and is here.
+Consumer groups and share groups decide differently (`HeartbeatProtocol`); reads, writes and the handling of an unknown
+outcome are the same for both.
 
 Every written member carries the nonce of its call. A write whose outcome is not known, or whose first attempt was
 applied behind an adapter's retry, is recognized by it on the next read, so a heartbeat is applied once however it

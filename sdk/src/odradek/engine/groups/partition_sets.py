@@ -1,4 +1,4 @@
-"""Sets of partitions as bytes: what members hold and what the target gives them, small enough for one item.
+"""Encoding of sets of partitions (members' assignments and the target) as bytes, small enough for one item.
 
     set       varint topics, then for each: 16 bytes topic id, runs
     runs      varint count, then for each: varint gap since the end of the last run, varint length

@@ -1,11 +1,11 @@
 """Sessions: when a silent member may be removed. Pure.
 
 **Theory of operation.** A session is a lease with a duration and a version counter. Each heartbeat of a member
-raises the member's version; the same write carries, at no further cost, what this member *watches*: for each other
-member that looks late, the version seen and how long it has not changed. A member is removed when some other member
+raises the member's version; the same write stores, at no further cost, what this member *watches*: for each other
+member that seems late, the version seen and how long it has not changed. A member is removed when some other member
 has watched one and the same version for the whole session duration. So a member that renews is never removed, however
 far clocks are apart: its version changes and every watch starts again. After an outage of the table nobody is removed
-either, for nobody was watching.
+either, since no member was watching.
 
 **What rests on clocks: liveness only.** Functions are stateless and one watch is continued by many machines, so the
 time between two looks is the difference of two machines' clocks, cut to [0, twice the interval that the watcher was

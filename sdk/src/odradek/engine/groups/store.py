@@ -3,7 +3,7 @@
 A view is one Query: the group item and all members, no lease. A transition is one conditional write or one
 transaction; each item is written on the version that the view holds, each lease on its owner. So a transition applies
 whole to the state it was decided on, or not at all. A member that joins without a new target checks that the group is
-as it was read, and does not write it: those who join at once do not refuse each other.
+as it was read, and does not write it: members that join concurrently do not conflict.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
-"""The target assignment: from the members' subscriptions and the catalog to who should own what. Pure.
+"""The target assignment: the owner of each partition, from the members' subscriptions and the catalog. Pure.
 
-A target is due when its inputs changed: a member came, went or subscribed otherwise, or the *digest* of the subscribed
-topics (ids and partition counts) is another one, that is, a topic was created, deleted or grown. The heartbeat that
-notices computes the new target and writes it with the next group epoch, on condition that the group is still as it
-was read; whoever computes it, the outcome is the same.
+A target is due when its inputs have changed: a member joined, left or changed its subscription, or the *digest* of the
+subscribed topics (ids and partition counts) differs: a topic was created, deleted or given partitions. The heartbeat
+that notices computes the new target and writes it with the next group epoch, on condition that the group has not
+changed since it was read. Every process would compute the same target.
 """
 
 from __future__ import annotations

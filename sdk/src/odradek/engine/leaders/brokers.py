@@ -14,10 +14,10 @@ row at all, no gateway has ever led anything and every partition is the fleet's 
     renew      x, n + 1             on condition that i is ours
     release    x = 0, n + 1         on condition that i is ours
 
-A registration is what others go by when they decide whether to try; no safety rests on it (partition/claims.py).
-Whoever looks remembers what it saw (`Sighting`): a version that stands still for a session is over whatever the clocks
-say, and one that moved although its time was over shows that the clocks disagree: from then on only standing still
-counts.
+A registration only tells others whether to try to take over; no safety rests on it (partition/claims.py). An observing
+process keeps what it saw (`Sighting`): a registration whose version has not changed for a session is over, whatever the
+clocks say. If the version changed although its time was over, the clocks disagree: from then on only an unchanged
+version counts.
 """
 
 from __future__ import annotations

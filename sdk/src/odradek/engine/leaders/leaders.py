@@ -3,9 +3,9 @@
     taking      1. the row of the epoch that ends     create-only: a fact, harmless if nothing follows
                 2. li = us, le + 1, es = no           on condition that li and le are as seen
 
-    The claim is ours only where the second step answered that it was applied. Where its answer was lost, the epoch that
-    it may have begun is nobody's: we look again and take the next one. So no epoch ever has two holders, not even two
-    incarnations of one broker id, and the head need not say which incarnation took it.
+    The claim is ours only if the response says that the second step was applied. If the response was lost, the epoch
+    that it may have begun has no holder: we read again and take the next one. So no epoch ever has two holders, not
+    even two incarnations of one broker id, and the head need not say which incarnation took it.
 
 The fleet takes lazily: a function that is refused because a gateway leads asks the registry, and takes over where that
 gateway's session is over. A gateway takes on its first append to a partition, or by `take`. What it holds ends when the

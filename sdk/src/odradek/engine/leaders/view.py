@@ -3,7 +3,7 @@
     no gateway ever registered     every partition is the fleet's at epoch 0; no head is read
     else                           the heads of the asked partitions, a hundred a request, eventually consistent
 
-A partition whose gateway is gone is shown as the fleet's: the fleet takes it over at the first append.
+A partition whose gateway has stopped is shown as the fleet's: the fleet takes it over at the first append.
 """
 
 from __future__ import annotations

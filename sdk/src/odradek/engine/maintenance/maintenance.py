@@ -3,13 +3,13 @@
     plan              what has work now, by reads alone: a partition at rest costs a few of them and is no task
     topic_deletion    heads, rows, segments and share groups' windows of a `deleted-topics` row; hours later once more,
                       for what was written late, and then the row
-    partition         under its lease, by the upkeeps in order (`Upkeep`): what one leaves the next goes on with
-    transactions      those that timed out are fenced, what ended ones left is deleted (transactions.py)
+    partition         under its lease, by the upkeeps in order (`Upkeep`), each on the result of the one before
+    transactions      those that timed out are fenced; leftovers of ended ones are deleted (transactions.py)
     sweep             WAL objects and items that nothing refers to (sweep.py)
 
 One process does a plan and its tasks (`run`), or the plan goes to a queue and workers do them (maintenance/queue.py).
 A task may be done twice, late, in any order or never (format/maintenance_task.py), and be cut short anywhere; one that
-fails leaves the others to go on. The next plan names whatever is left.
+fails does not stop the others. The next plan has the remaining work.
 """
 
 from __future__ import annotations

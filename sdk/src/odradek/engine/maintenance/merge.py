@@ -9,13 +9,13 @@
 and again from 2 until nothing pays. Batches keep their bytes but for base offset and leader epoch, which a log sets,
 and under LogAppendTime the timestamp with a new CRC: what a fetch answers before and after is the same.
 
-Only rows below the head's tail base are taken: as long as the tail still has a row's entries, its spill may be finished
-by anybody, and goes by the row.
+Only rows below the head's tail base are merged: as long as the tail still has a row's entries, any process may finish
+its spill, and needs the row for that.
 
-What comes late besides:
+Delayed operations:
 
-* A spill that comes late may write a row again that the swap removed. It lies below the merged offset: a ghost, which
-  readers pass over (partition/index.py) and the next merge removes.
+* A delayed spill may write a row again that the swap removed. It is below the merged offset: a ghost, which readers
+  skip (partition/index.py) and the next merge removes.
 * Readers that planned on what step 5 deletes see ObjectMissing and plan again.
 """
 

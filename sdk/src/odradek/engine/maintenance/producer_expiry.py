@@ -4,9 +4,9 @@ Only rows of producers that left the head grow without bound, so only these expi
 fact the spill floor at its eviction, which is never before it) is older than `producer_expiry_ms` is deleted, on
 condition that it is still the row that was read.
 
-What it means for a producer that comes back is what it means in KIP-98: nothing is known of it any more. Over the
-Kafka port its next batch is taken whatever its sequence (append/order.py); to a function it is UNKNOWN_PRODUCER_ID
-unless its sequence is 0, and the SDK goes on under a new epoch. So a batch that was committed and is sent again after
+A producer that returns later is unknown to the log, as in KIP-98. Over the Kafka port its next batch is accepted with
+any sequence (append/order.py); a function answers UNKNOWN_PRODUCER_ID unless the sequence is 0, and the SDK continues
+with a new epoch. So a batch that was committed and is sent again after
 the expiry may come in a second time: the price that Kafka pays too, and the reason why the expiry (a day) is far above
 any delivery timeout (minutes).
 

@@ -104,7 +104,7 @@ class Retention:
             rows = await self._index.rows_down_from(partition, below - 1, _ROWS_PER_QUERY)
             for row in rows:
                 if is_ghost(row, head.merged_offset):
-                    continue  # a ghost: its batches are those of the segment that it lies in
+                    continue  # a ghost: its batches are those of the segment around it
                 if kept >= retention_bytes:
                     return row.end_offset
                 kept += row.size_bytes

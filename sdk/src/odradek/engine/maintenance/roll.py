@@ -1,8 +1,8 @@
 """Roll: spill the tail of a quiet partition when it is as old as an active segment may become.
 
 The tail in the head is the active segment: retention does not drop it and compaction does not read it. A writer spills
-it when it grows too long, so on a partition that nobody writes to any more a deleted key or an expired record would
-stay for ever. It is spilled, as Apache Kafka rolls its active segment (LogConfig.maxSegmentMs; where all of it has
+it when it grows too long, so on a partition without further writes a deleted key or an expired record would stay for
+ever. It is spilled, as Apache Kafka rolls its active segment (LogConfig.maxSegmentMs; where all of it has
 expired UnifiedLog.deleteSegments), when
 
     its oldest batch was appended more than `segment.ms` ago, under `compact` also more than `max.compaction.lag.ms` ago
@@ -19,7 +19,7 @@ from odradek.engine.partition.head import PartitionHead
 from odradek.engine.partition.index import PartitionIndex
 from odradek.ports.clock import Clock
 
-_SPILLS_MAX = 64  # in one run; the next one goes on
+_SPILLS_MAX = 64  # in one run; the next one continues
 
 
 class Roll:

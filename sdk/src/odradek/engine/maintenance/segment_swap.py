@@ -1,4 +1,4 @@
-"""Replace rows of a partition by new segments, under its maintenance lease: what merge and compaction share.
+"""Replace rows of a partition by new segments, under its maintenance lease, for merge and compaction.
 
     1. upload    the segment, then its index, under a new object id
     2. swap      the index rows in one transaction, fenced by the lease
@@ -8,7 +8,7 @@ Why every step may fail, be cut short or come late:
 
 * An upload has an object id of its own, so it replaces nothing; no row refers to it before the swap.
 * A maintainer that has lost its lease changes nothing. Readers see the old rows or the new ones.
-* Objects are deleted only after a swap that was confirmed. Where the outcome of a swap is unknown, both sides stay.
+* Objects are deleted only after a confirmed swap. If the outcome of a swap is unknown, both old and new ones are kept.
 * A crash, a lost lease, a failed deletion, or an upload that arrives late leaves objects that no row refers to. The
   partition is then not left clean, and the next holder of the lease collects them (orphans.py).
 """

@@ -21,7 +21,7 @@ The floor makes it safe, not a clock. Let F be the floor of step 2, and look at 
 * Hence what step 4 does not see is referenced by nobody, now or later: a sweep may sleep for an hour before step 5, or
   be doubled by another one with another floor. Heads of deleted topics, and of those never made visible, do not count.
 
-Whoever reads by an index row that a merge has just replaced may meet a missing object, and plans again (fetch.py).
+A reader with an index row that a merge has just replaced may find an object missing, and plans again (fetch.py).
 Batches of a transaction that is still open are swept like others; the horizon exceeds the longest transaction.
 
 Any step may be cut short and repeated; a sweep makes thousands of calls, so each of them is patient (patience.py): one

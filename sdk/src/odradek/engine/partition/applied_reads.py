@@ -1,8 +1,8 @@
 """Reads of items as they are after every transaction that has been applied, in chunks (docs/decisions/0010).
 
-Each chunk is of one moment; all of them together only come after whatever the caller had seen before the call. That is
-what its callers need: somebody else's transaction is known to have been applied, by another of its items, and its
-effect on these must be seen.
+Each chunk shows one moment; the chunks together only show a state after everything that the caller has seen before the
+call. The callers need that: another item has shown them that a transaction was applied, and they must see its effect on
+these items too.
 """
 
 from __future__ import annotations

@@ -14,7 +14,7 @@ appends by; it is a part of the condition of every append.
     led by a gateway that is alive                NOT_LEADER          NOT_LEADER
 
 Every taking raises the epoch, on condition that leader and epoch are as seen, so one epoch has one taker. Clocks decide
-only who may try: whoever loses the epoch is refused by the head, however late its append arrives.
+only which broker may try: the head refuses one that has lost the epoch, however late its append arrives.
 
 The fleet needs no epoch. A function that stalled while a gateway took the partition and gave it back appends at the end
 of the log like any other function, and its entry is applied once (append/decisions.py). Only an answer needs care: a

@@ -6,8 +6,8 @@ the item is kept under 1 KB, where a write costs one unit:
     v   format version 1
     no  next offset: the high watermark, since nothing uncommitted ever enters a log
     ls  log start offset
-    tb  tail base offset: everything below lies in index rows
-    mo  merged offset: everything below lies in segments; a spilled row below it is a ghost (partition/index.py)
+    tb  tail base offset: everything below is in index rows
+    mo  merged offset: everything below is in segments; a spilled row below it is a ghost (partition/index.py)
     rm  running maximum: the largest timestamp of everything below the tail, deleted or not, ms
     t   tail: packed tail entries, oldest first (format/tail_entry.py)
     sf  spill floor, ms: an append whose commit time is not above it is refused (docs/decisions/0002)

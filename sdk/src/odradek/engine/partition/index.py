@@ -193,7 +193,7 @@ class PartitionIndex:
 
     # --- rows -----------------------------------------------------------------------------------------------------
 
-    # A ghost: whoever spills writes a row on the condition that there is none. One that slept since before a merge took
+    # A ghost: a spill writes a row on the condition that there is none. One that slept since before a merge took
     # the row's place writes it again. What such a row says is true, but its WAL bytes may be swept. It begins below the
     # head's merged offset, which the merge raises with its swap, and within the segment before it, as long as retention
     # leaves that. It may end anywhere: its spiller, which did not see the row of the first one, took as many entries as
@@ -338,7 +338,7 @@ def without_ghosts(rows: Sequence[IndexRow]) -> list[IndexRow]:
 def _covers(old: Sequence[IndexRow], new: Sequence[IndexRow]) -> bool:
     """Return True if both sets of rows are contiguous, and the new ones cover the offsets up to the same end.
 
-    The new ones may begin later: what lies below the log start need not be written again.
+    The new ones may begin later: rows below the log start need not be written again.
     """
 
     def span(rows: Sequence[IndexRow]) -> tuple[int, int] | None:

@@ -9,7 +9,7 @@ The present epoch's start is in the head (`es`), set by the update that began it
 writes the row of the one that ends: a fact that never changes again, written by anybody, any number of times, and
 harmless where the taking then fails. A head of epoch n thus always has the rows of 0 to n - 1 beside it.
 
-Epochs under which nothing was written are left out of the answers, and what lies below the log start is forgotten, as
+Epochs under which nothing was written are left out of the answers, and epochs below the log start are forgotten, as
 Apache Kafka does it (LeaderEpochFileCache).
 """
 

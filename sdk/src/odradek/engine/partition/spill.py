@@ -1,11 +1,11 @@
 """Spill: the oldest tail entries go to an index row, idle producers to rows of their own; then the head forgets them.
 
-    1  index row      create-only: whoever writes it first decides how many entries it holds
+    1  index row      create-only: the first writer decides how many entries it has
     2  head           one bounded update after the other (spill_decisions.py); the last removes the row's entries
-    3  producer rows  of those who leave, then the head without them; before 2 and together with it where they are few
+    3  producer rows  of evicted producers, then the head without them; before 2, and together with it if they are few
 
-Nothing leaves the head before it is in a row, so a spill may be cut short between any two writes, and be repeated by
-anybody. A row or a head that has grown far too large only takes more updates.
+Nothing is removed from the head before it is in a row, so a spill may be interrupted between any two writes, and any
+process may repeat it. A row or a head that has grown far too large only takes more updates.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ _RETRY_ENTRIES_MIN = 4
 _RETRY_ENTRIES_MAX = 64
 _ROWS_A_SPILL_MAX = 4
 _REFUSALS_MAX = 8  # one after the other
-_EVICTIONS_TRIED = 2  # of those that the first refusal left; then the spill goes on without
+_EVICTIONS_TRIED = 2  # of those that the first refusal left; then the spill continues without
 
 
 class Spills:

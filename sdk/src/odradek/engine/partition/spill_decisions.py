@@ -6,12 +6,12 @@ updates, each decided from the head that the one before left:
 
     settle, settle ...    `r` of a producer takes its batches that are about to leave; the entries stay, so a duplicate
                           is known twice rather than not at all
-    forget                settles who is left and removes the row's entries
+    forget                settles the remaining producers and removes the row's entries
     evict, evict ...      idle producers leave for rows of their own; where few are concerned, together with the forget
 
 Settling and forgetting have the condition that the tail still begins where the row does, evicting that the producer has
-not written since its row was. So several spillers can be at it, and each may stop after any update: whoever comes next
-finds settled what is settled, and goes on.
+not written since its row was. So several processes may spill at once, and each may stop after any update: the next one
+finds what is settled and continues.
 """
 
 from __future__ import annotations

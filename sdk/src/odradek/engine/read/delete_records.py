@@ -1,6 +1,6 @@
-"""DeleteRecords (KIP-107): everything below an offset is gone for readers at once; its bytes go later.
+"""DeleteRecords (KIP-107): readers no longer see records below an offset; their bytes are removed later.
 
-    -1                     stands for the high watermark of the moment
+    -1                     means the current high watermark
     above it               OFFSET_OUT_OF_RANGE
     at or below the start  nothing to do: the answer is the log start offset, as after a deletion
 

@@ -1,4 +1,4 @@
-"""Fetch: heads, index rows, ranged reads; a long poll where there is nothing yet (Kafka's rules, KIP-74).
+"""Fetch: heads, index rows, ranged reads; a long poll if there is nothing yet (Kafka's rules, KIP-74).
 
     at the head of a quiet log       one read of the heads
     in the tail                      the same, and the reads of objects

@@ -4,9 +4,9 @@
 each, or a run of whole batches of a segment (segment_reader.py). `PieceReader.read` gets the bytes with few requests:
 pieces of one object that lie close together are one ranged GET, different objects are read in parallel.
 
-What a plan costs when there is a limit of bytes, whatever the offset, the lag and the size of the log:
+The cost of a plan with a limit of bytes does not depend on the offset, the lag and the size of the log:
 
-    cold     two queries of index rows, then one index where the offset lies in a large segment
+    cold     two queries of index rows, then one index if the offset is in a large segment
     warm     nothing: rows are immutable until merged and indexes for ever, so both are kept
 
 For that such a plan ends where the next query would begin, and takes from one segment or from the WAL, never from both

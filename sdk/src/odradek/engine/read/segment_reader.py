@@ -126,7 +126,7 @@ def segment_pieces(
         return max(first + 1, bisect_right(bounds, bounds[first] + max_bytes) - 1)
 
     first = max(bisect_right(index.offsets, wanted.start_offset) - 1, 0)
-    # What lies before the wanted offset in its stretch is read as well, but not answered.
+    # Bytes before the wanted offset in its stretch are read as well, but not returned.
     before = bounds[first + 1] - bounds[first] if index.offsets[first] < wanted.start_offset else 0
     stop = reach(first, wanted.max_bytes + before)
     stop = min(stop, max(bisect_left(index.offsets, wanted.end_offset), first + 1))

@@ -8,9 +8,9 @@ unless it is gone. That leads to it:
     a segment  its index (one GET), then the one stretch whose running maximum reaches the timestamp (one GET)
     WAL        the first entry that reaches it (one read)
 
-What raised `rm` may be gone: below the log start, or compacted away. Then the answer lies further on, and rows are read
-forward by pages of some hundred a request, by their own largest timestamps; the same inside a segment by chunks. That
-is the cost of a record from the future that retention has dropped, and it stays far below one request a row.
+The record that raised `rm` may be below the log start or compacted away. Then the answer is further on, and rows are
+read forward by pages of some hundred a request, by their own largest timestamps; the same inside a segment by chunks.
+That is the cost of a record from the future that retention has dropped; it stays far below one request a row.
 
 The largest timestamp (KIP-734) is the last `rm`, looked up in the same way; where its record is gone, all rows that
 are left are compared, and the ones with the largest timestamps read, the best first.

@@ -70,7 +70,7 @@ from odradek.model.topic import Topic
 from odradek.model.topic_partition import PartitionId
 
 MayRead = Callable[[str], bool]
-"""Whether the caller may read a topic of that name."""
+"""A function of a topic's name: True if the caller may read the topic."""
 
 _PARTITIONS_AT_ONCE = 16
 _ROUNDS_OF_GAPS = 8

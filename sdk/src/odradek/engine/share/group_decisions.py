@@ -1,9 +1,9 @@
 """The effect of a heartbeat on its share group (KIP-932, "Share group membership"): pure.
 
-A share group needs no target and no leases: every member may read every partition of the topics that it subscribes to
-(Kafka's assignor `simple`, without its thinning out), and who gets which record is decided at each fetch. What is left
-of a consumer group's state machine (groups/decisions.py) is membership: sessions that expire, and an epoch that rises
-when a member comes, goes or subscribes otherwise, or when a topic that anybody subscribes to changes.
+A share group needs no target assignment and no leases: every member may read every partition of its topics (as with
+Kafka's assignor `simple`, but without distributing partitions), and each fetch decides which records it acquires. Of a
+consumer group's state machine (groups/decisions.py) only membership remains: sessions that expire, and an epoch that is
+raised when a member joins, leaves or changes its subscription, or when a subscribed topic changes.
 
     epoch 0 ──> member at the group's epoch ── heartbeat: epoch = the group's, assignment where it changed ──┐
                   │ expired: removed, with its share session; what it holds comes back by the lock <─────────┤

@@ -1,7 +1,7 @@
-"""Membership of share groups: their decisions in the loop of every heartbeat (groups/heartbeats.py).
+"""Membership of share groups: their decisions, in the common loop of heartbeats (groups/heartbeats.py).
 
-A heartbeat of a quiet group is one Query and one PutItem. Configuration comes from the group's own
-(groups/configs.py). Describing, listing and deleting is what `Groups` does for groups of every kind.
+A heartbeat of a stable group is one Query and one PutItem. The configuration is that of the group (groups/configs.py).
+`Groups` describes, lists and deletes groups of every kind.
 """
 
 from __future__ import annotations

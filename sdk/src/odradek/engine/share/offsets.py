@@ -1,8 +1,9 @@
 """The offsets of share groups, and their changes (KIP-932: Describe-, Alter-, DeleteShareGroupOffsets).
 
-A group's windows are moved only while nobody is in it; a window that is moved forgets deliveries and dead letters, one
-that is deleted begins again where `share.auto.offset.reset` says. A window is made for a partition that the group has
-not read in one transaction that raises the group's version, so that no group is deleted around it.
+The offsets of a group can be altered only while it has no members. Altering one resets the window's delivery counts and
+dead letters; after a deletion the group starts at `share.auto.offset.reset`. For a partition that the group has not
+read, the window is created in one transaction that raises the group's version, so that the group is not deleted
+concurrently.
 """
 
 from __future__ import annotations

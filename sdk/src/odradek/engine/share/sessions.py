@@ -1,16 +1,16 @@
-"""Share sessions (KIP-932): what a member reads, remembered between its fetches, and the order of its requests.
+"""Share sessions (KIP-932): the partitions that a member fetches, kept between its requests, and their order.
 
-Kafka's broker keeps them in memory; here a session is one item, and every request of it one conditional update that
-also brings it back. That is what a stateless server pays for incremental requests, and it buys a fence: a request that
-was delayed or repeated finds a later epoch and changes nothing.
+Kafka's brokers keep sessions in memory; here a session is one item, and each of its requests is one conditional update
+that also returns it. A stateless server needs that update for incremental requests, and it also fences: a delayed or
+repeated request finds a later epoch and changes nothing.
 
     open    epoch 0     the item, on condition that the member is in a share group; an older session is replaced
     next    epoch n     n -> n + 1, on condition that it is n; partitions that come and go are written with it
     close   epoch -1    read only: the caller gives records back, then `end`; after the member has left too
 
-Not kept: no limit of sessions a server and no expiry of their own. A session goes with a member that expires; one that
-a member leaves behind goes when the next member leaves. A session that is replaced gives nothing back: its records come
-by their locks, for the member may still be at them.
+There is no limit of sessions per server, and sessions do not expire on their own. A session is deleted with a member
+that expires; one that a leaving member did not close is deleted when the next member leaves. Replacing a session does
+not release its records: they become available when their locks expire, since the member may still process them.
 """
 
 from __future__ import annotations

@@ -11,20 +11,21 @@
                               └ reject, or no delivery left ──> DYING ──> LOT ──> DONE
                                                                 (without dead letters at once DONE)
 
-Invariants of every state that these functions give:
+Invariants of every state that these functions return:
 
-* runs cover [start_offset, end_offset) without gap or overlap, no two neighbours could be one run;
-* the first run is not DONE and the last not AVAILABLE with no delivery: so `start_offset` is as far as it can be, and a
-  state with nothing in flight has no runs;
+* runs cover [start_offset, end_offset) without gap or overlap, and equal neighbours are merged;
+* the first run is not DONE, the last one is not AVAILABLE without a delivery: so `start_offset` is as far as it can
+  be, and a state without records in flight has no runs;
 * end_offset - start_offset <= max_record_locks, unless the limit was lowered;
-* a record that is DONE never becomes anything else, and a run that a member holds changes only by that member's
-  acknowledgement or when its lock is over: so no record has two holders.
+* a DONE record stays DONE, and an acquired run changes only by its holder's acknowledgement or when its lock expires:
+  so no record has two holders.
 
-*Dead letters* are written by whoever comes along (share/dead_letters.py). A LOT is the set of dying records that goes
-under one number; while there is one no other is made, so everybody who writes the lot of a number writes the same.
+*Dead letters* are written by any process that finds them (share/dead_letters.py). A LOT is the set of dying records
+that is written under one number. A window has at most one lot at a time, so all processes that write the lot of a
+number write the same records.
 
-Times are those of the function that decides. A clock that is ahead ends a lock sooner, and then the record may be with
-two members; never are both acknowledgements taken, for the second holder's run replaced the first's.
+Times are by the clock of the deciding function. A clock that is ahead ends a lock early, so two members may process the
+record; only one acknowledgement is accepted, since the second holder's run has replaced the first's.
 """
 
 from __future__ import annotations

@@ -1,14 +1,14 @@
-"""Reading and writing the window of a share-partition: read, decide, write on condition; again where others were first.
+"""Reading and writing the window of a share-partition: read, decide, conditional write; repeated after a conflict.
 
-Every write is a Put on condition of version and incarnation, with the writer's nonce among the last 16. So two
-functions never both give out a record, and a write whose outcome is not known is recognized when the item is read
-again; should sixteen others come in between, the outcome stays unknown, and is never taken for "not applied".
+Every write is a Put on condition of version and incarnation, with the writer's nonce among the last 16. So no two
+functions hand out the same record, and a write with an unknown outcome is recognized when the item is read again. If
+sixteen other writes come in between, the outcome stays unknown, and never counts as "not applied".
 
-    make    at a member's first fetch: where the group begins (share.auto.offset.reset), in one transaction that checks
-            that the member is in the group and that the topic is not deleted; so nothing is made for what has gone
-    forget  with the group, the topic, or by an administrator: together with the row that numbers its dead letters. A
-            lot is committed on condition that its window is there, so none is written after that, and the row of
-            none is made again
+    make    at a member's first fetch: at the group's start (share.auto.offset.reset), in one transaction that checks
+            that the member is in the group and the topic is not deleted; so no window is left behind by either
+    forget  with the group, with the topic, or by an administrator: together with the row that numbers its dead letters.
+            A lot is committed on condition that its window exists, so no lot is written after that, and its row is
+            not created again
 """
 
 from __future__ import annotations

@@ -1,17 +1,17 @@
-"""The atomic commit: entries enter the logs of many partitions, offsets their leases, and one row says so; or nothing.
+"""The atomic commit: one transaction adds entries to the logs of many partitions, commits offsets, updates a row.
 
     read the heads ─> decide each partition (transaction_decisions.follow) ─> one TransactWriteItems ─> spill
 
-The *deciding row* moves in the same transaction, on the condition that it is still what its caller read: the row of a
-transactional id, or of a writer of numbered batches. So the commit is applied at most once, whatever is repeated, lost
-or late: a second application finds the row moved. And whoever wants to know whether it was applied reads the row.
+The *deciding row* is that of a transactional id, or of a writer of numbered batches. The same transaction changes it,
+on condition that it is as the caller read it. So the commit is applied at most once, whatever is repeated, lost or
+late: a second application finds the row changed. A process that does not know the outcome reads the row.
 
-One attempt decides on what it has just read; a refusal because something moved meanwhile is answered by another
-attempt. What stays wrong - a topic is gone, the sweep has passed an object, a producer wrote under a newer epoch, a
-group moved on - is `Failed`, and nothing of the transaction ever becomes visible.
+Each attempt decides on what it has just read. If it is refused because an item changed in between, there is another
+attempt. A permanent cause (the topic was deleted, the sweep has passed an object, a producer wrote under a newer epoch,
+the group's members changed) gives `Failed`, and nothing of the transaction ever becomes visible.
 
-A commit asks no leader: its condition holds leader and epoch as they were read, and a gateway that leads a partition
-takes a foreign entry like one of its own, since an append's offset comes from the head's new image.
+A commit does not need the leader: its condition has leader and epoch as they were read. A gateway that leads the
+partition accepts an entry of another process, since the offset of its own append comes from the head's new image.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ from odradek.model.topic_partition import PartitionId
 from odradek.ports.clock import Clock
 from odradek.ports.tables import TableOperation, Tables
 
-_SPILLS_MAX = 8  # rounds after one commit; a later append goes on
+_SPILLS_MAX = 8  # rounds after one commit; a later append continues
 
 
 @dataclass(frozen=True, slots=True)

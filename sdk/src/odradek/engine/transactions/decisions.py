@@ -5,13 +5,13 @@
     Ongoing     Empty, epoch+1     Ongoing                           Complete...               Empty, epoch+1
     Complete... Empty, epoch+1     Ongoing, number+1                 the same answer again     -
 
-Whoever holds an older epoch is fenced. Under the second protocol (KIP-890: EndTxn 5 and later) each end bumps the
-epoch, so a request that was delayed past the end of its transaction cannot reach into the next one; an abort with
-nothing open bumps it too. Under the first one a transaction's partitions are announced before they are written, and a
-duplicate that arrives late is told by its sequence.
+A producer with an older epoch is fenced. Under the second protocol (KIP-890: EndTxn 5 and later) each end bumps the
+epoch, so a request that was delayed past the end of its transaction cannot affect the next one; an abort without an
+open transaction bumps it too. Under the first protocol the partitions of a transaction are added before they are
+written, and a delayed duplicate is recognized by its sequence.
 
-The epoch before the last bump is remembered: EndTxn under it is a repetition, and InitProducerId under it (KIP-360)
-comes from the producer that this epoch was made for. Sources: KIP-98, KIP-360, KIP-588, KIP-890.
+The row keeps the epoch before the last bump: EndTxn with it is a repetition, and InitProducerId with it (KIP-360) comes
+from the producer that the current epoch was issued to. Sources: KIP-98, KIP-360, KIP-588, KIP-890.
 
 `follow` decides at the commit whether a partition's batches continue what its log holds of the producer.
 """

@@ -8,9 +8,9 @@
     log      txn#<trans. id>    <number, 20 digits>#o#<group id>#       a pending offset    TxnOffsetCommit .. likewise
                                 <topic id>#<partition>
 
-The row decides; pending items mean nothing unless the row commits them. `number` counts the transactions of an id and
-rises with each one's begin, so that what one leaves behind, however late it arrives, is never taken for the next
-one's. All pending items of an id share one `pk`: one Query reads a transaction, another what is left of earlier ones.
+The row decides; pending items have no effect unless the row commits them. `number` counts the transactions of an id and
+is raised when one begins, so a pending item that is written late never counts as one of a later transaction. All
+pending items of an id share one `pk`: one Query reads a transaction, another the leftovers of earlier ones.
 
     row      v: format version 1   n: version, raised by every write    pi, pe: producer id and epoch
              s: state              tn: number of the newest transaction  to: timeout, ms
@@ -20,7 +20,7 @@ one's. All pending items of an id share one `pk`: one Query reads a transaction,
              p: partitions of the open transaction, 20 bytes each: topic id, partition i32
              g: its groups         o: its offsets, 22 bytes each: place of the group in g u16, topic id, partition i32
              q: sequences that aborted transactions of this epoch used up, 24 bytes each: topic id, partition i32,
-                next sequence i32; a protocol that does not bump the epoch at each end goes on from there
+                next sequence i32; a protocol that does not bump the epoch at each end continues there
 """
 
 from __future__ import annotations

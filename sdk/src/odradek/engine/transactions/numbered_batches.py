@@ -1,20 +1,20 @@
-"""Numbered batches: uploads of many processes enter many partitions in one atomic step, once for each number.
+"""Numbered batches: uploads of many processes are appended to many partitions atomically, once for each number.
 
     executors   upload         validate and store; nothing becomes visible
     driver      commit         entries into all heads, and the number into the writer's row, in one transaction
 
-Made for a writer that numbers its batches and repeats the last one after a failure, whoever runs it then: the sink of a
-streaming query, by query id and batch id. The row holds the last number that was committed, so a repetition adds
-nothing, also where it uploaded anew; what it uploaded is swept. Producers with sequences have no part in this.
+A writer numbers its batches and repeats the last one after a failure, possibly in another process: the sink of a
+streaming query does so, by query id and batch id. The row has the last committed number, so a repetition appends
+nothing, even if it has uploaded again; the sweep removes its uploads. Sequences of producers are not used.
 
-More partitions than one transaction takes are committed in groups, each in a transaction of its own that notes the
-group in the row. The group of a partition follows from the partition alone, never from what else the batch holds:
+A batch with more partitions than one transaction allows is committed in groups. Each group has a transaction of its
+own, which adds the group to the row. The group of a partition depends only on the partition, not on the batch:
 
     {b: 6}  ──group──>  {b: 6, p: 7, g: [group]}  ──group──>  {b: 6, p: 7, g: [group, group]}  ──last──>  {b: 7}
 
-So a batch that stopped half-way goes on with the groups that are missing, whoever repeats it and with whatever uploads,
-and no group is added twice. Between the first group and the last a reader may see a part of the batch. Every write of
-the row asks for it as it was read, and no state of it returns: a write that arrives late is refused.
+So the repetition of a partly committed batch, by any process and with any uploads, commits only the missing groups,
+and no group is appended twice. Between the first group and the last, a reader may see a part of the batch. Every write
+of the row requires that the row is as it was read, and no state of the row recurs: a delayed write is refused.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""Reads and writes of transactional ids and of what their transactions hold.
+"""Reads and writes of the rows of transactional ids and of their pending items.
 
-A change of a row is read, decide, write on the version that was read; again where another change was faster or the
-outcome is not known. Decisions are such that deciding again on the row that an earlier attempt left changes nothing
-more, or (InitProducerId) costs one epoch.
+A row is changed by reading it, deciding, and writing it on condition of the version that was read; if another change
+was faster or the outcome is unknown, this is repeated. A decision that is repeated on the row of an earlier attempt
+changes nothing more, or (InitProducerId) uses up one more epoch.
 """
 
 from __future__ import annotations

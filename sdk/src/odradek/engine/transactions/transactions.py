@@ -1,17 +1,18 @@
-"""Transactions (docs/decisions/0022): what a producer writes in one becomes visible at once, or never.
+"""Transactions (docs/decisions/0022): everything that a producer writes in one becomes visible at once, or never.
 
     InitProducerId           the id's row: an epoch that fences every older instance
     Produce                  upload, register the partitions in the row, one pending item a partition
     TxnOffsetCommit          register the offsets in the row, one pending item an offset
     EndTxn(commit)           pending items -> heads, leases and the row in one TransactWriteItems
-    EndTxn(abort), timeout   the row alone: what is pending then means nothing
+    EndTxn(abort), timeout   the row alone: its pending items no longer have any effect
 
 So nothing uncommitted is ever in a log. An acknowledged Produce is durable as a pending item before it is answered, and
-EndTxn, which a producer sends after the answers, reads the pending items consistently. The row is written on its
-version each time: of two that would end a transaction, or end it and take something in, one is refused and looks again.
+EndTxn, which a producer sends after those responses, reads the pending items consistently. Each write of the row is
+conditional on its version: of two concurrent requests that end a transaction, or of which one ends it and the other
+adds to it, one is refused and reads the row again.
 
 A crash between any two calls leaves an open transaction (its producer repeats the call, or the timeout fences it),
-pending items of an ended one (maintenance deletes them) or unreferenced uploads (the sweep does).
+pending items of an ended transaction (maintenance deletes them), or unreferenced uploads (the sweep deletes them).
 """
 
 from __future__ import annotations
@@ -320,20 +321,23 @@ class Transactions:
             bump: whether the end bumps the epoch (KIP-890: EndTxn 5 and later).
 
         Raises:
-            KafkaError: INVALID_PRODUCER_ID_MAPPING, PRODUCER_FENCED, INVALID_TXN_STATE; TRANSACTION_ABORTABLE: it
-                cannot be committed and has been aborted; COORDINATOR_NOT_AVAILABLE: it may or may not have ended, ask
-                again.
+            KafkaError: INVALID_PRODUCER_ID_MAPPING, INVALID_TXN_STATE; PRODUCER_FENCED: an earlier attempt may have
+                committed it; TRANSACTION_ABORTABLE: it cannot be committed and has been aborted;
+                COORDINATOR_NOT_AVAILABLE: it may or may not have ended, ask again.
         """
         check_transactional_id(transactional_id)
         failed: Failed | None = None
         number: int | None = None  # of the transaction that this call ends, once it has been seen open
         stamp_ms = 0
+        may_be_committed = False  # by an attempt whose request may have come twice, or late
         for attempt in range(self._settings.group_attempts_max):
             try:
                 row = await self.store.read(transactional_id)
                 if row is not None and number is not None and row.committed_number == number:
                     return _after_commit(row, producer_id, producer_epoch, bump=bump)  # an attempt of ours was applied
                 if failed is not None and row is not None and not (row.is_ongoing and row.number == number):
+                    if may_be_committed and number is not None and row.committed_number > number:
+                        raise _UNTOLD  # what stood in the way may be its own entries, and a later one hides its end
                     raise _cannot_commit(failed)
                 wanted = commit and failed is None
                 verdict = decide_end(row, producer_id, producer_epoch, self._clock.now_ms(), commit=wanted, bump=bump)
@@ -360,6 +364,7 @@ class Transactions:
                         failed = outcome
                         continue
                     if outcome != "applied":
+                        may_be_committed = True
                         await self.store.backoff.pause(attempt)
                         continue
                     await asyncio.gather(one.spill(), self._clean(keys))
@@ -451,6 +456,13 @@ def _after_commit(row: TransactionRow, producer_id: int, producer_epoch: int, *,
     if (row.last_producer_id, row.last_epoch) == (producer_id, producer_epoch):
         return ProducerIdAndEpoch(row.producer_id, row.producer_epoch)
     return ProducerIdAndEpoch(producer_id, producer_epoch + 1)
+
+
+_UNTOLD = KafkaError(
+    ErrorCode.PRODUCER_FENCED,
+    "another instance has the transactional id, and the transaction may have been committed: continue from the "
+    "committed offsets",
+)
 
 
 def _cannot_commit(failed: Failed) -> KafkaError:
