@@ -191,6 +191,7 @@ def _readers(world: World, scenario: Scenario) -> list[Coroutine[Any, Any, None]
             [plan.name for plan in scenario.topics],
             turns=scenario.group_turns,
             pace_s=scenario.pace_s * 4,
+            assignor=scenario.group_assignor,
         )
         readers.append(lives(world, f"member{i}", member.program, _READER_RESTARTS))
     return readers

@@ -43,6 +43,7 @@ class Scenario:
     consumers: int = 1  # a topic
     group_members: int = 0
     group_turns: int = 40
+    group_assignor: str | None = None  # that members of the consumer protocol ask for
     classic_members: int = 0  # of a group of the classic protocol
     share_workers: int = 0
     share_turns: int = 30
@@ -118,14 +119,16 @@ def _topics(rng: Random) -> Scenario:
 
 def _groups(rng: Random) -> Scenario:
     """Members come and go, stall and crash; what they commit is theirs."""
+    partitions, members, turns = rng.choice((2, 3)), rng.choice((2, 3)), rng.randrange(8, 24)
     return Scenario(
         "groups",
-        (TopicPlan("alpha", rng.choice((2, 3))),),
+        (TopicPlan("alpha", partitions),),
         producers=2,
         records_of=25,
         consumers=0,
-        group_members=rng.choice((2, 3)),
-        group_turns=rng.randrange(8, 24),
+        group_members=members,
+        group_turns=turns,
+        group_assignor=(None, "range")[turns % 2],  # who loses partitions to one member gains another's
         pace_s=1.0,
         settings=_group_settings(rng),
     )

@@ -20,15 +20,27 @@ class GroupMember:
 
     Args:
         turns: how many polls before the world calms down; after it has, the member goes on until the run stops.
+        assignor: that it asks for; None: none.
     """
 
-    def __init__(self, world: World, name: str, group_id: str, topics: list[str], *, turns: int, pace_s: float) -> None:
+    def __init__(
+        self,
+        world: World,
+        name: str,
+        group_id: str,
+        topics: list[str],
+        *,
+        turns: int,
+        pace_s: float,
+        assignor: str | None = None,
+    ) -> None:
         self._world = world
         self._name = name
         self._group_id = group_id
         self._topics = topics
         self._turns = turns
         self._pace_s = pace_s
+        self._assignor = assignor
         self._lives = 0
 
     async def program(self, process: Process) -> None:
@@ -37,12 +49,15 @@ class GroupMember:
             self._lives += 1
             member = Member(
                 None,  # type: ignore[arg-type]
-                f"{self._name}/{self._lives}",
+                # By its id a member that comes back is the last: the range assignor then moves what the others have.
+                f"{self._lives}/{self._name}",
                 self._topics,
                 group_id=self._group_id,
                 groups=engine.groups,
                 offsets=engine.offsets,
+                assignor=self._assignor,
             )
+            world.ledger.groups.owned[member.member_id] = lambda member=member: member.owned  # type: ignore[misc]
             positions: dict[PartitionId, int] = {}
             while not world.stop.is_set():
                 await self._turn(process, member, positions)
@@ -58,7 +73,9 @@ class GroupMember:
     async def _turn(self, process: Process, member: Member, positions: dict[PartitionId, int]) -> None:
         world = self._world
         lose_answer = self._turns > 0 and world.rng.random() < 0.03
-        await member.beat(lose_answer=lose_answer)
+        # Now and then the application does not let go at once of what it is told to give up.
+        keep = member.owned if member.beats % 3 == 2 else frozenset()
+        await member.beat(lose_answer=lose_answer, keep=keep)
         for lost in [partition for partition in positions if partition not in member.owned]:
             del positions[lost]
         for partition in sorted(member.owned):

@@ -19,16 +19,22 @@ from odradek.model.topic_partition import PartitionId
 from odradek.ports.table import Item, Key
 
 _SIGNED = "classic"
+_EARLY = "early"
 
 
-def signature(member_id: str, generation: int) -> str:
-    """What a member writes into the metadata of its commits."""
-    return f"{_SIGNED} {generation} {member_id}"
+def signature(member_id: str, generation: int, *, is_early: bool = False) -> str:
+    """What a member writes into the metadata of its commits; `is_early`: before it knows its partitions."""
+    return f"{_EARLY if is_early else _SIGNED} {generation} {member_id}"
 
 
 def is_signed(metadata: str) -> bool:
     """Whether a commit is a classic member's."""
-    return metadata.startswith(f"{_SIGNED} ")
+    return metadata.startswith((f"{_SIGNED} ", f"{_EARLY} "))
+
+
+def is_early(metadata: str) -> bool:
+    """Whether a classic member made the commit before it knew its partitions: of what was its own until then."""
+    return metadata.startswith(f"{_EARLY} ")
 
 
 class ClassicBook:

@@ -12,8 +12,12 @@ Checked at once, at every write:
 * what enters under a gateway's leadership is sent by the one process that took that epoch
 * nothing that a live row or tail refers to is deleted
 * rows say what entered, and what their floors promise (row_book.py); producers are remembered (producer_book.py)
+* what enters is above the floors that its head had: nobody has given it up, and no search has passed it over
+* transactional ids and what is pending (transaction_book.py)
 * compaction drops nothing too young, and tombstones in their time (time_book.py)
+* maintenance sweeps, clears up and compacts as it promises (upkeep_book.py)
 * a commit is made by the partition's owner, or a classic group's member, and does not go back
+* a consumer group's members and leases agree, and keep to the rules of their protocol (group_book.py)
 """
 
 from __future__ import annotations
@@ -25,18 +29,24 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 from uuid import UUID
 
-from odradek.engine.groups.items import GROUP_SK, LEASE_PREFIX, decode_lease
+from odradek.engine.compaction.state import decode_state
+from odradek.engine.groups.items import GROUP_SK, LEASE_PREFIX, MEMBER_PREFIX, decode_lease
 from odradek.engine.partition.index_row import IndexRow, decode_index_row
 from odradek.engine.read.log_reader import Piece, entry_piece
 from odradek.format.item_keys import (
+    CLEAN_SK,
     DELETED_TOPICS_PK,
     HEAD_SK,
     INDEX_PREFIX,
+    LEASE_SK,
     PRODUCER_PREFIX,
     SHARE_PARTITION_PREFIX,
     TOPICS_PK,
+    TRANSACTION_PREFIX,
+    TRANSACTIONAL_IDS_PK,
     group_pk,
     index_base_offset,
+    index_sk,
     partition_pk,
 )
 from odradek.format.object_keys import index_key, segment_key, wal_key
@@ -47,11 +57,14 @@ from odradek.model.topic_partition import PartitionId
 from odradek.ports.clock import Clock
 from odradek.ports.table import Item, Key
 
-from tests.simulation.books.classic_book import ClassicBook, is_signed
+from tests.simulation.books.classic_book import ClassicBook, is_early, is_signed
+from tests.simulation.books.group_book import GroupBook
 from tests.simulation.books.producer_book import ProducerBook
 from tests.simulation.books.row_book import RowBook
 from tests.simulation.books.share_book import ShareBook
 from tests.simulation.books.time_book import Compactable, TimeBook
+from tests.simulation.books.transaction_book import TransactionBook
+from tests.simulation.books.upkeep_book import UpkeepBook
 from tests.simulation.store.redelivery import is_delivered_again
 
 _COUNT = struct.Struct(">I")
@@ -132,7 +145,9 @@ class Ledger:
         commits: per lease, in the order of their application.
         shares: windows of share groups.
         classic: groups of the classic protocol.
+        groups: groups of the consumer protocol.
         times: what compaction drops, and when.
+        upkeep: what maintenance leaves behind.
     """
 
     def __init__(self, clock: Clock) -> None:
@@ -156,9 +171,14 @@ class Ledger:
         self.commits: dict[Key, list[Commit]] = defaultdict(list)
         self.shares = ShareBook(self.problem, clock, self)
         self.classic = ClassicBook(self.problem)
+        self.groups = GroupBook(self.problem)
         self.times = TimeBook(self.problem, clock)
+        self.upkeep = UpkeepBook(self.problem, clock, lambda key: self.has_object(key))
         self._rows = RowBook(self.problem)
-        self._producers = ProducerBook(self.problem, lambda pk, sk: self.log_rows(pk).get(sk))
+        self._transactions = TransactionBook(self.problem)
+        self._producers = ProducerBook(
+            self.problem, lambda pk, sk: self.log_rows(pk).get(sk), self._transactions.is_transactional
+        )
         self._records: dict[str, list[Compactable]] = defaultdict(list)
         self._decoded: dict[str, int] = defaultdict(int)
         self.log_rows: Callable[[str], Mapping[str, Any]] = lambda pk: {}
@@ -196,13 +216,22 @@ class Ledger:
                 self._head_stored(key.pk, old, new)
             elif key.sk.startswith(INDEX_PREFIX):
                 self._dirty[key.pk] = None
+                self._row_removed(key, old, new)
                 if new is not None:
                     self._row_stored(key, new)
+            elif key.sk == LEASE_SK and new is not None and partition_of(key.pk).topic_id in self.live_topics:
+                self.upkeep.lease_stored(key.pk, new)
+            elif key.sk == CLEAN_SK and new is not None and key.pk in self.heads:
+                self._compaction_stored(key.pk, decode_state(new).first_dirty)
             elif key.sk.startswith(PRODUCER_PREFIX):
                 if key.pk in self.heads:
                     self._producers.row_stored(key.pk, int(key.sk.removeprefix(PRODUCER_PREFIX)), new)
             elif key.pk.startswith(WAL_ITEMS_PREFIX):
                 self._wal_item_stored(bytes.fromhex(key.sk), new)
+            elif key.pk.startswith(TRANSACTION_PREFIX):
+                self._transactions.pending_stored(key, old, new)
+        elif table == "catalog" and key.pk == TRANSACTIONAL_IDS_PK:
+            self._transactions.row_stored(key, new)
         elif table == "catalog" and key.pk == TOPICS_PK:
             self._topic_stored(key.sk, old, new)
         elif table == "catalog" and key.pk == DELETED_TOPICS_PK:
@@ -212,7 +241,11 @@ class Ledger:
             self.shares.stored(key, old, new, self.caller)
         elif table == "groups" and key.sk == GROUP_SK:
             self.classic.stored(key, new)
+            self.groups.group_stored(key, new)
+        elif table == "groups" and key.sk.startswith(MEMBER_PREFIX):
+            self.groups.member_stored(key, new)
         elif table == "groups" and key.sk.startswith(LEASE_PREFIX):
+            self.groups.lease_stored(key, old, new)
             if new is None:
                 self.commits.pop(key, None)  # the group was deleted
             elif "c" in new and new["c"] != (old or {}).get("c"):
@@ -231,6 +264,8 @@ class Ledger:
             for key in keys:
                 if key in live:
                     self.problem(f"deleted while referred to: {key}")
+                if key.startswith("wal/"):
+                    self._swept(bytes.fromhex(key.rsplit("/", 1)[1]))
 
     def settled(self) -> None:
         """A call is over: what it changed must be whole."""
@@ -238,6 +273,7 @@ class Ledger:
         for pk in self._dirty:
             self._check_index(pk)
         self._dirty.clear()
+        self.groups.settled()
 
     def _topic_stored(self, name: str, old: Item | None, new: Item | None) -> None:
         if old is not None:
@@ -302,10 +338,10 @@ class Ledger:
         counts = [_COUNT.unpack_from(packed, _COUNT_AT)[0] for packed in new["t"]]
         if new["tb"] + sum(counts) != new["no"]:
             self.problem(f"{pk}: the tail ends at {new['tb'] + sum(counts)}, the next offset is {new['no']}")
-        self._entered(pk, new["no"] - old["no"], list(zip(new["t"], counts, strict=True)))
+        self._entered(pk, old, new["no"] - old["no"], list(zip(new["t"], counts, strict=True)))
         self._producers.head_stored(pk, old, new)
 
-    def _entered(self, pk: str, grown: int, tail: list[tuple[bytes, int]]) -> None:
+    def _entered(self, pk: str, old: Item, grown: int, tail: list[tuple[bytes, int]]) -> None:
         """Note the entries at the end of the tail that make up what the log grew by."""
         end = self.heads[pk]["no"]
         assert isinstance(end, int)
@@ -325,6 +361,10 @@ class Ledger:
             if place in self._seen[pk]:
                 self.problem(f"{pk}: the entry at {base_offset} entered a second time")
             self._seen[pk].add(place)
+            if entry.commit_ms <= old["sf"]:  # type: ignore[operator]
+                self.problem(f"{pk}: the entry at {base_offset} entered with a commit time below the spill floor")
+            if entry.object_id < old["wf"]:  # type: ignore[operator]
+                self.problem(f"{pk}: the entry at {base_offset} entered below the sweep floor")
             if not self._has_bytes(piece):
                 self.problem(f"{pk}: the entry at {base_offset} entered without its bytes")
             self.truth[pk].append(Entered(base_offset, packed, self._call))
@@ -337,14 +377,29 @@ class Ledger:
         if row.segment_id is None:
             return
         partition = partition_of(key.pk)
-        names = (named(partition, row.base_offset, row.segment_id) for named in (segment_key, index_key))
-        if not all(self.has_object(name) for name in names):
+        if not all(self.has_object(name) for name in _segment_objects(key, new)):
             self.problem(f"{key.pk}: the row at {row.base_offset} names a segment that is not there")
         elif self.was_compacted(partition.topic_id):
             content = self.uploads[segment_key(partition, row.base_offset, row.segment_id)]
             configs = [config for _, config in self.configs[partition.topic_id]]
             span = row.base_offset, row.end_offset
             self.times.segment_stored(key.pk, span, content, self.log_start(partition), self._true(key.pk), configs)
+
+    def _row_removed(self, key: Key, old: Item | None, new: Item | None) -> None:
+        """Note the objects of a segment that no row names any more."""
+        if old is None or key.pk not in self.heads:
+            return
+        before = _segment_objects(key, old)
+        if before and (new is None or _segment_objects(key, new) != before):
+            self.upkeep.lost_its_row(key.pk, before)
+
+    def _compaction_stored(self, pk: str, first_dirty: int) -> None:
+        def contents() -> Iterator[bytes]:
+            for base, item in self._live_rows(pk):
+                if item["k"] == "s" and base < first_dirty:
+                    yield self.uploads[_segment_objects(Key(pk, index_sk(base)), item)[0]]
+
+        self.upkeep.compacted(pk, first_dirty, self.log_start(partition_of(pk)), contents)
 
     def _true(self, pk: str) -> list[Compactable]:
         """Every record that entered the partition; decoded as it is asked for."""
@@ -394,8 +449,13 @@ class Ledger:
             self.live_items.setdefault(object_id, self._clock.now_ms())
             return
         self.live_items.pop(object_id, None)
+        self._swept(object_id)
         if any(piece.item_id == object_id for piece in self._live_pieces()):
             self.problem(f"deleted while referred to: WAL item {object_id.hex()}")
+
+    def _swept(self, object_id: bytes) -> None:
+        live = ((pk, head["wf"]) for pk, head in self.heads.items() if partition_of(pk).topic_id in self.live_topics)
+        self.upkeep.swept(object_id, live, is_clock_right=self.caller not in self.shares.jumped)  # type: ignore[arg-type]
 
     def _has_bytes(self, piece: Piece) -> bool:
         if piece.item_id is not None:
@@ -441,12 +501,23 @@ class Ledger:
             self.classic.committed(key.pk.removeprefix(group_pk("")), commit.committer)
         elif commit.committer != (commit.owner or ""):
             self.problem(f"{where}: {commit.committer!r} committed what {commit.owner!r} owns")
-        # A commit that is delivered again, late, is the same to the group as one that goes back on purpose.
-        if before and commit.offset < before[-1].offset and not is_delivered_again(self.caller):
+        # A commit that is delivered again, late, is the same to the group as one that goes back on purpose; so is one
+        # of a member that does not know yet that the partition has become another's.
+        goes_back = bool(before) and commit.offset < before[-1].offset
+        if goes_back and not is_delivered_again(self.caller) and not is_early(commit.committer):
             self.problem(f"{where}: the commit went back from {before[-1].offset} to {commit.offset}")
         if before and before[-1].committer != commit.committer and commit.lease_epoch < before[-1].lease_epoch:
             self.problem(f"{where}: {commit.committer!r} committed under an older grant than {before[-1].committer!r}")
         self.commits[key].append(commit)
+
+
+def _segment_objects(key: Key, item: Item) -> tuple[str, ...]:
+    """The objects of the segment that an index row names, the log first; none for a row of entries."""
+    row = decode_index_row(index_base_offset(key.sk), item)
+    if row.segment_id is None:
+        return ()
+    partition = partition_of(key.pk)
+    return tuple(named(partition, row.base_offset, row.segment_id) for named in (segment_key, index_key))
 
 
 def live_pieces(partition: PartitionId, row: IndexRow) -> Iterator[Piece]:

@@ -3,6 +3,7 @@
 * a producer's last five batches of its epoch are known by the head or, once the producer was evicted, by its row
 * epoch and next sequence are those after its last batch
 * nobody leaves the head without a row
+* a batch follows the last of its producer and epoch, or begins a later epoch; only aborted transactions leave gaps
 
 A producer whose row expired is begun with again: nothing of before needs to be known.
 """
@@ -24,8 +25,14 @@ class ProducerBook:
     row: the item of an evicted producer, by partition key and sort key; None: there is none.
     """
 
-    def __init__(self, problem: Callable[[str], None], row: Callable[[str, str], Item | None]) -> None:
+    def __init__(
+        self,
+        problem: Callable[[str], None],
+        row: Callable[[str, str], Item | None],
+        leaves_gaps: Callable[[int], bool],
+    ) -> None:
         self._problem = problem
+        self._leaves_gaps = leaves_gaps
         self.row = row
         self._batches: dict[str, dict[int, list[RecentBatch]]] = defaultdict(lambda: defaultdict(list))
         self._in_head: dict[str, frozenset[int]] = defaultdict(frozenset)
@@ -36,10 +43,22 @@ class ProducerBook:
         if entry.producer_id < 0:
             return
         last = self._batches[pk][entry.producer_id]
+        if last:
+            self._follows(pk, base_offset, entry, last[-1])
         if last and last[-1].epoch != entry.producer_epoch:
             last.clear()
         last.append(RecentBatch(entry.producer_epoch, entry.base_sequence, entry.offset_count, base_offset))
         del last[:-PRODUCER_BATCHES_REMEMBERED]
+
+    def _follows(self, pk: str, base_offset: int, entry: TailEntry, last: RecentBatch) -> None:
+        """Whether a batch may come after the producer's last. Only aborted transactions leave gaps."""
+        what = f"{pk}: the batch at {base_offset} of producer {entry.producer_id} has epoch {entry.producer_epoch}"
+        if entry.producer_epoch < last.epoch:
+            self._problem(f"{what} after {last.epoch}")
+        is_next = entry.producer_epoch == last.epoch
+        expected = next_sequence(last.base_sequence, last.record_count) if is_next else 0
+        if entry.base_sequence != expected and not self._leaves_gaps(entry.producer_id):
+            self._problem(f"{what} and the sequence {entry.base_sequence}, not {expected}")
 
     def head_stored(self, pk: str, old: Item, new: Item) -> None:
         """A head was written; what entered with it has been told."""

@@ -1,0 +1,109 @@
+"""Groups of the consumer protocol (KIP-848), after every call of the store.
+
+* a member holds exactly the partitions whose leases name it: none has two owners, none an owner that nobody knows
+* a member holds nothing that is not in the target of its epoch, and its epoch rises only when it owes nothing
+* who owes a partition is granted none; what it owes stays its own until it has said that it gave it up
+* a commit's stamp exceeds the one before; nothing writes a lease that stays as it was
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Mapping
+
+from odradek.engine.groups.items import LEASE_PREFIX, MEMBER_PREFIX, decode_group, decode_member, lease_partition
+from odradek.engine.groups.state import MemberState
+from odradek.model.topic_partition import PartitionId
+from odradek.ports.table import Item, Key
+
+_Target = Mapping[str, frozenset[PartitionId]]
+
+
+class GroupBook:
+    """What was written of each group.
+
+    Args:
+        problem: takes note of what is wrong.
+
+    Attributes:
+        owned: by member id, what the member itself takes for its own at this moment.
+    """
+
+    def __init__(self, problem: Callable[[str], None]) -> None:
+        self._problem = problem
+        self.owned: dict[str, Callable[[], frozenset[PartitionId]]] = {}
+        self._share: set[str] = set()
+        self._targets: dict[str, dict[int, _Target]] = defaultdict(dict)
+        self._members: dict[str, dict[str, MemberState]] = defaultdict(dict)
+        self._leases: dict[str, dict[PartitionId, str]] = defaultdict(dict)
+        self._written: dict[str, dict[str, MemberState | None]] = defaultdict(dict)  # by this call: as it was before
+
+    def group_stored(self, key: Key, new: Item | None) -> None:
+        """A group's item was written (new None: deleted)."""
+        if new is None:
+            self._targets.pop(key.pk, None)
+            self._share.discard(key.pk)
+            return
+        group = decode_group(key.pk, new)
+        if group.is_share:
+            self._share.add(key.pk)  # its members have no leases: each may read everything
+        self._targets[key.pk][group.epoch] = group.target
+
+    def member_stored(self, key: Key, new: Item | None) -> None:
+        """A member was written (new None: removed)."""
+        member_id = key.sk.removeprefix(MEMBER_PREFIX)
+        before = self._members[key.pk].pop(member_id, None)
+        self._written[key.pk].setdefault(member_id, before)
+        if new is not None:
+            self._members[key.pk][member_id] = decode_member(member_id, new)
+
+    def lease_stored(self, key: Key, old: Item | None, new: Item | None) -> None:
+        """A lease was written (new None: deleted)."""
+        assert key.sk.startswith(LEASE_PREFIX)
+        where = f"{key.pk} {key.sk}"
+        if old is not None and new is not None:
+            if old == new:
+                self._problem(f"{where}: what stood there was written once more")
+            elif new.get("c", 0) < old.get("c", 0):  # type: ignore[operator]
+                self._problem(f"{where}: the stamp fell from {old['c']} to {new.get('c')}")
+            elif old.get("c") == new.get("c") and any(old.get(name) != new.get(name) for name in ("f", "le", "m")):
+                self._problem(f"{where}: two commits have the stamp {old.get('c')}")
+        partition = lease_partition(key.sk)
+        if new is not None and isinstance(owner := new.get("o"), str):
+            self._leases[key.pk][partition] = owner
+        else:
+            self._leases[key.pk].pop(partition, None)
+        self._written[key.pk] = self._written[key.pk]
+
+    def settled(self) -> None:
+        """A call is over."""
+        for pk, members in self._written.items():
+            if pk in self._share:
+                continue
+            self._check_owners(pk)
+            for member_id, before in members.items():
+                member = self._members[pk].get(member_id)
+                if member is not None:
+                    self._check_member(pk, before or MemberState(member_id), member)
+        self._written.clear()
+
+    def _check_owners(self, pk: str) -> None:
+        by_members = {
+            (partition, member.member_id) for member in self._members[pk].values() for partition in member.held
+        }
+        for partition, owner in sorted(by_members ^ self._leases[pk].items()):
+            side = "holds it" if (partition, owner) in by_members else "is named by its lease"
+            self._problem(f"{pk}: of {partition} only {owner} {side}")
+
+    def _check_member(self, pk: str, before: MemberState, member: MemberState) -> None:
+        who = f"{pk}: {member.member_id} of epoch {member.epoch}"
+        target = self._targets[pk].get(member.epoch, {}).get(member.member_id, frozenset())
+        if foreign := member.held - target:
+            self._problem(f"{who} holds what is not in its target: {sorted(foreign)}")
+        if member.revoking and member.epoch > before.epoch:
+            self._problem(f"{who} rose from {before.epoch} while it owes {sorted(member.revoking)}")
+        if member.revoking and (granted := member.assigned - before.held):
+            self._problem(f"{who} was granted {sorted(granted)} while it owes {sorted(member.revoking)}")
+        owned = self.owned.get(member.member_id)
+        if owned is not None and (lost := (before.held - member.held) & owned()):
+            self._problem(f"{who} lost {sorted(lost)}, which it has not given up")
