@@ -167,10 +167,9 @@ def main(argv: list[str] | None = None) -> int:
     found, checks = asyncio.run(measure(*((2, 200) if quick else (7, 1_500))))
     for each in tables(found, checks):
         Console().print(each)
-    if not quick:
-        RESULTS.parent.mkdir(exist_ok=True)
-        document: dict[str, Any] = {"append": [asdict(each) for each in found], "check": [asdict(c) for c in checks]}
-        RESULTS.write_text(json.dumps(document, indent=2) + "\n")
+    RESULTS.parent.mkdir(exist_ok=True)
+    document: dict[str, Any] = {"append": [asdict(each) for each in found], "check": [asdict(c) for c in checks]}
+    RESULTS.write_text(json.dumps(document, indent=2) + "\n")
     return 0
 
 
