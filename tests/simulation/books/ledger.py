@@ -167,6 +167,7 @@ class Ledger:
         self._forgotten_topics: set[UUID] = set()
         self._deleted_topics: set[UUID] = set()
         self.topic_names: dict[UUID, str] = {}
+        self._partition_counts: dict[UUID, int] = {}
         self.configs: dict[UUID, list[tuple[int, dict[str, str]]]] = defaultdict(list)
         self.commits: dict[Key, list[Commit]] = defaultdict(list)
         self.shares = ShareBook(self.problem, clock, self)
@@ -291,6 +292,7 @@ class Ledger:
             return
         self.live_topics.add(topic_id)
         self.topic_names[topic_id] = name
+        self._partition_counts[topic_id] = int(new["n"])  # type: ignore[call-overload]
         self.configs[topic_id].append((self._clock.now_ms(), {key: str(value) for key, value in new["c"].items()}))
 
     # --- heads and rows --------------------------------------------------------------------------------------------
@@ -454,8 +456,14 @@ class Ledger:
             self.problem(f"deleted while referred to: WAL item {object_id.hex()}")
 
     def _swept(self, object_id: bytes) -> None:
-        live = ((pk, head["wf"]) for pk, head in self.heads.items() if partition_of(pk).topic_id in self.live_topics)
+        live = ((pk, head["wf"]) for pk, head in self.heads.items() if self._is_listed(partition_of(pk)))
         self.upkeep.swept(object_id, live, is_clock_right=self.caller not in self.shares.jumped)  # type: ignore[arg-type]
+
+    def _is_listed(self, partition: PartitionId) -> bool:
+        """Whether anybody can write to it. A growth that was cut short leaves heads beyond the topic's partitions; when
+        it is done again, it raises their floors first."""
+        is_live = partition.topic_id in self.live_topics
+        return is_live and partition.partition < self._partition_counts[partition.topic_id]
 
     def _has_bytes(self, piece: Piece) -> bool:
         if piece.item_id is not None:
