@@ -194,15 +194,18 @@ def _get(
     """The items with these keys, by their key."""
     found: dict[tuple[str, str], Item] = {}
     left: Sequence[Item] = keys
-    for attempt in range(_ATTEMPTS):
-        if not left:
-            return found
+    attempt = 0
+    while left and attempt < _ATTEMPTS:
         asked = {table_name: {"Keys": list(left), "ConsistentRead": True, **parameters}}
         answer = dynamodb.batch_get_item(RequestItems=asked)
-        found |= {_identity(item): item for item in answer["Responses"].get(table_name, ())}
+        some = answer["Responses"].get(table_name, ())
+        found |= {_identity(item): item for item in some}
         left = answer.get("UnprocessedKeys", {}).get(table_name, {}).get("Keys", ())
-        if left:
+        if left and not some:  # throttled; with some of them, the answer had no room for more than 16 MB
             sleep(bound_s(attempt, first_s=FIRST_PAUSE_S, max_s=MAX_PAUSE_S))
+            attempt += 1
+    if not left:
+        return found
     raise StoreUnavailable(f"{table_name} is throttled: run the same command again in some minutes")
 
 
