@@ -283,6 +283,7 @@ async def acls(admin: Engine, others: Sequence[Engine]) -> None:
     await admin.acls.create(rule)
     ada = QuotaEntity("ada")
     await admin.client_quotas.alter(ada, {PRODUCER_BYTE_RATE: 1_000})
+    assert set(await admin.client_quotas.list()) == {ada}
     for engine in others:
         assert (await engine.acls.current()).acls == (rule,)
         assert set(await engine.client_quotas.current()) == {ada}

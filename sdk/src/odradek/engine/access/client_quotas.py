@@ -2,9 +2,10 @@
 
     Key                       Value                                                              Lifetime
     quotas   <digest, hex>    v: format version 1; u, c: user and client id, "" the default one,  first .. last
-                              missing: any; q: {name: bytes a second}                             of its values
+                              missing: any; q: {name: bytes a second}; w: of this write, random   of its values
 
-The digest is SHA-256 over user and client id. Of the quotas that fit a request the most specific one counts, in Kafka's
+An item is written on condition that `w` is as it was read, so of two administrators neither undoes the other. The
+digest is SHA-256 over user and client id. Of the quotas that fit a request the most specific one counts, in Kafka's
 order: user and client, user and default client, user, default user and client, default user and default client, default
 user, client, default client. A quota of a user is shared by the user's clients, one of a client id by its users.
 
@@ -20,11 +21,11 @@ from typing import NamedTuple
 
 from odradek.backoff import Backoff
 from odradek.engine.partition.fields import attribute, check_version
-from odradek.errors import ErrorCode, FormatError, KafkaError, OutcomeUnknown, StoreUnavailable
+from odradek.errors import ConditionFailed, ErrorCode, FormatError, KafkaError, OutcomeUnknown, StoreUnavailable
 from odradek.format.item_keys import QUOTAS_PK
 from odradek.ports.clock import Clock
 from odradek.ports.rng import Rng
-from odradek.ports.table import Delete, Item, Key, Put, Table
+from odradek.ports.table import Absent, Compare, Delete, Item, Key, Put, Table
 from odradek.settings import Settings
 
 VERSION = 1
@@ -33,6 +34,7 @@ DEFAULT = ""  # the user or client id that a quota without a name of its own is 
 _RATE_MAX = 2**53
 _NAME_BYTES_MAX = 2_048
 _ATTEMPTS = 6
+_NONCE_BYTES = 8
 _UNAVAILABLE = KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE, "the quotas cannot be read or written: try again")
 
 
@@ -52,6 +54,7 @@ class ClientQuotas:
     def __init__(self, catalog: Table, clock: Clock, rng: Rng, settings: Settings) -> None:
         self._catalog = catalog
         self._clock = clock
+        self._rng = rng
         self._settings = settings
         self._backoff = Backoff(clock, rng, first_s=0.02, max_s=1.0)
         self._copy: ClientQuotaSet = {}
@@ -81,7 +84,7 @@ class ClientQuotas:
     async def alter(
         self, entity: QuotaEntity, changes: Mapping[str, float | None], *, validate_only: bool = False
     ) -> None:
-        """Set values of an entity, or remove them (None). Of two administrators at once, one may be overwritten.
+        """Set values of an entity, or remove them (None); what another sets at the same time stays.
 
         Raises KafkaError: INVALID_REQUEST, COORDINATOR_NOT_AVAILABLE (may have been applied).
         """
@@ -91,17 +94,22 @@ class ClientQuotas:
         try:
             for attempt in range(_ATTEMPTS):
                 try:
-                    values = dict((await self._read()).get(entity, {}))
+                    item = await self._catalog.get(_key(entity))
+                    values = {} if item is None else dict(_decode(item)[1])
                     for name, value in changes.items():
                         values.pop(name, None)
                         if value is not None:
                             values[name] = int(value)
+                    as_read = Absent(("v",)) if item is None else Compare(("w",), "=", attribute(item, "w", bytes))
                     if values:
-                        await self._catalog.put(Put(_key(entity), _encode(entity, values)))
-                    else:
-                        await self._catalog.delete(Delete(_key(entity)))
-                except (StoreUnavailable, OutcomeUnknown):
+                        nonce = self._rng.random_bytes(_NONCE_BYTES)
+                        await self._catalog.put(Put(_key(entity), _encode(entity, values, nonce), as_read))
+                    elif item is not None:
+                        await self._catalog.delete(Delete(_key(entity), as_read))
+                except (ConditionFailed, StoreUnavailable, OutcomeUnknown):
                     await self._backoff.pause(attempt)
+                except FormatError as error:
+                    raise _UNAVAILABLE from error
                 else:
                     return
         finally:
@@ -145,8 +153,8 @@ def _key(entity: QuotaEntity) -> Key:
     return Key(QUOTAS_PK, hashlib.sha256(json.dumps(entity).encode()).hexdigest())
 
 
-def _encode(entity: QuotaEntity, values: Mapping[str, int]) -> Item:
-    item: Item = {"v": VERSION, "q": dict(values)}
+def _encode(entity: QuotaEntity, values: Mapping[str, int], nonce: bytes) -> Item:
+    item: Item = {"v": VERSION, "q": dict(values), "w": nonce}
     if entity.user is not None:
         item["u"] = entity.user
     if entity.client_id is not None:
