@@ -14,6 +14,7 @@ from odradek.errors import ErrorCode, KafkaError
 from odradek.limits import (
     MESSAGE_BYTES_MAX,
     OFFSET_METADATA_BYTES_MAX,
+    PARTITIONS_PER_HEAD_MAX,
     PRODUCERS_IN_HEAD_MAX,
     SHARE_RECORD_LOCKS_MAX,
     SPILL_ENTRIES_MAX,
@@ -39,6 +40,7 @@ class Settings:
 
     cluster_id: str = _knob("odradek")  # name of the installation, as clients see it
     default_partitions: int = _knob(1)  # partitions of a topic that is created without a count
+    default_partitions_per_head: int = _knob(1, hostile=3)  # odradek.partitions.per.head of a topic created without it
     auto_create_topics: bool = _knob(False)  # create a missing topic when a client asks for its metadata
 
     head_bytes_max: int = _knob(TABLE_WRITE_UNIT_BYTES, hostile=400)  # size of the head item above which it is spilled
@@ -129,7 +131,11 @@ class Settings:
                 ErrorCode.INVALID_CONFIG,
                 f"message_bytes_max must be between 1 and {MESSAGE_BYTES_MAX}, not {self.message_bytes_max}",
             )
-        for name, limit in (("spill_entries", SPILL_ENTRIES_MAX), ("producers_in_head_max", PRODUCERS_IN_HEAD_MAX)):
+        for name, limit in (
+            ("default_partitions_per_head", PARTITIONS_PER_HEAD_MAX),
+            ("spill_entries", SPILL_ENTRIES_MAX),
+            ("producers_in_head_max", PRODUCERS_IN_HEAD_MAX),
+        ):
             if not 1 <= getattr(self, name) <= limit:
                 raise KafkaError(ErrorCode.INVALID_CONFIG, f"{name} must be between 1 and {limit}")
         if not 1 <= self.share_partition_max_record_locks <= SHARE_RECORD_LOCKS_MAX:

@@ -85,7 +85,7 @@ def append_without_the_sequence_clause() -> Iterator[None]:
 
     def clause(chain: Any) -> SequenceClause:
         state = ProducerState(chain[0].producer_epoch, append_decisions._after(chain))
-        return SequenceClause(_TRUE, Set(("p", str(chain[0].producer_id)), encode_producer(state)))
+        return SequenceClause(_TRUE, (Set(("p", str(chain[0].producer_id)), encode_producer(state)),))
 
     with patch.object(append_decisions, "_follows", clause), patch.object(append_decisions, "_blind", clause):
         yield

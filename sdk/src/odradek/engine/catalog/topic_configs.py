@@ -14,8 +14,9 @@ from enum import IntEnum
 
 from odradek.errors import ErrorCode, KafkaError
 from odradek.format.batch_validation import TimestampBounds
-from odradek.limits import MESSAGE_BYTES_MAX, TIMESTAMP_MS_MAX, TIMESTAMP_MS_MIN
+from odradek.limits import MESSAGE_BYTES_MAX, PARTITIONS_PER_HEAD_MAX, TIMESTAMP_MS_MAX, TIMESTAMP_MS_MIN
 from odradek.model.topic import ConfigEntry, Topic
+from odradek.model.topic_partition import partitions_per_head
 from odradek.settings import Settings
 
 _INT_MAX, _LONG_MAX = 2**31 - 1, 2**63 - 1
@@ -23,6 +24,7 @@ VALUE_CHARACTERS_MAX = 300  # a number takes any blanks and zeros before it
 BEFORE_MAX, AFTER_MAX = "message.timestamp.before.max.ms", "message.timestamp.after.max.ms"
 RECORD_VALIDATION = "record.validation"  # Odradek's own
 FULL_VALIDATION = "full"
+PARTITIONS_PER_HEAD = "odradek.partitions.per.head"
 
 
 class ConfigType(IntEnum):
@@ -152,6 +154,14 @@ DEFINITIONS: Mapping[str, _Definition] = {
         "header: nothing, so that a malformed record reaches its readers. Compacted topics are always checked in full.",
         one_of(FULL_VALIDATION, "header"),
     ),
+    PARTITIONS_PER_HEAD: _Definition(
+        ConfigType.INT,
+        "1",
+        "How many partitions keep their state in one item. A produce request pays for one update an item, so more are "
+        "cheaper where producers write to many partitions; but an item takes at most some hundred updates a second. "
+        "Chosen when a topic is created. A topic of one partition has 1.",
+        _between(1, PARTITIONS_PER_HEAD_MAX),
+    ),
     "compression.type": _Definition(
         ConfigType.STRING,
         "producer",
@@ -259,7 +269,13 @@ class TopicConfig:
 
 def default_of(name: str, settings: Settings) -> str:
     """A configuration's default: the settings' where they have one."""
-    return str(settings.message_bytes_max) if name == "max.message.bytes" else DEFINITIONS[name].default
+    match name:
+        case "max.message.bytes":
+            return str(settings.message_bytes_max)
+        case "odradek.partitions.per.head":
+            return str(settings.default_partitions_per_head)
+        case _:
+            return DEFINITIONS[name].default
 
 
 def check_configs(configs: Mapping[str, str | None]) -> dict[str, str]:
@@ -276,10 +292,12 @@ def check_configs(configs: Mapping[str, str | None]) -> dict[str, str]:
 
 def describe(topic: Topic, settings: Settings) -> list[ConfigEntry]:
     """Every configuration of a topic, in the order of names."""
+    # What a topic's id says holds, whatever its row or the settings say.
+    configs = {**topic.configs, PARTITIONS_PER_HEAD: str(partitions_per_head(topic.topic_id))}
     return [
         ConfigEntry(
             name,
-            topic.configs.get(name, default_of(name, settings)),
+            configs.get(name, default_of(name, settings)),
             is_default=name not in topic.configs,
             config_type=int(definition.type),
             documentation=definition.documentation,
