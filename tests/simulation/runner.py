@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 from unittest.mock import patch
 
+from odradek.engine.catalog.topic_configs import PARTITIONS_PER_HEAD
 from odradek.engine.maintenance import wal_uploads
 from odradek.format import item_keys
 
@@ -77,6 +78,12 @@ def simulate(seed: int, profile: str | None = None, *, change: Callable[[Scenari
         return run(_simulate(seed, rng, scenario))
 
 
+def _sharing(world: World) -> dict[str, str]:
+    """Where partitions share heads, topics of one partition have such a head, too."""
+    per_head = world.settings.default_partitions_per_head
+    return {} if per_head == 1 else {PARTITIONS_PER_HEAD: str(per_head)}
+
+
 async def _simulate(seed: int, rng: random.Random, scenario: Scenario) -> Outcome:
     loop = asyncio.get_running_loop()
     loop.set_exception_handler(_quiet)
@@ -84,7 +91,7 @@ async def _simulate(seed: int, rng: random.Random, scenario: Scenario) -> Outcom
     world.bumps = scenario.bump
     setup = world.process("setup", 0)
     for plan in scenario.topics:
-        await setup.engine.topics.create(plan.name, plan.partitions, plan.configs)
+        await setup.engine.topics.create(plan.name, plan.partitions, {**_sharing(world), **plan.configs})
     if scenario.share_workers:
         await setup.engine.group_configs.alter(QUEUE, set=scenario.group_configs)
         dead = await setup.engine.topics.resolve(scenario.group_configs["errors.deadletterqueue.topic.name"])

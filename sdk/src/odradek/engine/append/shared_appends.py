@@ -54,12 +54,14 @@ class SharedAppends:
         waiting = self._waiting.pop(key)
         try:
             await asyncio.gather(*(self._append(some) for some in _in_parts(waiting)))
+        except asyncio.CancelledError:
+            for _, settled in waiting:
+                settled.cancel()
+            raise
         except BaseException as error:
             for _, settled in waiting:
                 if not settled.done():
-                    settled.set_exception(error) if isinstance(error, Exception) else settled.cancel()
-            if not isinstance(error, Exception):
-                raise
+                    settled.set_exception(error)
 
     async def _append(self, waiting: _Waiting) -> None:
         settled = {member.partition: each for member, each in waiting}
