@@ -284,7 +284,10 @@ class ConditionalAppend:
                     attempt += 1
                     if not await self._attempt(verdicts, attempt):
                         continue  # the same update again: where it was applied, its own entry refuses it
-                case _ if len(self._members) > 1:
+                case ReadProducerRow() | ReadRecent():
+                    attempt += 1
+                    await self._read_producers(verdicts, attempt)
+                case Ahead() if len(self._members) > 1:
                     verdicts = self._part(verdicts)
                     continue
                 case Ahead():
@@ -292,12 +295,6 @@ class ConditionalAppend:
                     if answer is not None:
                         self._settle_all(answer)
                         return
-                case ReadProducerRow(producer_id):
-                    attempt += 1
-                    await self._read_producer_row(self._members[0], producer_id, attempt)
-                case ReadRecent(producer_id):
-                    attempt += 1
-                    await self._read_recent(self._members[0], producer_id, attempt)
                 case _:
                     raise AssertionError(verdict)
             if not self._members:
@@ -343,8 +340,8 @@ class ConditionalAppend:
         return {member.partition: verdicts[member.partition] for member in self._members}
 
     def _part(self, verdicts: Verdicts) -> Verdicts:
-        """Let those that have to wait or to read continue each by itself; return the verdicts of the others."""
-        for member in [each for each in self._members if not isinstance(verdicts[each.partition], Try)]:
+        """Let those that have to wait continue each by itself; return the verdicts of the others."""
+        for member in [each for each in self._members if isinstance(verdicts[each.partition], Ahead)]:
             self._members.remove(member)
             parted = ConditionalAppend(self._tools, [member], self._on_settled, is_new=False)
             parted._claim, parted._image = self._claim, self._image
@@ -578,28 +575,28 @@ class ConditionalAppend:
         self._is_gone = image is None
         self._image = image
 
-    async def _read_producer_row(self, member: Member, producer_id: int, attempt: int) -> None:
-        assert self._image is not None
-        evictions = self._image.evictions
+    async def _read_producers(self, verdicts: Verdicts, attempt: int) -> None:
+        """Read what decisions lack of producers, for all partitions at once."""
         try:
-            row = await self._tools.index.read_producer_row(member.partition, producer_id)
+            await asyncio.gather(*(self._read_producer(each, verdicts[each.partition]) for each in self._members))
         except StoreUnavailable:
             await self._tools.backoff.pause(attempt - 1)
-            return
-        rows = member.known.rows if member.known.evictions == evictions else {}
-        member.known = replace(member.known, evictions=evictions, rows={**rows, producer_id: row})
 
-    async def _read_recent(self, member: Member, producer_id: int, attempt: int) -> None:
-        assert self._image is not None
-        try:
-            recent = await self._tools.index.read_recent(member.partition, self._image, producer_id)
-        except StoreUnavailable:
-            await self._tools.backoff.pause(attempt - 1)
-            return
-        member.known = replace(member.known, recent={**member.known.recent, producer_id: recent})
+    async def _read_producer(self, member: Member, verdict: Verdict) -> None:
+        """Raises StoreUnavailable, FormatError."""
+        image, known = self._image, member.known
+        assert image is not None
+        match verdict:
+            case ReadProducerRow(producer_id):
+                row = await self._tools.index.read_producer_row(member.partition, producer_id)
+                rows = known.rows if known.evictions == image.evictions else {}
+                member.known = replace(known, evictions=image.evictions, rows={**rows, producer_id: row})
+            case ReadRecent(producer_id):
+                recent = await self._tools.index.read_recent(member.partition, image, producer_id)
+                member.known = replace(known, recent={**known.recent, producer_id: recent})
 
 
-_GRAVITY = (NotLeader, SearchRows, UploadAgain)
+_GRAVITY = (NotLeader, SearchRows, UploadAgain, ReadProducerRow, ReadRecent)
 
 
 def _gravest(verdicts: Verdicts) -> Verdict:

@@ -61,6 +61,7 @@ from odradek.ports.table import (
 from odradek.settings import Settings
 
 _PAGED_SPILLS = 16  # pages hold so many times `spill_entries` elements before they become rows
+_PRODUCERS_TIMES = 4
 _FAR_TOO_LONG = 64  # elements beyond the bound
 _ROUNDS_MAX = 4
 _ROWS_AT_ONCE = 16
@@ -110,8 +111,8 @@ class SharedSpills:
         return len(head.stamps) > self._producers_max(head) + SPILL_SETTLED_MAX
 
     def _producers_max(self, head: SharedHead) -> int:
-        """Producers of single partitions: what the setting allows each of them."""
-        return self._settings.producers_in_head_max * max(1, len(head.next_offsets))
+        """Producers of single partitions: several times what the setting allows, since a stamp takes so much less."""
+        return _PRODUCERS_TIMES * self._settings.producers_in_head_max * max(1, len(head.next_offsets))
 
     # --- how ------------------------------------------------------------------------------------------------------
 
