@@ -78,6 +78,9 @@ def simulate(seed: int, profile: str | None = None, *, change: Callable[[Scenari
         return run(_simulate(seed, rng, scenario))
 
 
+_MORE_PARTITIONS = 2  # of topics whose partitions share heads
+
+
 def _sharing(world: World) -> dict[str, str]:
     """Where partitions share heads, topics of one partition have such a head, too."""
     per_head = world.settings.default_partitions_per_head
@@ -91,7 +94,8 @@ async def _simulate(seed: int, rng: random.Random, scenario: Scenario) -> Outcom
     world.bumps = scenario.bump
     setup = world.process("setup", 0)
     for plan in scenario.topics:
-        await setup.engine.topics.create(plan.name, plan.partitions, {**_sharing(world), **plan.configs})
+        count = plan.partitions + (_MORE_PARTITIONS if _sharing(world) and not plan.keys else 0)
+        await setup.engine.topics.create(plan.name, count, {**_sharing(world), **plan.configs})
     if scenario.share_workers:
         await setup.engine.group_configs.alter(QUEUE, set=scenario.group_configs)
         dead = await setup.engine.topics.resolve(scenario.group_configs["errors.deadletterqueue.topic.name"])

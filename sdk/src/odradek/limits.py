@@ -76,6 +76,7 @@ SPILL_EVICTIONS_MAX = 6 * SPILL_SETTLED_MAX  # producers that a spill evicts whe
 PRODUCERS_IN_HEAD_MAX = 500
 PARTITIONS_PER_HEAD_MAX = 32  # one update appends a batch of an idempotent producer to each of them
 TRANSACTION_BATCHES_PER_HEAD_MAX = 4_000  # of all partitions that share a head
+PAGED_APPENDS_MAX = 4_096  # what readers below a shared head's tail read at most, about a megabyte
 PAGE_BYTES_MAX = 200 * 1024  # of the entries that one page takes from a shared head
 TRANSACTION_PLACES_MAX = TABLE_TRANSACTION_ITEMS_MAX - 1  # partitions and offsets of a transaction; one item is its row
 TRANSACTION_BATCHES_PER_PARTITION_MAX = 1_000

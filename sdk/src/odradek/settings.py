@@ -14,6 +14,7 @@ from odradek.errors import ErrorCode, KafkaError
 from odradek.limits import (
     MESSAGE_BYTES_MAX,
     OFFSET_METADATA_BYTES_MAX,
+    PAGED_APPENDS_MAX,
     PARTITIONS_PER_HEAD_MAX,
     PRODUCERS_IN_HEAD_MAX,
     SHARE_RECORD_LOCKS_MAX,
@@ -46,6 +47,8 @@ class Settings:
     head_bytes_max: int = _knob(TABLE_WRITE_UNIT_BYTES, hostile=400)  # size of the head item above which it is spilled
     # Tail entries that one spill moves to an index row; more if the head is too large.
     spill_entries: int = _knob(8, hostile=1)
+    # Appends to a shared head that are kept in pages before they become index rows.
+    paged_appends: int = _knob(128, hostile=3)
     producers_in_head_max: int = _knob(32, hostile=1)  # producers in a head; others are in rows of their own
     producer_idle_ms: int = _knob(60_000, hostile=0)  # silence after which a spill evicts a producer
 
@@ -134,6 +137,7 @@ class Settings:
         for name, limit in (
             ("default_partitions_per_head", PARTITIONS_PER_HEAD_MAX),
             ("spill_entries", SPILL_ENTRIES_MAX),
+            ("paged_appends", PAGED_APPENDS_MAX),
             ("producers_in_head_max", PRODUCERS_IN_HEAD_MAX),
         ):
             if not 1 <= getattr(self, name) <= limit:

@@ -60,7 +60,6 @@ from odradek.ports.table import (
 )
 from odradek.settings import Settings
 
-_PAGED_SPILLS = 16  # pages hold so many times `spill_entries` elements before they become rows
 _PRODUCERS_TIMES = 4
 _FAR_TOO_LONG = 64  # elements beyond the bound
 _ROUNDS_MAX = 4
@@ -105,7 +104,7 @@ class SharedSpills:
             return count - SPILL_ENTRIES_MAX
         tail_bytes = max(1, head.tail_bytes)
         rest = max(1, head.size_bytes - tail_bytes)
-        return count + 1 - max(2, isqrt(2 * rest * count // tail_bytes))
+        return count + 1 - max(2, min(isqrt(2 * rest * count // tail_bytes), self._settings.spill_entries))
 
     def _is_crowded(self, head: SharedHead) -> bool:
         return len(head.stamps) > self._producers_max(head) + SPILL_SETTLED_MAX
@@ -125,7 +124,7 @@ class SharedSpills:
             head = after
             if self._excess(head) <= 0:
                 break
-        if head.indexing is not None or head.paged - head.indexed >= _PAGED_SPILLS * self._settings.spill_entries:
+        if head.indexing is not None or head.paged - head.indexed >= self._settings.paged_appends:
             indexed = await self._index(head_id, head)
             if indexed is None:
                 return
