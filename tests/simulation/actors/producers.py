@@ -159,11 +159,11 @@ class Producer:
         gone = 0
         for attempt in range(_ATTEMPTS):
             ready = {b.request.partition: session.acked_until.get(b.request.partition, 0) for b in batches}
-            before = self._repeated_with(session, batches)
-            results = await engine.produce([batch.request for batch in (*before, *batches)])
-            for batch, result in zip(before, results[: len(before)], strict=True):
+            repeated = self._repeated_with(session, batches)
+            results = await engine.produce([batch.request for batch in (*batches, *repeated)])
+            for batch, result in zip(repeated, results[len(batches) :], strict=True):
                 self._same_offset(batch, result)
-            results = results[len(before) :]
+            results = results[: len(batches)]
             if self._idempotent and rng.random() < 0.05:
                 continue  # the answer was lost on its way
             again: list[_Batch] = []
