@@ -312,6 +312,14 @@ class PartitionIndex:
         if isinstance(image, SharedHead):
             await self._shared_spills.run_to_rows(partition.head_id, image)
 
+    async def delete_old_pages(self, partition: PartitionId) -> None:
+        """Delete the pages of the partition's head that have become index rows. Raises StoreError, FormatError."""
+        if not partition.shares_head:
+            return
+        image = await self.read_image(partition.head_id)
+        if isinstance(image, SharedHead) and image.indexed:
+            await self._pages.delete_below(partition.head_id, image.indexed)
+
     async def read_producer_row(self, partition: PartitionId, producer_id: int) -> ProducerState | None:
         """An evicted producer's state, or None. Raises StoreUnavailable, FormatError."""
         item = await self._log.get(Key(partition_pk(partition), producer_sk(producer_id)))
@@ -431,8 +439,13 @@ class PartitionIndex:
         }
         return found == wanted
 
-    async def advance_log_start(self, partition: PartitionId, offset: int) -> PartitionHead | None:
+    async def advance_log_start(
+        self, partition: PartitionId, offset: int, *, whole: bool = True
+    ) -> PartitionHead | None:
         """Raise the log start offset to `offset`, at most the high watermark; return the new head or None (deleted).
+
+        Args:
+            whole: as for `read_heads`.
 
         Raises StoreUnavailable, OutcomeUnknown (repeat it: it only rises).
         """
@@ -445,7 +458,10 @@ class PartitionIndex:
             item = await self._log.update(Update(head_key(partition), (Set(path, offset),), condition))
         except ConditionFailed as refused:
             item = refused.current
-        return await self.whole(partition, None if item is None else decode_image(partition.head_id, item))
+        image = None if item is None else decode_image(partition.head_id, item)
+        if whole or image is None:
+            return await self.whole(partition, image)
+        return view_of(image, partition)
 
     async def delete_items(self, partition: PartitionId) -> int:
         """Remove everything stored for a partition of a deleted topic; returns how many items."""

@@ -56,7 +56,7 @@ class Pages:
             self._kept.popitem(last=False)
 
     async def delete_below(self, head_id: PartitionId, end: int) -> None:
-        """Delete the pages of elements before this one, left-overs of former spills too. Raises StoreError."""
+        """Delete the pages of elements before this one, late ones too. Raises StoreError."""
         rows = await self._log.query(partition_pk(head_id), sk_from=PAGE_PREFIX, sk_to=page_sk(end))
         for row in rows:
             self._kept.pop((head_id, int(row.key.sk.removeprefix(PAGE_PREFIX))), None)

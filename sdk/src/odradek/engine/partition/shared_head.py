@@ -22,7 +22,7 @@ in the tail, so an append writes nothing else of a partition.
 
 A *page* takes the oldest elements of the tail, key `c#<elements before it>` beside the head, and keeps them until a
 spill writes the index rows of all partitions. Pages are written create-only before the head forgets their elements,
-and removed after `c` has passed them.
+and deleted by maintenance after `c` has passed them.
 """
 
 from __future__ import annotations

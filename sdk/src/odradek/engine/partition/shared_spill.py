@@ -5,12 +5,12 @@
     index       where pages have become many, they become index rows: one row a partition, each hundred requests or so
                 1  the head says up to where (`ce`), so that whoever does it writes the same rows
                 2  the rows, create-only
-                3  the head says that it is done (`c`), then the pages are deleted
+                3  the head says that it is done (`c`); the next merge of a partition deletes the pages
     evict       idle producers leave for rows of their own, as from a head of one partition
 
 Each step may be interrupted between any two writes, and be taken up or repeated by any process: what a page or a row
 holds depends on the elements alone. A row that is written again after a merge took its place is a ghost, like that of
-a late spill (partition/index.py); a page that is written again lies below `c`, and the next spill deletes it.
+a late spill (partition/index.py); a page that is written again lies below `c`, and a merge deletes it.
 """
 
 from __future__ import annotations
@@ -220,11 +220,9 @@ class SharedSpills:
         )
         actions = (Set(("c",), head.indexing), Remove(("ce",)))
         try:
-            after = decode_shared_head(await self._log.update(Update(head_key(head_id), actions, condition)))
+            return decode_shared_head(await self._log.update(Update(head_key(head_id), actions, condition)))
         except ConditionFailed:
             return None
-        await self._pages.delete_below(head_id, after.indexed)
-        return after
 
     async def _write_row(self, head_id: PartitionId, place: int, row: IndexRow) -> None:
         partition = PartitionId(head_id.topic_id, head_id.partition + place)
