@@ -10,6 +10,8 @@ from uuid import UUID, uuid4
 import pytest
 from odradek.adapters.memory import MemoryObjectStore, MemoryStore
 from odradek.cost.metering import UsageMeter
+from odradek.engine.audit.store import audit_store
+from odradek.engine.catalog.topic_configs import describe
 from odradek.engine.engine import Engine
 from odradek.engine.partition.head import NO_FLOOR
 from odradek.engine.partition.shared_head import SharedHead, decode_shared_head, encode_shared_head, stamp_of
@@ -78,7 +80,7 @@ async def test_the_number_is_chosen_at_creation_and_stays(store: Store) -> None:
         await engine.topics.alter_configs("t", set={"odradek.partitions.per.head": "5"})
     await engine.topics.alter_configs("t", set=PER_HEAD)
     altered = await engine.topics.alter_configs("t", set={}, delete=["odradek.partitions.per.head"])
-    shown = {entry.name: entry.value for entry in engine.topics.describe(altered)}
+    shown = {entry.name: entry.value for entry in describe(altered, Settings())}
     assert shown["odradek.partitions.per.head"] == "4", "the id says so, whatever the row does"
     with pytest.raises(KafkaError, match="INVALID_CONFIG"):
         await engine.topics.create("u", 6, {"odradek.partitions.per.head": str(PARTITIONS_PER_HEAD_MAX + 1)})
@@ -114,7 +116,7 @@ async def test_a_request_is_one_update_a_head_without_a_read(store: Store) -> No
 
 
 @pytest.mark.parametrize("producer", [-1, 7])
-@pytest.mark.parametrize("fault", [Fault.BEFORE, Fault.AFTER, Fault.LATE])
+@pytest.mark.parametrize("fault", [Fault.LOST_REQUEST, Fault.LOST_ANSWER, Fault.LATE, Fault.REPEATED])
 async def test_an_update_that_fails_in_any_way_is_applied_once(store: Store, fault: Fault, producer: int) -> None:
     engine = store.engine()
     await engine.topics.create("t", 3, PER_HEAD)
@@ -247,7 +249,7 @@ async def test_what_left_the_tail_is_read_from_pages_and_then_from_rows(store: S
 
 
 @pytest.mark.parametrize("at", range(1, 9))
-@pytest.mark.parametrize("fault", [Fault.BEFORE, Fault.AFTER, Fault.LATE])
+@pytest.mark.parametrize("fault", [Fault.LOST_REQUEST, Fault.LOST_ANSWER, Fault.LATE, Fault.REPEATED])
 async def test_a_spill_that_is_cut_short_anywhere_loses_nothing(store: Store, at: int, fault: Fault) -> None:
     engine = store.engine(**SHORT)
     await engine.topics.create("t", 2, PER_HEAD)
@@ -277,7 +279,7 @@ async def test_two_spills_write_the_same_rows(store: Store) -> None:
     assert head.indexed > 0
     for number in range(3):
         assert [record.offset for record in await read_all(one, "t", number)] == list(range(4))
-    assert (await store.engine(3).audit.run()).findings == []
+    assert (await audit_store(store.engine(9))).findings == []
 
 
 async def test_a_duplicate_keeps_its_offset_after_its_batch_left_the_tail(store: Store) -> None:
@@ -297,7 +299,7 @@ async def test_a_late_update_is_refused_after_its_element_was_paged_out(store: S
     engine = store.engine(head_bytes_max=200, spill_entries=1)
     await engine.topics.create("t", 2, PER_HEAD)
     store.log.script["update", 1] = Fault.LATE
-    store.log.script["update", 2] = Fault.AFTER
+    store.log.script["update", 2] = Fault.LOST_ANSWER
     assert offsets(await send(engine, [0, 1], producer=-1)) == [0, 0]
     for _ in range(6):
         store.clock.advance(1)
@@ -339,7 +341,7 @@ async def test_maintenance_merges_sweeps_and_deletes_old_pages(store: Store) -> 
         assert view is not None
         assert 0 < view.merged_offset <= view.tail_base_offset
         assert [record.offset for record in await read_all(store.engine(1), "t", number)] == list(range(30))
-    assert (await engine.audit.run()).findings == []
+    assert (await audit_store(store.engine(9))).findings == []
 
 
 # --- transactions, leaders, costs ---------------------------------------------------------------------------------
@@ -384,7 +386,7 @@ async def test_one_gateway_leads_all_that_share_a_head(store: Store) -> None:
     head = await head_of(fleet, topic)
     assert (head.leader_id, head.leader_epoch, head.epoch_starts) == (1, 1, {"0": 1, "2": 1})
     view = head.view(PartitionId(topic.topic_id, 2))
-    assert await gateway.leader_epochs.at(PartitionId(topic.topic_id, 2), view, 0) == 0
+    assert await gateway.epochs.at(PartitionId(topic.topic_id, 2), view, 0) == 0
 
 
 @pytest.mark.parametrize(
