@@ -93,14 +93,14 @@ def plain_batches_part_after_an_unknown_outcome() -> Iterator[None]:
 
 
 @bug(per_head=PER_HEAD, change=_unconfirmed)
-def plain_and_idempotent_batches_share_an_element() -> Iterator[None]:
-    """A batch whose sequence refuses takes plain ones of unknown outcome out of their element."""
+def element_is_sent_again_in_another_order() -> Iterator[None]:
+    """What may have been applied is sent again as another element with the same batches."""
     original = ConditionalAppend._attempt
 
     async def attempt(self: ConditionalAppend, verdicts: Any, attempt: int) -> bool:
         is_known = await original(self, verdicts, attempt)
         if not is_known and len(self._members) > 1:
-            self._members.reverse()  # another element with the same batches
+            self._members.reverse()
         return is_known
 
     with patch.object(ConditionalAppend, "_attempt", attempt):
