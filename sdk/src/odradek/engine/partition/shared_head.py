@@ -173,7 +173,18 @@ class SharedHead:
             pages: all of them from `indexed` on, for a view whose tail begins where the index rows end; else the view's
                 tail is the head's own, and what is before it is in pages or rows.
         """
-        place, name = partition.place, place_name(partition.place)
+        if pages:
+            return self._view(partition.place, pages)
+        if partition.place not in self._views:
+            self._views[partition.place] = self._view(partition.place, ())
+        return self._views[partition.place]
+
+    @cached_property
+    def _views(self) -> dict[int, PartitionHead]:
+        return {}
+
+    def _view(self, place: int, pages: Sequence[Page]) -> PartitionHead:
+        name = place_name(place)
         tail: list[bytes] = []
         count = 0
         for element in (*(each for page in pages for each in page.elements), *self.tail):
@@ -194,24 +205,24 @@ class SharedHead:
             leader_epoch=self.leader_epoch,
             epoch_start=self.epoch_starts.get(name, 0),
             appended_bytes=self.appended_bytes,
-            producers=self._producers(name),
+            producers=self._producers.get(name, {}),
             evictions=self.evictions,
             is_whole=bool(pages) or not self.has_pages,
         )
 
-    def _producers(self, name: str) -> dict[int, ProducerState]:
-        found: dict[int, ProducerState] = {}
-        for each, stamp in self.stamps.items():
-            if each[0] == name:
-                epoch, sequence = divmod(stamp, _SEQUENCES)
-                first_epoch, first_sequence = divmod(self.first_stamps.get(each, 0), _SEQUENCES)
-                producer_id = int(each[1:], 36)
-                found[producer_id] = ProducerState(
-                    epoch,
-                    sequence,
-                    spilled_ms=self.left_ms.get(each[1:], 0),
-                    first_sequence=first_sequence if first_epoch == epoch else 0,
-                )
+    @cached_property
+    def _producers(self) -> dict[str, dict[int, ProducerState]]:
+        """The producers of each place."""
+        found: dict[str, dict[int, ProducerState]] = {}
+        for name, stamp in self.stamps.items():
+            epoch, sequence = divmod(stamp, _SEQUENCES)
+            first_epoch, first_sequence = divmod(self.first_stamps.get(name, 0), _SEQUENCES)
+            found.setdefault(name[0], {})[int(name[1:], 36)] = ProducerState(
+                epoch,
+                sequence,
+                spilled_ms=self.left_ms.get(name[1:], 0),
+                first_sequence=first_sequence if first_epoch == epoch else 0,
+            )
         return found
 
 
