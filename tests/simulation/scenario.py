@@ -222,10 +222,14 @@ def _compaction(rng: Random) -> Scenario:
 
 
 def _transactions(rng: Random) -> Scenario:
-    """Read-process-write in transactions, by instances that fence each other."""
+    """Read-process-write in transactions, by instances that fence each other.
+
+    Where offsets are told before the commit, the writers of a partition abort each other.
+    """
+    told = rng.choice(({}, {"transaction.offsets": "predicted"}))
     return Scenario(
         "transactions",
-        (TopicPlan("alpha", rng.choice((1, 2))), TopicPlan("beta", 2), TopicPlan("gamma", 2)),
+        (TopicPlan("alpha", rng.choice((1, 2))), TopicPlan("beta", 2, told), TopicPlan("gamma", 2, told)),
         producers=1,
         records_of=25,
         consumers=1,
