@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 from unittest.mock import patch
 
@@ -17,6 +18,7 @@ from odradek.ports.table import Absent, AnyOf, Check, Condition, Delete, Exists,
 from odradek.ports.tables import TableOperation
 
 from tests.simulation.planted.bug import bug
+from tests.simulation.scenario import Scenario, TopicPlan
 from tests.simulation.store.ports import SimTables
 
 
@@ -79,7 +81,24 @@ def aborted_transaction_is_committed() -> Iterator[None]:
         yield
 
 
-@bug("transactions", seeds=20)
+def _told(scenario: Scenario) -> Scenario:
+    """Offsets are told for a partition into which another producer writes about as often as the transactor."""
+    return replace(
+        scenario,
+        topics=(TopicPlan("alpha", 1), TopicPlan("beta", 1, {"transaction.offsets": "predicted"})),
+        producers=2,
+        records_of=150,
+        chains=(("alpha", "beta"),),
+        transactors=1,
+        transactor_turns=100,
+        transactional_members=(),
+        gateways=0,
+        maintainers=0,
+        pace_s=0.3,
+    )
+
+
+@bug("transactions", seeds=20, change=_told)
 def told_offset_is_not_in_the_commits_condition() -> Iterator[None]:
     """A commit compares told offsets with the heads that it has read, and not in its condition."""
     original = commit.AtomicCommit.__init__
@@ -97,7 +116,7 @@ def told_offset_is_not_in_the_commits_condition() -> Iterator[None]:
         yield
 
 
-@bug("transactions")
+@bug("transactions", change=_told)
 def prediction_forgets_what_the_transaction_holds() -> Iterator[None]:
     """Each batch is told the offset at which the log ends now, and only the first one's is compared."""
 
