@@ -7,11 +7,13 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+from odradek.backoff import Backoff
 from odradek.engine.engine import Engine
 from odradek.errors import ErrorCode, KafkaError
 from odradek.limits import SEQUENCE_MAX
 from odradek.model.log import ProducePartition
 from odradek.model.topic_partition import PartitionId
+from odradek.testing.faults import Fault
 
 from tests.support.clients.transactional_producer import Transactor, transactional_batch, values
 from tests.support.engine import Store, batch, memory_store, produce, read_all
@@ -188,6 +190,40 @@ async def test_a_later_configuration_takes_nothing_back(engine: Engine, producer
     await engine.topics.alter_configs("a", set={"transaction.offsets": "unknown"})
     await interlope(engine)
     await aborted_by(producer)
+
+
+@pytest.mark.parametrize("fault", [Fault.LOST_ANSWER, Fault.LATE, Fault.LOST_REQUEST])
+async def test_an_unknown_outcome_is_committed_or_aborted_and_never_moved(
+    store: Store, engine: Engine, producer: Transactor, fault: Fault, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Another writer appends between the first attempt, whose answer is lost, and the second one."""
+    assert await producer.send("a", 0, b"told 0") == 0
+    store.tables.across.script["transact", store.tables.across.count("transact") + 1] = fault
+
+    async def meanwhile(backoff: Backoff, attempt: int) -> None:
+        monkeypatch.undo()
+        await interlope(engine)
+
+    monkeypatch.setattr(Backoff, "pause", meanwhile)
+    if fault is Fault.LOST_ANSWER:
+        await producer.commit()
+        assert await values(engine, "a") == [b"told 0", b"of another"]
+    else:
+        await aborted_by(producer)
+        await store.tables.across.deliver_late()
+        assert await values(engine, "a") == [b"of another"]
+
+
+async def test_a_transaction_that_timed_out_leaves_nothing(store: Store, engine: Engine) -> None:
+    producer = await Transactor(engine).init(timeout_ms=1000)
+    assert await producer.send("a", 0, b"told 0") == 0
+    store.clock.advance(1.5)
+    with pytest.raises(KafkaError, match="PRODUCER_FENCED"):
+        await producer.commit()
+    await producer.init(keep=True)
+    assert await producer.send("a", 0, b"again") == 0
+    await producer.commit()
+    assert await values(engine, "a") == [b"again"]
 
 
 # --- not told -----------------------------------------------------------------------------------------------------
