@@ -12,8 +12,9 @@ import os
 import random
 import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -100,29 +101,22 @@ def _mirror(folder: Path, one: Cluster, other: Cluster, rng: random.Random) -> N
     ways = [(one, other), (other, one)]
     for _ in range(KILLS):
         with mirror_maker(folder, properties) as running:
-            for source, target in ways:
-                seen = mirrored(source, target)
-                until(lambda s=source, t=target, n=seen: mirrored(s, t) > n, START_S, running.tail())
+            wait_for_progress(running, ways)
             time.sleep(rng.uniform(1, 6))
     for cluster in (one, other):
         cluster.stop_a_group()
     with mirror_maker(folder, properties) as running:
-        for source, target in ways:
-            seen = mirrored(source, target)
-            until(lambda s=source, t=target, n=seen: mirrored(s, t) > n, START_S, running.tail())
+        wait_for_progress(running, ways)
         for cluster in (one, other):
             cluster.stop_writing()
             assert not cluster.sent.fatal
         for source, target in ways:
-            expected = [len(records) for records in read_all(source.servers, TOPIC).values()]
-            name = f"{source.alias}.{TOPIC}"
-            until(lambda t=target, e=expected, n=name: counts(t, n) >= e, START_S, running.tail())
-            until(lambda s=source, t=target: is_translated(s, t), START_S, running.tail())
+            expected = counts(source, TOPIC)
+            wait_for(running, partial(has_all, target, f"{source.alias}.{TOPIC}", expected))
+            wait_for(running, partial(is_translated, source, target))
         time.sleep(3)  # for what would be too many
-        log = running.log.read_text(errors="replace")
     for source, target in ways:
         _compare(source, target)
-    assert "threw an uncaught and unrecoverable exception" not in log, log[-5_000:]
 
 
 def _compare(source: Cluster, target: Cluster) -> None:
@@ -149,6 +143,34 @@ def _compare(source: Cluster, target: Cluster) -> None:
             if kind == CAUGHT_UP:
                 assert repeated <= 2 * LAG_MAX, f"{group} of {name}-{partition}"
     print(", ".join(report))
+
+
+def wait_for_progress(running: JavaProgram, ways: Sequence[tuple[Cluster, Cluster]]) -> None:
+    """Wait until more is mirrored in each direction."""
+    for source, target in ways:
+        wait_for(running, partial(has_more, source, target, mirrored(source, target)))
+
+
+def wait_for(running: JavaProgram, condition: Callable[[], bool]) -> None:
+    """Wait until it holds, as long as no task of MirrorMaker has failed."""
+
+    def holds() -> bool:
+        log = running.log.read_text(errors="replace")
+        assert "uncaught and unrecoverable exception" not in log, running.tail()
+        time.sleep(0.5)
+        return condition()
+
+    until(holds, START_S, running.tail())
+
+
+def has_more(source: Cluster, target: Cluster, than: int) -> bool:
+    """Whether more is mirrored than then."""
+    return mirrored(source, target) > than
+
+
+def has_all(target: Cluster, topic: str, expected: list[int]) -> bool:
+    """Whether each partition has as many records as its source."""
+    return all(there >= count for there, count in zip(counts(target, topic), expected, strict=True))
 
 
 def is_translated(source: Cluster, target: Cluster) -> bool:
@@ -209,8 +231,17 @@ def mirror_maker_properties(folder: Path, one: Cluster, other: Cluster) -> Path:
 
 
 def mirrored(source: Cluster, target: Cluster) -> int:
-    """How many records of the source the target shows; 0 before its topic exists."""
-    return sum(counts(target, f"{source.alias}.{TOPIC}"))
+    """The sum of the mirror's end offsets; 0 before its topic exists."""
+    from confluent_kafka import Consumer, KafkaException, TopicPartition
+
+    consumer = Consumer(_consumer_config(target.servers, "progress"))
+    places = [TopicPartition(f"{source.alias}.{TOPIC}", partition) for partition in range(PARTITIONS)]
+    try:
+        return sum(consumer.get_watermark_offsets(place, timeout=10)[1] for place in places)
+    except KafkaException:
+        return 0
+    finally:
+        consumer.close()
 
 
 # --- both clusters, by confluent-kafka ----------------------------------------------------------------------------

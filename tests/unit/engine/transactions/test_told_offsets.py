@@ -280,6 +280,9 @@ async def test_a_producer_that_another_epoch_has_overtaken_is_told_nothing(engin
         ("primary.orders", {"transaction.offsets": "unknown"}, -1),
         ("exact", {}, 0),
         ("exactly", {}, -1),
+        ("primary.checkpoints.internal", {}, -1),  # several tasks of MirrorMaker write to it
+        ("primary.checkpoints.internal", PREDICTED, 0),
+        ("named.internal", {}, 0),
         ("orders", {}, -1),
         ("orders", PREDICTED, 0),
     ],
@@ -287,7 +290,7 @@ async def test_a_producer_that_another_epoch_has_overtaken_is_told_nothing(engin
 async def test_the_operator_names_topics_that_are_predicted(
     store: Store, topic: str, configs: dict[str, str], told: int
 ) -> None:
-    engine = store.engine(transaction_offsets_predicted="primary.*, exact")
+    engine = store.engine(transaction_offsets_predicted="primary.*, exact, named.internal")
     await engine.topics.create(topic, 1, configs)
     producer = await Transactor(engine).init()
     assert await producer.send(topic, 0, b"x") == told

@@ -280,9 +280,14 @@ def default_of(name: str, settings: Settings, topic: str = "") -> str:
 
 
 def _is_named(topic: str, names: str) -> bool:
-    """Return True if a list of names, and of prefixes with an asterisk, has the topic."""
+    """Return True if a list of names, and of prefixes with an asterisk, has the topic.
+
+    A prefix leaves out internal topics, by the names that MirrorMaker 2 takes for internal: several tasks write to
+    `primary.checkpoints.internal` and `mm2-offsets.primary.internal`.
+    """
+    is_internal = topic.startswith(("__", ".")) or topic.endswith((".internal", "-internal"))
     return any(
-        topic.startswith(name[:-1]) if name.endswith("*") else topic == name
+        topic.startswith(name[:-1]) and not is_internal if name.endswith("*") else topic == name
         for name in map(str.strip, names.split(","))
     )
 
