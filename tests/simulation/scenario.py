@@ -222,16 +222,21 @@ def _compaction(rng: Random) -> Scenario:
 
 
 def _transactions(rng: Random) -> Scenario:
-    """Read-process-write in transactions, by instances that fence each other."""
+    """Read-process-write in transactions, by instances that fence each other.
+
+    Where offsets are told before the commit, the writers of a partition abort each other.
+    """
+    partitions, turns = rng.choice((1, 2)), rng.randrange(12, 30)
+    told = ({}, {"transaction.offsets": "predicted"})[turns % 2]
     return Scenario(
         "transactions",
-        (TopicPlan("alpha", rng.choice((1, 2))), TopicPlan("beta", 2), TopicPlan("gamma", 2)),
+        (TopicPlan("alpha", partitions), TopicPlan("beta", 2, told), TopicPlan("gamma", 2, told)),
         producers=1,
         records_of=25,
         consumers=1,
         chains=(("alpha", "beta"), ("beta", "gamma")),
         transactors=2,
-        transactor_turns=rng.randrange(12, 30),
+        transactor_turns=turns,
         transactional_members=rng.choice(((), ("consumer",) * 2, ("classic",) * 2)),
         bump=rng.random() < 0.7,
         gateways=rng.choice((0, 0, 1)),

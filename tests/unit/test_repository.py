@@ -27,7 +27,8 @@ BINARY = (".png", ".bin", ".gz", ".parquet", ".zip", ".whl", ".svg", ".jpg")
 # Undone work, and the places of one machine.
 UNDONE = re.compile(r"\b(TODO|FIXME|XXX|HACK)\b")
 MACHINE = re.compile(
-    r"/(?:work|root)/|/Users/\w|/home/(?!runner\b)\w|\.internal\b"
+    r"/(?:work|root)/|/Users/\w|/home/(?!runner\b)\w"
+    r"|(?<!mode\.enable)\.internal\b"  # dedicated.mode.enable.internal.rest is a configuration of MirrorMaker 2
     r"|\b(?:10|192\.168)\.\d+\.\d+\.\d+\b(?!/)"  # a range, as in a network's rule, is nobody's place
 )
 

@@ -116,6 +116,9 @@ class Settings:
     tracing: bool = _knob(False)  # OpenTelemetry spans of functions and store calls (odradek.tracing); the extra otel
 
     message_bytes_max: int = _knob(1_048_588)  # default of the topic configuration max.message.bytes
+    # Topics whose transaction.offsets is predicted by default, with commas: names, or prefixes with * ("primary.*"),
+    # which leave out internal topics.
+    transaction_offsets_predicted: str = _knob("")
 
     def __post_init__(self) -> None:
         for name, limit in _BYTES_MAX.items():

@@ -61,6 +61,7 @@ async def test_partitions_are_described_in_pages(engine: Engine) -> None:
     assert (described.topic_id, partition.leader_id) == ((await engine.topics.resolve("c")).topic_id, 0)
     assert (partition.replica_nodes, partition.isr_nodes) == ((0,), (0,))
     assert described.topic_authorized_operations != UNASKED
+    assert (partition.eligible_leader_replicas, partition.last_known_elr) == ((), ())  # null breaks Java's Admin
 
 
 async def test_named_topics_are_described_in_the_order_of_their_names(engine: Engine) -> None:

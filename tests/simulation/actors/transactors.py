@@ -176,27 +176,48 @@ class Transactor:
             parts.setdefault(world.rng.randrange(sink.partition_count), []).append(payload)
         for number, payloads in parts.items():
             place = PartitionId(sink.topic_id, number)
-            base = session.sequences.get(place, 0)
-            session.sequences[place] = base + len(payloads)
-            for payload in payloads:
-                one.wrote.append((place, payload.identity))
-                sends.append(world.history.sent(payload.identity, place, "", 0))
-            producer = (session.producer_id, session.epoch, base)
-            batch = encode(payloads, producer, process.clock.now_ms(), transactional=True)
-            if not await self._send(process.engine, ProducePartition(sink.name, number, batch)):
-                return False
+            is_told = "transaction.offsets" in sink.configs  # then a later batch's offset depends on the first one
+            for batch in (payloads[:1], payloads[1:]) if is_told else (payloads,):
+                if batch and not await self._send_batch(process, session, sink, place, batch, one, sends):
+                    return False
         return True
 
-    async def _send(self, engine: Engine, request: ProducePartition) -> bool:
+    async def _send_batch(
+        self,
+        process: Process,
+        session: Session,
+        sink: Topic,
+        place: PartitionId,
+        payloads: list[Payload],
+        one: Transaction,
+        sends: list[Send],
+    ) -> bool:
+        """Write a batch, and note the offsets that the answer tells; False where it was not taken."""
+        base = session.sequences.get(place, 0)
+        session.sequences[place] = base + len(payloads)
+        sent = [self._world.history.sent(payload.identity, place, "", 0) for payload in payloads]
+        sends += sent
+        one.wrote += [(place, payload.identity) for payload in payloads]
+        producer = (session.producer_id, session.epoch, base)
+        batch = encode(payloads, producer, process.clock.now_ms(), transactional=True)
+        told = await self._send(process.engine, ProducePartition(sink.name, place.partition, batch))
+        if told is not None and told >= 0:
+            for i, send in enumerate(sent):
+                send.offset = told + i
+            self._world.work["offsets_told"] += len(sent)
+        return told is not None
+
+    async def _send(self, engine: Engine, request: ProducePartition) -> int | None:
+        """The base offset of the answer; None where the batch was not taken."""
         for _ in range(_PRODUCE_ATTEMPTS):
             [result] = await engine.produce([request], transactional_id=self.transactional_id)
             if result.error is ErrorCode.NONE:
-                return True
+                return result.base_offset
             _raise_where_fenced(result.error)
             if not result.error.is_retryable:
-                return False
+                return None
             await engine.clock.sleep(0.1)
-        return False
+        return None
 
     async def _commit_offset(self, engine: Engine, session: Session, partition: TopicPartition, offset: int) -> bool:
         for _ in range(_PRODUCE_ATTEMPTS):

@@ -184,7 +184,7 @@ class Engine:
         The order in which calls begin is the order of a producer's batches: nothing is awaited before it is fixed.
 
         Args:
-            transactional_id: add the batches to its open transaction instead (base offset -1: see transactions.py).
+            transactional_id: add the batches to its open transaction instead (base offsets: see transactions.py).
             announces: True if that adds new partitions to the transaction (KIP-890); False: AddPartitionsToTxn did.
             on_result: called with each result and its position as soon as it is known; not in a transaction.
         """

@@ -75,7 +75,7 @@ def test_a_configuration_of_kafka(name: str, values: tuple[str, str]) -> None:
 
 
 def test_what_is_not_kafkas_is_odradeks_own() -> None:
-    assert set(DEFINITIONS) - set(OF_KAFKA) == {"record.validation"}
+    assert set(DEFINITIONS) - set(OF_KAFKA) == {"record.validation", "transaction.offsets"}
 
 
 def test_configurations_of_groups_have_defaults_that_they_take() -> None:

@@ -152,4 +152,7 @@ def describe_partition(topic: Topic, partition: int, cluster: Cluster, view: Lea
         "leader_epoch": epoch,
         "replica_nodes": [leader],
         "isr_nodes": [leader],
+        # Of DescribeTopicPartitions: nullable, but Java's Admin takes an absent list for an error of its own.
+        "eligible_leader_replicas": [],
+        "last_known_elr": [],
     }

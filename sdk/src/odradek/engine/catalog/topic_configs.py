@@ -23,6 +23,8 @@ VALUE_CHARACTERS_MAX = 300  # a number takes any blanks and zeros before it
 BEFORE_MAX, AFTER_MAX = "message.timestamp.before.max.ms", "message.timestamp.after.max.ms"
 RECORD_VALIDATION = "record.validation"  # Odradek's own
 FULL_VALIDATION = "full"
+TRANSACTION_OFFSETS = "transaction.offsets"  # Odradek's own
+_UNKNOWN_OFFSETS, _PREDICTED_OFFSETS = "unknown", "predicted"
 
 
 class ConfigType(IntEnum):
@@ -152,6 +154,15 @@ DEFINITIONS: Mapping[str, _Definition] = {
         "header: nothing, so that a malformed record reaches its readers. Compacted topics are always checked in full.",
         one_of(FULL_VALIDATION, "header"),
     ),
+    TRANSACTION_OFFSETS: _Definition(
+        ConfigType.STRING,
+        _UNKNOWN_OFFSETS,
+        "What Produce answers for a record in a transaction. unknown: offset -1, as the commit assigns offsets; "
+        "predicted: the record's offset, and a commit that cannot keep it, because another writer has appended to the "
+        "partition, fails with TRANSACTION_ABORTABLE. For partitions with one writer, such as those that MirrorMaker 2 "
+        "writes. ODRADEK_TRANSACTION_OFFSETS_PREDICTED sets the default of topics by name.",
+        one_of(_UNKNOWN_OFFSETS, _PREDICTED_OFFSETS),
+    ),
     "compression.type": _Definition(
         ConfigType.STRING,
         "producer",
@@ -218,6 +229,7 @@ class TopicConfig:
     before_max_ms: int
     after_max_ms: int
     validates_records: bool
+    predicts_offsets: bool  # of records in transactions
     retention_ms: int  # -1: no limit
     retention_bytes: int  # -1: no limit
     segment_bytes: int
@@ -229,7 +241,7 @@ class TopicConfig:
         """The effective configuration of a topic."""
 
         def value(name: str) -> str:
-            return topic.configs.get(name, default_of(name, settings))
+            return topic.configs.get(name, default_of(name, settings, topic.name))
 
         policies = {policy.strip() for policy in value("cleanup.policy").split(",")}
         segment_ms, max_lag_ms = int(value("segment.ms")), int(value("max.compaction.lag.ms"))
@@ -241,6 +253,7 @@ class TopicConfig:
             before_max_ms=int(value(BEFORE_MAX)),
             after_max_ms=int(value(AFTER_MAX)),
             validates_records=value(RECORD_VALIDATION) == FULL_VALIDATION,
+            predicts_offsets=value(TRANSACTION_OFFSETS) == _PREDICTED_OFFSETS,
             retention_ms=int(value("retention.ms")),
             retention_bytes=int(value("retention.bytes")),
             segment_bytes=int(value("segment.bytes")),
@@ -257,9 +270,26 @@ class TopicConfig:
         )
 
 
-def default_of(name: str, settings: Settings) -> str:
-    """A configuration's default: the settings' where they have one."""
-    return str(settings.message_bytes_max) if name == "max.message.bytes" else DEFINITIONS[name].default
+def default_of(name: str, settings: Settings, topic: str = "") -> str:
+    """A configuration's default for a topic: the settings' where they have one."""
+    if name == "max.message.bytes":
+        return str(settings.message_bytes_max)
+    if name == TRANSACTION_OFFSETS and _is_named(topic, settings.transaction_offsets_predicted):
+        return _PREDICTED_OFFSETS
+    return DEFINITIONS[name].default
+
+
+def _is_named(topic: str, names: str) -> bool:
+    """Return True if a list of names, and of prefixes with an asterisk, has the topic.
+
+    A prefix leaves out internal topics, by the names that MirrorMaker 2 takes for internal: several tasks write to
+    `primary.checkpoints.internal` and `mm2-offsets.primary.internal`.
+    """
+    is_internal = topic.startswith(("__", ".")) or topic.endswith((".internal", "-internal"))
+    return any(
+        topic.startswith(name[:-1]) and not is_internal if name.endswith("*") else topic == name
+        for name in map(str.strip, names.split(","))
+    )
 
 
 def check_configs(configs: Mapping[str, str | None]) -> dict[str, str]:
@@ -279,7 +309,7 @@ def describe(topic: Topic, settings: Settings) -> list[ConfigEntry]:
     return [
         ConfigEntry(
             name,
-            topic.configs.get(name, default_of(name, settings)),
+            topic.configs.get(name, default_of(name, settings, topic.name)),
             is_default=name not in topic.configs,
             config_type=int(definition.type),
             documentation=definition.documentation,
