@@ -18,6 +18,7 @@ Checked at once, at every write:
 * maintenance sweeps, clears up and compacts as it promises (upkeep_book.py)
 * a commit is made by the partition's owner, or a classic group's member, and does not go back
 * a consumer group's members and leases agree, and keep to the rules of their protocol (group_book.py)
+* a write that came again, late, would change nothing that it must not (late_book.py, late_rules.py)
 """
 
 from __future__ import annotations
@@ -29,6 +30,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 from uuid import UUID
 
+from odradek.adapters.expressions import NOTHING, State
 from odradek.engine.compaction.state import decode_state
 from odradek.engine.groups.items import GROUP_SK, LEASE_PREFIX, MEMBER_PREFIX, decode_lease
 from odradek.engine.partition.index_row import IndexRow, decode_index_row
@@ -59,6 +61,8 @@ from odradek.ports.table import Item, Key
 
 from tests.simulation.books.classic_book import ClassicBook, is_early, is_signed
 from tests.simulation.books.group_book import GroupBook
+from tests.simulation.books.late_book import LateBook
+from tests.simulation.books.late_rules import RISING, LateRules
 from tests.simulation.books.producer_book import ProducerBook
 from tests.simulation.books.row_book import RowBook
 from tests.simulation.books.share_book import ShareBook
@@ -69,16 +73,7 @@ from tests.simulation.store.redelivery import is_delivered_again
 
 _COUNT = struct.Struct(">I")
 _COUNT_AT = 26  # of the offset count in a packed tail entry
-_RISING = {
-    "no": "next offset",
-    "ls": "log start",
-    "tb": "tail base",
-    "mo": "merged offset",
-    "sf": "spill floor",
-    "wf": "sweep floor",
-    "le": "leader epoch",
-    "by": "appended bytes",
-}
+_PLACE_BYTES = 30  # version, flags, object id, position, length, count: which bytes they are
 _PROBLEMS_MAX = 50
 # What two spills take away and producers send meanwhile; what the setting allows with what one spill brings in.
 TAIL_ENTRIES_BOUND = 2 * SPILL_ENTRIES_MAX + 100
@@ -180,6 +175,10 @@ class Ledger:
         self._producers = ProducerBook(
             self.problem, lambda pk, sk: self.log_rows(pk).get(sk), self._transactions.is_transactional
         )
+        self.state_of: Callable[[str, Key], State] = lambda table, key: NOTHING
+        self.late = LateBook(
+            self.problem, lambda table, key: self.state_of(table, key), LateRules(self, self._producers).why_not
+        )
         self._records: dict[str, list[Compactable]] = defaultdict(list)
         self._decoded: dict[str, int] = defaultdict(int)
         self.log_rows: Callable[[str], Mapping[str, Any]] = lambda pk: {}
@@ -204,6 +203,14 @@ class Ledger:
         """Whether the topic is in the catalog."""
         return topic_id in self.live_topics
 
+    def is_readable(self, pk: str) -> bool:
+        """Whether readers may come to the partition: it has a head, and its topic is in the catalog."""
+        return pk in self.heads and partition_of(pk).topic_id in self.live_topics
+
+    def has_entered(self, pk: str, packed: bytes) -> bool:
+        """Whether the entry, of the same bytes of the same upload, has entered the log."""
+        return packed[:_PLACE_BYTES] in self._seen[pk]
+
     def was_compacted(self, topic_id: UUID) -> bool:
         """Whether its cleanup policy was ever `compact`."""
         return any("compact" in config.get("cleanup.policy", "") for _, config in self.configs[topic_id])
@@ -212,6 +219,7 @@ class Ledger:
 
     def stored(self, table: str, key: Key, old: Item | None, new: Item | None) -> None:
         """An item was written (new None: deleted)."""
+        self.late.changed(table, key)
         if table == "log":
             if key.sk == HEAD_SK:
                 self._head_stored(key.pk, old, new)
@@ -275,6 +283,7 @@ class Ledger:
             self._check_index(pk)
         self._dirty.clear()
         self.groups.settled()
+        self.late.settled()
 
     def _topic_stored(self, name: str, old: Item | None, new: Item | None) -> None:
         if old is not None:
@@ -319,7 +328,7 @@ class Ledger:
         if old is None:
             return
         self._head_is_bounded(pk, new)
-        for name, meaning in _RISING.items():
+        for name, meaning in RISING.items():
             if new[name] < old[name]:
                 self.problem(f"{pk}: the {meaning} fell from {old[name]!r} to {new[name]!r}")
         if new["li"] != old["li"] and new["le"] <= old["le"]:
@@ -359,10 +368,9 @@ class Ledger:
             piece = entry_piece(base_offset, entry)
             self._rows.entered(pk, base_offset, entry)
             self._producers.entered(pk, base_offset, entry)
-            place = packed[:30]  # version, flags, object id, position, length, count: which bytes they are
-            if place in self._seen[pk]:
+            if self.has_entered(pk, packed):
                 self.problem(f"{pk}: the entry at {base_offset} entered a second time")
-            self._seen[pk].add(place)
+            self._seen[pk].add(packed[:_PLACE_BYTES])
             if entry.commit_ms <= old["sf"]:  # type: ignore[operator]
                 self.problem(f"{pk}: the entry at {base_offset} entered with a commit time below the spill floor")
             if entry.object_id < old["wf"]:  # type: ignore[operator]
