@@ -19,6 +19,7 @@ Checked at once, at every write:
 * a commit is made by the partition's owner, or a classic group's member, and does not go back
 * a consumer group's members and leases agree, and keep to the rules of their protocol (group_book.py)
 * a write that came again, late, would change nothing that it must not (late_book.py, late_rules.py)
+* whoever is refused learns from what is there (futile_book.py)
 """
 
 from __future__ import annotations
@@ -60,6 +61,7 @@ from odradek.ports.clock import Clock
 from odradek.ports.table import Item, Key
 
 from tests.simulation.books.classic_book import ClassicBook, is_early, is_signed
+from tests.simulation.books.futile_book import FutileBook
 from tests.simulation.books.group_book import GroupBook
 from tests.simulation.books.late_book import LateBook
 from tests.simulation.books.late_rules import RISING, LateRules
@@ -179,6 +181,7 @@ class Ledger:
         self.late = LateBook(
             self.problem, lambda table, key: self.state_of(table, key), LateRules(self, self._producers).why_not
         )
+        self.futile = FutileBook(self.problem, lambda table, key: self.state_of(table, key))
         self._records: dict[str, list[Compactable]] = defaultdict(list)
         self._decoded: dict[str, int] = defaultdict(int)
         self.log_rows: Callable[[str], Mapping[str, Any]] = lambda pk: {}
@@ -198,6 +201,10 @@ class Ledger:
     def log_start(self, partition: PartitionId) -> int:
         """Where the partition's log starts now; 0 where there is none."""
         return self.heads.get(partition_pk(partition), {}).get("ls", 0)  # type: ignore[return-value]
+
+    def newest_epoch(self, partition: PartitionId, producer_id: int) -> int:
+        """The epoch of the producer's last batch in the log; -1 where the log need not know the producer."""
+        return self._producers.newest_epoch(partition_pk(partition), producer_id)
 
     def is_live(self, topic_id: UUID) -> bool:
         """Whether the topic is in the catalog."""
@@ -229,7 +236,7 @@ class Ledger:
                 if new is not None:
                     self._row_stored(key, new)
             elif key.sk == LEASE_SK and new is not None and partition_of(key.pk).topic_id in self.live_topics:
-                self.upkeep.lease_stored(key.pk, new)
+                self.upkeep.lease_stored(key.pk, old, new)
             elif key.sk == CLEAN_SK and new is not None and key.pk in self.heads:
                 self._compaction_stored(key.pk, decode_state(new).first_dirty)
             elif key.sk.startswith(PRODUCER_PREFIX):
@@ -393,7 +400,7 @@ class Ledger:
             content = self.uploads[segment_key(partition, row.base_offset, row.segment_id)]
             configs = [config for _, config in self.configs[partition.topic_id]]
             span = row.base_offset, row.end_offset
-            self.times.segment_stored(key.pk, span, content, self.log_start(partition), self._true(key.pk), configs)
+            self.times.segment_stored(key.pk, span, content, self.log_start(partition), self.records(key.pk), configs)
 
     def _row_removed(self, key: Key, old: Item | None, new: Item | None) -> None:
         """Note the objects of a segment that no row names any more."""
@@ -411,7 +418,7 @@ class Ledger:
 
         self.upkeep.compacted(pk, first_dirty, self.log_start(partition_of(pk)), contents)
 
-    def _true(self, pk: str) -> list[Compactable]:
+    def records(self, pk: str) -> list[Compactable]:
         """Every record that entered the partition; decoded as it is asked for."""
         known = self._records[pk]
         for entered in self.truth[pk][self._decoded[pk] :]:

@@ -51,6 +51,11 @@ class ProducerBook:
         last.append(RecentBatch(entry.producer_epoch, entry.base_sequence, entry.offset_count, base_offset))
         del last[:-PRODUCER_BATCHES_REMEMBERED]
 
+    def newest_epoch(self, pk: str, producer_id: int) -> int:
+        """The epoch of the producer's last batch; -1 where there is none that must be known."""
+        batches = self._batches[pk].get(producer_id)
+        return batches[-1].epoch if batches else -1
+
     def why_not(self, pk: str, entry: TailEntry) -> str:
         """Why a batch must not come after the producer's last; empty: it may. Only aborted transactions leave gaps."""
         batches = self._batches[pk].get(entry.producer_id)

@@ -2,6 +2,8 @@
 
 * a sweep deletes nothing that is younger than its horizon, and nothing that a writer could still bring into a log:
   by then every head has a sweep floor above it
+* a maintenance lease is taken under the next epoch, and is not clean while it is held; it is in the hands of somebody
+  when rows are replaced
 * who gives a maintenance lease back as clean has deleted every segment that lost its row
 * below the first dirty offset of a compacted log each key is there once, every record has a key, and each batch with a
   tombstone has its delete horizon
@@ -64,8 +66,12 @@ class UpkeepBook:
         """A segment's row was removed; `keys`: of its objects."""
         self._rowless[pk].update(key for key in keys if self._has_object(key))
 
-    def lease_stored(self, pk: str, new: Item) -> None:
+    def lease_stored(self, pk: str, old: Item | None, new: Item) -> None:
         """A maintenance lease was written."""
+        if new["h"] != _NOBODY and new["c"]:
+            self._problem(f"{pk}: a lease that is held says that it was left clean")
+        if old is not None and new["h"] not in (_NOBODY, old["h"]) and new["e"] != old["e"] + 1:  # type: ignore[operator]
+            self._problem(f"{pk}: a lease was taken in epoch {old['e']}, and has epoch {new['e']} now")
         left = self._rowless[pk] = {key for key in self._rowless[pk] if self._has_object(key)}
         if left and new["h"] == _NOBODY and new["c"]:
             self._problem(f"{pk}: maintenance ends as clean and leaves {min(left)}")

@@ -18,7 +18,14 @@ from random import Random
 from typing import TYPE_CHECKING, Any
 
 from odradek.adapters.expressions import copied
-from odradek.errors import OutcomeUnknown, StoreError, StoreRejected, StoreUnavailable
+from odradek.errors import (
+    ConditionFailed,
+    OutcomeUnknown,
+    StoreError,
+    StoreRejected,
+    StoreUnavailable,
+    TransactionCanceled,
+)
 from odradek.ports.table import Item, Key, Operation
 from odradek.ports.tables import TableOperation, Tables
 
@@ -234,6 +241,11 @@ class SimTable(SimPort):
             case "put" | "update" | "delete":
                 self._sent([(name, args[0])])
                 self._seen.check(name, [args[0].key])
+                try:
+                    return await super()._perform(method_name, *args, **kwargs)
+                except ConditionFailed:
+                    self._refused([(name, args[0])])
+                    raise
             case "transact":
                 return await self._transact(args[0])
         return await super()._perform(method_name, *args, **kwargs)
@@ -251,6 +263,9 @@ class SimTable(SimPort):
     def _sent(self, operations: Sequence[tuple[str, Operation]]) -> None:
         self._process.world.ledger.late.sent(self._process.name, operations)
 
+    def _refused(self, operations: Sequence[tuple[str, Operation]]) -> None:
+        self._process.world.ledger.futile.refused(self._process.name, operations)
+
     async def _transact(self, operations: Sequence[Any]) -> float:
         """Apply a transaction; when all of it is visible, as the loop's time."""
         world = self._process.world
@@ -263,5 +278,10 @@ class SimTable(SimPort):
         for table, key in addressed:
             self._seen.check(table, [key])
         images = [(table, key, await getattr(self._tables, table).get(key)) for table, key in addressed]
-        await self._port.transact(operations)
+        try:
+            await self._port.transact(operations)
+        except TransactionCanceled as canceled:
+            pairs = zip(sent, canceled.failures, strict=True)
+            self._refused([each for each, failure in pairs if failure is not None])
+            raise
         return self._seen.hold(images) if world.weather.random() < world.fates.torn else 0.0
