@@ -9,6 +9,7 @@ from odradek.model.log import FetchPartition
 from odradek.model.topic_partition import PartitionId, TopicPartition
 
 from tests.simulation.actors.common import idle_pace_s, pause, read_from
+from tests.simulation.books.group_book import signature
 from tests.simulation.world import Process, World
 from tests.support.clients.group_member import Member
 
@@ -126,6 +127,6 @@ class GroupMember:
 
     async def _commit(self, member: Member, partition: TopicPartition, offset: int) -> ErrorCode:
         try:
-            return await member.commit(partition, offset)
+            return await member.commit(partition, offset, metadata=signature(member.member_id, member.epoch))
         except KafkaError as error:
             return error.code

@@ -3,6 +3,7 @@
 * a member holds exactly the partitions whose leases name it: none has two owners, none an owner that nobody knows
 * a member holds nothing that is not in the target of its epoch, and its epoch rises only when it owes nothing
 * who owes a partition is granted none; what it owes stays its own until it has said that it gave it up
+* who commits owns the partition, and does so under the epoch of its grant or a later one
 * a commit's stamp exceeds the one before; nothing writes a lease that stays as it was
 """
 
@@ -17,6 +18,21 @@ from odradek.model.topic_partition import PartitionId
 from odradek.ports.table import Item, Key
 
 _Target = Mapping[str, frozenset[PartitionId]]
+
+
+def signature(member_id: str, epoch: int) -> str:
+    """What a member writes into the metadata of its commits."""
+    return f"{member_id}@{epoch}"
+
+
+def foreign_commit(metadata: str, owner: str | None, lease_epoch: int) -> str:
+    """Why whoever signed a commit must not make it; empty: it may. A simple consumer signs with nothing."""
+    member_id, _, epoch = metadata.partition("@")
+    if member_id != (owner or ""):
+        return f"{member_id!r} committed what {owner!r} owns"
+    if member_id and int(epoch) < lease_epoch:
+        return f"{member_id!r} committed under epoch {epoch} what it was granted in {lease_epoch}"
+    return ""
 
 
 class GroupBook:

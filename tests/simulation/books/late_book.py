@@ -23,7 +23,7 @@ _OF_A_KEY = 4  # calls that are remembered, by each item that they would write
 _OF_ALL = 64  # calls of which one, in turn, is asked after every call
 
 Addressed = tuple[str, Operation]
-Judge = Callable[[str, str, Key, Item, Item | None], str]
+Judge = Callable[[str, str, Key, Item | None, Item | None], str]
 
 
 class _Sent(NamedTuple):
@@ -82,7 +82,7 @@ class LateBook:
         ):
             return
         for (table, operation), state in zip(sent.operations, states, strict=True):
-            if isinstance(operation, Check) or state.item is None:
+            if isinstance(operation, Check):
                 continue
             try:
                 new = after(operation, state).item

@@ -21,6 +21,7 @@ from odradek.format.tail_entry import decode_tail_entry
 from odradek.ports.table import Item, Key
 
 from tests.simulation.books.classic_book import is_signed
+from tests.simulation.books.group_book import foreign_commit
 from tests.simulation.books.producer_book import ProducerBook
 
 if TYPE_CHECKING:
@@ -137,7 +138,7 @@ class LateRules:
         metadata, owner = new["m"], new.get("o")
         if owner is None and is_signed(metadata):
             return self._ledger.classic.why_not(key.pk.removeprefix(group_pk("")), metadata)
-        return "" if metadata == (owner or "") else f"{metadata!r} commits what {owner!r} owns"
+        return foreign_commit(metadata, owner, new.get("e", -1))
 
 
 def _versioned(old: Any, new: Any) -> str:
