@@ -62,6 +62,9 @@ class TransactionalMember(GroupMember):
         self._copying = _Copying(world, copier)
         self._member: Member | None = None
 
+    async def _reset(self, process: Process) -> None:
+        """Nobody sets back what is to be copied once."""
+
     async def _turn(self, process: Process, member: Member, positions: dict[PartitionId, int]) -> None:
         self._member = member
         await super()._turn(process, member, positions)

@@ -62,7 +62,7 @@ from odradek.ports.table import Item, Key
 
 from tests.simulation.books.classic_book import ClassicBook, is_early, is_signed
 from tests.simulation.books.futile_book import FutileBook
-from tests.simulation.books.group_book import GroupBook, foreign_commit
+from tests.simulation.books.group_book import RESET, GroupBook, foreign_commit
 from tests.simulation.books.history import identity
 from tests.simulation.books.late_book import LateBook
 from tests.simulation.books.late_rules import RISING, LateRules
@@ -528,7 +528,8 @@ class Ledger:
         # A commit that is delivered again, late, is the same to the group as one that goes back on purpose; so is one
         # of a member that does not know yet that the partition has become another's.
         goes_back = bool(before) and commit.offset < before[-1].offset
-        if goes_back and not is_delivered_again(self.caller) and not is_early(commit.committer):
+        is_meant = is_early(commit.committer) or commit.committer == RESET
+        if goes_back and not is_delivered_again(self.caller) and not is_meant:
             self.problem(f"{where}: the commit went back from {before[-1].offset} to {commit.offset}")
         self.commits[key].append(commit)
 
