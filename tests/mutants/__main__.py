@@ -42,7 +42,7 @@ _NEAR = {
     "engine/maintenance": ("upkeep", "compaction", "share"),
     "engine/compaction": ("compaction",),
     "engine/offsets": ("groups", "classic", "transactions"),
-    "engine/groups": ("groups",),
+    "engine/groups": ("groups", "everything", "large_groups"),
     "engine/classic": ("classic",),
     "engine/share": ("share",),
     "gateway": ("stock",),

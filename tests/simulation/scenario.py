@@ -119,7 +119,7 @@ def _topics(rng: Random) -> Scenario:
 
 def _groups(rng: Random) -> Scenario:
     """Members come and go, stall and crash; what they commit is theirs."""
-    partitions, members, turns = rng.choice((2, 3)), rng.choice((2, 3)), rng.randrange(8, 24)
+    partitions, members, turns = rng.choice((2, 3, 5)), rng.choice((3, 4, 5)), rng.randrange(16, 48)
     return Scenario(
         "groups",
         (TopicPlan("alpha", partitions),),

@@ -14,8 +14,9 @@ from tests.simulation.world import Process, World
 from tests.support.clients.group_member import Member
 
 _POLL_BYTES_MAX = 600
+_LEAVES = 0.08  # of the turns
 _RESETS = 0.3  # of the lives begin with one
-_STUBBORN = 0.15  # of the lives: they let go of nothing that they are told to give up
+_STUBBORN = 0.3  # of the lives: they let go of nothing that they are told to give up
 
 
 class GroupMember:
@@ -52,6 +53,7 @@ class GroupMember:
         while not world.stop.is_set():
             self._lives += 1
             await self._reset(process)
+            await pause(world, self._pace_s)  # not all at once: who comes later takes from those who are there
             self._is_stubborn = world.rng.random() < _STUBBORN
             member = Member(
                 None,  # type: ignore[arg-type]
@@ -62,13 +64,13 @@ class GroupMember:
                 groups=engine.groups,
                 offsets=engine.offsets,
                 assignor=self._assignor,
-                rebalance_timeout_ms=world.rng.choice((10_000, 60_000)),
+                rebalance_timeout_ms=world.rng.choice((500, 60_000)),
             )
             world.ledger.groups.owned[member.member_id] = lambda member=member: member.owned  # type: ignore[misc]
             positions: dict[PartitionId, int] = {}
             while not world.stop.is_set():
                 await self._turn(process, member, positions)
-                if self._turns > 0 and world.rng.random() < 0.02:
+                if self._turns > 0 and world.rng.random() < _LEAVES:
                     await member.leave()
                     await pause(world, 10.0)
                     break

@@ -67,6 +67,8 @@ class LateRules:
         if key.sk.startswith(INDEX_PREFIX):
             return self._row(key, old, new)
         if key.sk.startswith(PRODUCER_PREFIX):
+            if new is None:
+                return "" if self._ledger.upkeep.is_silent(old) else "a producer that came back is forgotten"
             return "the producer's row gets older" if _falls("o", old, new) else ""
         if key.sk == CLEAN_SK:
             return self._unmaintained(key.pk)

@@ -242,6 +242,7 @@ class Ledger:
                 self._compaction_stored(key.pk, decode_state(new).first_dirty)
             elif key.sk.startswith(PRODUCER_PREFIX):
                 if key.pk in self.heads:
+                    self._producer_kept(key, old, new)
                     self._producers.row_stored(key.pk, int(key.sk.removeprefix(PRODUCER_PREFIX)), new)
             elif key.pk.startswith(WAL_ITEMS_PREFIX):
                 self._wal_item_stored(bytes.fromhex(key.sk), new)
@@ -459,6 +460,11 @@ class Ledger:
             self.problem(f"{pk}: the index ends at {position}, the tail begins at {tail_base}")
 
     # --- bytes ------------------------------------------------------------------------------------------------------
+
+    def _producer_kept(self, key: Key, old: Item | None, new: Item | None) -> None:
+        is_early = new is None and old is not None and not self.upkeep.is_silent(old)
+        if is_early and self.is_readable(key.pk) and self.caller not in self.shares.jumped:
+            self.problem(f"{key.pk}: {key.sk} was forgotten before it had been silent for long enough")
 
     def _wal_item_stored(self, object_id: bytes, new: Item | None) -> None:
         if new is not None:

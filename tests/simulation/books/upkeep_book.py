@@ -4,6 +4,7 @@
   by then every head has a sweep floor above it
 * a maintenance lease is taken under the next epoch, and is not clean while it is held; it is in the hands of somebody
   when rows are replaced
+* a producer is forgotten when it has been silent for `producer_expiry_ms`
 * who gives a maintenance lease back as clean has deleted every segment that lost its row
 * below the first dirty offset of a compacted log each key is there once, every record has a key, and each batch with a
   tombstone has its delete horizon
@@ -33,7 +34,7 @@ class UpkeepBook:
         has_object: whether an object is there.
 
     Attributes:
-        sweep_horizon_ms: the setting; 0: not known yet.
+        sweep_horizon_ms, producer_expiry_ms: the settings; 0: not known yet.
     """
 
     def __init__(self, problem: Callable[[str], None], clock: Clock, has_object: Callable[[str], bool]) -> None:
@@ -41,6 +42,7 @@ class UpkeepBook:
         self._clock = clock
         self._has_object = has_object
         self.sweep_horizon_ms = 0
+        self.producer_expiry_ms = 0
         self._rowless: dict[str, set[str]] = defaultdict(set)  # objects of segments that were in a row
         self._first_dirty: dict[str, int] = defaultdict(int)
 
@@ -59,6 +61,13 @@ class UpkeepBook:
         for pk, floor in floors:
             if floor <= object_id:
                 self._problem(f"{pk}: the sweep floor is not above {object_id.hex()}, which was swept")
+
+    # --- producers --------------------------------------------------------------------------------------------------
+
+    def is_silent(self, row: Item) -> bool:
+        """Whether an evicted producer may be forgotten by now: its last commit is long ago."""
+        age_ms = self._clock.now_ms() - row["t"]  # type: ignore[operator]
+        return age_ms > self.producer_expiry_ms - _CLOCKS_APART_MS
 
     # --- segments without rows --------------------------------------------------------------------------------------
 
