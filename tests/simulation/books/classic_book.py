@@ -63,15 +63,22 @@ class ClassicBook:
 
     def committed(self, group_id: str, metadata: str) -> None:
         """A commit that a classic member signed was applied."""
+        wrong = self.why_not(group_id, metadata)
+        if wrong:
+            self._problem(wrong)
+
+    def why_not(self, group_id: str, metadata: str) -> str:
+        """Why a commit with that signature must not be applied now; empty: it may."""
         _, generation, member_id = metadata.split(" ", 2)
         group = self.groups.get(group_id, ClassicGroup())
         what = f"{member_id} of generation {generation} committed to {group_id}"
         if group.generation != int(generation):
-            self._problem(f"{what}, whose generation is {group.generation}")
-        elif group.member(member_id) is None:
-            self._problem(f"{what}, which it is no member of")
-        elif group.state is ClassicState.COMPLETING_REBALANCE:
-            self._problem(f"{what} before it could know its partitions")
+            return f"{what}, whose generation is {group.generation}"
+        if group.member(member_id) is None:
+            return f"{what}, which it is no member of"
+        if group.state is ClassicState.COMPLETING_REBALANCE:
+            return f"{what} before it could know its partitions"
+        return ""
 
     def joined(self, group_id: str, generation: int, member_id: str, leader: str) -> None:
         """A member was told of a round that is complete."""

@@ -56,6 +56,7 @@ class Transaction:
     wrote: list[tuple[PartitionId, bytes]] = field(default_factory=list)
     read: list[tuple[PartitionId, int]] = field(default_factory=list)
     commits: tuple[PartitionId, int] | None = None  # the offset that it commits
+    has_gap: bool = False  # a batch of it was lost
     outcome: str = "unknown"  # committed | aborted | unknown
 
 
