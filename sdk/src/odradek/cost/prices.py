@@ -47,8 +47,8 @@ class PriceList:
 US_EAST_1: Final = PriceList(
     date="2026-11-20",
     region="us-east-1",
-    source="AWS price pages: DynamoDB on demand (Standard), S3 Standard, Lambda arm64, SQS standard queues, CloudWatch, "
-    "EventBridge, VPC, EC2 data transfer",
+    source="AWS price pages: DynamoDB on demand (Standard), S3 Standard, Lambda arm64, SQS standard queues, "
+    "CloudWatch, EventBridge, VPC, EC2 data transfer",
     per_million_table_write_units=0.625,
     per_million_table_read_units=0.125,
     per_thousand_object_put_requests=0.005,

@@ -92,7 +92,7 @@ class Sender:
             throttled_s = self._throttled_until_s - now_s
             if throttled_s > 0:
                 room = 0
-            requests, wait_s = self._accumulator.take_requests(now_s, room)
+            requests, wait_s = self._accumulator.take_requests(now_s, room, in_flight=bool(self._requests))
             if throttled_s > 0:
                 wait_s = throttled_s
             for batches in requests:
@@ -287,7 +287,9 @@ class Sender:
             applied = may_have_applied(error)
             self._settle([(batch, error, applied) for batch in batches], [])
             return
-        metrics.request_latency_ms_total += (self._clock.monotonic() - now_s) * 1000
+        latency_s = self._clock.monotonic() - now_s
+        metrics.request_latency_ms_total += latency_s * 1000
+        self._accumulator.pace.observe(latency_s)
         self._throttle(throttle_s(response))
         self._read_answer(batches, outcomes(response))
 
