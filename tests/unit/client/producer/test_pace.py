@@ -16,10 +16,10 @@ def _pace(**configs: Any) -> Pace:
 
 def test_by_default_a_batch_waits_for_the_answer_in_flight_only() -> None:
     pace = _pace()
-    assert pace.wait_s(in_flight=False) == 0
+    assert pace.due_s(7, None) == 7
     for _ in range(100):
         pace.observe(0.1)
-    assert 0.1 < pace.wait_s(in_flight=True) < 0.11
+    assert 5.1 < pace.due_s(7, 5) < 5.11
     assert pace.waits_for_answers
 
 
@@ -32,19 +32,19 @@ def test_an_answer_that_varies_is_waited_for_longer() -> None:
 
 def test_linger_ms_waits_that_long_whatever_is_in_flight() -> None:
     pace = _pace(linger_ms=20)
-    assert pace.wait_s(in_flight=False) == pace.wait_s(in_flight=True) == 0.02
+    assert pace.due_s(7, None) == pace.due_s(7, 5) == 7.02
     assert not pace.waits_for_answers
 
 
 def test_a_budget_is_spent_on_waiting_less_the_latency() -> None:
     pace = _pace(latency_budget_ms=500)
-    assert pace.wait_s(in_flight=False) == 0, "no latency is known yet"
+    assert pace.due_s(7, None) == 7, "no latency is known yet"
     for _ in range(200):
         pace.observe(0.1)
-    assert 0.39 < pace.wait_s(in_flight=False) <= 0.4
+    assert 7.39 < pace.due_s(7, None) <= 7.4
     for _ in range(200):
         pace.observe(2.0)
-    assert pace.wait_s(in_flight=True) == 0
+    assert pace.due_s(7, 5) == 7
 
 
 def test_linger_and_budget_exclude_each_other() -> None:

@@ -227,20 +227,20 @@ class Accumulator:
             return all(batch.serial > serial for batch in self.incomplete)
 
     def take_requests(
-        self, now_s: float, requests_max: int, *, in_flight: bool = False
+        self, now_s: float, requests_max: int, *, in_flight_since_s: float | None = None
     ) -> tuple[list[list[ProducerBatch]], float | None]:
         """Return batches to send now, grouped into requests, and the seconds until others may become ready.
 
         The batches are marked as in flight and encoded.
 
         Args:
-            in_flight: a request has no answer yet.
+            in_flight_since_s: when the newest request without an answer was sent; None: there is none.
         """
         requests: list[list[ProducerBatch]] = []
         wait_s: float | None = None
         while len(requests) < requests_max:
             with self.lock:
-                ready, wait_s = self._ready(now_s, in_flight=in_flight or bool(requests))
+                ready, wait_s = self._ready(now_s, now_s if requests else in_flight_since_s)
                 picked = []
                 for lane in ready:
                     batch = lane.next_to_send(now_s)
@@ -269,13 +269,12 @@ class Accumulator:
             requests[-1].append(batch)
         return requests
 
-    def _ready(self, now_s: float, *, in_flight: bool) -> tuple[list[Lane], float | None]:
+    def _ready(self, now_s: float, in_flight_since_s: float | None) -> tuple[list[Lane], float | None]:
         """Return lanes with a batch to send, oldest first, and the seconds until the next may have one.
 
         A request takes open batches along, unless they wait for an answer: then only full ones go beside it.
         """
         wait_s: float | None = None
-        open_s = self.pace.wait_s(in_flight=in_flight)
         ready: list[Lane] = []
         lingering: list[Lane] = []
         for lane in self.lanes.values():
@@ -285,14 +284,14 @@ class Accumulator:
             elif lane.next_to_send(now_s) is not None:
                 ready.append(lane)
             elif lane.open is not None and lane.may_start(now_s):
-                left_s = lane.open.created_s + open_s - now_s
+                left_s = self.pace.due_s(lane.open.created_s, in_flight_since_s) - now_s
                 if left_s <= 0 or self._memory_is_short:
                     self._seal(lane)
                     ready.append(lane)
                 else:
                     wait_s = left_s if wait_s is None else min(wait_s, left_s)
                     lingering.append(lane)
-        if ready and not (in_flight and self.pace.waits_for_answers):
+        if ready and (in_flight_since_s is None or not self.pace.waits_for_answers):
             for lane in lingering:
                 self._seal(lane)
             ready += lingering

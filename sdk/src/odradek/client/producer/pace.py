@@ -45,14 +45,16 @@ class Pace:
         """The seconds within which almost every request is answered."""
         return _UNKNOWN_S if self._mean_s is None else self._mean_s + _DEVIATIONS * self._deviation_s
 
-    def wait_s(self, *, in_flight: bool) -> float:
-        """Return the seconds, from its first record on, after which an open batch is sent.
+    def due_s(self, created_s: float, in_flight_since_s: float | None) -> float:
+        """Return the time at which an open batch is sent.
 
         Args:
-            in_flight: a request has no answer yet. One that takes longer than almost every other holds nothing back.
+            created_s: when its first record came.
+            in_flight_since_s: when the newest request without an answer was sent; None: there is none. One that takes
+                longer than almost every other holds nothing back.
         """
         if self._linger_s is not None:
-            return self._linger_s
+            return created_s + self._linger_s
         if self._budget_s is not None:
-            return max(0.0, self._budget_s - self.latency_s)
-        return self.latency_s if in_flight else 0.0
+            return created_s + max(0.0, self._budget_s - self.latency_s)
+        return created_s if in_flight_since_s is None else in_flight_since_s + self.latency_s
