@@ -305,7 +305,7 @@ class ConsumerConfig(ClientConfig):
     auto_commit_interval_ms: int = _setting(5_000, _int(0))  # between two commits
     fetch_min_bytes: int = _setting(1, _int(0))  # a fetch waits for so many
     fetch_max_wait_ms: int = _setting(500, _int(0))  # and so long at most
-    fetch_idle_pause_max_ms: int | None = _setting(None, _int(0))  # None: 1000 over HTTPS, where waiting is billed
+    fetch_idle_pause_max_ms: int | None = _setting(None, _int(0))  # longest rest; None: 1000 over HTTPS, else 0
     fetch_max_bytes: int = _setting(4 * 1024 * 1024, _int(1, REQUEST_BYTES_MAX))  # Kafka's 50 MB fit no function
     max_partition_fetch_bytes: int = _setting(4 * 1024 * 1024, _int(1))  # Kafka's is 1 MiB; here each call costs money
     max_poll_records: int = _setting(500, _int(1))  # records of one poll
