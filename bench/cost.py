@@ -2,8 +2,8 @@
 
 Each case runs on bench/virtual_account.py: SDK producers send keyed records one by one, SDK consumers in groups poll
 and commit, the planner and the maintainers work as on the stage `prod`. After a warm-up every unit of a window is
-counted by owner and component and scaled to a month; storage is rate times retention; alarms, dashboard, metrics and
-the queue's polls come from odradek.cost.fixtures. Left out: egress of clients elsewhere, free tiers, support.
+counted by owner and component and scaled to a month; storage is rate times retention; alarms, dashboard and the
+queue's polls come from odradek.cost.fixtures. Left out: egress of clients elsewhere, free tiers, support.
 
     dollars    a month, by component (what is billed) and owner (the function that used it)
     ack        from `send` to the future's outcome, at a sampled record
@@ -212,7 +212,7 @@ class Run:
             kept = STAGES[case.stage].log_retention_days / 30
             price = US_EAST_1.logs_gb_ingested + US_EAST_1.logs_gb_month * kept
             dollars[owner]["logs"] = count / GIB * scale * price
-        dollars["stage"] = dict(fixed_cost(FIXTURES[case.stage], busy=case.producers > 0))
+        dollars["stage"] = dict(fixed_cost(FIXTURES[case.stage]))
         dollars["stage"]["storage"] = case.bytes_per_s * RETENTION_S / GIB * US_EAST_1.object_gb_month
         components: Counter[str] = Counter()
         for by_component in dollars.values():

@@ -222,6 +222,8 @@ class VirtualAccount:
             meter=self._invocations,
             cluster_id=self.stage.settings.cluster_id,
             write_line=self._write_line,
+            log_interval_ms=self.stage.settings.log_interval_ms,
+            detailed_metrics=self.stage.settings.detailed_metrics,
         )
 
     def _write_line(self, line: str) -> None:
@@ -234,7 +236,12 @@ class VirtualAccount:
     def _planner(self) -> InvokedFunction:
         engine = self.engine()
         return MaintenanceHandler(
-            engine.maintenance, self._instruments(), rng=self.rng, queue=self._queue, backlogs=engine.backlogs
+            engine.maintenance,
+            self._instruments(),
+            rng=self.rng,
+            queue=self._queue,
+            backlogs=engine.backlogs,
+            limits=self.stage.settings,
         )
 
     def _maintainer(self) -> InvokedFunction:

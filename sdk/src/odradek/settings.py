@@ -113,6 +113,12 @@ class Settings:
     compaction_read_bytes: int = _knob(8 * 1024 * 1024, hostile=100)  # bytes of a segment per read
     producer_id_block: int = _knob(1, hostile=3)  # producer ids reserved per write of the counter
 
+    log_interval_ms: int = _knob(5_000)  # shortest time between two log lines about invocations; 0: a line for each
+    detailed_metrics: bool = _knob(False)  # the functions' bytes, errors and units as CloudWatch metrics: $0.30 each
+    attention_tail_entries: int = _knob(2_000)  # of one head, above which an alarm tells; at about 6,000 it is full
+    attention_sweep_backlog_s: int = _knob(6 * 3600)  # age of unswept uploads above which an alarm tells
+    attention_group_lag_records: int = _knob(10_000_000)  # lag of a group above which an alarm tells
+
     tracing: bool = _knob(False)  # OpenTelemetry spans of functions and store calls (odradek.tracing); the extra otel
 
     message_bytes_max: int = _knob(1_048_588)  # default of the topic configuration max.message.bytes

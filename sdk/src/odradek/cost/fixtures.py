@@ -1,6 +1,7 @@
-"""What a deployed stage costs whatever is written: alarms, dashboard, metrics, the schedule, the queue's polls. Pure.
+"""What a deployed stage costs whatever is written: alarms, dashboard, the schedule, the queue's polls. Pure.
 
-The counts are those of the templates; a test synthesizes them and compares. Free tiers are left out.
+The counts are those of the templates; a test synthesizes them and compares. A stage has no custom metrics unless
+something is wrong or its operator asks for them. Free tiers are left out.
 """
 
 from __future__ import annotations
@@ -22,30 +23,22 @@ class Fixtures:
     alarm_metrics: int  # metrics that alarms evaluate, each reference counted
     composite_alarms: int
     dashboards: int
-    idle_metrics: int  # custom metrics that have data although nothing happens
-    busy_metrics: int  # custom metrics that have data only while clients work
     plan_every_minutes: int
 
 
 FIXTURES: Final[Mapping[str, Fixtures]] = {
-    "dev": Fixtures(47, 1, 1, 16, 36, 15),
-    "prod": Fixtures(47, 1, 1, 16, 36, 5),
+    "dev": Fixtures(alarm_metrics=4, composite_alarms=0, dashboards=0, plan_every_minutes=15),
+    "prod": Fixtures(alarm_metrics=29, composite_alarms=0, dashboards=0, plan_every_minutes=5),
 }
 
 
-def fixed_cost(fixtures: Fixtures, *, busy: bool, prices: PriceList = US_EAST_1) -> Mapping[str, float]:
-    """Return dollars per month, by component.
-
-    Args:
-        busy: count the metrics that have data only while clients work.
-    """
-    metrics = fixtures.idle_metrics + (fixtures.busy_metrics if busy else 0)
+def fixed_cost(fixtures: Fixtures, prices: PriceList = US_EAST_1) -> Mapping[str, float]:
+    """Return dollars per month, by component."""
     plans = MONTH_S / 60 / fixtures.plan_every_minutes
     return {
         "alarms": fixtures.alarm_metrics * prices.alarm_metric_month
         + fixtures.composite_alarms * prices.composite_alarm_month,
         "dashboard": fixtures.dashboards * prices.dashboard_month,
-        "metrics": metrics * prices.custom_metric_month,
         "schedule": plans * prices.per_million_scheduled_events / 1e6,
         "queue polls": QUEUE_POLLS_PER_S * MONTH_S * prices.per_million_queue_requests / 1e6,
     }
