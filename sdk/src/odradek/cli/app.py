@@ -28,6 +28,7 @@ COMMANDS: Mapping[str, _Home] = {
     "offsets": _Home("admin.offsets", "offsets"),
     "groups": _Home("admin.groups", "groups"),
     "users": _Home("admin.users", "users"),
+    "quotas": _Home("admin.quotas", "quotas"),
     "acls": _Home("admin.acls", "acls"),
     "jobs": _Home("pipeline.jobs", "jobs"),
     "sql": _Home("pipeline.sql", "sql"),
