@@ -125,6 +125,26 @@ def test_the_lock_is_that_of_the_requirements() -> None:
         assert unordered(requirements(wanted)) == unordered(locked(groups[group])), group
 
 
+SHIPPED = {  # where what we build runs: Lambda (arm64), Glue and the gateway's image (x86_64), people's machines
+    ("cp313", "aarch64"),
+    ("cp313", "x86_64"),
+    ("cp312", "x86_64"),
+    ("cp311", "x86_64"),
+}
+
+
+@pytest.mark.parametrize("name", ["cramjam", "crc32c", "google-re2", "kio", "pybase64"])
+def test_what_is_compiled_and_loaded_in_functions_has_wheels_for_each_machine(name: str) -> None:
+    [package] = [each for each in tomllib.loads(text("uv.lock"))["package"] if each["name"] == name]
+    files = [wheel["url"].rsplit("/", 1)[1] for wheel in package["wheels"]]
+    missing = {
+        (python, machine)
+        for python, machine in SHIPPED
+        if not any(python in file and machine in file and "manylinux" in file for file in files)
+    }
+    assert missing == set()
+
+
 def links(name: str) -> Iterator[str]:
     for target in re.findall(r"\]\(([^)\s]+)\)", text(name)):
         if not re.match(r"[a-z]+:|#", target):

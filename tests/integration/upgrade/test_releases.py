@@ -15,10 +15,12 @@ import pytest
 from odradek.engine.audit.store import audit_store
 from odradek.engine.engine import Engine
 from odradek.errors import ErrorCode, KafkaError, UnknownVersion
+from odradek.format import item_keys
 from odradek.format.scram import credential_of, salt_password
 from odradek.model.classic_group import ClassicIdentity, ClassicJoin
 from odradek.model.group import JOIN_EPOCH, GroupHeartbeat
 from odradek.model.log import DeleteRecordsPartition, EpochEndPartition, FetchPartition, ProducePartition
+from odradek.model.quota import DEFAULT, PRODUCER_BYTE_RATE, QuotaEntity
 from odradek.model.record import Record
 from odradek.model.topic_partition import OffsetAndMetadata, PartitionId, TopicPartition
 from odradek.model.user import SaslMechanism
@@ -67,6 +69,9 @@ async def test_all_that_a_release_stored_is_read(release: str) -> None:
     credential = user.credentials[SaslMechanism.SCRAM_SHA_256]
     salted = salt_password(SaslMechanism.SCRAM_SHA_256, "lovelace", credential.salt, credential.iterations)
     assert credential_of(SaslMechanism.SCRAM_SHA_256, salted, credential.salt, credential.iterations) == credential
+    assert (await engine.users.secret()).hex() == expected["login_secret"], "salts of unknown names stay"
+    quotas = await engine.client_quotas.list()
+    assert [[*entity, values] for entity, values in quotas.items()] == expected["quotas"]
     [ended] = await engine.epoch_end_offsets([EpochEndPartition("led", 0, 1)])
     assert (ended.leader_epoch, ended.end_offset) == (1, 1)
     assert [each.broker.broker_id for each in await engine.brokers._everyone()] == [7]
@@ -225,6 +230,14 @@ async def _user(stored: Stored, engine: Engine) -> Any:
     await engine.users.create("ada", "another")
 
 
+async def _limit(stored: Stored, engine: Engine) -> Any:
+    await engine.client_quotas.alter(QuotaEntity("ada", DEFAULT), {PRODUCER_BYTE_RATE: 5})
+
+
+async def _derive_salts(stored: Stored, engine: Engine) -> Any:
+    await engine.users.secret()
+
+
 async def _share_join(stored: Stored, engine: Engine) -> Any:
     return await ShareMember(engine, "new", "work", group_id="queue").beat()
 
@@ -300,6 +313,8 @@ CASES: list[tuple[str, str, str, Work]] = [
     ("catalog", "batches", ".*", _number),
     ("catalog", "acls", ".*", _acls),
     ("catalog", "users", ".*", _user),
+    ("catalog", "quotas", ".*", _limit),
+    ("catalog", "logins", ".*", _derive_salts),
     ("catalog", "sweep", "floor", _maintain),
 ]
 
@@ -340,12 +355,7 @@ def test_every_format_of_the_store_is_in_the_last_release() -> None:
     assert kinds >= {
         *(f"log <partition> {each}" for each in ("head", "i#", "p#", "e#", "lease", "clean")),
         *(f"groups g {each}" for each in ("group", "m#", "o#", "gs#", "s#", "t#")),
-        *(
-            f"catalog {each}"
-            for each in ("topics", "topic-ids", "deleted-topics", "sweep", "acls", "users", "counters")
-        ),
-        *(f"catalog {each}" for each in ("brokers", "txn-ids", "batches", "group-configs", "registry")),
-        *(f"catalog registry-{each}" for each in ("configs", "subjects", "schemas", "guids")),
+        *(f"catalog {value}" for name, value in vars(item_keys).items() if name.endswith("_PK")),
     }
     assert any(key.endswith(".index") for key, _, _ in document["objects"])
     without_version = {

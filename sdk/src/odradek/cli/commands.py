@@ -31,6 +31,7 @@ COMMANDS: Mapping[str, Home] = {
     ),
     "groups": Home("admin.groups", "groups", "List, describe and delete groups; change their offsets"),
     "users": Home("admin.users", "users", "Create, list and delete users of the Kafka port"),
+    "quotas": Home("admin.quotas", "quotas", "Set, list and remove client quotas"),
     "acls": Home("admin.acls", "acls", "Create, list and delete ACLs"),
     "jobs": Home("pipeline.jobs", "jobs", "List the installed jobs, and run them here"),
     "sql": Home("pipeline.sql", "sql", "Run scripts of stream SQL"),
