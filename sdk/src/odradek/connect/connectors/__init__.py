@@ -1,1 +1,1 @@
-"""PLACEHOLDER"""
+"""Connectors of the wheel; a connector's libraries are an extra."""

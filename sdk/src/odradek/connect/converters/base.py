@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
+from odradek.client.serializers.registry import Registry
 from odradek.connect.data.schema import Schema
 from odradek.connect.data.values import SchemaAndValue
 from odradek.connect.plugin import Plugin
@@ -15,6 +16,7 @@ class Converter(Plugin):
     """Base of converters of keys and values; most of them serve headers as well."""
 
     is_key = False
+    service_registry: Callable[[], Registry] | None = None  # the registry of the worker's service; set by the worker
 
     def configure(self, configs: Mapping[str, Any], *, is_key: bool) -> None:
         """Take the configuration. Raises ConfigError."""

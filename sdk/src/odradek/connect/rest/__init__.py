@@ -1,1 +1,1 @@
-"""PLACEHOLDER"""
+"""Kafka Connect's REST API over a cluster."""
