@@ -31,6 +31,7 @@ COMMANDS: Mapping[str, _Home] = {
     "acls": _Home("admin.acls", "acls"),
     "jobs": _Home("pipeline.jobs", "jobs"),
     "sql": _Home("pipeline.sql", "sql"),
+    "connect": _Home("connect.connectors", "connect"),
     "perf": _Home("records.perf", "perf"),
     "audit": _Home("service.audit", "audit"),
     "backup": _Home("service.backup", "backup"),

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from functools import cache
 from importlib import import_module
 from importlib.metadata import entry_points, version
-from typing import Any, Literal, TypeVar
+from typing import Any, Literal, cast
 
 from odradek.connect.converters.base import Converter
 from odradek.connect.errors import ConfigError
@@ -177,15 +177,14 @@ def find(category: Category, name: str) -> Found:
     raise ConfigError(f"unknown {category.removesuffix('s')} class {name!r}: {hint}")
 
 
-P = TypeVar("P", bound=Plugin)
+def connector(name: str) -> type[Connector]:
+    """Return the class of a connector. Raises ConfigError; MissingExtra if its extra is not installed."""
+    return cast(type[Connector], find("connectors", name).load())
 
 
-def load(category: Category, name: str, kind: type[P]) -> type[P]:
-    """Return the class of a plugin. Raises ConfigError; MissingExtra if its extra is not installed."""
-    found = find(category, name).load()
-    if not issubclass(found, kind):
-        raise ConfigError(f"{name} is not a {kind.__name__}")
-    return found
+def converter(name: str) -> type[Converter]:
+    """Return the class of a converter. Raises as `connector`."""
+    return cast(type[Converter], find("converters", name).load())
 
 
 def connector_type(kind: type[Plugin]) -> str:

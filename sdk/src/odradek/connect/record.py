@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, Self
 
+from odradek.client.consumer.record import ConsumerRecord
 from odradek.connect.data.schema import Schema
 from odradek.model.topic_partition import TopicPartition
 
@@ -64,21 +65,21 @@ class SinkRecord(ConnectRecord):
 
     Attributes:
         offset: of the record in its topic's partition.
-        original: topic, partition and offset as read, whatever transforms have done (KIP-793).
+        original: the record as it was read, whatever transforms have done (KIP-793).
     """
 
     offset: int
     timestamp_type: str = "CreateTime"  # or LogAppendTime
-    original: tuple[TopicPartition, int] | None = field(default=None, compare=False)
+    original: ConsumerRecord | None = field(default=None, compare=False, repr=False)
 
     @property
     def source(self) -> TopicPartition:
         """The partition that the record was read from."""
         if self.original is not None:
-            return self.original[0]
+            return self.original.topic_partition
         return TopicPartition(self.topic, self.partition or 0)
 
     @property
     def source_position(self) -> int:
         """The offset that the record was read at."""
-        return self.offset if self.original is None else self.original[1]
+        return self.offset if self.original is None else self.original.offset

@@ -53,7 +53,7 @@ WORKER = (
     )
     .define(
         "topic.creation.enable", Kind.BOOLEAN, True,
-        "Whether source connectors with topic.creation.* create their topics.", importance="LOW",
+        "Whether source connectors create the topics that are missing.", importance="LOW",
     )
     .define("listeners", Kind.LIST, ["http://127.0.0.1:8083"], "Address of the REST API; empty opens none.")
 )  # fmt: skip
@@ -139,8 +139,8 @@ SOURCE = (
         group=_TOPICS,
     )
     .define(
-        "topic.creation.default.partitions", Kind.INT, None, "Partitions of new topics; without it, the connector "
-        "creates none.", group=_TOPICS,
+        "topic.creation.default.partitions", Kind.INT, -1, "Partitions of new topics; -1: the service's default.",
+        group=_TOPICS,
     )
     .define(
         "topic.creation.default.replication.factor", Kind.INT, -1, "Accepted, as of Kafka; the store replicates.",

@@ -7,7 +7,6 @@ from typing import Any
 
 from odradek.connect import plugins
 from odradek.connect.config import ConfigDef, ConfigKey, ConfigValue, Kind
-from odradek.connect.converters.base import Converter
 from odradek.connect.errors import BadRequest, ConfigError
 from odradek.connect.plugin import Connector, ExactlyOnceSupport, SinkConnector, SourceConnector
 from odradek.connect.settings import CONNECTOR, SINK, SOURCE, overrides
@@ -22,7 +21,7 @@ def connector_class(configs: Mapping[str, Any]) -> type[Connector]:
     if not name:
         raise ConfigError({"connector.class": ["connector.class is required: the class"]})
     try:
-        return plugins.load("connectors", str(name), Connector)
+        return plugins.connector(str(name))
     except ConfigError as error:
         raise ConfigError({"connector.class": [str(error)]}) from None
 
@@ -58,7 +57,7 @@ def _check_parts(given: Mapping[str, Any], found: dict[str, ConfigValue]) -> Non
     for name in ("key.converter", "value.converter", "header.converter"):
         if name in given:
             try:
-                made = plugins.load("converters", str(given[name]), Converter)()
+                made = plugins.converter(str(given[name]))()
                 made.config_def.parse(with_prefix(given, f"{name}."))
             except (ConfigError, MissingExtra) as error:
                 _problem(found, name, str(error))

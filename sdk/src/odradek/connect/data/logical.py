@@ -95,8 +95,8 @@ def _decimal(schema: Schema, data: bytes) -> Decimal:
 
 
 class _Logical(NamedTuple):
-    type: Type
-    python: type
+    underlying: Type
+    python: type[Any]
     encode: Callable[[Schema, Any], Any]
     decode: Callable[[Schema, Any], Any]
 

@@ -110,6 +110,10 @@ _PYTHON: dict[Type, tuple[type, ...]] = {
 }
 
 
+def _fits(value: object, kind: Type) -> bool:
+    return isinstance(value, _PYTHON[kind]) and (kind is Type.BOOLEAN or not isinstance(value, bool))
+
+
 def check_value(schema: Schema, value: Any, name: str = "value") -> None:
     """Raise DataError unless the value fits the schema."""
     if value is None:
@@ -120,7 +124,7 @@ def check_value(schema: Schema, value: Any, name: str = "value") -> None:
         logical.encode(schema, value)
         return
     kind = schema.type
-    if not isinstance(value, _PYTHON[kind]) or (isinstance(value, bool) and kind is not Type.BOOLEAN):
+    if not _fits(value, kind):
         raise DataError(f"{name} must be of type {kind.value}, not {type(value).__name__} {value!r:.80}")
     bits = INTEGER_BITS.get(kind)
     if bits is not None and not -(1 << bits - 1) <= value < 1 << bits - 1:

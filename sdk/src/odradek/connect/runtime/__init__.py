@@ -1,1 +1,1 @@
-"""Workers: the state of a Connect cluster in topics, who runs what, and the loops of tasks."""
+"""Workers, and the operations on a cluster of them."""

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from odradek.connect.errors import ConnectError
 from odradek.connect.plugin import Configs, Connector
 from odradek.connect.record import Offset, Partition
-from odradek.connect.runtime.statuses import Unit
+from odradek.connect.state.statuses import Unit
 from odradek.connect.tasks.run import Environment, Run
 from odradek.connect.tasks.source import TaskOffsets
 

@@ -23,7 +23,7 @@ Sendable = tuple[str, int | None, bytes | None, bytes | None, list[tuple[str, by
 def make_converter(settings: WorkerSettings, configs: Mapping[str, Any], name: str) -> Converter:
     """Return the converter that a connector's configuration names, or else the worker's. Raises ConfigError."""
     given, chosen = (configs, configs[name]) if configs.get(name) else (settings.originals, settings[name])
-    made = plugins.load("converters", str(chosen), Converter)()
+    made = plugins.converter(str(chosen))()
     made.service_registry = lambda: service_registry(settings.client)
     made.configure(with_prefix(given, f"{name}."), is_key=name == "key.converter")
     return made
@@ -95,12 +95,14 @@ class Conversion:
             timestamp_ms=read.timestamp_ms if read.timestamp_ms >= 0 else None,
             timestamp_type="LogAppendTime" if read.timestamp_type is TimestampType.LOG_APPEND_TIME else "CreateTime",
             headers=tuple(headers),
-            original=(read.topic_partition, read.offset),
+            original=read,
         )
 
     def close(self) -> None:
-        for each in (*self._stages, self._key, self._value, self._headers):
-            each.close()
+        for stage in self._stages:
+            stage.close()
+        for converter in (self._key, self._value, self._headers):
+            converter.close()
 
 
 def _apply(stage: Any, record: ConnectRecord) -> Callable[[], ConnectRecord | None]:

@@ -8,8 +8,9 @@ import traceback
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 
-from odradek.connect.runtime.offsets import SourceOffsets
-from odradek.connect.runtime.statuses import (
+from odradek.connect.settings import WorkerSettings
+from odradek.connect.state.offsets import SourceOffsets
+from odradek.connect.state.statuses import (
     FAILED,
     PAUSED,
     RUNNING,
@@ -18,7 +19,6 @@ from odradek.connect.runtime.statuses import (
     Statuses,
     Unit,
 )
-from odradek.connect.settings import WorkerSettings
 from odradek.errors import KafkaError, OdradekError
 from odradek.ports.clock import Clock
 from odradek.ports.rng import Rng
@@ -42,6 +42,10 @@ class Superseded(Exception):
     """Another worker runs this unit now, or a newer generation of it: end without a word."""
 
 
+class Stopped(Exception):
+    """The unit was asked to stop while it waited: what was not written is read again."""
+
+
 class Run(ABC):
     """A unit that runs. `start` returns at once; `stop` asks for the end, `join` waits for it.
 
@@ -55,6 +59,7 @@ class Run(ABC):
         self.failed = False
         self.forgotten = False  # the connector was deleted: its state is deleted as well
         self.abandoned = False  # another worker may have the unit already: write no state
+        self.superseded = False  # it ended because another worker seemed to have it
         self._stopping = threading.Event()
         self._resumed = threading.Event()
         self._paused = paused
@@ -89,11 +94,10 @@ class Run(ABC):
         """Pause or resume; the state is written when the unit has noticed."""
         if paused != self._paused:
             self._paused = paused
-            (self._resumed.clear if paused else self._resumed.set)()
-            self._noticed()
-
-    def _noticed(self) -> None:
-        """A pause was changed. Tasks write their state in their own thread."""
+            if paused:
+                self._resumed.clear()
+            else:
+                self._resumed.set()
 
     # --- called by the unit's thread ------------------------------------------------------------------------------
 
@@ -115,7 +119,9 @@ class Run(ABC):
             self.run()
         except Superseded as reason:
             _log.info("%s ends here: %s", self.unit, reason)
-            self.abandoned = True
+            self.superseded = self.abandoned = True
+        except Stopped as reason:
+            _log.info("%s stops: %s", self.unit, reason)
         except Exception as error:  # a plugin may raise anything; it ends the unit, not the worker
             state, trace = FAILED, _trace(error)
             self.failed = True

@@ -18,9 +18,9 @@ from odradek.client.producer.sync import Producer
 from odradek.connect.errors import ConnectError, RetriableError
 from odradek.connect.plugin import ErrantRecordReporter, SinkTask
 from odradek.connect.record import SinkRecord
-from odradek.connect.runtime.state_topic import ensure_topic
-from odradek.connect.runtime.statuses import Unit
 from odradek.connect.settings import overrides
+from odradek.connect.state.state_topic import ensure_topic
+from odradek.connect.state.statuses import Unit
 from odradek.connect.tasks.conversion import Conversion
 from odradek.connect.tasks.run import Environment, Run
 from odradek.connect.tasks.tolerance import ErrantRecords, Skipped, Tolerance
@@ -138,12 +138,6 @@ class SinkTaskRun(Run):
             if dead_letters is not None:
                 dead_letters.close()
 
-    def shown_pause(self) -> bool:
-        return self._paused
-
-    def _noticed(self) -> None:
-        """The loop looks at the pause between two polls."""
-
 
 class _SinkWork(RebalanceListener):
     """The state of a sink task between two commits."""
@@ -160,8 +154,7 @@ class _SinkWork(RebalanceListener):
         self._run, self._task, self._consumer, self._conversion = run, task, consumer, conversion
         self._dead_letters = dead_letters
         self._clock = run.environment.clock
-        self._originals: dict[tuple[TopicPartition, int], ConsumerRecord] = {}
-        self.context = _Context(run, consumer, ErrantRecords(tolerance, type(task), self._original))
+        self.context = _Context(run, consumer, ErrantRecords(tolerance, type(task)))
         self._positions: dict[TopicPartition, int] = {}  # the next offset to put
         self._committed: dict[TopicPartition, int] = {}
         self._batch: list[SinkRecord] = []  # converted, and not accepted by the task yet
@@ -173,17 +166,14 @@ class _SinkWork(RebalanceListener):
         statuses = run.environment.statuses
         self._used = UsedTopics(lambda topic: statuses.put_topic(topic, run.unit, self._clock.now_ms()))
 
-    def _original(self, record: SinkRecord) -> ConsumerRecord:
-        return self._originals[record.source, record.source_position]
-
     # --- the loop -------------------------------------------------------------------------------------------------
 
     def loop(self) -> None:
-        shown = self._run.shown_pause()
+        shown = self._run.is_paused
         paused: set[TopicPartition] = set()
         while not self._run.is_stopping:
-            if self._run.shown_pause() != shown:
-                shown = self._run.shown_pause()
+            if self._run.is_paused != shown:
+                shown = self._run.is_paused
                 self._run.put_activity()
             # A paused task stays in its group; so does one whose batch waits for another attempt.
             is_held = shown or bool(self._batch)
@@ -214,12 +204,9 @@ class _SinkWork(RebalanceListener):
                 self._behind.pop(place, None)
 
     def _take(self, records: list[ConsumerRecord]) -> None:
-        if not self._batch:
-            self._originals.clear()
         for read in records:
             self._used.use(read.topic)
             place = read.topic_partition
-            self._originals[place, read.offset] = read
             try:
                 record = self._conversion.transformed(self._conversion.to_record(read), read)
                 if record is not None:

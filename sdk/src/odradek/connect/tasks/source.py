@@ -19,11 +19,11 @@ from odradek.client.producer.sync import Producer
 from odradek.connect.errors import ConnectError, RetriableError
 from odradek.connect.plugin import SourceTask
 from odradek.connect.record import Offset, Partition, SourceRecord
-from odradek.connect.runtime.offsets import SourceOffsets, frozen, offset_record
-from odradek.connect.runtime.statuses import Unit
 from odradek.connect.settings import overrides
+from odradek.connect.state.offsets import SourceOffsets, frozen, offset_record
+from odradek.connect.state.statuses import Unit
 from odradek.connect.tasks.conversion import Conversion, Sendable
-from odradek.connect.tasks.run import Environment, Run, Superseded
+from odradek.connect.tasks.run import Environment, Run, Stopped, Superseded
 from odradek.connect.tasks.tolerance import Skipped, Stage, Tolerance
 from odradek.connect.tasks.topics import TopicCreation, UsedTopics
 from odradek.errors import ErrorCode, KafkaError
@@ -122,19 +122,20 @@ class SourceTaskRun(Run):
         clock = self.environment.clock
         interval_s = self._interval_s()
         due_s = clock.monotonic() + interval_s
-        shown = self._paused
+        shown = self.is_paused
         while not self.is_stopping:
-            if self._paused != shown:
+            is_paused = self.is_paused
+            if is_paused != shown:
                 self._write(task, writer, offsets)
-                shown = self._paused
+                shown = is_paused
                 self.put_activity()
-            if self._paused:
+            if is_paused:
                 self._resumed.wait()
                 continue
             try:
                 records = tolerance.retried(task.poll)
             except RetriableError as error:
-                if self.is_stopping:
+                if self._stopping.is_set():
                     break
                 raise ConnectError(f"polling failed, and errors.retry.timeout is over: {error}") from error
             self._take(records or (), conversion, tolerance)
@@ -150,7 +151,7 @@ class SourceTaskRun(Run):
         if self._configs["transaction.boundary"] == "poll":
             return 0.0
         chosen = self._configs["transaction.boundary.interval.ms"]
-        return (self.environment.settings["offset.flush.interval.ms"] if chosen is None else chosen) / 1000
+        return float(self.environment.settings["offset.flush.interval.ms"] if chosen is None else chosen) / 1000
 
     def _take(self, records: Sequence[SourceRecord], conversion: Conversion, tolerance: Tolerance) -> None:
         for record in records:
@@ -182,8 +183,8 @@ class _Writer:
         self._producer, self._unit, self._wait, self._tolerance = producer, run.unit, run.wait, tolerance
         self._environment = environment
         self._is_exactly_once = environment.settings.is_exactly_once
-        configs = given if environment.settings["topic.creation.enable"] else {}
-        self._creation = TopicCreation(environment.settings.client, configs)
+        creates = environment.settings["topic.creation.enable"]
+        self._creation = TopicCreation(environment.settings.client, given) if creates else None
         self._used = UsedTopics(
             lambda topic: environment.statuses.put_topic(topic, run.unit, environment.clock.now_ms())
         )
@@ -192,7 +193,8 @@ class _Writer:
     def write(self, records: list[Sendable], offsets: list[tuple[Partition, Offset]]) -> None:
         """Write records and offsets together. Raises Superseded, ConnectError."""
         for topic in dict.fromkeys(record[0] for record in records):
-            self._creation.ensure(topic)
+            if self._creation is not None:
+                self._creation.ensure(topic)
             self._used.use(topic)
         offset_pairs = [offset_record(self._unit.connector, *each) for each in offsets]
         for attempt in range(_WRITE_ATTEMPTS):
@@ -208,7 +210,7 @@ class _Writer:
                     raise ConnectError(f"the records could not be written: {error}") from error
                 _log.info("%s writes its records again: %s", self._unit, error)
                 if attempt and self._wait(self._backoff.delay_s(attempt)):
-                    raise ConnectError(f"stopped before the records were written: {error}") from error
+                    raise Stopped(f"its last records were not written: {error}") from error
 
     def _may_repeat(self, error: KafkaError) -> bool:
         return error.is_retryable or error.code in (ErrorCode.TRANSACTION_ABORTABLE, *_FENCED)

@@ -18,7 +18,7 @@ from odradek.backoff import Backoff
 from odradek.client.consumer.record import ConsumerRecord
 from odradek.connect.errors import ConnectError, RetriableError
 from odradek.connect.record import SinkRecord
-from odradek.connect.runtime.statuses import Unit
+from odradek.connect.state.statuses import Unit
 from odradek.ports.clock import Clock
 from odradek.ports.rng import Rng
 
@@ -156,15 +156,14 @@ class ErrantRecords:
     Args:
         tolerance: of the task.
         plugin: the task's class.
-        original: returns the record as it was read.
     """
 
-    def __init__(self, tolerance: Tolerance, plugin: type, original: Callable[[SinkRecord], ConsumerRecord]) -> None:
-        self._tolerance, self._plugin, self._original = tolerance, plugin, original
+    def __init__(self, tolerance: Tolerance, plugin: type) -> None:
+        self._tolerance, self._plugin = tolerance, plugin
 
     def report(self, record: SinkRecord, error: Exception) -> Future[None]:
         """Implement plugin.ErrantRecordReporter."""
-        self._tolerance.handle(Stage.TASK_PUT, self._original(record), self._plugin, error)
+        self._tolerance.handle(Stage.TASK_PUT, record.original or record, self._plugin, error)
         done: Future[None] = Future()
         done.set_result(None)
         return done

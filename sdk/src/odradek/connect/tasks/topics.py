@@ -30,22 +30,16 @@ class TopicCreation:
                 raise ConfigError({f"{_PREFIX}{name}.include": [f"{_PREFIX}{name}.include is required: patterns"]})
         self._seen: set[str] = set()
 
-    @property
-    def is_enabled(self) -> bool:
-        return "partitions" in self._default
-
     def ensure(self, topic: str) -> None:
-        """Create a topic once, if the connector creates topics. Raises KafkaError."""
+        """Create a topic unless it exists. Raises KafkaError."""
         if topic in self._seen:
             return
-        if self.is_enabled:
-            new = self.new_topic(topic)
-            with Admin(**self._client) as admin:
-                try:
-                    admin.create_topics([new])
-                except KafkaError as error:
-                    if error.code is not ErrorCode.TOPIC_ALREADY_EXISTS:
-                        raise
+        with Admin(**self._client) as admin:
+            try:
+                admin.create_topics([self.new_topic(topic)])
+            except KafkaError as error:
+                if error.code is not ErrorCode.TOPIC_ALREADY_EXISTS:
+                    raise
         self._seen.add(topic)
 
     def new_topic(self, topic: str) -> NewTopic:

@@ -77,7 +77,7 @@ def _made(configs: Mapping[str, Any], prefix: str, kind: Any, problems: dict[str
         return None
     category: plugins.Category = "transforms" if kind is Transformation else "predicates"
     try:
-        made = plugins.load(category, str(name), kind)()
+        made: Any = plugins.find(category, str(name)).load()()
         made.configure(with_prefix(configs, f"{prefix}."))
     except ConfigError as error:
         for part, messages in error.problems.items():

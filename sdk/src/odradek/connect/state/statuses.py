@@ -14,7 +14,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from odradek.connect.runtime.state_topic import StateTopic
+from odradek.connect.state.state_topic import StateTopic
 
 RUNNING, UNASSIGNED, FAILED, PAUSED, STOPPED, RESTARTING = (
     "RUNNING", "UNASSIGNED", "FAILED", "PAUSED", "STOPPED", "RESTARTING",

@@ -13,7 +13,7 @@ from typing import Any
 
 from odradek.connect.errors import ConnectError
 from odradek.connect.record import Offset, Partition
-from odradek.connect.runtime.state_topic import Pair, StateTopic
+from odradek.connect.state.state_topic import Pair, StateTopic
 
 
 def frozen(partition: Partition) -> str:
