@@ -1,6 +1,7 @@
 """Cases for every transform and predicate of Apache Kafka: what goes in, and what our implementation makes of it.
 
-tests/golden/connect/transforms.jsonl.gz holds what Kafka's own jars make of them (tests/java/test_connect_transforms.py).
+tests/golden/connect/transforms.jsonl.gz holds what Kafka's own jars make of them; tests/java/test_connect_transforms.py
+writes it.
 """
 
 from __future__ import annotations
@@ -73,7 +74,15 @@ MAPS = {**single("map", {"a": 1}), "schema": {
     "values": {"type": "int32", "optional": False},
 }}  # fmt: skip
 SCHEMALESS = plain(
-    {"i": 300, "f": 2.75, "yes": False, "text": "17", "none": None, "list": [1, "a"], "inner": {"a.b": {"c": 1}, "n": 2}}
+    {
+        "i": 300,
+        "f": 2.75,
+        "yes": False,
+        "text": "17",
+        "none": None,
+        "list": [1, "a"],
+        "inner": {"a.b": {"c": 1}, "n": 2},
+    }
 )
 VALUES = {
     "rich": RICH, "small": SMALL, "optional": OPTIONAL, "schemaless": SCHEMALESS, "null": None,
@@ -161,14 +170,16 @@ _WHOLE: dict[str, list[dict[str, str]]] = {
     "Filter": [{}],
     "InsertHeader": [
         *({"header": "n", "value.literal": text} for text in (
-            "text", "12", "300", "70000", "5000000000", "99999999999999999999", "-1", "+3", "1.5", "1e3", "true", "null",
+            "text", "12", "300", "70000", "5000000000", "99999999999999999999", "-1", "+3", "1.5", "1e3", "true",
+            "null",
             "2023-11-14", "22:15:23.456Z", "2023-11-14T22:15:23.456Z", "[1, 2, 300]", '["a", "b"]', '{"a": 1, "b": 2}',
             "[1, a]", "[]", " 12 ", "12abc", "", '"quoted"', "[null, 1]", "0.1", "1234.5", "1:2", "-", "{}",
         )),
         {"header": "n"},
     ],
     "RegexRouter": [
-        {"regex": "(.*)s", "replacement": "$1-x"}, {"regex": "ord", "replacement": "y"}, {"regex": "(", "replacement": "y"},
+        {"regex": "(.*)s", "replacement": "$1-x"}, {"regex": "ord", "replacement": "y"},
+        {"regex": "(", "replacement": "y"},
         {"regex": "(?<head>or)(.*)", "replacement": "${head}$2$1"}, {"regex": ".*", "replacement": "a\\$b"},
         {"regex": "(o)rders", "replacement": "$12"}, {"regex": "orders", "replacement": "$1"},
     ],

@@ -30,6 +30,11 @@ WORKER = (
         "slots", Kind.INT, 32, "Partitions of the slots topic when it is created: the largest number of workers.",
         importance="LOW", allowed=between(1),
     )
+    .define(
+        "session.timeout.ms", Kind.INT, 10_000,
+        "A worker that was not heard of for so long loses its tasks to others. The last worker that starts sets it for "
+        "the cluster.", importance="HIGH", allowed=between(1),
+    )
     .define("worker.id", Kind.STRING, None, "Shown as the worker of a task; by default host name and address.")
     .define("key.converter", Kind.CLASS, _JSON, "Converter of keys, for connectors that name none.", importance="HIGH")
     .define("value.converter", Kind.CLASS, _JSON, "Converter of values, likewise.", importance="HIGH")

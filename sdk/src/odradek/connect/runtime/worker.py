@@ -1,9 +1,9 @@
 """A worker: it runs its share of the connectors and tasks of a Connect cluster.
 
 Workers share the *slots*, partitions of an empty topic, as members of one consumer group: the group's protocol is the
-lease. A connector and each of its tasks have a slot (`cluster_state.slot_of`), and run where it is. A worker that dies or is
-cut off loses its slots after the group's session time-out; what still runs there is fenced by transactional ids
-(sources) and by the sinks' own groups.
+lease. A connector and each of its tasks have a slot, and run where it is. A worker that dies or is cut off
+loses its slots after the group's session time-out; what still runs there is fenced by transactional ids (sources) and
+by the sinks' own groups.
 
     loop    heartbeat and rebalance -> read the topic of configurations -> start, stop, pause what changed
 
@@ -19,6 +19,7 @@ import threading
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Self
 
+from odradek.client.admin.sync import Admin
 from odradek.client.consumer.rebalance import RebalanceListener
 from odradek.client.consumer.sync import Consumer
 from odradek.connect.errors import ConfigError, ConnectError
@@ -44,8 +45,9 @@ from odradek.system import SystemClock, SystemRng
 
 _log = logging.getLogger("odradek.connect.worker")
 _FOLLOW_MS = 250
+_HEARTBEATS_A_SESSION = 3
 _PAUSE_S = 1.0  # after a failed step of the loop
-_SUPERSEDED_S = 3.0  # a unit that another worker seemed to have is tried again after this
+_SUPERSEDED_S = 1.0  # a unit that another worker seemed to have is tried again after this
 
 
 class Worker(RebalanceListener):
@@ -68,7 +70,11 @@ class Worker(RebalanceListener):
         self._clock = self._environment.clock
         slots_topic = settings["slots.topic"]
         self._slot_count = ensure_topic(settings.client, slots_topic, settings["slots"], {})
-        self._group = Consumer(**settings.client, group_id=settings.group_id, enable_auto_commit=False)
+        _set_session_timeout(settings)
+        # Ranges of slots: the tasks' slots are chosen for them (ClusterState.slots_for).
+        self._group = Consumer(
+            **settings.client, group_id=settings.group_id, enable_auto_commit=False, group_remote_assignor="range"
+        )
         self._group.subscribe([slots_topic], listener=self)
         self._slots: set[int] = set()
         self._runs: dict[Unit, Run] = {}
@@ -142,7 +148,11 @@ class Worker(RebalanceListener):
         self._end([unit for unit in self._runs if self._slot(unit) in gone], abandoned=abandoned)
 
     def _slot(self, unit: Unit) -> int:
-        return slot_of(unit.connector, unit.task, self._slot_count)
+        """Return the slot of a unit, -1 for a task that is no more."""
+        if unit.task is None:
+            return slot_of(unit.connector, self._slot_count)
+        slots = self._configs.state.get(unit.connector).slots
+        return slots[unit.task] if unit.task < len(slots) else -1
 
     def _end(self, units: list[Unit], *, abandoned: bool) -> None:
         """Stop units together, and wait for them as long as the settings say."""
@@ -274,7 +284,15 @@ class Worker(RebalanceListener):
                 return []
             return [
                 *(pair(Prefix.TASK, name, {"properties": task}, number) for number, task in enumerate(given)),
-                pair(Prefix.COMMIT, name, {"tasks": len(given), "config": config_offset}),
+                pair(
+                    Prefix.COMMIT,
+                    name,
+                    {
+                        "tasks": len(given),
+                        "config": config_offset,
+                        "slots": state.slots_for(name, len(given), self._slot_count),
+                    },
+                ),
             ]
 
         self._configs.change(decide)
@@ -282,6 +300,23 @@ class Worker(RebalanceListener):
         if self._is_fenced_source(known) and known.fenced != known.generation:
             fence(self.settings, name, range(known.fenced_tasks))
             self._configs.change(lambda state: _fenced(state, name, known.generation))
+
+
+def _set_session_timeout(settings: WorkerSettings) -> None:
+    """Configure the group of the workers; without the right to, the service's default counts."""
+    session_ms = settings["session.timeout.ms"]
+    wanted = {
+        "consumer.session.timeout.ms": str(session_ms),
+        "consumer.heartbeat.interval.ms": str(max(session_ms // _HEARTBEATS_A_SESSION, 1)),
+    }
+    with Admin(**settings.client) as admin:
+        known = admin.describe_group_configs(settings.group_id)
+        changed = {name: value for name, value in wanted.items() if known[name].value != value}
+        if changed:
+            try:
+                admin.alter_group_configs(settings.group_id, changed)
+            except KafkaError as error:
+                _log.warning("the group keeps its session time-out: %s", error)
 
 
 class _Unusable(Run):

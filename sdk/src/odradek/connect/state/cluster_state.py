@@ -4,21 +4,23 @@
     connector-NAME            {"properties": {...}}                          configuration of a connector
     target-state-NAME         {"state": "STARTED" | "PAUSED" | "STOPPED"}    what its user wants
     task-NAME-N               {"properties": {...}}                          configuration of a task
-    commit-NAME               {"tasks": n, "config": offset}                 the tasks are complete: a new generation
+    commit-NAME               {"tasks": n, "config": offset, "slots": [...]} the tasks are complete: a new generation
     tasks-fencing-NAME        {"tasks": n, "generation": offset}             older producers of the tasks are fenced
     restart-connector-NAME    {"include-tasks": bool, "only-failed": bool}   a request to restart
     restart-task-NAME-N       {}                                             a request to restart a task
     logger-cluster-NAME       {"level": "DEBUG"}                             level of a logger in all workers
 
-The topic has one partition and is compacted. Keys and values are Kafka Connect's, with `config` and `generation` added:
-the offset of the record that the tasks were made from, and the offset of the commit that was fenced. A configuration
-is written on condition that nobody else has written since it was read (`expected_offset`), so two workers
-that serve requests never overwrite each other.
+The topic has one partition and is compacted. Keys and values are Kafka Connect's; added are `config`, the offset of the
+record that the tasks were made from, `slots`, where they run, and `generation`, the commit that was fenced. A change is
+written on condition that nobody else has written since the topic was read (`expected_offset`), so two workers that
+serve requests never overwrite each other.
 """
 
 from __future__ import annotations
 
 import json
+import zlib
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from enum import Enum
@@ -62,6 +64,7 @@ class ConnectorState:
         config_offset: of the record with the configuration: a later one is a newer configuration.
         target: STARTED, PAUSED or STOPPED.
         tasks: configurations of the tasks of the present generation.
+        slots: the slot of each task.
         generation: offset of the commit that made them, -1 before the first one.
         made_from: `config_offset` of the configuration that they were made from.
         fenced: the generation before which all producers are fenced.
@@ -74,6 +77,7 @@ class ConnectorState:
     config_offset: int = -1
     target: str = STARTED
     tasks: tuple[Mapping[str, str], ...] = ()
+    slots: tuple[int, ...] = ()
     generation: int = -1
     made_from: int = -1
     fenced: int = -1
@@ -156,14 +160,15 @@ class ClusterState:
             return replace(old, target=str(document.get("state") or STARTED))
         if prefix is Prefix.COMMIT:
             if is_deleted:
-                return replace(old, tasks=(), generation=-1, made_from=-1)
+                return replace(old, tasks=(), slots=(), generation=-1, made_from=-1)
             found = self._pending.get(name, {})
             count = int(document.get("tasks", 0))
             if any(number not in found for number in range(count)):
                 return old  # written by a worker that did not see all of its own records
             tasks = tuple(found[number] for number in range(count))
             made_from = int(document.get("config", old.config_offset))
-            return replace(old, tasks=tasks, generation=offset, made_from=made_from)
+            slots = tuple(int(each) for each in document.get("slots") or range(count))
+            return replace(old, tasks=tasks, slots=slots, generation=offset, made_from=made_from)
         if prefix is Prefix.FENCING:
             if is_deleted:
                 return replace(old, fenced=-1, fenced_tasks=0)
@@ -172,15 +177,29 @@ class ClusterState:
         restart = Restart(offset, bool(document.get("include-tasks")), bool(document.get("only-failed")))
         return replace(old, restart=None if is_deleted else restart)
 
+    def slots_for(self, name: str, tasks: int, slots: int) -> list[int]:
+        """Return a slot for each of so many tasks of a connector: those that they have, and free ones.
 
-def slot_of(name: str, task: int | None, slots: int) -> int:
-    """Return the slot, a partition of the slots topic, of a connector (task None) or of a task.
+        Workers have ranges of slots. Slots are taken in van der Corput's order (0, 1/2, 1/4, 3/4, 1/8 ... of them), in
+        which every range has its share of any number of tasks.
+        """
+        kept = [slot for slot in self.get(name).slots[:tasks] if slot < slots]
+        used = Counter(slot for other, each in self.connectors.items() if other != name for slot in each.slots)
+        used.update(kept)
+        order = sorted(range(slots), key=lambda slot: _reversed_bits(slot, slots))
+        while len(kept) < tasks:
+            free = min(order, key=lambda slot: used[slot])
+            used[free] += 1
+            kept.append(free)
+        return kept
 
-    The tasks of a connector are spread by the golden ratio, so that neighbours have different workers whether an
-    assignor gives a worker a range of partitions or every n-th one.
-    """
-    start = 0
-    for byte in name.encode():
-        start = (start * 31 + byte) % 2_147_483_647
-    stride = round(slots * 0.618) | 1
-    return (start + (0 if task is None else task) * stride) % slots
+
+def _reversed_bits(number: int, count: int) -> str:
+    """Return a sort key: the bits of a number below `count`, the lowest first."""
+    width = max(count - 1, 1).bit_length()
+    return f"{number:0{width}b}"[::-1]
+
+
+def slot_of(name: str, slots: int) -> int:
+    """Return the slot, a partition of the slots topic, in which a connector itself runs."""
+    return zlib.crc32(name.encode()) % slots
