@@ -36,7 +36,8 @@ def client(service: str, given: Mapping[str, Any]) -> Any:
         import boto3
         from botocore.config import Config
 
-    return boto3.Session().client(
+    session: Any = boto3.Session()
+    return session.client(
         service,
         region_name=given["aws.region"],
         aws_access_key_id=given["aws.access.key.id"],

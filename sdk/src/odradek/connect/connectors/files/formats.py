@@ -143,12 +143,16 @@ def _as_bytes(value: Any) -> bytes:
 
 def structured(records: Sequence[SinkRecord]) -> tuple[Schema, list[Any]]:
     """Return the common schema of records and their values; one is inferred for records without. Raises DataError."""
-    first = records[0]
-    schema = first.value_schema or infer_schema(_as_struct(first.value).value)
+    schema = schema_of(records[0])
     if schema is None:
         raise DataError("the records have no schema: use a converter with schemas, or format=json")
     values = [each.value if each.value_schema is not None else _as_struct(each.value).value for each in records]
     return schema, values
+
+
+def schema_of(record: SinkRecord) -> Schema | None:
+    """Return the schema of a record's value, or the one that follows from it."""
+    return record.value_schema or _as_struct(record.value).schema
 
 
 def _as_struct(value: Any) -> SchemaAndValue:

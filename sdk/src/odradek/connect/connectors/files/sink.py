@@ -4,8 +4,8 @@
 
 All open files of a partition are written together, and only what is in written files is committed. After a restart the
 task begins at the first record that is in no written file, makes the same files with the same names, and replaces those
-that it had written before it could commit. So each record is in exactly one file, if the rotation depends on the records
-alone: by `flush.size`, `rotate.interval.ms` or the schema, not by `rotate.schedule.interval.ms` or the wall clock.
+that it had written before it could commit. So each record is in exactly one file, if the rotation depends on the
+records alone: by `flush.size`, `rotate.interval.ms` or the schema, not by `rotate.schedule.interval.ms` or the clock.
 """
 
 from __future__ import annotations
@@ -15,11 +15,10 @@ from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 from odradek.connect.config import ConfigDef, Kind, between, non_empty, one_of
-from odradek.connect.connectors.files.formats import WRITERS
+from odradek.connect.connectors.files.formats import WRITERS, schema_of
 from odradek.connect.connectors.files.partitioners import PARTITIONERS, make_partitioner
 from odradek.connect.connectors.files.storage import Folder, Storage
-from odradek.connect.data.values import infer_schema
-from odradek.connect.errors import ConfigError
+from odradek.connect.errors import ConfigError, DataError
 from odradek.connect.plugin import Configs, SinkConnector, SinkTask
 from odradek.connect.record import SinkRecord
 from odradek.model.topic_partition import TopicPartition
@@ -88,17 +87,24 @@ class FilesSinkTask(SinkTask):
         self._partitioner = make_partitioner(given)
         self._open: dict[TopicPartition, _Open] = {}
         self._written: dict[TopicPartition, int] = {}  # the first offset that is in no written file
+        self._taken: dict[TopicPartition, int] = {}  # the next offset: a batch may come again after a failure
 
     def put(self, records: Sequence[SinkRecord]) -> None:
         clock = self.context.clock
+        for place, opened in self._open.items():
+            if any(len(each) >= self._given["flush.size"] for each in opened.files.values()):
+                self._write(place)  # it failed the last time
         for record in records:
-            if record.value is None:
-                if self._given["behavior.on.null.values"] == "fail":
-                    raise ConfigError(f"a tombstone at offset {record.offset} of {record.topic}")
-                if not self._open.get(record.source, _Open()).files:
-                    self._written[record.source] = record.source_position + 1
+            place = record.source
+            if record.source_position < self._taken.get(place, 0):
                 continue
-            self._take(record, clock.now_ms(), clock.monotonic())
+            if record.value is not None:
+                self._take(record, clock.now_ms(), clock.monotonic())
+            elif self._given["behavior.on.null.values"] == "fail":
+                raise DataError(f"the record at offset {record.source_position} of {place} has no value")
+            elif place not in self._open or not self._open[place].files:
+                self._written[place] = record.source_position + 1
+            self._taken[place] = record.source_position + 1
         after_ms = self._given["rotate.schedule.interval.ms"]
         for place, opened in list(self._open.items()):
             if after_ms >= 0 and opened.files and clock.monotonic() - opened.opened_s >= after_ms / 1000:
@@ -108,7 +114,7 @@ class FilesSinkTask(SinkTask):
         place = record.source
         time_ms = self._partitioner.time_ms(record, now_ms)
         folder = self._partitioner.folder(record, now_ms)
-        schema = (record.value_schema or infer_schema(record.value)) if self._writer.has_schema else None
+        schema = schema_of(record) if self._writer.has_schema else None
         opened = self._open.get(place)
         if opened is not None and opened.files and self._ends(opened, schema, time_ms):
             self._write(place)
@@ -116,13 +122,14 @@ class FilesSinkTask(SinkTask):
         if opened is None or not opened.files:
             opened = self._open[place] = _Open(first_ms=time_ms, opened_s=now_s, schema=schema)
         opened.files.setdefault(folder, []).append(record)
+        self._taken[place] = record.source_position + 1
         if len(opened.files[folder]) >= self._given["flush.size"]:
             self._write(place)
 
     def _ends(self, opened: _Open, schema: Any, time_ms: int) -> bool:
         """Return True if a record does not belong into the open files any more."""
         after_ms = self._given["rotate.interval.ms"]
-        return schema != opened.schema or (after_ms >= 0 and time_ms - opened.first_ms >= after_ms)
+        return bool(schema != opened.schema or (after_ms >= 0 and time_ms - opened.first_ms >= after_ms))
 
     def _write(self, place: TopicPartition) -> None:
         """Write all open files of a partition. A failure leaves them open; the next attempt replaces them."""
@@ -146,6 +153,7 @@ class FilesSinkTask(SinkTask):
         for place in partitions:
             self._open.pop(place, None)
             self._written.pop(place, None)
+            self._taken.pop(place, None)
 
 
 class FileSinkTask(FilesSinkTask):
