@@ -6,6 +6,7 @@ Every error is one line with Kafka's error name. No stack trace reaches a user; 
     admin/         topics, groups, offsets, users, acls
     records/       produce, consume, perf
     service/       local, gateway, configure, doctor, audit, backup, restore, cost
+    connect/       connectors and their workers
     pipeline/      jobs, sql, demo; demo/ holds the demo's job and checks
     connection.py  options that every command shares; output.py prints results, screen.py progress and questions
 

@@ -35,6 +35,7 @@ COMMANDS: Mapping[str, Home] = {
     "acls": Home("admin.acls", "acls", "Create, list and delete ACLs"),
     "jobs": Home("pipeline.jobs", "jobs", "List the installed jobs, and run them here"),
     "sql": Home("pipeline.sql", "sql", "Run scripts of stream SQL"),
+    "connect": Home("connect.connectors", "connect", "Run connectors: data into topics and out of them"),
     "perf": Home("records.perf", "perf", "Measure producing and consuming"),
     "audit": Home(
         "service.audit",
