@@ -44,7 +44,6 @@ MIB = 1024 * 1024
 TOPIC, KEYS, KEY_BYTES = "orders", 10_000, 12
 RECORD_OVERHEAD_BYTES = 12  # of a keyed record in a batch
 TICK_S = 0.005
-WARM_UP_S = 120
 RETENTION_S = 7 * 86_400
 STAGE = "prod"
 
@@ -64,8 +63,10 @@ class Case:
     configs: Mapping[str, Any] = field(default_factory=dict)  # of the producers
     consumer_configs: Mapping[str, Any] = field(default_factory=dict)
     ack_p50_ms: float | None = None  # goal
-    minutes: float = 20  # of the window, at least one period of the planner
+    minutes: float = 10  # of the window, at least one period of the planner
     stage: str = STAGE
+    warm_up_s: float = 120
+    plan_minutes: int | None = None  # in place of the stage's: plans within a short window
 
 
 def _msk_third() -> float:
@@ -76,13 +77,33 @@ def _msk_third() -> float:
 CASES = {
     case.name: case
     for case in (
-        Case("default", MIB, 350, ack_p50_ms=150),
-        Case("linger", MIB, 120, configs={"linger_ms": 1000}),
-        Case("linger-16", MIB, 200, producers=16, configs={"linger_ms": 1000}),
-        Case("large", 20 * MIB, round(_msk_third()), partitions=200, producers=40, groups=3, members=4, minutes=5),
-        Case("trickle", 10 * 1024, 15, groups=3, minutes=60),
-        Case("idle-dev", 0, 1, producers=0, groups=0, minutes=120, stage="dev"),
-        Case("idle-prod", 0, 4, producers=0, groups=0, minutes=120, stage="prod"),
+        Case("default", MIB, 350, ack_p50_ms=150, minutes=5),
+        Case("linger", MIB, 120, configs={"linger_ms": 1000}, minutes=10),
+        Case("linger-16", MIB, 200, producers=16, configs={"linger_ms": 1000}, minutes=5),
+        Case(
+            "large",
+            20 * MIB,
+            round(_msk_third()),
+            partitions=200,
+            producers=40,
+            groups=3,
+            members=4,
+            configs={"linger_ms": 1000},
+            minutes=1,
+            warm_up_s=70,
+            plan_minutes=1,
+        ),
+        Case(
+            "trickle",
+            10 * 1024,
+            15,
+            groups=3,
+            configs={"linger_ms": 1000},
+            consumer_configs={"fetch_min_bytes": 64 * 1024, "fetch_max_wait_ms": 1000},
+            minutes=10,
+        ),
+        Case("idle-dev", 0, 1, producers=0, groups=0, minutes=60, stage="dev"),
+        Case("idle-prod", 0, 4, producers=0, groups=0, minutes=60, stage="prod"),
     )
 }
 
@@ -104,7 +125,10 @@ class Run:
 
     def __init__(self, case: Case) -> None:
         self.case = case
-        self.account = VirtualAccount(STAGES[case.stage])
+        stage = STAGES[case.stage]
+        if case.plan_minutes is not None:
+            stage = replace(stage, maintenance_every_minutes=case.plan_minutes)
+        self.account = VirtualAccount(stage)
         self.ack, self.delivery = Samples(), Samples()
         self.records = 0
         self._keys = [b"customer%04d" % number for number in range(KEYS)]
@@ -169,7 +193,7 @@ class Run:
         work += [self.consume(group, member) for group in range(case.groups) for member in range(case.members)]
         work += [self.produce(number) for number in range(case.producers)]
         tasks = [asyncio.create_task(each) for each in work]
-        await self._wait(tasks, WARM_UP_S)
+        await self._wait(tasks, case.warm_up_s)
         self.ack, self.delivery = Samples(), Samples()
         before, calls = account.meter.snapshot(), account.meter.calls()
         logs, records = Counter(account.log_bytes), self.records
@@ -296,18 +320,35 @@ def main(argv: list[str] | None = None) -> int:
     parser.add_argument("--quick", action="store_true", help="windows of five minutes")
     parser.add_argument("--case", action="append", choices=list(CASES), help="only these")
     parser.add_argument("--minutes", type=float, help="of each window")
+    parser.add_argument("--jobs", type=int, default=2, help="cases at a time")
     arguments = parser.parse_args(argv)
     minutes = 5 if arguments.quick else arguments.minutes
     cases = [CASES[name] for name in arguments.case or CASES]
     if minutes is not None:
         cases = [replace(case, minutes=minutes) for case in cases]
-    with ProcessPoolExecutor(max_workers=2) as pool:
-        found = list(pool.map(measure, cases))
+    found = []
+    with ProcessPoolExecutor(max_workers=arguments.jobs) as pool:
+        for each in pool.map(measure, cases):
+            found.append(each)
+            if minutes is None:
+                _keep(each)
     show(Console(width=max(Console().width, 140)), found)
-    if not arguments.case:
-        RESULTS.parent.mkdir(exist_ok=True)
-        RESULTS.write_text(json.dumps(found, indent=1) + "\n")
     return 0
+
+
+def _keep(measured: Mapping[str, Any]) -> None:
+    """Write the result of a case into the file of all."""
+    RESULTS.parent.mkdir(exist_ok=True)
+    kept = {each["case"]["name"]: each for each in (json.loads(RESULTS.read_text()) if RESULTS.exists() else ())}
+    kept[measured["case"]["name"]] = _rounded(measured)
+    RESULTS.write_text(json.dumps([kept[name] for name in CASES if name in kept], indent=1) + "\n")
+
+
+def _rounded(value: Any) -> Any:
+    """Return the value with five significant digits in its numbers."""
+    if isinstance(value, Mapping):
+        return {key: _rounded(each) for key, each in value.items()}
+    return float(f"{value:.5g}") if isinstance(value, float) else value
 
 
 if __name__ == "__main__":

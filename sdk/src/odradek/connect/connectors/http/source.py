@@ -31,7 +31,7 @@ _DEFINITIONS = (
         allowed=one_of("SIMPLE_INCREMENTING", "CHAINING", "CURSOR_PAGINATION"),
     )
     .define("http.initial.offset", Kind.STRING, "0", "The first position.")
-    .define("http.response.data.json.pointer", Kind.STRING, "", "Where the list of records is (RFC 6901); empty: whole.")
+    .define("http.response.data.json.pointer", Kind.STRING, "", "Where the records are (RFC 6901); empty: whole.")
     .define("http.offset.json.pointer", Kind.STRING, "", "CHAINING: where the position is in a record.")
     .define("http.next.page.json.pointer", Kind.STRING, "", "CURSOR_PAGINATION: where the next position is.")
     .define("request.interval.ms", Kind.LONG, 15_000, "Time between two requests without news.", allowed=between(1))
