@@ -36,6 +36,7 @@ _NEAR = {
     "engine/partition/spill": ("log", "crowd", "leaders"),
     "engine/partition/leader_epochs": ("leaders", "transactions"),
     "engine/partition": ("log", "upkeep", "leaders"),
+    "engine/catalog": ("topics", "everything"),
     "engine/leaders": ("leaders",),
     "engine/read": ("upkeep", "compaction", "topics", "log"),
     "engine/transactions": ("transactions", "everything"),

@@ -164,6 +164,7 @@ MUTANTS = [
         "                return MAYBE_APPENDED\n",
         "            pass\n",
         killed_by="tests/unit/engine/append/test_commit_times.py::test_a_plain_append_is_refused_once_and_not_for_ever",
+        near=("upkeep", "everything", "topics"),
     ),
     Mutant(
         "entry uploaded again keeps its old position",

@@ -125,6 +125,7 @@ MUTANTS = [
         "is_older = False",
         killed_by="tests/unit/engine/leaders/test_leaders.py"
         "::test_a_fetched_batch_carries_the_epoch_under_which_it_was_written",
+        near=("leaders", "transactions", "everything"),
     ),
     Mutant(
         "topic's deletion is not noticed by fetch",

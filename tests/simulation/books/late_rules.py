@@ -52,8 +52,12 @@ class LateRules:
         self._ledger = ledger
         self._producers = producers
 
-    def why_not(self, sender: str, table: str, key: Key, old: Item | None, new: Item | None) -> str:
-        """Why the sender must not turn the old item into the new one (None: there is none); empty: it may."""
+    def why_not(self, sender: str, table: str, key: Key, old: Item | None, new: Item | None, is_alone: bool) -> str:
+        """Why the sender must not turn the old item into the new one (None: there is none); empty: it may.
+
+        Args:
+            is_alone: it is no transaction: those ask no leader.
+        """
         if table == "groups":
             return self._of_groups(key, old, new)
         if table == "catalog":
@@ -63,7 +67,7 @@ class LateRules:
         if not self._ledger.is_readable(key.pk):
             return ""
         if key.sk == HEAD_SK:
-            return self._head(sender, key.pk, old, new)
+            return self._head(sender if is_alone else "", key.pk, old, new)
         if key.sk.startswith(INDEX_PREFIX):
             return self._row(key, old, new)
         if key.sk.startswith(PRODUCER_PREFIX):
@@ -105,6 +109,9 @@ class LateRules:
             return "an entry enters with a commit time below the spill floor"
         if entry.object_id < old["wf"]:
             return "an entry enters below the sweep floor"
+        taker = self._ledger.taker(pk)
+        if new["li"] and sender and taker != sender:
+            return f"an append under epoch {new['le']}, which {taker} took"
         wrong = self._producers.why_not(pk, entry) if entry.producer_id >= 0 else ""
         return f"the batch {wrong}" if wrong else ""
 

@@ -152,6 +152,7 @@ class Ledger:
         self._clock = clock
         self.caller = ""
         self.is_transaction = False  # whether the call is one over the tables: an atomic commit asks no leader
+        self.is_told = True  # whether who made the call gets its answer
         self.problems: list[str] = []
         self.truth: dict[str, list[Entered]] = defaultdict(list)
         self.heads: dict[str, Item] = {}
@@ -214,6 +215,10 @@ class Ledger:
     def is_readable(self, pk: str) -> bool:
         """Whether readers may come to the partition: it has a head, and its topic is in the catalog."""
         return pk in self.heads and partition_of(pk).topic_id in self.live_topics
+
+    def taker(self, pk: str) -> str | None:
+        """The process that took the partition's leader epoch; None for the first epoch."""
+        return self.epochs[pk][-1].caller if self.epochs[pk] else None
 
     def has_entered(self, pk: str, packed: bytes) -> bool:
         """Whether the entry, of the same bytes of the same upload, has entered the log."""
@@ -345,7 +350,7 @@ class Ledger:
         if new["le"] != old["le"]:
             self.epochs[pk].append(LeaderEpoch(new["le"], new["li"], old["no"], self.caller))  # type: ignore[arg-type]
         if new["no"] != old["no"] and new["li"] and not self.is_transaction:
-            taker = self.epochs[pk][-1].caller if self.epochs[pk] else None
+            taker = self.taker(pk)
             if taker != self.caller:
                 self.problem(f"{pk}: an append under epoch {new['le']}, which {taker} took")
         if new["ls"] > new["no"]:
