@@ -189,13 +189,15 @@ async def groups(world: World, topic_id: Any) -> None:
 
 
 async def transactions(world: World) -> None:
-    """One that is committed, and one that is open with batches and an offset."""
+    """One that is committed, and one that is open with batches, with a told offset, and with an offset of a group."""
     engine = world.engine(5)
+    await engine.topics.create("told", 1, {"transaction.offsets": "predicted"})
     done = await Transactor(engine, "done").init()
     await done.send("plain", 1, b"committed")
     await done.commit()
     left = await Transactor(engine, "open").init(timeout_ms=600_000)
     await left.send("plain", 1, b"pending " + b"." * 900)
+    assert await left.send("told", 0, b"told 0") == 0
     await left.send_offset("simple", "plain", 1, 1)
     world.expected["open"] = ["open", left.producer_id, left.epoch]
 
