@@ -95,8 +95,9 @@ CASES = {
         ),
         Case(
             "trickle",
-            10 * 1024,
+            1000,
             15,
+            record_bytes=100,
             groups=3,
             configs={"linger_ms": 1000},
             consumer_configs={"fetch_min_bytes": 64 * 1024, "fetch_max_wait_ms": 1000},
