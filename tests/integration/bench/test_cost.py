@@ -11,7 +11,7 @@ from odradek.cost.measure import measure as coefficients
 from odradek.cost.model import Workload, own_cost
 
 from bench import cost
-from bench.cost import CASES, RESULTS, Case
+from bench.cost import CASES, KEPT, Case
 
 SMALL = Case("small", 64 * 1024, 0, partitions=6, configs={"linger_ms": 1000}, minutes=5)
 
@@ -47,7 +47,7 @@ def test_the_estimate_is_what_real_clients_and_functions_use() -> None:
 
 
 def _kept() -> list[dict[str, Any]]:
-    kept: list[dict[str, Any]] = json.loads(RESULTS.read_text())
+    kept: list[dict[str, Any]] = json.loads(KEPT.read_text())
     return kept
 
 
