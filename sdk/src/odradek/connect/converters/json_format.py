@@ -16,7 +16,7 @@ from typing import Any
 from odradek.connect.data import logical
 from odradek.connect.data import schema as schemas
 from odradek.connect.data.schema import Schema, Type
-from odradek.connect.data.struct import Struct, check_value
+from odradek.connect.data.structs import Struct, check_value
 from odradek.connect.data.values import short_float32
 from odradek.connect.errors import DataError
 
