@@ -28,7 +28,8 @@ _EXTRA_OF = {
     "pyarrow": "table",
     "pyiceberg": "tables",
     "pyspark": "spark",
-    "sqlalchemy": "tables",
+    "sqlalchemy": "connect-jdbc",
+    "urllib3": "connect-http",
     "yaml": "spark",
 }
 """Import name of a library: the smallest extra that brings it (sdk/pyproject.toml)."""
