@@ -4,6 +4,7 @@ AlterClientQuotas 1 as kio messages."""
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from datetime import datetime
 
 from kio.schema.alter_client_quotas.v1 import request as alter_quotas
 from kio.schema.alter_client_quotas.v1.response import AlterClientQuotasResponse
@@ -68,14 +69,14 @@ def describe_transactions_request(transactional_ids: Iterable[str]) -> DescribeT
 
 def transaction_description(found: transactions_response.TransactionState) -> TransactionDescription:
     """Convert a described transaction."""
-    start_ms = round(found.transaction_start_time.timestamp() * 1000)
+    started: datetime | None = found.transaction_start_time  # kio decodes -1 as None
     return TransactionDescription(
         transactional_id=str(found.transactional_id),
         state=found.transaction_state,
         producer_id=int(found.producer_id),
         producer_epoch=int(found.producer_epoch),
         timeout_ms=round(found.transaction_timeout.total_seconds() * 1000),
-        start_ms=start_ms if start_ms > 0 else None,
+        start_ms=None if started is None else round(started.timestamp() * 1000) or None,
         partitions=tuple(
             TopicPartition(str(topic.topic), int(number)) for topic in found.topics for number in topic.partitions
         ),
