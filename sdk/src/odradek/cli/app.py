@@ -22,6 +22,7 @@ class _Home(NamedTuple):
 COMMANDS: Mapping[str, _Home] = {
     "local": _Home("service.local", "local"),
     "gateway": _Home("service.gateway", "gateway"),
+    "console": _Home("service.console", "console"),
     "topics": _Home("admin.topics", "topics"),
     "produce": _Home("records.produce", "produce"),
     "consume": _Home("records.consume", "consume"),

@@ -38,9 +38,9 @@ class Templates:
         }
         self._environment.globals |= {"asset": asset, "url": url}
 
-    def render(self, name: str, **values: Any) -> str:
+    def render(self, template: str, /, **values: Any) -> str:
         """Return a template with values."""
-        return self._environment.get_template(name).render(**values)
+        return self._environment.get_template(template).render(**values)
 
 
 @lru_cache

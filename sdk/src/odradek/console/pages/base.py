@@ -30,7 +30,7 @@ def state_of(request: Request) -> ConsoleState:
     return state
 
 
-def render(request: Request, template: str, status: int = 200, **values: Any) -> Response:
+def render(request: Request, template: str, http_status: int = 200, /, **values: Any) -> Response:
     """Render a page within the frame."""
     state = state_of(request)
     session: Session = request.scope["session"]
@@ -51,7 +51,7 @@ def render(request: Request, template: str, status: int = 200, **values: Any) ->
             "theme": theme if theme in THEMES else "auto",
         },
     )
-    return HTMLResponse(html, status)
+    return HTMLResponse(html, http_status)
 
 
 def status_of(error: KafkaError) -> int:

@@ -67,7 +67,7 @@ async def costs(request: Request) -> Response:
     form = defaults | query.shown()
     if "rate" in query:
         try:
-            values["estimate"] = await estimate(
+            estimating = estimate(
                 parse_rate(form["rate"]),
                 record_bytes=query.number("record_bytes", 1024, 1, 4_000_000),
                 producers=query.number("producers", 1, 1, 1_000_000),
@@ -75,6 +75,7 @@ async def costs(request: Request) -> Response:
                 retention_s=min(parse_time(form["retention"]), 100 * _YEAR_S),
                 partitions=query.number("partitions", 16, 1, 100_000),
             )
+            values["estimate"] = await asyncio.to_thread(asyncio.run, estimating)  # a run of the engine keeps a loop busy
         except KafkaError as error:
             values["problem"] = error.message
     return render(request, "costs.html", 422 if values["problem"] else 200, form=form, **values)
