@@ -116,20 +116,30 @@ def main(arguments: list[str] | None = None) -> int:
     with odradek.local() as service:
         fill(service.client_config)
         with served(service.client_config) as running, browser() as chromium:
+            session = sign_in(chromium, running)
             for name, theme, width in wanted if options.all else DOCUMENTED:
-                _shoot(chromium, running, name, theme, width, options.into)
+                _shoot(chromium, running.url, session, name, theme, width, options.into)
         for producer in OPEN:
             producer.close()
     return 0
 
 
-def _shoot(chromium: Browser, running: RunningConsole, name: str, theme: str, width: int, into: Path) -> None:
-    size = {"width": width, "height": 900 if width > 600 else 844}
-    context = chromium.new_context(viewport=size, color_scheme=theme, reduced_motion="reduce")
+def sign_in(chromium: Browser, running: RunningConsole) -> Any:
+    """Sign in, and return the cookies of the session."""
+    context = chromium.new_context()
     page = context.new_page()
     page.goto(running.sign_in_url())
-    page.wait_for_selector("main h1")
-    page.goto(running.url + PAGES[name], wait_until="load")
+    page.wait_for_selector("main h1 >> text=Overview")
+    session = context.storage_state()
+    context.close()
+    return session
+
+
+def _shoot(chromium: Browser, url: str, session: Any, name: str, theme: str, width: int, into: Path) -> None:
+    size = {"width": width, "height": 900 if width > 600 else 844}
+    context = chromium.new_context(viewport=size, color_scheme=theme, reduced_motion="reduce", storage_state=session)
+    page = context.new_page()
+    page.goto(url + PAGES[name], wait_until="load")
     page.wait_for_timeout(_CHARTS_MS if name == "overview" else 1_500 if name in ("search", "tail") else 100)
     page.screenshot(path=str(into / f"{name}-{theme}-{width}.png"))
     wide = page.evaluate("document.documentElement.scrollWidth > innerWidth")
