@@ -13,7 +13,11 @@ from odradek.model.acl import AclBinding, AclOperation, AclPermission, PatternTy
 NAMES = ("Ada Lovelace", "Grace Hopper", "Zoë Krüger", "李小龙", "محمد علي", "Ὀδυσσεύς", "O'Brien & <b>Sons</b>")
 LONG_NAME = ("a-very-long-name-" * 20)[:249]
 COUNTRIES = ("CH", "DE", "US", "JP", "BR")
-FIRST = {"type": "record", "name": "Payment", "fields": [{"name": "id", "type": "string"}, {"name": "cents", "type": "long"}]}
+FIRST = {
+    "type": "record",
+    "name": "Payment",
+    "fields": [{"name": "id", "type": "string"}, {"name": "cents", "type": "long"}],
+}
 SECOND = {**FIRST, "fields": [*FIRST["fields"], {"name": "note", "type": ["null", "string"], "default": None}]}
 HOSTILE = "<script>alert(1)</script>\"'><img src=x onerror=alert(2)>"
 
@@ -42,7 +46,9 @@ def fill(configs: dict[str, Any], *, orders: int = 500) -> None:
         admin.alter_client_quota({"producer_byte_rate": 5_000_000.0}, user="ada")
     with odradek.Producer(**configs) as producer:
         for number in range(orders):
-            producer.send("orders", _order(number), b"customer-%d" % (number % 17), headers=[("trace-id", b"%08x" % number)])
+            producer.send(
+                "orders", _order(number), b"customer-%d" % (number % 17), headers=[("trace-id", b"%08x" % number)]
+            )
             if number < 40:
                 producer.send("accounts", b'{"balance": %d}' % number, b"account-%d" % (number % 9))
         _things(producer)
@@ -112,6 +118,4 @@ OPEN: list[Any] = []
 
 def acl(principal: str = "User:ada", topic: str = "orders", operation: AclOperation = AclOperation.READ) -> AclBinding:
     """Return an ACL that allows an operation on a topic."""
-    return AclBinding(
-        ResourceType.TOPIC, topic, PatternType.LITERAL, principal, "*", operation, AclPermission.ALLOW
-    )
+    return AclBinding(ResourceType.TOPIC, topic, PatternType.LITERAL, principal, "*", operation, AclPermission.ALLOW)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
 from typing import Any
 
 from starlette.responses import PlainTextResponse, Response, StreamingResponse
@@ -24,7 +24,7 @@ class Streams:
     def __init__(self, most: int) -> None:
         self._left = most
 
-    def response(self, events: AsyncIterator[Event]) -> Response:
+    def response(self, events: AsyncGenerator[Event]) -> Response:
         """Return a response that streams events; 429 if too many are open."""
         if self._left <= 0:
             return PlainTextResponse("Too many live pages: close one.\n", 429)
@@ -33,7 +33,7 @@ class Streams:
             self._written(events), media_type="text/event-stream", headers={"X-Accel-Buffering": "no"}
         )
 
-    async def _written(self, events: AsyncIterator[Event]) -> AsyncIterator[bytes]:
+    async def _written(self, events: AsyncGenerator[Event]) -> AsyncGenerator[bytes]:
         try:
             async for name, data in events:
                 yield f"event: {name}\ndata: {json.dumps(data, ensure_ascii=False)}\n\n".encode()
@@ -44,6 +44,4 @@ class Streams:
             raise
         finally:
             self._left += 1
-            close = getattr(events, "aclose", None)
-            if close is not None:
-                await close()
+            await events.aclose()

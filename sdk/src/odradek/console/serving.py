@@ -62,12 +62,14 @@ async def serve_console(
     server = _Server(config)
     async with cluster:
         serving = asyncio.create_task(server.serve([listening]))
+        warming = asyncio.create_task(app.state.console.warm_up())
         try:
             while not server.started and not serving.done():
                 await asyncio.sleep(_POLL_S)
             shown = "127.0.0.1" if host in ("", "0.0.0.0", "::") else f"[{host}]" if ":" in host else host
             yield RunningConsole(f"http://{shown}:{port}", app)
         finally:
+            warming.cancel()
             server.should_exit = True
             with contextlib.suppress(asyncio.CancelledError):
                 await serving

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+import importlib
+from collections.abc import AsyncGenerator
+from contextlib import suppress
 from dataclasses import dataclass
 
 from odradek.client.types import TopicDescription
@@ -86,7 +88,7 @@ class Sampler:
     def last(self) -> Look | None:
         return self._looks[-1] if self._looks else None
 
-    async def watch(self) -> AsyncIterator[Rates]:
+    async def watch(self) -> AsyncGenerator[Rates]:
         """Yield the rates since the last look, until the iterator is closed. Raises KafkaError."""
         seen = self.history[-1].at_ms if self.history else 0
         while True:
@@ -137,6 +139,13 @@ class ConsoleState:
         every_s = settings.sample_s if cluster.is_loopback else settings.sample_remote_s
         self.sampler = Sampler(cluster, self.topics, clock, every_s)
         self._decoder: Decoder | None = None
+
+    async def warm_up(self) -> None:
+        """Load what the first page would wait for: all topics, the registry's address, Arrow. Raises nothing."""
+        with suppress(KafkaError):
+            await asyncio.to_thread(importlib.import_module, "pyarrow.compute")
+            await self.decoder()
+            await self.topics.get()
 
     async def decoder(self) -> Decoder:
         """Return the decoder, with the schema registry if the deployment has one."""

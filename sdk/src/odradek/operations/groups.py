@@ -84,7 +84,8 @@ async def is_share_group(admin: Admin, group_id: str) -> bool:
 
 async def describe_group(admin: Admin, group_id: str) -> GroupDetail:
     """Return a group. Raises KafkaError(GROUP_ID_NOT_FOUND)."""
-    if await is_share_group(admin, group_id):
+    kinds = {each.group_id: each.group_type for each in await admin.list_consumer_groups()}
+    if kinds.get(group_id) == "share":
         return await _describe_share(admin, group_id)
     return await _describe_consumer(admin, group_id)
 

@@ -118,8 +118,11 @@ _OF_TOPIC = (
 def explain(acls: Iterable[AclBinding], principal: str, topic: str) -> list[Verdict]:
     """Return what a principal may do with a topic from any host, and why: a denial wins, some operations imply others.
 
-    Super users and `allow_everyone_if_no_acl_found` are settings of the service, which a client does not see.
+    Without any ACL everyone may do everything. Super users and `allow_everyone_if_no_acl_found` are settings of the service, which a client does not see.
     """
+    acls = list(acls)
+    if not acls:
+        return [Verdict(operation.name.lower(), True, None) for operation in _OF_TOPIC]
     resource = Resource(ResourceType.TOPIC, topic)
     mine = [each for each in acls if each.principal in (principal, EVERYONE) and each.covers(resource)]
     verdicts = []

@@ -55,7 +55,9 @@ def local(
     ] = None,
     console_port: Annotated[
         int | None,
-        typer.Option("--console-port", help="Also serve the console in a browser, on this machine; 0 takes a free port."),
+        typer.Option(
+            "--console-port", help="Also serve the console in a browser, on this machine; 0 takes a free port."
+        ),
     ] = None,
 ) -> None:
     """Run Odradek durably on this machine until Ctrl-C: functions, log and groups in one process.

@@ -75,7 +75,9 @@ async def costs(request: Request) -> Response:
                 retention_s=min(parse_time(form["retention"]), 100 * _YEAR_S),
                 partitions=query.number("partitions", 16, 1, 100_000),
             )
-            values["estimate"] = await asyncio.to_thread(asyncio.run, estimating)  # a run of the engine keeps a loop busy
+            values["estimate"] = await asyncio.to_thread(
+                asyncio.run, estimating
+            )  # a run of the engine keeps a loop busy
         except KafkaError as error:
             values["problem"] = error.message
     return render(request, "costs.html", 422 if values["problem"] else 200, form=form, **values)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
+from contextlib import aclosing
 from dataclasses import asdict
 from typing import Any
 
@@ -76,11 +77,12 @@ async def overview_events(request: Request) -> Response:
     return state.streams.response(_rates(state))
 
 
-async def _rates(state: ConsoleState) -> AsyncIterator[Event]:
+async def _rates(state: ConsoleState) -> AsyncGenerator[Event]:
     for each in state.sampler.history[-120:]:
         yield "rates", _point(each)
-    async for each in state.sampler.watch():
-        yield "rates", _point(each)
+    async with aclosing(state.sampler.watch()) as watching:
+        async for each in watching:
+            yield "rates", _point(each)
 
 
 def _point(rates: Rates) -> dict[str, Any]:

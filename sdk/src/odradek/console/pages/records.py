@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import aclosing
 from dataclasses import dataclass
 from typing import Any
 
@@ -211,8 +212,8 @@ async def search_events(request: Request) -> Response:
     return state.streams.response(_searched(state, view, view.place))
 
 
-async def _searched(state: ConsoleState, view: View, place: Place | None) -> AsyncIterator[Event]:
-    found = search(
+async def _searched(state: ConsoleState, view: View, place: Place | None) -> AsyncGenerator[Event]:
+    searching = search(
         state.cluster,
         view.topic,
         view.wanted,
@@ -223,12 +224,13 @@ async def _searched(state: ConsoleState, view: View, place: Place | None) -> Asy
         decoder=await state.decoder(),
         formats=view.formats,
     )
-    async for each in found:
-        if isinstance(each, Progress):
-            progress = {"scanned": each.scanned, "total": each.total, "matched": each.matched}
-            yield "progress", {**progress, "finished": each.is_finished}
-        else:
-            yield "rows", _rows(state, each)
+    async with aclosing(searching) as found:
+        async for each in found:
+            if isinstance(each, Progress):
+                progress = {"scanned": each.scanned, "total": each.total, "matched": each.matched}
+                yield "progress", {**progress, "finished": each.is_finished}
+            else:
+                yield "rows", _rows(state, each)
 
 
 def _rows(state: ConsoleState, found: Sequence[RecordView]) -> str:
@@ -242,7 +244,7 @@ async def tail_events(request: Request) -> Response:
     return state.streams.response(_followed(state, view))
 
 
-async def _followed(state: ConsoleState, view: View) -> AsyncIterator[Event]:
+async def _followed(state: ConsoleState, view: View) -> AsyncGenerator[Event]:
     seen = matched = 0
     yield "progress", {"seen": 0, "matched": 0, "skipped": 0}
     arriving = tail(
@@ -253,12 +255,13 @@ async def _followed(state: ConsoleState, view: View) -> AsyncIterator[Event]:
         decoder=await state.decoder(),
         formats=view.formats,
     )
-    async for each in arriving:
-        seen += each.seen
-        matched += len(each.records) + each.skipped
-        if each.records:
-            yield "rows", _rows(state, each.records)
-        yield "progress", {"seen": seen, "matched": matched, "skipped": each.skipped}
+    async with aclosing(arriving):
+        async for each in arriving:
+            seen += each.seen
+            matched += len(each.records) + each.skipped
+            if each.records:
+                yield "rows", _rows(state, each.records)
+            yield "progress", {"seen": seen, "matched": matched, "skipped": each.skipped}
 
 
 @page
@@ -286,7 +289,8 @@ async def download(request: Request) -> Response:
     )
 
 
-async def _with_first(first: bytes, rest: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
-    yield first
-    async for chunk in rest:
-        yield chunk
+async def _with_first(first: bytes, rest: AsyncGenerator[bytes]) -> AsyncGenerator[bytes]:
+    async with aclosing(rest):
+        yield first
+        async for chunk in rest:
+            yield chunk

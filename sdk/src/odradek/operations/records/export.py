@@ -7,11 +7,13 @@ parquet   partition, offset, timestamp, key, value, headers: bytes, unchanged
 
 from __future__ import annotations
 
+import asyncio
 import csv
 import io
 import json
 import tempfile
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncGenerator, Callable, Sequence
+from contextlib import aclosing
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
@@ -46,7 +48,7 @@ async def export(
     rows_max: int = ROWS_MAX,
     decoder: Decoder | None = None,
     formats: Formats | None = None,
-) -> AsyncIterator[bytes]:
+) -> AsyncGenerator[bytes]:
     """Yield a file with the matching records from a place on, oldest first by partition, at most `rows_max`.
 
     Raises:
@@ -62,17 +64,18 @@ async def export(
     first = await starts(cluster, place or Place("earliest"), begins, ends)
     windows = {each: (first[each], ends[each]) for each in ends}
     chunks = _matching(cluster, topic, windows, keep, holds, reads, chosen, rows_max)
-    if kind == "parquet":
-        async for data in _parquet(chunks):
-            yield data
-        return
-    if kind == "csv":
-        yield _csv_line(["partition", "offset", "timestamp", "key", "value", "headers"])
-    async for rows, records in chunks:
+    async with aclosing(chunks):
+        if kind == "parquet":
+            async for data in _parquet(chunks):
+                yield data
+            return
         if kind == "csv":
-            yield b"".join(map(_csv_row, records))
-        else:
-            yield b"".join(as_json(record) for record in records_of(topic, rows))
+            yield _csv_line(["partition", "offset", "timestamp", "key", "value", "headers"])
+        async for rows, records in chunks:
+            if kind == "csv":
+                yield b"".join(map(_csv_row, records))
+            else:
+                yield b"".join(as_json(record) for record in records_of(topic, rows))
 
 
 async def _matching(
@@ -84,14 +87,15 @@ async def _matching(
     decoder: Decoder,
     formats: Formats,
     rows_max: int,
-) -> AsyncIterator[tuple[pa.Table, list[RecordView]]]:
+) -> AsyncGenerator[tuple[pa.Table, list[RecordView]]]:
     """Yield matching rows, as a table and decoded."""
-    import asyncio
-
     left = rows_max
-    async with reader(cluster, fetch_max_wait_ms=100) as consumer:
-        async for table in tables(consumer, windows, headers=True):
-            rows = keep(table)
+    async with (
+        reader(cluster, fetch_max_wait_ms=100) as consumer,
+        aclosing(tables(consumer, windows, headers=True)) as found,
+    ):
+        async for table in found:
+            rows = await asyncio.to_thread(keep, table)
             matches, records = await asyncio.to_thread(_decode, topic, rows, holds, decoder, formats)
             if not records:
                 continue
@@ -143,7 +147,7 @@ def iso_time(timestamp_ms: int) -> str:
         return ""
 
 
-async def _parquet(chunks: AsyncIterator[tuple[pa.Table, list[RecordView]]]) -> AsyncIterator[bytes]:
+async def _parquet(chunks: AsyncGenerator[tuple[pa.Table, list[RecordView]]]) -> AsyncGenerator[bytes]:
     """Yield a Parquet file: it is complete only at its end, so it is written to a temporary file first."""
     import pyarrow.parquet as pq
 

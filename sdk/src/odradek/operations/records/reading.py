@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any
 
@@ -86,7 +86,7 @@ async def read_windows(cluster: Cluster, windows: Mapping[TopicPartition, Window
 
 async def tables(
     consumer: Consumer, windows: Mapping[TopicPartition, Window], *, headers: bool
-) -> AsyncIterator[pa.Table]:
+) -> AsyncGenerator[pa.Table]:
     """Yield the rows of windows as tables with COLUMNS (without headers, if they are not needed)."""
     wanted = {place: window for place, window in windows.items() if window[0] < window[1]}
     if not wanted:

@@ -7,7 +7,8 @@ what happened lately ends soon. Oldest first, it is read once from the beginning
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Iterator, Mapping, Sequence
+from contextlib import aclosing
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -55,7 +56,7 @@ async def search(
     limit: int = 100,
     decoder: Decoder | None = None,
     formats: Formats | None = None,
-) -> AsyncIterator[Found]:
+) -> AsyncGenerator[Found]:
     """Yield lists of matching records and the progress after each table, up to `limit` records.
 
     Args:
@@ -77,18 +78,19 @@ async def search(
     async with reader(cluster, fetch_max_wait_ms=100) as consumer:
         for windows in rounds:
             held: list[RecordView] = []
-            async for table in tables(consumer, windows, headers=True):
-                scanned += table.num_rows
-                for rows in _slices(keep(table)):
-                    found = await asyncio.to_thread(_matches, topic, rows, holds, reads, chosen)
-                    if newest_first:
-                        held += found
-                    elif found:
-                        yield found[: limit - matched]
-                        matched += len(found)
-                yield Progress(min(scanned, total), total, min(matched + len(held), limit))
-                if not newest_first and matched >= limit:
-                    break
+            async with aclosing(tables(consumer, windows, headers=True)) as found_tables:
+                async for table in found_tables:
+                    scanned += table.num_rows
+                    for rows in _slices(await asyncio.to_thread(keep, table)):
+                        found = await asyncio.to_thread(_matches, topic, rows, holds, reads, chosen)
+                        if newest_first:
+                            held += found
+                        elif found:
+                            yield found[: limit - matched]
+                            matched += len(found)
+                    yield Progress(min(scanned, total), total, min(matched + len(held), limit))
+                    if not newest_first and matched >= limit:
+                        break
             if held:
                 held.sort(key=lambda record: (-record.timestamp_ms, record.partition, -record.offset))
                 yield held[: limit - matched]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncGenerator, Callable, Sequence
 from dataclasses import dataclass
 
 from odradek.client.consumer.record import ConsumerRecord
@@ -34,7 +34,7 @@ async def tail(
     partitions: Sequence[int] = (),
     decoder: Decoder | None = None,
     formats: Formats | None = None,
-) -> AsyncIterator[Arrived]:
+) -> AsyncGenerator[Arrived]:
     """Yield what arrives from now on, about once a second, also if it is nothing, until the iterator is closed.
 
     Raises:
