@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from importlib import import_module
+from pathlib import Path
 from typing import Annotated, Any, NamedTuple
 
 import typer
@@ -27,6 +28,7 @@ COMMANDS: Mapping[str, _Home] = {
     "produce": _Home("records.produce", "produce"),
     "consume": _Home("records.consume", "consume"),
     "offsets": _Home("admin.offsets", "offsets"),
+    "top": _Home("admin.top", "top"),
     "groups": _Home("admin.groups", "groups"),
     "users": _Home("admin.users", "users"),
     "acls": _Home("admin.acls", "acls"),
@@ -100,5 +102,13 @@ def _root(
     version: Annotated[
         bool, typer.Option("--version", help="Print the version and exit.", is_eager=True)
     ] = False,  # answered in odradek.cli.run, which needs no Typer for it
+    config_file: Annotated[
+        Path | None,
+        typer.Option("--config-file", help="Properties of clients, with Kafka's names; or ODRADEK_CLIENT_CONFIG."),
+    ] = None,
 ) -> None:
     """Options before the command."""
+    if config_file is not None:
+        from odradek.cli.connection import use_config_file
+
+        use_config_file(config_file)

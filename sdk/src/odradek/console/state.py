@@ -15,8 +15,9 @@ from odradek.console.rendering import Templates
 from odradek.console.sessions import Sessions
 from odradek.console.settings import ConsoleSettings
 from odradek.errors import KafkaError
+from odradek.operations import metrics
 from odradek.operations.cluster import Cluster
-from odradek.operations.metrics import Look, Rates, rates, read_numbers
+from odradek.operations.metrics import Look, Rates, rates
 from odradek.operations.records.formats import Decoder
 from odradek.ports.clock import Clock
 
@@ -106,22 +107,12 @@ class Sampler:
             if last is not None and now_ms - last.at_ms < 900 * self.every_s:
                 return last
             started_s = self._clock.monotonic()
-            look = await self._new_look(now_ms)
+            look = await metrics.look(self._cluster, await self._topics.get(), now_ms)
             self._took_s = self._clock.monotonic() - started_s
             if last is not None:
                 self.history = [*self.history, rates(last, look)][-_LOOKS_KEPT:]
             self._looks = [look]
             return look
-
-    async def _new_look(self, now_ms: int) -> Look:
-        topics = await self._topics.get()
-        places = [each for topic in topics.values() for each in topic.partitions]
-        ends = await self._cluster.admin.list_offsets(dict.fromkeys(places, "latest")) if places else {}
-        by_topic: dict[str, int] = {name: 0 for name in topics}
-        for place, at in ends.items():
-            by_topic[place.topic] += at.offset
-        numbers = await read_numbers(self._cluster.address) if self._cluster.is_loopback else None
-        return Look(now_ms, sum(by_topic.values()), by_topic, numbers)
 
 
 class ConsoleState:

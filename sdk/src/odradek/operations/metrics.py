@@ -5,12 +5,13 @@ A deployed service keeps its numbers in CloudWatch; there, a look has the offset
 
 from __future__ import annotations
 
-import asyncio
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 
+from odradek.client.types import TopicDescription
 from odradek.cost.prices import cost
+from odradek.operations.cluster import Cluster
 from odradek.ports.meter import Usage
 
 _LINE = re.compile(r"(\w+)(?:\{(.*)\})? ([0-9.eE+-]+)$")
@@ -55,6 +56,17 @@ class Rates:
     lag: Mapping[str, float] = field(default_factory=dict)
 
 
+async def look(cluster: Cluster, topics: Mapping[str, TopicDescription], now_ms: int) -> Look:
+    """Look at the ends of all partitions, and at /metrics of a service on this machine. Raises KafkaError."""
+    places = [each for topic in topics.values() for each in topic.partitions]
+    ends = await cluster.admin.list_offsets(dict.fromkeys(places, "latest")) if places else {}
+    by_topic = dict.fromkeys(topics, 0)
+    for place, at in ends.items():
+        by_topic[place.topic] += at.offset
+    numbers = await read_numbers(cluster.address) if cluster.is_loopback else None
+    return Look(now_ms, sum(by_topic.values()), by_topic, numbers)
+
+
 async def read_numbers(address: str) -> Numbers | None:
     """Return the numbers of the embedded service at an address; None if it has no /metrics."""
     import aiohttp
@@ -65,7 +77,7 @@ async def read_numbers(address: str) -> Numbers | None:
             session.get(f"{address.rstrip('/')}/metrics") as response,
         ):
             return parse_numbers(await response.text()) if response.status == 200 else None
-    except (aiohttp.ClientError, asyncio.TimeoutError, ValueError):
+    except (aiohttp.ClientError, TimeoutError, ValueError):
         return None
 
 

@@ -14,11 +14,13 @@ import typer
 
 from odradek.cli.completion import group_names
 from odradek.cli.connection import DEFAULT_DATA_DIR, DEFAULT_SERVER, DataDir, Server, TopicName, client_configs
-from odradek.cli.record_format import as_json, formatter, parse_place, resolve
+from odradek.cli.record_format import formatter
 from odradek.cli.records.queue import take_off
 from odradek.cli.screen import Advance, progress
 from odradek.errors import ErrorCode, KafkaError
 from odradek.model.topic_partition import TopicPartition
+from odradek.operations.places import parse_place, resolve
+from odradek.operations.records.lines import as_json
 
 _WAIT_FOR_TOPIC_S = 1.0
 

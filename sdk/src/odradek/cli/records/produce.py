@@ -17,9 +17,9 @@ from typing import Annotated, Any, BinaryIO
 import typer
 
 from odradek.cli.connection import DEFAULT_DATA_DIR, DEFAULT_SERVER, DataDir, Server, TopicName, client_configs
-from odradek.cli.record_format import JsonRecord, from_json, parse_header
 from odradek.cli.screen import progress
 from odradek.errors import ErrorCode, KafkaError
+from odradek.operations.records.lines import JsonRecord, from_json, parse_header
 
 _IN_FLIGHT = 10_000  # futures checked together: errors show early, memory stays small
 _LINGER_MS = 50
