@@ -56,8 +56,13 @@ PAGES = {
     "problem": "/topics/nowhere",
     "long-name": "/topics?filter=very-long",
 }
-DOCUMENTED = (("overview", "dark", 1440), ("records", "light", 1440), ("topic", "light", 1440), ("schema", "light", 1440),
-              ("records", "dark", 390))  # fmt: skip
+DOCUMENTED = (
+    ("overview", "dark", 1440),
+    ("records", "light", 1440),
+    ("topic", "light", 1440),
+    ("schema", "light", 1440),
+    ("records", "dark", 390),
+)
 _CHARTS_MS = 7_000
 
 

@@ -18,6 +18,7 @@ from odradek.limits import FUNCTION_BINARY_BYTES_MAX
 from odradek.local.threaded import ThreadedService
 from odradek.operations.cluster import Cluster
 from odradek.protocol.api import OWNED, FunctionName
+
 from tests.support.console import OPEN, fill
 
 ORIGIN = "http://127.0.0.1"

@@ -10,6 +10,7 @@ import pytest
 from odradek.console.app import ROUTES
 from odradek.local.threaded import ThreadedService
 from odradek.model.topic_partition import TopicPartition
+
 from tests.integration.console.conftest import Browser, browsing, problem
 from tests.support.console import FIRST, SECOND
 

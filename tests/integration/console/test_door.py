@@ -12,6 +12,7 @@ from odradek.console.settings import ConsoleSettings
 from odradek.local.threaded import ThreadedService
 from odradek.operations.cluster import Cluster
 from odradek.testing.manual_clock import ManualClock
+
 from tests.integration.console.conftest import ORIGIN, QUICK, Browser, browsing
 
 FORMS = sorted(route.path.replace("{name}", "orders") for route in ROUTES if "POST" in (route.methods or ()))
@@ -83,7 +84,9 @@ async def test_a_session_ends_at_sign_out_and_when_idle(service: ThreadedService
     assert sessions.find(one.session_id) is None
 
 
-@pytest.mark.parametrize("host", ["evil.example", "127.0.0.1.evil.example", "", "localhost.evil", "127.0.0.1@evil", "0.0.0.0"])
+@pytest.mark.parametrize(
+    "host", ["evil.example", "127.0.0.1.evil.example", "", "localhost.evil", "127.0.0.1@evil", "0.0.0.0"]
+)
 async def test_a_foreign_host_name_is_refused(browser: Browser, host: str) -> None:
     """DNS rebinding: the page of evil.example reaches this port under its own name, with the browser's help."""
     for path in ("/topics", "/static/console.js", "/?token=x"):
@@ -160,7 +163,9 @@ async def test_every_answer_has_the_headers_of_a_locked_page(browser: Browser) -
         assert ("immutable" if path.endswith(".js") else "no-store") in headers["cache-control"]
 
 
-@pytest.mark.parametrize("path", ["/static/../settings.py", "/static/%2e%2e/settings.py", "/static/..%2fapp.py", "/static//etc/passwd"])
+@pytest.mark.parametrize(
+    "path", ["/static/../settings.py", "/static/%2e%2e/settings.py", "/static/..%2fapp.py", "/static//etc/passwd"]
+)
 async def test_static_files_are_those_of_the_folder(browser: Browser, path: str) -> None:
     answer = await browser.client.get(path)
     assert answer.status_code == 404
@@ -196,10 +201,12 @@ async def test_a_read_only_console_changes_nothing(service: ThreadedService, pat
 
 @pytest.mark.parametrize(
     "path",
-    ["/", "/topics", "/topics/orders", "/topics/orders?tab=configuration", "/topics/orders/records", "/groups/detail?id=billing",
-     "/schemas", "/schemas/detail?subject=payments-value", "/security", "/security?tab=users", "/security?tab=quotas",
-     "/transactions", "/topics/orders/records/0/0"],
-)  # fmt: skip
+    [
+        *("/", "/topics", "/topics/orders", "/topics/orders?tab=configuration", "/topics/orders/records"),
+        *("/groups/detail?id=billing", "/schemas", "/schemas/detail?subject=payments-value", "/transactions"),
+        *("/security", "/security?tab=users", "/security?tab=quotas", "/topics/orders/records/0/0"),
+    ],
+)
 async def test_a_read_only_console_offers_no_change(service: ThreadedService, path: str) -> None:
     async with browsing(service.client_config, read_only=True) as browser:
         html = await browser.get(path)

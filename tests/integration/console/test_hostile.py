@@ -10,6 +10,7 @@ import odradek
 import pytest
 from odradek.local.threaded import ThreadedService
 from odradek.model.acl import AclOperation
+
 from tests.integration.console.conftest import as_principal, browsing
 from tests.support.console import HOSTILE, acl
 

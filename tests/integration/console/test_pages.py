@@ -8,6 +8,7 @@ import odradek
 import pytest
 from odradek.console.app import ROUTES
 from odradek.local.threaded import ThreadedService
+
 from tests.integration.console.conftest import Browser, browsing
 from tests.support.console import LONG_NAME
 

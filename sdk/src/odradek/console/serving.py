@@ -64,7 +64,7 @@ async def serve_console(
         serving = asyncio.create_task(server.serve([listening]))
         warming = asyncio.create_task(app.state.console.warm_up())
         try:
-            while not server.started and not serving.done():
+            while not server.started and not serving.done():  # noqa: ASYNC110  (uvicorn has a flag, no event)
                 await asyncio.sleep(_POLL_S)
             shown = "127.0.0.1" if host in ("", "0.0.0.0", "::") else f"[{host}]" if ":" in host else host
             yield RunningConsole(f"http://{shown}:{port}", app)

@@ -1,4 +1,4 @@
-"""Tokens and sessions. A token signs in once; a session is a random id in a cookie, and what belongs to it is kept here.
+"""Tokens and sessions. A token signs in once; a session is a random id in a cookie, and its state is kept here.
 
 token     in the URL that `odradek console` prints; the first request with it makes a session, the second is refused
 session   256 random bits; ends when it is idle for long, at sign-out, or with the process

@@ -10,8 +10,8 @@
     costs.py         what a workload costs a month
     places.py        names of offsets: earliest, latest, -N, @TIME
 
-A result is a frozen dataclass of scalars, tuples and mappings: `plain(result)` is what `--output json` prints and what a
-page of the console shows. Calls take the asynchronous admin client, so that the console can run many at a time; a
+A result is a frozen dataclass of scalars, tuples and mappings: `plain(result)` is what `--output json` prints and what
+a page of the console shows. Calls take the asynchronous admin client, so that the console can run many at a time; a
 command runs one by `odradek.cli.connection.run`. Every call is made with the caller's own credentials: ACLs apply.
 """
 

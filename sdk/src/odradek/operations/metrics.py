@@ -1,4 +1,4 @@
-"""The numbers of a running service: /metrics of an embedded service (functions/metrics.py), and rates between two looks.
+"""The numbers of a running service, from /metrics (functions/metrics.py), and rates between two looks.
 
 A deployed service keeps its numbers in CloudWatch; there, a look has the offsets and the lag only.
 """

@@ -1,5 +1,6 @@
-"""Names of offsets: `earliest`, `latest`, a number, -N (N before the end), @TIME (ms since the epoch, or ISO 8601, in UTC
-unless the time has a zone). Pure."""
+"""Names of offsets: `earliest`, `latest`, a number, -N (N before the end), @TIME. Pure.
+
+A time is in ms since the epoch, or in ISO 8601, in UTC unless it has a zone."""
 
 from __future__ import annotations
 

@@ -1,6 +1,7 @@
 """New offsets for a group without members: computed from the log and the group, shown, then committed in one call.
 
-For a share group, the offset is its start offset; records below it that were delivered and not acknowledged are skipped.
+For a share group, the offset is its start offset; records below it that were delivered and not acknowledged are
+skipped.
 """
 
 from __future__ import annotations

@@ -116,9 +116,10 @@ _OF_TOPIC = (
 
 
 def explain(acls: Iterable[AclBinding], principal: str, topic: str) -> list[Verdict]:
-    """Return what a principal may do with a topic from any host, and why: a denial wins, some operations imply others.
+    """Return what a principal may do with a topic from any host, and why.
 
-    Without any ACL everyone may do everything. Super users and `allow_everyone_if_no_acl_found` are settings of the service, which a client does not see.
+    A denial wins, and some operations imply others. Without any ACL everyone may do everything. Super users and
+    `allow_everyone_if_no_acl_found` are settings of the service, which a client does not see.
     """
     acls = list(acls)
     if not acls:

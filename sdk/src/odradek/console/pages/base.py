@@ -74,7 +74,7 @@ def page(show: Callable[..., Awaitable[Response]]) -> Handler:
 
 
 def action(again: Again) -> Callable[[Carry], Handler]:
-    """Turn a function that carries out a form into a handler: done, it leads on (303); refused, the form is shown again.
+    """Turn a function that carries out a form into a handler: done, it leads on (303); refused, it is shown again.
 
     Args:
         again: shows the page of the form.

@@ -7,12 +7,13 @@ evaluated by Python itself.
     "error" in lower(text) and timestamp >= 1795305600000
     $.customer.country == "CH"
 
-`$` is `value`, as in a JSON path. Names: `key`, `value` (decoded: JSON, Avro and Protobuf as data, else text), `text` (the value as one line), `headers`,
-`partition`, `offset`, `timestamp` (ms), `size` (bytes of key and value), `true`, `false`, `null`. Functions: `exists`,
-`header`, `len`, `lower`, `upper`, `contains`, `starts_with`, `ends_with`, `matches` (RE2), `number`, `string`.
+`$` is `value`, as in a JSON path. Names: `key`, `value` (decoded: JSON, Avro and Protobuf as data, else text), `text`
+(the value as one line), `headers`, `partition`, `offset`, `timestamp` (ms), `size` (bytes of key and value), `true`,
+`false`, `null`. Functions: `exists`, `header`, `len`, `lower`, `upper`, `contains`, `starts_with`, `ends_with`,
+`matches` (RE2), `number`, `string`.
 
 A member that is missing, and a comparison of types that cannot be compared, make a comparison false and raise nothing.
-What is bounded: the length of an expression, the depth of its tree, the size of texts that it makes. There are no loops.
+The length of an expression, the depth of its tree and the size of the texts that it makes are bounded; it has no loops.
 """
 
 from __future__ import annotations

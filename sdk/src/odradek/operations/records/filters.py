@@ -1,7 +1,7 @@
 """The conditions of a search, over an Arrow table first and over decoded records then.
 
-A text and a part of a key are looked for in the bytes of whole columns; only rows that remain become objects, are decoded
-and meet the conditions on headers and the expression. Text in Avro and Protobuf is UTF-8, too, so it is found as well.
+A text and a part of a key are looked for in the bytes of whole columns; only rows that remain become objects, are
+decoded, and meet the conditions on headers and the expression. Text in Avro and Protobuf is UTF-8, so it is found, too.
 """
 
 from __future__ import annotations

@@ -264,50 +264,78 @@ def _shown(value: Any) -> Any:
 
 
 def encode(text: str | None, form: str, registry: Registry | None = None, subject: str = "") -> bytes | None:
-    """Return the bytes of a text in a format; None for null. It may block for the registry.
+    """Return the bytes of a text in a format; None for null. It may block for the registry. Raises as `encoder`."""
+    return None if text is None else encoder(form, registry, subject)(text)
+
+
+def encoder(form: str, registry: Registry | None = None, subject: str = "") -> Callable[[str], bytes]:
+    """Return a function from text to bytes; it asks the registry once.
 
     Args:
         form: text, json (checked, and written compactly), hex, base64; avro or protobuf for JSON by the subject's
             latest schema.
 
     Raises:
-        KafkaError: INVALID_RECORD for a text that the format or the schema does not allow, INVALID_CONFIG.
+        KafkaError: INVALID_CONFIG for an unknown format or without a registry; INVALID_RECORD, also when called, for
+            what the format or the schema does not allow.
     """
-    if text is None:
-        return None
-    try:
-        if form in ("text", "auto"):
-            return text.encode()
-        if form == "hex":
-            return bytes.fromhex(text)
-        if form == "base64":
-            return base64.b64decode(text, validate=True)
-        value = json.loads(text)
-    except (ValueError, RecursionError) as error:
-        raise KafkaError(ErrorCode.INVALID_RECORD, f"the text is not {form}: {error}") from error
-    if form == "json":
+    if form not in FORMATS:
+        raise KafkaError(ErrorCode.INVALID_CONFIG, f"unknown format {form!r}: use {', '.join(FORMATS[1:])}")
+    by_schema: Callable[[Any], bytes] | None = None
+    if form in ("avro", "protobuf"):
+        if registry is None:
+            raise KafkaError(ErrorCode.INVALID_CONFIG, f"{form} needs a schema registry: this Odradek has none")
+        by_schema = (_avro_writer if form == "avro" else _protobuf_writer)(registry, subject)
+
+    def encode_text(text: str) -> bytes:
+        try:
+            if form in ("text", "auto"):
+                return text.encode()
+            if form == "hex":
+                return bytes.fromhex(text)
+            if form == "base64":
+                return base64.b64decode(text, validate=True)
+            value = json.loads(text)
+        except (ValueError, RecursionError) as error:
+            raise KafkaError(ErrorCode.INVALID_RECORD, f"the text is not {form}: {error}") from error
+        if by_schema is not None:
+            return by_schema(value)
         return json.dumps(value, separators=(",", ":"), ensure_ascii=False).encode()
-    if registry is None:
-        raise KafkaError(ErrorCode.INVALID_CONFIG, f"{form} needs a schema registry: this Odradek has none")
-    if form == "avro":
-        from odradek.client.serializers.avro import AvroSerializer
 
-        return AvroSerializer(registry, None, subject, use_latest_version=True)(value)
-    if form == "protobuf":
-        return _encode_protobuf(value, registry, subject)
-    raise KafkaError(ErrorCode.INVALID_CONFIG, f"unknown format {form!r}: use {', '.join(FORMATS[1:])}")
+    return encode_text
 
 
-def _encode_protobuf(value: Any, registry: Registry, subject: str) -> bytes:
+def _avro_writer(registry: Registry, subject: str) -> Callable[[Any], bytes]:
+    from odradek.client.serializers.avro import AvroSerializer
+
+    write = AvroSerializer(registry, None, subject, use_latest_version=True)
+
+    def encode_value(value: Any) -> bytes:
+        data = write(value)
+        if data is None:
+            raise KafkaError(ErrorCode.INVALID_RECORD, "null has no Avro encoding here: write a tombstone instead")
+        return data
+
+    return encode_value
+
+
+def _protobuf_writer(registry: Registry, subject: str) -> Callable[[Any], bytes]:
     with extra("protobuf"):
         from google.protobuf.json_format import ParseDict, ParseError
     schema_id, schema = registry.at(subject, None, serialized=True)
     if schema.kind != "PROTOBUF":
         raise KafkaError(ErrorCode.INVALID_RECORD, f"the schema of {subject!r} is {schema.kind}, not PROTOBUF")
-    message = message_class(protobuf_file(registry, schema), [0])()
-    try:
-        ParseDict(value, message)
-    except (ParseError, TypeError, AttributeError) as error:
-        raise KafkaError(ErrorCode.INVALID_RECORD, f"the value does not fit its Protobuf schema: {error}") from error
-    payload: bytes = message.SerializeToString()
-    return encode_prefix(schema_id, [0]) + payload
+    message_type = message_class(protobuf_file(registry, schema), [0])
+
+    def encode_value(value: Any) -> bytes:
+        message = message_type()
+        try:
+            ParseDict(value, message)
+        except (ParseError, TypeError, AttributeError) as error:
+            raise KafkaError(
+                ErrorCode.INVALID_RECORD, f"the value does not fit its Protobuf schema: {error}"
+            ) from error
+        payload: bytes = message.SerializeToString()
+        return encode_prefix(schema_id, [0]) + payload
+
+    return encode_value

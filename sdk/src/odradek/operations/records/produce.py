@@ -61,7 +61,7 @@ async def encoded(cluster: Cluster, topic: str, form: RecordForm) -> JsonRecord:
 
 
 def parse_lines(text: str) -> list[JsonRecord]:
-    """Parse records, one JSON object a line (lines.from_json). Raises KafkaError(INVALID_RECORD) that names the line."""
+    """Parse records, a JSON object in each line (lines.from_json). Raises KafkaError that names the line."""
     lines = [(number, line) for number, line in enumerate(re.split(r"\r?\n", text), 1) if line.strip()]
     if len(lines) > RECORDS_MAX:
         raise KafkaError(
