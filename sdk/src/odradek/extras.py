@@ -18,6 +18,7 @@ _EXTRA_OF = {
     "boto3": "aws",
     "fastavro": "avro",
     "google": "protobuf",
+    "jinja2": "console",
     "lark": "sql",
     "matplotlib": "charts",
     "msgpack": "local",
@@ -29,7 +30,9 @@ _EXTRA_OF = {
     "pyiceberg": "tables",
     "pyspark": "spark",
     "sqlalchemy": "connect-jdbc",
+    "starlette": "console",
     "urllib3": "connect-http",
+    "uvicorn": "console",
     "yaml": "spark",
 }
 """Import name of a library: the smallest extra that brings it (sdk/pyproject.toml)."""

@@ -8,13 +8,14 @@ from typing import Any
 
 import pytest
 from odradek.cli.service.configure import read_outputs
-from odradek.cli.service.cost import parse_rate, parse_time
-from odradek.cli.service.doctor import _advice, check_reach, clock_finding, queue_finding, table_findings
+from odradek.cli.service.doctor import queue_finding, table_findings
 from odradek.client.profiles import Profile, load_profile, save_profile
 from odradek.cost.clients import Clients
 from odradek.cost.measure import measure
 from odradek.cost.model import Measured, Workload, deleted_copies, own_cost, peer_costs, with_linger
 from odradek.errors import ErrorCode, KafkaError
+from odradek.operations.costs import parse_rate, parse_time
+from odradek.operations.health import advice, check_reach, clock_finding
 
 MIB = 2**20
 
@@ -105,8 +106,8 @@ def test_an_address_where_nobody_answers() -> None:
 
 def test_a_refused_signature_is_no_missing_acl() -> None:
     error = KafkaError(ErrorCode.CLUSTER_AUTHORIZATION_FAILED, "http://x answered HTTP 403: The key is not known.")
-    assert "not known. Attach the client policy" in _advice(error)
-    assert "ACL" in _advice(KafkaError(ErrorCode.TOPIC_AUTHORIZATION_FAILED, "no"))
+    assert "not known. Attach the client policy" in advice(error)
+    assert "ACL" in advice(KafkaError(ErrorCode.TOPIC_AUTHORIZATION_FAILED, "no"))
 
 
 class Tables:
