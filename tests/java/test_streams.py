@@ -1,5 +1,8 @@
 """Kafka Streams under exactly_once_v2 while it and the service are killed: each record is counted once.
 
+With transaction.offsets=predicted on its changelog and its output it knows the offsets of what it writes, and logs no
+warning a record.
+
 `make java`; ODRADEK_JAVA_KILLS makes it longer.
 """
 
@@ -29,15 +32,21 @@ RECORDS_PER_S = 100
 SERVICE_KILLED_EVERY = 3  # of the kills of the application
 
 
-def test_counts_over_kills(tmp_path: Path) -> None:
+_NO_OFFSET = "Received offset=-1 in produce response"
+
+
+@pytest.mark.parametrize("offsets", ["unknown", "predicted"])
+def test_counts_over_kills(tmp_path: Path, offsets: str) -> None:
     rng = random.Random(1)
-    service = RunningService(tmp_path / "data", Unkindness(late_every=50, late_ms=800))
+    predicted = "counts" if offsets == "predicted" else ""
+    unkindness = Unkindness(late_every=50, late_ms=800)
+    service = RunningService(tmp_path / "data", unkindness, transaction_offsets_predicted=predicted)
     with service:
         for topic in ("numbers", "counts"):
             create_topic(service.servers, topic, PARTITIONS)
         with Writing(service.servers) as writing:
             for kill in range(1, KILLS + 1):
-                with application(tmp_path, service.servers) as app:
+                with application(tmp_path, service.servers, offsets) as app:
                     until(lambda app=app: "running" in app.lines, 120, app.tail())
                     time.sleep(rng.uniform(1, 5))
                     if kill % SERVICE_KILLED_EVERY == 0:
@@ -45,10 +54,10 @@ def test_counts_over_kills(tmp_path: Path) -> None:
                         time.sleep(rng.uniform(0, 1))
                         service.start()
                         time.sleep(rng.uniform(1, 3))
-        with application(tmp_path, service.servers) as app:
+        with application(tmp_path, service.servers, offsets) as app:
             total = sum(writing.sent.counts.values()) - len(writing.sent.refused)
             wait_for_records(service.servers, "counts", PARTITIONS, total, timeout_s=180)
-            tail = app.tail()
+            tail, log = app.tail(), app.log.read_text(errors="replace")
 
     logs = read_back(service.data_dir, "numbers")
     written = judge(writing.sent, logs["numbers"])
@@ -58,9 +67,11 @@ def test_counts_over_kills(tmp_path: Path) -> None:
     wrong, counted = compare(keys["numbers"].values(), keys["counts"].values(), counts.values())
     print(
         f"\nStreams: {KILLS} kills of the application, {KILLS // SERVICE_KILLED_EVERY} of the service: "
-        f"{written.found} records, {counted} counts, {len(wrong)} keys wrong {dict(list(wrong.items())[:3])}"
+        f"{written.found} records, {counted} counts, {len(wrong)} keys wrong {dict(list(wrong.items())[:3])}, "
+        f"offsets {offsets}: {log.count(_NO_OFFSET)} warnings"
     )
     assert wrong == {}, tail
+    assert (_NO_OFFSET in log) == (offsets == "unknown")
 
 
 class Writing:
@@ -81,8 +92,8 @@ class Writing:
         self._thread.join()
 
 
-def application(folder: Path, servers: str) -> JavaProgram:
-    arguments = (servers, "counting", "numbers", "counts", str(folder / "state"))
+def application(folder: Path, servers: str, offsets: str) -> JavaProgram:
+    arguments = (servers, "counting", "numbers", "counts", str(folder / "state"), offsets)
     return JavaProgram("odradek.CountingStream", *arguments, log=folder / "streams.log")
 
 

@@ -67,6 +67,7 @@ ABORTED_SEQUENCES_MAX = 8_000  # partitions whose aborted writes a transactional
 ID_BYTES_MAX = 900  # of group, member, instance and transactional ids
 GROUP_WATCH_BYTES = 32  # of a member's watch of another, beside that one's id
 GROUP_WATCHES_BYTES_MAX = 32 * 1024  # of a member's watches: without long ids room for several hundred
+GROUP_PATTERNS_MAX = 32  # different topic patterns of a group's members: each is matched against every topic
 GROUP_TARGET_BYTES_MAX = 300 * 1024  # of a group's target, packed
 SPILL_ENTRIES_MAX = 250  # entries that one index row takes from a head
 SPILL_PRODUCERS_MAX = 40  # producers that the update notes or evicts with which the most entries leave the head

@@ -1,19 +1,24 @@
 package odradek;
 
+import java.util.Optional;
 import java.util.Properties;
+import java.util.Set;
 import java.util.concurrent.CountDownLatch;
 import org.apache.kafka.common.serialization.Serdes;
 import org.apache.kafka.streams.KafkaStreams;
 import org.apache.kafka.streams.StreamsBuilder;
 import org.apache.kafka.streams.errors.StreamsUncaughtExceptionHandler;
 import org.apache.kafka.streams.kstream.Materialized;
+import org.apache.kafka.streams.kstream.Produced;
 import org.apache.kafka.streams.state.Stores;
 
 /**
  * Counts the records of each key under exactly_once_v2: of n records of a key, the output has 1 to n, each once.
  *
- * <p>CountingStream SERVERS APPLICATION_ID INPUT OUTPUT STATE_DIR; prints "running" when it first is. State is in memory
- * and restored from the changelog, so each kill asks for all of it.
+ * <p>CountingStream SERVERS APPLICATION_ID INPUT OUTPUT STATE_DIR OFFSETS; prints "running" when it first is. State is in
+ * memory and restored from the changelog, so each kill asks for all of it. OFFSETS is the changelog's
+ * transaction.offsets. A key names its partition, in the input and in the output, so each partition of the output has
+ * one task as its writer.
  */
 public final class CountingStream {
     public static void main(String[] args) throws InterruptedException {
@@ -24,7 +29,8 @@ public final class CountingStream {
                 .withKeySerde(Serdes.String()).withValueSerde(Serdes.Long()).withCachingDisabled())
             .toStream()
             .mapValues(count -> Long.toString(count))
-            .to(args[3]);
+            .to(args[3], Produced.streamPartitioner((topic, key, value, partitions) ->
+                Optional.of(Set.of(Integer.parseInt(key.split("-")[0])))));
         KafkaStreams streams = new KafkaStreams(builder.build(), config(args));
         CountDownLatch dead = new CountDownLatch(1);
         streams.setStateListener((now, before) -> {
@@ -56,6 +62,7 @@ public final class CountingStream {
         config.put("consumer.session.timeout.ms", "6000");
         config.put("consumer.heartbeat.interval.ms", "1000");
         config.put("producer.transaction.timeout.ms", "5000");
+        config.put("topic.transaction.offsets", args[5]);
         return config;
     }
 }

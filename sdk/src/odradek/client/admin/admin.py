@@ -6,19 +6,19 @@ attempt got no answer, a later "already exists" or "does not exist" counts as su
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from types import TracebackType
 from typing import Any, Self, TypeVar
 
+from odradek.client.admin.change import raise_for
+from odradek.client.admin.cluster import ClusterAdmin
+from odradek.client.admin.security import SecurityAdmin
 from odradek.client.config import AdminConfig
-from odradek.client.connection import Connection, TopicMetadata, error_code
-from odradek.client.messages import acls as acl_calls
+from odradek.client.connection import Connection, TopicMetadata
 from odradek.client.messages import admin as calls
 from odradek.client.messages import classic_groups as classic_group_calls
 from odradek.client.messages import offsets as offset_calls
 from odradek.client.messages import share_admin as share_calls
-from odradek.client.messages import users as user_calls
-from odradek.client.retry import may_have_applied
 from odradek.client.types import (
     ConsumerGroupDescription,
     NewTopic,
@@ -26,7 +26,6 @@ from odradek.client.types import (
     TopicDescription,
 )
 from odradek.errors import ErrorCode, KafkaError
-from odradek.model.acl import AclBinding, AclFilter
 from odradek.model.group import GroupListing
 from odradek.model.log import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP
 from odradek.model.topic import ConfigEntry
@@ -48,7 +47,7 @@ OffsetSpec = int | str
 _SPECS = {"earliest": EARLIEST_TIMESTAMP, "latest": LATEST_TIMESTAMP}
 
 
-class Admin:
+class Admin(SecurityAdmin, ClusterAdmin):
     """Manage topics, groups, users and ACLs. Use it as an async context manager, or call `start` and `close`.
 
     A call over several topics or groups does everything that it can, and then raises the first error, by name.
@@ -175,13 +174,13 @@ class Admin:
         """Return the names of all topics, sorted."""
         return sorted(await self._connection.metadata.refresh(None))
 
-    async def describe_topics(self, topics: Iterable[str]) -> dict[str, TopicDescription]:
-        """Return descriptions of topics by name.
+    async def describe_topics(self, topics: Iterable[str] | None = None) -> dict[str, TopicDescription]:
+        """Return descriptions of topics by name; None describes all topics.
 
         Raises:
             KafkaError: UNKNOWN_TOPIC_OR_PARTITION if one does not exist.
         """
-        found = await self._connection.metadata.refresh(list(topics))
+        found = await self._connection.metadata.refresh(None if topics is None else list(topics))
         described = {}
         for name, topic in found.items():
             if isinstance(topic, KafkaError):
@@ -216,7 +215,7 @@ class Admin:
         )
         described = {}
         for result in response.results:
-            _raise_for(f"topic {result.resource_name!r}", result.error_code, result.error_message)
+            raise_for(f"topic {result.resource_name!r}", result.error_code, result.error_message)
             described[result.resource_name] = _config_entries(result)
         return described
 
@@ -239,7 +238,7 @@ class Admin:
         """Return all groups, or those in the given states."""
 
         def check(response: calls.ListGroupsResponse) -> None:
-            _raise_for("groups", response.error_code, None)
+            raise_for("groups", response.error_code, None)
 
         response = await self._connection.call(
             calls.list_groups_request(states), calls.ListGroupsResponse, "ListGroups", check=check
@@ -260,7 +259,7 @@ class Admin:
         def check(response: calls.ConsumerGroupDescribeResponse) -> None:
             for group in response.groups:
                 if int(group.error_code) != ErrorCode.GROUP_ID_NOT_FOUND:  # it may be a classic one
-                    _raise_for(f"group {group.group_id!r}", group.error_code, group.error_message)
+                    raise_for(f"group {group.group_id!r}", group.error_code, group.error_message)
 
         response = await self._connection.call(
             calls.describe_groups_request(asked),
@@ -381,7 +380,7 @@ class Admin:
             share_calls.describe_group_configs_request(group_id), calls.DescribeConfigsResponse, "DescribeConfigs"
         )
         [result] = response.results
-        _raise_for(f"group {group_id!r}", result.error_code, result.error_message)
+        raise_for(f"group {group_id!r}", result.error_code, result.error_message)
         return _config_entries(result)
 
     async def alter_group_configs(
@@ -402,179 +401,11 @@ class Admin:
             reached=None,
         )
 
-    # --- users of the Kafka port -------------------------------------------------------------------------------------
-
-    async def create_user(self, name: str, password: str) -> None:
-        """Create a user of the Kafka port (PLAIN and SCRAM), or set another password.
-
-        The password does not leave this process; only keys derived from it do.
-
-        Raises:
-            KafkaError: UNACCEPTABLE_CREDENTIAL.
-        """
-        await self._change(
-            user_calls.create_user_request(name, password),
-            user_calls.AlterUserScramCredentialsResponse,
-            "AlterUserScramCredentials",
-            lambda response: [(f"user {r.user!r}", r.error_code, r.error_message) for r in response.results],
-            reached=None,
-        )
-
-    async def delete_user(self, name: str) -> None:
-        """Delete a user. Existing connections stay open.
-
-        Raises:
-            KafkaError: RESOURCE_NOT_FOUND.
-        """
-        mechanisms = (await self._describe_users([name]))[name]
-        await self._change(
-            user_calls.delete_user_request(name, mechanisms),
-            user_calls.AlterUserScramCredentialsResponse,
-            "AlterUserScramCredentials",
-            lambda response: [(f"user {r.user!r}", r.error_code, r.error_message) for r in response.results],
-            reached=ErrorCode.RESOURCE_NOT_FOUND,
-        )
-
-    async def list_users(self) -> list[str]:
-        """Return the names of all users, sorted."""
-        return sorted(await self._describe_users([]))
-
-    async def _describe_users(self, names: Sequence[str]) -> dict[str, list[int]]:
-        def check(response: user_calls.DescribeUserScramCredentialsResponse) -> None:
-            _raise_for("users", response.error_code, response.error_message)
-            for result in response.results:
-                _raise_for(f"user {result.user!r}", result.error_code, result.error_message)
-
-        response = await self._connection.call(
-            user_calls.describe_users_request(names),
-            user_calls.DescribeUserScramCredentialsResponse,
-            "DescribeUserScramCredentials",
-            check=check,
-        )
-        return {result.user: [int(info.mechanism) for info in result.credential_infos] for result in response.results}
-
-    # --- access rules ---------------------------------------------------------------------------------------------
-
-    async def create_acls(self, acls: Sequence[AclBinding]) -> None:
-        """Create ACLs; existing ones are kept.
-
-        From the first ACL on, everything that no ACL allows is denied, except to super users.
-
-        Raises:
-            KafkaError: INVALID_REQUEST, CLUSTER_AUTHORIZATION_FAILED.
-        """
-        rules = list(acls)
-        await self._change(
-            acl_calls.create_acls_request(rules),
-            acl_calls.CreateAclsResponse,
-            "CreateAcls",
-            lambda response: [
-                (f"rule for {acl.principal}", result.error_code, result.error_message)
-                for acl, result in zip(rules, response.results, strict=True)
-            ],
-            reached=None,
-        )
-
-    async def describe_acls(self, wanted: AclFilter | None = None) -> list[AclBinding]:
-        """Return the ACLs that match.
-
-        Raises:
-            KafkaError: CLUSTER_AUTHORIZATION_FAILED.
-        """
-        response = await self._connection.call(
-            acl_calls.describe_acls_request(wanted or AclFilter()),
-            acl_calls.DescribeAclsResponse,
-            "DescribeAcls",
-            check=lambda response: _raise_for("rules", response.error_code, response.error_message),
-        )
-        return acl_calls.bindings(response)
-
-    async def delete_acls(self, wanted: AclFilter) -> list[AclBinding]:
-        """Delete the ACLs that match, and return them.
-
-        Raises:
-            KafkaError: CLUSTER_AUTHORIZATION_FAILED.
-        """
-
-        def check(response: acl_calls.DeleteAclsResponse) -> None:
-            for result in response.filter_results:
-                _raise_for("rules", result.error_code, result.error_message)
-
-        response = await self._connection.call(
-            acl_calls.delete_acls_request(wanted), acl_calls.DeleteAclsResponse, "DeleteAcls", check=check
-        )
-        return acl_calls.deleted(response)
-
-    # --- shared ---------------------------------------------------------------------------------------------------
-
-    async def _change(
-        self,
-        request: Any,
-        response_type: type[R],
-        what: str,
-        results: Callable[[R], Iterable[tuple[str, int, str | None]]],
-        *,
-        reached: ErrorCode | None,
-    ) -> None:
-        """Send a request that changes something, and raise the first error of its results.
-
-        Args:
-            results: (name, error code, message) of each changed resource.
-            reached: the code that means success after an attempt without an answer; None if there is none.
-        """
-        in_doubt = False
-
-        async def attempt(timeout_s: float) -> None:
-            nonlocal in_doubt
-            try:
-                response = await self._connection.attempt(request, response_type, timeout_s)
-            except KafkaError as error:
-                in_doubt |= may_have_applied(error)
-                raise
-            for name, code, message in results(response):
-                if in_doubt and error_code(code) is reached:
-                    continue
-                if error_code(code) is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
-                    # Retryable for a producer, that waits for a topic; who manages topics wants to know at once.
-                    raise NotThere(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, _sentence(name, error_code(code), message))
-                _raise_for(name, code, message)
-
-        await self._connection.retrying(attempt, what)
-
-
-class NotThere(KafkaError):
-    """UNKNOWN_TOPIC_OR_PARTITION as a final answer, which is not retried."""
-
-    @property
-    def is_retryable(self) -> bool:
-        return False
-
-
-def _raise_for(name: str, code: int, message: str | None) -> None:
-    known = error_code(code)
-    if known is not ErrorCode.NONE:
-        raise KafkaError(known, _sentence(name, known, message))
-
-
-_UNSAID = {  # texts for responses that have no field for a message
-    ErrorCode.GROUP_ID_NOT_FOUND: "does not exist",
-    ErrorCode.NON_EMPTY_GROUP: "has members: stop them first",
-    ErrorCode.GROUP_AUTHORIZATION_FAILED: "is not allowed by any ACL",
-    ErrorCode.UNKNOWN_TOPIC_OR_PARTITION: "does not exist",
-}
-
-
-def _sentence(name: str, code: ErrorCode, message: str | None) -> str:
-    """Return a message about the named resource, in which the name appears once."""
-    if not message:
-        return f"{name} {_UNSAID[code]}" if code in _UNSAID else f"{name}: {code.name}"
-    return message if message.startswith(name) else f"{name}: {message}"
-
 
 def _raise_for_groups(response: Any) -> None:
     """Raise the first error in the `groups` of a response."""
     for group in response.groups:
-        _raise_for(f"group {group.group_id!r}", group.error_code, group.error_message)
+        raise_for(f"group {group.group_id!r}", group.error_code, group.error_message)
 
 
 def _config_entries(result: Any) -> dict[str, ConfigEntry]:
@@ -592,4 +423,4 @@ def _config_entries(result: Any) -> dict[str, ConfigEntry]:
 
 
 def _description(topic: TopicMetadata) -> TopicDescription:
-    return TopicDescription(topic.name, topic.topic_id, topic.partition_count, topic.is_internal)
+    return TopicDescription(topic.name, topic.topic_id, topic.partition_count, topic.is_internal, topic.leaders)

@@ -10,15 +10,27 @@ from odradek.client.admin.admin import OffsetSpec
 from odradek.client.config import AdminConfig
 from odradek.client.messages.share_admin import ShareGroupOffset
 from odradek.client.sync_face import SyncFace
-from odradek.client.types import ConsumerGroupDescription, NewTopic, OffsetAndTimestamp, TopicDescription
+from odradek.client.types import (
+    ClusterDescription,
+    ConsumerGroupDescription,
+    NewTopic,
+    OffsetAndTimestamp,
+    TopicDescription,
+    TransactionDescription,
+    TransactionListing,
+)
 from odradek.model.acl import AclBinding, AclFilter
 from odradek.model.group import GroupListing
+from odradek.model.quota import ClientQuotaSet, QuotaEntity
 from odradek.model.topic import ConfigEntry
 from odradek.model.topic_partition import OffsetAndMetadata, TopicPartition
 
 
 class Admin(SyncFace[aio.Admin], of=aio.Admin):
-    """Manage topics, groups, users and ACLs. The constructor connects. Use it as a context manager, or `close` it."""
+    """Manage topics, groups, users, quotas and ACLs.
+
+    The constructor connects. Use it as a context manager, or `close` it.
+    """
 
     def __init__(self, config: AdminConfig | None = None, /, **configs: Any) -> None:
         self.config = AdminConfig.given(config, configs)
@@ -39,7 +51,7 @@ class Admin(SyncFace[aio.Admin], of=aio.Admin):
     def list_topics(self) -> list[str]:
         return self._loop.call(self._client.list_topics())
 
-    def describe_topics(self, topics: Iterable[str]) -> dict[str, TopicDescription]:
+    def describe_topics(self, topics: Iterable[str] | None = None) -> dict[str, TopicDescription]:
         return self._loop.call(self._client.describe_topics(topics))
 
     def describe_configs(self, topics: Iterable[str]) -> dict[str, dict[str, ConfigEntry]]:
@@ -85,6 +97,12 @@ class Admin(SyncFace[aio.Admin], of=aio.Admin):
     def alter_group_configs(self, group_id: str, values: Mapping[str, str], *, delete: Iterable[str] = ()) -> None:
         self._loop.call(self._client.alter_group_configs(group_id, values, delete=delete))
 
+    def describe_client_quotas(self) -> ClientQuotaSet:
+        return self._loop.call(self._client.describe_client_quotas())
+
+    def alter_client_quotas(self, entity: QuotaEntity, values: Mapping[str, float | None]) -> None:
+        self._loop.call(self._client.alter_client_quotas(entity, values))
+
     def create_user(self, name: str, password: str) -> None:
         self._loop.call(self._client.create_user(name, password))
 
@@ -102,3 +120,18 @@ class Admin(SyncFace[aio.Admin], of=aio.Admin):
 
     def delete_acls(self, wanted: AclFilter) -> list[AclBinding]:
         return self._loop.call(self._client.delete_acls(wanted))
+
+    def describe_cluster(self) -> ClusterDescription:
+        return self._loop.call(self._client.describe_cluster())
+
+    def describe_log_dirs(self, partition_counts: Mapping[str, int]) -> dict[TopicPartition, int]:
+        return self._loop.call(self._client.describe_log_dirs(partition_counts))
+
+    def list_transactions(self, states: Iterable[str] = ()) -> list[TransactionListing]:
+        return self._loop.call(self._client.list_transactions(states))
+
+    def describe_transactions(self, transactional_ids: Iterable[str]) -> dict[str, TransactionDescription]:
+        return self._loop.call(self._client.describe_transactions(transactional_ids))
+
+    def fence_producers(self, transactional_ids: Iterable[str]) -> None:
+        self._loop.call(self._client.fence_producers(transactional_ids))

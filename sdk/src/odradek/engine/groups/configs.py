@@ -13,9 +13,19 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from decimal import Decimal
 
 from odradek.backoff import Backoff
-from odradek.engine.catalog.topic_configs import VALUE_CHARACTERS_MAX, Check, ConfigType, one_of
+from odradek.engine.catalog.topic_configs import (
+    VALUE_CHARACTERS_MAX,
+    Check,
+    ConfigType,
+    boolean,
+    canonical,
+    one_of,
+    split_list,
+    whole_number,
+)
 from odradek.engine.groups.requests import check_group_id
 from odradek.engine.partition.fields import attribute, check_version
 from odradek.errors import ConditionFailed, ErrorCode, KafkaError, OutcomeUnknown, StoreUnavailable
@@ -35,20 +45,24 @@ ASSIGNMENT_INTERVAL = "consumer.assignment.interval.ms"
 CONSUMER_HEARTBEAT, CONSUMER_SESSION = "consumer.heartbeat.interval.ms", "consumer.session.timeout.ms"
 _NO_STREAMS = "No effect: streams groups (KIP-1071) are not served."
 DEAD_LETTER_TOPIC = "errors.deadletterqueue.topic.name"
+_INT_MAX = 2**31 - 1
 _ATTEMPTS = 8
 _REMEMBERED_MAX = 10_000
 _COPIES_OF_HEARTBEATS = 12
-_DURATION = re.compile(r"P(?:(\d+)D)?(?:T(?:(\d+)H)?(?:(\d+)M)?(?:(\d+)S)?)?")
+_DURATION = re.compile(r"P(?:(\d+)D)?(?:T(?:(\d+)H)?(?:(\d+)M)?(?:(\d+(?:\.\d{1,9})?)S)?)?", re.ASCII)
 _UNIT_MS = (86_400_000, 3_600_000, 60_000, 1_000)
 _UNAVAILABLE = KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE, "the catalog table cannot be reached: try again")
 
 
 def duration_ms(text: str) -> int | None:
-    """Parse an ISO 8601 duration of days, hours, minutes and seconds; return None for another text."""
+    """Parse an ISO 8601 duration of days, hours, minutes and seconds; return None for another text.
+
+    Only seconds may have a fraction, of which whole milliseconds count.
+    """
     match = _DURATION.fullmatch(text)
     if match is None or not any(match.groups()):
         return None
-    return sum(int(number or 0) * unit_ms for number, unit_ms in zip(match.groups(), _UNIT_MS, strict=True))
+    return sum(int(Decimal(number or 0) * unit_ms) for number, unit_ms in zip(match.groups(), _UNIT_MS, strict=True))
 
 
 def _is_reset(text: str) -> bool:
@@ -57,8 +71,9 @@ def _is_reset(text: str) -> bool:
     return text in (EARLIEST, LATEST)
 
 
-def _between(low: int, high: int) -> Check:
-    return Check(lambda text: text.isascii() and text.isdigit() and low <= int(text) <= high, f"{low} to {high}")
+def _is_set(text: str) -> bool:
+    parts = split_list(text)
+    return len(set(parts)) == len(parts)
 
 
 def _always(value: str) -> Callable[[Settings], str]:
@@ -78,59 +93,72 @@ DEFINITIONS: Mapping[str, _Definition] = {
         ConfigType.INT,
         lambda settings: str(settings.group_assignment_interval_ms),
         "Between two computations of a consumer group's assignment, at least: 0 to 15000.",
-        _between(0, 15_000),
+        whole_number(0, 15_000),
     ),
     CONSUMER_HEARTBEAT: _Definition(
         ConfigType.INT,
         lambda settings: str(settings.group_heartbeat_interval_ms),
         "Between two heartbeats of a consumer group's member (KIP-848).",
-        _between(1_000, 60_000),
+        whole_number(1_000, 60_000),
     ),
     CONSUMER_SESSION: _Definition(
         ConfigType.INT,
         lambda settings: str(settings.group_session_timeout_ms),
         "Silence after which a consumer group's member is removed (KIP-848).",
-        _between(6_000, 1_800_000),
+        whole_number(6_000, 1_800_000),
     ),
     **{
-        f"streams.{name}": _Definition(ConfigType.INT, _always(default), _NO_STREAMS, _between(0, 2**31 - 1))
-        for name, default in (
-            ("heartbeat.interval.ms", "5000"),
-            ("initial.rebalance.delay.ms", "3000"),
-            ("num.standby.replicas", "0"),
-            ("session.timeout.ms", "45000"),
+        f"streams.{name}": _Definition(ConfigType.INT, _always(default), _NO_STREAMS, whole_number(low, _INT_MAX))
+        for name, default, low in (
+            ("assignment.interval.ms", "1000", 0),
+            ("heartbeat.interval.ms", "5000", 1),
+            ("initial.rebalance.delay.ms", "3000", 0),
+            ("num.standby.replicas", "0", 0),
+            ("session.timeout.ms", "45000", 1),
         )
     },
+    "streams.assignor.name": _Definition(
+        ConfigType.STRING, _always(""), _NO_STREAMS, Check(lambda text: True, "a name of an assignor, or empty")
+    ),
+    "streams.rack.aware.assignment.tags": _Definition(
+        ConfigType.LIST, _always(""), _NO_STREAMS, Check(_is_set, "keys of client tags with commas, each once")
+    ),
+    "share.assignment.interval.ms": _Definition(
+        ConfigType.INT,
+        _always("1000"),
+        "No effect: every member of a share group is assigned everything.",
+        whole_number(0, _INT_MAX),
+    ),
     "share.heartbeat.interval.ms": _Definition(
         ConfigType.INT,
         lambda settings: str(settings.group_heartbeat_interval_ms),
         "Between two heartbeats of a member.",
-        _between(1_000, 60_000),
+        whole_number(1_000, 60_000),
     ),
     "share.session.timeout.ms": _Definition(
         ConfigType.INT,
         lambda settings: str(settings.group_session_timeout_ms),
         "Silence after which a member is removed.",
-        _between(6_000, 1_800_000),
+        whole_number(6_000, 1_800_000),
     ),
     "share.record.lock.duration.ms": _Definition(
         ConfigType.INT,
         lambda settings: str(settings.share_record_lock_duration_ms),
         "How long a delivered record is its member's: 1000 to 3600000.",
-        _between(1_000, 3_600_000),
+        whole_number(1_000, 3_600_000),
     ),
     "share.delivery.count.limit": _Definition(
         ConfigType.INT,
         lambda settings: str(settings.share_delivery_count_limit),
         "Deliveries after which a record is given up: 1 to 10.",
-        _between(1, 10),
+        whole_number(1, 10),
     ),
     "share.partition.max.record.locks": _Definition(
         ConfigType.INT,
         lambda settings: str(settings.share_partition_max_record_locks),
         f"Records of a partition between the oldest that is not done and the newest delivered: 100 to "
         f"{SHARE_RECORD_LOCKS_MAX}.",
-        _between(100, SHARE_RECORD_LOCKS_MAX),
+        whole_number(100, SHARE_RECORD_LOCKS_MAX),
     ),
     "share.auto.offset.reset": _Definition(
         ConfigType.STRING,
@@ -148,7 +176,7 @@ DEFINITIONS: Mapping[str, _Definition] = {
         ConfigType.BOOLEAN,
         lambda _: "true",
         "Whether members may renew locks.",
-        one_of("true", "false"),
+        boolean,
     ),
     DEAD_LETTER_TOPIC: _Definition(
         ConfigType.STRING,
@@ -160,7 +188,7 @@ DEFINITIONS: Mapping[str, _Definition] = {
         ConfigType.BOOLEAN,
         lambda _: "true",
         "Whether dead letters carry key, value and headers of the record, or only where it stands.",
-        one_of("true", "false"),
+        boolean,
     ),
 }
 
@@ -284,6 +312,7 @@ class GroupConfigs:
             if name not in DEFINITIONS:
                 known = ", ".join(sorted(DEFINITIONS))
                 raise KafkaError(ErrorCode.INVALID_CONFIG, f"unknown group configuration {name!r}; known are: {known}")
+        checked = {name: canonical(DEFINITIONS[name].type, value) for name, value in set.items()}
         for name, value in set.items():
             if len(value) > VALUE_CHARACTERS_MAX or not DEFINITIONS[name].check(value):
                 raise KafkaError(
@@ -292,11 +321,13 @@ class GroupConfigs:
         for attempt in range(_ATTEMPTS):
             try:
                 version, overrides = await self._stored(group_id)
+                kept = {} if replaces else {name: value for name, value in overrides.items() if name not in gone}
+                changed = {**kept, **checked}
+                self._check_sessions(changed)
+                values: dict[str, Value] = dict(changed)
+                item: Item = {"v": VERSION, "n": version + 1, "c": values}
                 if validate_only:
                     return
-                kept = {} if replaces else {name: value for name, value in overrides.items() if name not in gone}
-                values: dict[str, Value] = {**kept, **set}
-                item: Item = {"v": VERSION, "n": version + 1, "c": values}
                 condition = Absent(("v",)) if version == 0 else Compare(("n",), "=", version)
                 await self._catalog.put(Put(_key(group_id), item, condition))
             except (ConditionFailed, StoreUnavailable, OutcomeUnknown):
@@ -305,6 +336,21 @@ class GroupConfigs:
                 self._remembered.pop(group_id, None)
                 return
         raise _UNAVAILABLE
+
+    def _check_sessions(self, overrides: Mapping[str, str]) -> None:
+        """Raise KafkaError(INVALID_CONFIG) for a session that would end between two heartbeats, as Kafka does."""
+        for kind in ("consumer", "share"):
+            session, heartbeat = f"{kind}.session.timeout.ms", f"{kind}.heartbeat.interval.ms"
+            if session not in overrides and heartbeat not in overrides:
+                continue  # the service's settings are the operator's business
+            session_ms, heartbeat_ms = (
+                int(overrides.get(name, DEFINITIONS[name].default(self._settings))) for name in (session, heartbeat)
+            )
+            if session_ms <= heartbeat_ms:
+                raise KafkaError(
+                    ErrorCode.INVALID_CONFIG,
+                    f"{session}, {session_ms}, must be greater than {heartbeat}, {heartbeat_ms}",
+                )
 
     async def list(self) -> Sequence[str]:
         """Return the groups with a configuration. Raises KafkaError(COORDINATOR_NOT_AVAILABLE)."""
