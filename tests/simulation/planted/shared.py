@@ -7,9 +7,9 @@ from dataclasses import replace
 from typing import Any
 from unittest.mock import patch
 
-from odradek.engine.append.conditional_append import ConditionalAppend
+from odradek.engine.append.conditional_append import ConditionalAppend, Member
 from odradek.engine.partition import claims, shared_spill
-from odradek.engine.partition.index import PartitionIndex
+from odradek.engine.partition.index import PartitionAppend, PartitionIndex
 from odradek.engine.partition.shared_head import Page, SharedHead
 from odradek.engine.partition.shared_spill import SharedSpills
 from odradek.ports.table import AllOf, Copy, Update
@@ -53,22 +53,34 @@ def only_the_first_partition_is_asked() -> Iterator[None]:
         yield
 
 
+class _WithTold:
+    """An index that appends what was told already once more."""
+
+    def __init__(self, index: PartitionIndex, told: list[Member]) -> None:
+        self._index, self._told = index, told
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._index, name)
+
+    async def append_all(self, head_id: Any, parts: Any, claim: Any) -> Any:
+        again = [PartitionAppend(each.partition, each.entries) for each in self._told]
+        return await self._index.append_all(head_id, (*parts, *again), claim)
+
+
 @bug(per_head=PER_HEAD)
 def refused_partition_is_sent_again_with_the_others() -> Iterator[None]:
     """A partition that has its answer stays in the element that the others send again."""
     original = ConditionalAppend._attempt
 
     async def attempt(self: ConditionalAppend, verdicts: Any, attempt: int) -> bool:
-        append_all = self._tools.index.append_all
-        self.__dict__.setdefault("_all", list(self._members))
-        told = [each for each in self._all if each not in self._members]  # type: ignore[attr-defined]
-
-        async def with_told(head_id: Any, parts: Any, claim: Any) -> Any:
-            extra = [replace(parts[0], partition=each.partition, entries=each.entries, clauses=()) for each in told]
-            return await append_all(head_id, (*parts, *extra), claim)
-
-        with patch.object(self._tools.index, "append_all", with_told):
+        everybody = self.__dict__.setdefault("_everybody", list(self._members))
+        told = [each for each in everybody if each not in self._members]
+        tools = self._tools
+        self._tools = replace(tools, index=_WithTold(tools.index, told))  # type: ignore[arg-type]
+        try:
             return await original(self, verdicts, attempt)
+        finally:
+            self._tools = tools
 
     with patch.object(ConditionalAppend, "_attempt", attempt):
         yield

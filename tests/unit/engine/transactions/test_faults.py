@@ -188,7 +188,7 @@ async def test_a_commit_is_not_called_aborted_when_an_attempt_before_may_have_be
     port(store, "across").script["transact", 2] = Fault.LATE
     read_images, reads = engine.index.read_images, 0
 
-    async def overtaken(partitions: Any) -> Any:
+    async def overtaken(head_ids: Any, **options: Any) -> Any:
         nonlocal reads
         reads += 1
         if reads == 2:
@@ -197,7 +197,7 @@ async def test_a_commit_is_not_called_aborted_when_an_attempt_before_may_have_be
             await other.send("a", 0, b"of another")
             await other.commit()
             await engine.topics.delete("b")  # why the second attempt could never be committed
-        return await read_images(partitions)
+        return await read_images(head_ids, **options)
 
     engine.index.read_images = overtaken  # type: ignore[method-assign]
     with pytest.raises(KafkaError) as raised:
