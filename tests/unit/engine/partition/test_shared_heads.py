@@ -14,9 +14,9 @@ from odradek.engine.audit.store import audit_store
 from odradek.engine.catalog.topic_configs import describe
 from odradek.engine.engine import Engine
 from odradek.engine.partition.head import NO_FLOOR
+from odradek.engine.partition.packed_entries import PlacedEntry, decode_packed_entries, encode_packed_entries
 from odradek.engine.partition.shared_head import SharedHead, decode_shared_head, encode_shared_head, stamp_of
 from odradek.errors import ErrorCode, KafkaError, OutcomeUnknown
-from odradek.format.packed_entries import PlacedEntry, decode_packed_entries, encode_packed_entries
 from odradek.format.tail_entry import FLAG_ITEM, FLAG_LOG_APPEND_TIME, TailEntry
 from odradek.limits import PARTITIONS_PER_HEAD_MAX, PRODUCER_EPOCH_MAX, SEQUENCE_MAX
 from odradek.model.log import FetchPartition, ProducePartition, ProduceResult

@@ -26,6 +26,7 @@ from odradek.engine.partition.head import (
 )
 from odradek.engine.partition.index_row import IndexRow, decode_index_row, encode_index_row
 from odradek.engine.partition.maintenance_lease import LeaseLost, MaintenanceLease
+from odradek.engine.partition.packed_entries import PlacedEntry, encode_packed_entries
 from odradek.engine.partition.pages import Pages
 from odradek.engine.partition.shared_head import (
     HeadImage,
@@ -47,7 +48,6 @@ from odradek.format.item_keys import (
     partition_pk,
     producer_sk,
 )
-from odradek.format.packed_entries import PlacedEntry, encode_packed_entries
 from odradek.format.tail_entry import TailEntry, encode_tail_entry
 from odradek.limits import PRODUCER_BATCHES_REMEMBERED, TABLE_TRANSACTION_ITEMS_MAX
 from odradek.model.topic_partition import PartitionId

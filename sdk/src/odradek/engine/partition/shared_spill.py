@@ -23,6 +23,7 @@ from math import isqrt
 from odradek.engine.partition.fields import is_version
 from odradek.engine.partition.head import VERSION, encode_producer, head_key
 from odradek.engine.partition.index_row import IndexRow, encode_index_row
+from odradek.engine.partition.packed_entries import decode_packed_entries
 from odradek.engine.partition.pages import Pages
 from odradek.engine.partition.shared_head import (
     Page,
@@ -38,7 +39,6 @@ from odradek.engine.partition.shared_head import (
 from odradek.engine.partition.spill import spills_tried
 from odradek.errors import ConditionFailed, StoreError
 from odradek.format.item_keys import index_sk, partition_pk, producer_sk
-from odradek.format.packed_entries import decode_packed_entries
 from odradek.format.tail_entry import TailEntry
 from odradek.limits import PAGE_BYTES_MAX, SPILL_ENTRIES_MAX, SPILL_SETTLED_MAX
 from odradek.model.topic_partition import PartitionId
