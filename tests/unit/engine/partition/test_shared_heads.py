@@ -462,3 +462,28 @@ def test_a_shared_head_comes_back_as_it_was() -> None:
         evictions=4,
     )
     assert decode_shared_head(encode_shared_head(head)) == head
+
+
+async def test_a_large_element_does_not_stay_in_the_head(store: Store) -> None:
+    """A transaction of many batches is one element, which each later append would pay for."""
+    engine = store.engine()
+    topic = await engine.topics.create("t", 2, PER_HEAD)
+    transactor = await Transactor(engine, bumps=True).init()
+    for _ in range(300):
+        await transactor.send("t", 0, b"x")
+    await transactor.commit()
+    head = await head_of(engine, topic)
+    assert head.size_bytes < 1_024
+    assert await values(engine, "t", 0) == [b"x"] * 300
+
+
+async def test_offsets_that_were_told_are_kept_in_a_shared_head(store: Store) -> None:
+    engine = store.engine()
+    await engine.topics.create("t", 2, {**PER_HEAD, "transaction.offsets": "predicted"})
+    one, other = [await Transactor(engine, name, bumps=True).init() for name in ("one", "other")]
+    assert await one.send("t", 0, b"one") == await other.send("t", 0, b"other") == 0
+    assert await other.send("t", 1, b"other") == 0
+    await one.commit()
+    with pytest.raises(KafkaError, match="TRANSACTION_ABORTABLE"):
+        await other.commit()
+    assert [await values(engine, "t", number) for number in (0, 1)] == [[b"one"], []]

@@ -282,7 +282,7 @@ class PartitionIndex:
     def is_long(self, head: HeadImage, more: int = 0) -> bool:
         """Return True if the head, with an append of so many more entries, is longer than it should be."""
         if isinstance(head, SharedHead):
-            return self._shared_spills.is_long(head, min(more, 1))
+            return self._shared_spills.is_long(head, more)
         return self._spills.is_long(head, more)
 
     def is_far_too_long(self, head: HeadImage) -> bool:
