@@ -17,6 +17,7 @@ from odradek.dispatcher.security import acls, quotas, sasl, scram_users
 from odradek.dispatcher.share import groups as share_groups
 from odradek.dispatcher.share import offsets as share_offsets
 from odradek.dispatcher.share import records as share_records
+from odradek.dispatcher.streams import groups as streams_groups
 from odradek.dispatcher.topics import configs, topics
 from odradek.dispatcher.transactions import producer_ids, transactions
 from odradek.errors import ErrorCode
@@ -103,6 +104,12 @@ HANDLERS: Mapping[ApiKey, Handler] = {
     ),
     ApiKey.SHARE_FETCH: Handler(share_records.handle_share_fetch, share_records.refuse_share_request),
     ApiKey.SHARE_ACKNOWLEDGE: Handler(share_records.handle_share_acknowledge, share_records.refuse_share_request),
+    ApiKey.STREAMS_GROUP_HEARTBEAT: Handler(
+        streams_groups.handle_streams_group_heartbeat, streams_groups.refuse_streams_group_heartbeat
+    ),
+    ApiKey.STREAMS_GROUP_DESCRIBE: Handler(
+        streams_groups.handle_streams_group_describe, streams_groups.refuse_streams_group_describe
+    ),
     ApiKey.DESCRIBE_SHARE_GROUP_OFFSETS: Handler(
         share_offsets.handle_describe_share_group_offsets, share_offsets.refuse_describe_share_group_offsets
     ),

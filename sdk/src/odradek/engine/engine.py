@@ -7,6 +7,7 @@
     numbered_batches               once by number     (numbered_batches.py)
     groups, offsets                consumer groups    (groups.py, offsets.py)
     share_groups, share            queues over a log  (share/groups.py, share/fetch.py)
+    streams_groups                 streams groups     (streams/groups.py)
     users, acls                    access control     (users.py, acls.py)
     leaders, brokers, epochs       leadership         (leaders.py, brokers.py, leader_epochs.py)
 
@@ -60,6 +61,7 @@ from odradek.engine.share.groups import ShareGroups
 from odradek.engine.share.offsets import ShareOffsets
 from odradek.engine.share.sessions import ShareSessions
 from odradek.engine.share.windows import SharePartitions
+from odradek.engine.streams.groups import StreamsGroups
 from odradek.engine.tools import Tools
 from odradek.engine.transactions.numbered_batches import NumberedBatches
 from odradek.engine.transactions.transactions import Transactions
@@ -119,6 +121,7 @@ class Engine:
         self.producer_ids = ProducerIds(tables.catalog, clock, rng, self.settings)
         self.group_configs = GroupConfigs(tables.catalog, clock, rng, self.settings)
         self.share_groups = ShareGroups(tools, self.topics, self.group_configs)
+        self.streams_groups = StreamsGroups(tools, self.topics, self.group_configs)
         self.groups = Groups(tools, self.topics, self.group_configs, self.share_groups.delete_items)
         self.classic_groups = ClassicGroups(tables.groups, clock, rng, self.settings)
         self.users = Users(tables.catalog, clock, rng)

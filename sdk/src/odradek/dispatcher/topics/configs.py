@@ -9,7 +9,7 @@ from typing import Any
 
 from odradek.dispatcher.context import Answer, Call
 from odradek.dispatcher.store_errors import translated
-from odradek.engine.groups.configs import DEAD_LETTER_TOPIC
+from odradek.engine.groups.configs import DEAD_LETTER_TOPIC, STANDBYS_MAX
 from odradek.errors import ErrorCode, KafkaError
 from odradek.model.acl import CLUSTER, AclOperation, ResourceType
 from odradek.model.topic import ConfigEntry, Topic
@@ -99,6 +99,12 @@ def _broker_entries(call: Call) -> Sequence[ConfigEntry]:
         ("group.share.delivery.count.limit", str(settings.share_delivery_count_limit), _INT),
         ("group.share.partition.max.record.locks", str(settings.share_partition_max_record_locks), _INT),
         ("group.share.record.lock.duration.ms", str(settings.share_record_lock_duration_ms), _INT),
+        ("group.streams.heartbeat.interval.ms", str(settings.group_heartbeat_interval_ms), _INT),
+        ("group.streams.initial.rebalance.delay.ms", str(settings.group_initial_rebalance_delay_ms), _INT),
+        ("group.streams.max.size", str(settings.group_members_max), _INT),
+        ("group.streams.max.standby.replicas", str(STANDBYS_MAX), _INT),
+        ("group.streams.num.standby.replicas", "0", _INT),
+        ("group.streams.session.timeout.ms", str(settings.group_session_timeout_ms), _INT),
         ("message.max.bytes", str(settings.message_bytes_max), _INT),
         ("min.insync.replicas", "1", _INT),
         ("node.id", str(call.cluster.broker.broker_id), _INT),

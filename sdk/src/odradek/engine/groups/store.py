@@ -25,11 +25,13 @@ from odradek.engine.groups.items import (
     member_key,
 )
 from odradek.engine.groups.state import GroupState, GroupView, MemberState
+from odradek.engine.groups.streams_items import TOPOLOGY_SK, decode_topology, encode_topology, topology_key
 from odradek.engine.partition.fields import is_version, is_version_or_absent
 from odradek.errors import ErrorCode, KafkaError
 from odradek.format.item_keys import CLASSIC_SESSION_PREFIX, group_pk, share_session_sk
 from odradek.limits import GROUP_TARGET_BYTES_MAX, TABLE_TRANSACTION_ITEMS_MAX
 from odradek.model.classic_group import ClassicSession
+from odradek.model.streams import Topology
 from odradek.ports.table import (
     Absent,
     AnyOf,
@@ -48,7 +50,7 @@ from odradek.ports.table import (
 )
 
 assert LEASES_PER_STEP + 4 <= TABLE_TRANSACTION_ITEMS_MAX, (
-    "a step writes a group (or checks it), its row and two members beside leases"
+    "a step writes a group (or checks it), its row, and two members, or a member and the topology, beside leases"
 )
 assert 2 * SHARE_EXPIRED_PER_STEP + 3 <= TABLE_TRANSACTION_ITEMS_MAX, "members go with their sessions"
 
@@ -63,17 +65,20 @@ class GroupStore:
         """The group with its members, as they stand. Raises StoreUnavailable, FormatError."""
         rows = await self.table.query(group_pk(group_id), sk_from=GROUP_SK, sk_to=MEMBERS_END)
         group: GroupState | None = None
+        topology: Topology | None = None
         members: dict[str, MemberState] = {}
         sessions: dict[str, ClassicSession] = {}
         for key, item in rows:
             if key.sk == GROUP_SK:
                 group = decode_group(group_id, item)
+            elif key.sk == TOPOLOGY_SK:
+                topology = decode_topology(item)
             elif key.sk.startswith(MEMBER_PREFIX):
                 member_id = key.sk.removeprefix(MEMBER_PREFIX)
                 members[member_id] = decode_member(member_id, item)
             elif key.sk.startswith(CLASSIC_SESSION_PREFIX):
                 sessions[key.sk.removeprefix(CLASSIC_SESSION_PREFIX)] = decode_classic_session(item)
-        return GroupView(group_id, group, members, sessions)
+        return GroupView(group_id, group, members, sessions, topology)
 
     async def read_group(self, group_id: str) -> GroupState | None:
         """The group alone. Raises StoreUnavailable, FormatError."""
@@ -126,6 +131,8 @@ def _operations(view: GroupView, transition: Transition) -> list[Operation]:
             operations += create_group_operations(transition.group)
         else:
             operations.append(Put(group_key(group_id), item, _is_version(view.group.version)))
+    if transition.topology is not None:
+        operations.append(Put(topology_key(group_id), encode_topology(transition.topology)))
     for member in transition.members:
         before = view.members.get(member.member_id)
         condition = Absent(("v",)) if before is None else _is_version(before.version)

@@ -7,7 +7,7 @@ functions with different copies would undo each other's: what changes a group is
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 
 from odradek.engine.catalog.topics import Topics
 from odradek.engine.groups.state import MemberState
@@ -40,7 +40,11 @@ class SubscribedTopics:
         for member in members:
             names.update(member.subscribed_topic_names)
             has_pattern = has_pattern or member.subscribed_topic_regex is not None
-        if has_pattern or len(names) >= _LIST_FROM_NAMES:
+        return await self._list(fresh=fresh) if has_pattern else await self.named(names, fresh=fresh)
+
+    async def named(self, names: Collection[str], *, fresh: bool = False) -> dict[str, Topic]:
+        """Those of the topics that exist, by name, perhaps among others. Raises KafkaError."""
+        if len(names) >= _LIST_FROM_NAMES:
             return await self._list(fresh=fresh)
         now = self._clock.monotonic()
         missing = [name for name in sorted(names) if fresh or self._by_name.get(name, (now, None))[0] <= now]
