@@ -1,31 +1,37 @@
 package odradek;
 
+import java.util.Arrays;
 import java.util.Properties;
 import java.util.concurrent.CountDownLatch;
 import org.apache.kafka.common.serialization.Serdes;
 import org.apache.kafka.streams.KafkaStreams;
 import org.apache.kafka.streams.StreamsBuilder;
 import org.apache.kafka.streams.errors.StreamsUncaughtExceptionHandler;
+import org.apache.kafka.streams.kstream.KStream;
 import org.apache.kafka.streams.kstream.Materialized;
 import org.apache.kafka.streams.state.Stores;
 
 /**
  * Counts the records of each key under exactly_once_v2: of n records of a key, the output has 1 to n, each once.
  *
- * <p>CountingStream SERVERS APPLICATION_ID INPUT OUTPUT STATE_DIR; prints "running" when it first is. State is in memory
- * and restored from the changelog, so each kill asks for all of it.
+ * <p>CountingStream SERVERS APPLICATION_ID INPUT OUTPUT STATE_DIR [NAME=VALUE ...]; prints the names of its states. State
+ * is in memory and restored from the changelog, so each kill asks for all of it. With group.protocol=streams the records
+ * are counted by another key, "x" before the first, so that they pass through a repartition topic.
  */
 public final class CountingStream {
     public static void main(String[] args) throws InterruptedException {
+        Properties config = config(args);
+        boolean isStreamsGroup = "streams".equals(config.get("group.protocol"));
         StreamsBuilder builder = new StreamsBuilder();
-        builder.<String, String>stream(args[2])
+        KStream<String, String> input = builder.stream(args[2]);
+        (isStreamsGroup ? input.selectKey((key, value) -> "x" + key) : input)
             .groupByKey()
             .count(Materialized.<String, Long>as(Stores.inMemoryKeyValueStore("counts"))
                 .withKeySerde(Serdes.String()).withValueSerde(Serdes.Long()).withCachingDisabled())
             .toStream()
             .mapValues(count -> Long.toString(count))
             .to(args[3]);
-        KafkaStreams streams = new KafkaStreams(builder.build(), config(args));
+        KafkaStreams streams = new KafkaStreams(builder.build(), config);
         CountDownLatch dead = new CountDownLatch(1);
         streams.setStateListener((now, before) -> {
             System.out.println(now.name().toLowerCase(java.util.Locale.ROOT));
@@ -52,10 +58,16 @@ public final class CountingStream {
         config.put("default.value.serde", Serdes.StringSerde.class);
         config.put("num.stream.threads", "2");
         config.put("consumer.auto.offset.reset", "earliest");
-        // A killed instance is missed, and its open transaction ended, within seconds.
-        config.put("consumer.session.timeout.ms", "6000");
-        config.put("consumer.heartbeat.interval.ms", "1000");
         config.put("producer.transaction.timeout.ms", "5000");
+        for (String pair : Arrays.asList(args).subList(5, args.length)) {
+            String[] parts = pair.split("=", 2);
+            config.put(parts[0], parts[1]);
+        }
+        if (!config.containsKey("group.protocol")) { // a streams group has its timeouts from the service
+            // A killed instance is missed, and its open transaction ended, within seconds.
+            config.put("consumer.session.timeout.ms", "6000");
+            config.put("consumer.heartbeat.interval.ms", "1000");
+        }
         return config;
     }
 }
