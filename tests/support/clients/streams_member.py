@@ -6,7 +6,7 @@ import random
 from collections.abc import Iterable
 from typing import Any
 
-from odradek.errors import ErrorCode
+from odradek.errors import ErrorCode, KafkaError
 from odradek.model.group import GroupHeartbeat, GroupHeartbeatResult
 from odradek.model.streams import (
     Endpoint,
@@ -69,6 +69,7 @@ class StreamsMember:
         self.endpoint_epoch = -1
         self.endpoints: Any = ()
         self.last = GroupHeartbeatResult()
+        self.refused: list[ErrorCode] = []
 
     @property
     def statuses(self) -> list[str]:
@@ -114,8 +115,10 @@ class StreamsMember:
         if answer.tasks is not None:
             self.tasks = answer.tasks | (self.tasks & keep)
         for topic in answer.missing_topics if self.creates else ():
-            if await self.engine.topics.get(topic.name) is None:
+            try:
                 await self.engine.topics.create(topic.name, topic.partitions, dict(topic.configs))
+            except KafkaError as error:  # another member was first, or the next heartbeat asks again
+                self.refused.append(error.code)
 
     def forget(self) -> None:
         """Give up everything, as after a fence."""

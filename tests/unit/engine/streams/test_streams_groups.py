@@ -10,7 +10,7 @@ from odradek.engine.groups.items import decode_lease, decode_member, lease_key, 
 from odradek.errors import ErrorCode, KafkaError
 from odradek.model.group import GroupHeartbeat
 from odradek.model.streams import Endpoint, StreamsRequest, Subtopology, TaskId, Tasks, Topology
-from odradek.model.topic_partition import PartitionId, TopicPartition
+from odradek.model.topic_partition import OffsetAndMetadata, PartitionId, TopicPartition
 from odradek.testing.manual_clock import ManualClock
 
 from tests.support.clients.streams_member import COUNTING, StreamsMember, settle
@@ -135,7 +135,8 @@ async def test_a_task_moves_only_when_its_owner_has_given_it_up(store: Store, cl
     kept = one.tasks
     await one.beat(keep=kept)
     asked = one.last.streams.tasks  # type: ignore[union-attr]
-    assert asked is not None and len(asked.active) == 4, "it was told what it may keep"
+    assert asked is not None
+    assert len(asked.active) == 4, "it was told what it may keep"
     for _ in range(3):
         await two.beat()
         await one.beat(keep=kept)
@@ -280,8 +281,7 @@ async def test_only_a_tasks_owner_commits_its_partitions(store: Store, clock: Ma
     stale = one.epoch
     two = StreamsMember(engine, "two")
     await settle([one, two], clock)
-    [mine] = [number for number in range(1) if TaskId("0", number) in one.tasks.active] or [None]
-    owner, other = (one, two) if mine is not None else (two, one)
+    owner, other = (one, two) if TaskId("0", 0) in one.tasks.active else (two, one)
     assert await owner.commit(ORDERS[0], 6) is ErrorCode.NONE
     assert await other.commit(ORDERS[0], 7) in (ErrorCode.FENCED_MEMBER_EPOCH, ErrorCode.STALE_MEMBER_EPOCH)
     kept = next(task.partition for task in one.tasks.active if task.subtopology_id == "0")
@@ -350,7 +350,8 @@ async def test_members_learn_each_others_endpoints_once_a_change(store: Store, c
         assert sorted(partitions) == [0, 1, 2, 3]
         assert set(found["host-1"].active["orders"]) == {t.partition for t in one.tasks.active if t[0] == "0"}
     await one.beat()
-    assert one.last.streams is not None and one.last.streams.endpoints is None, "nothing has changed"
+    assert one.last.streams is not None
+    assert one.last.streams.endpoints is None, "nothing has changed"
     await two.leave()
     await settle([one], clock)
     assert [each.endpoint.host for each in one.endpoints] == ["host-1"]
@@ -422,13 +423,11 @@ async def test_groups_of_other_types_are_refused_and_refuse(store: Store) -> Non
 
 async def test_committed_offsets_become_those_of_the_streams_group(store: Store, clock: ManualClock) -> None:
     engine = await application(store)
-    from odradek.model.topic_partition import OffsetAndMetadata
-
     await engine.offsets.commit("app", {ORDERS[1]: OffsetAndMetadata(7)})
     one = StreamsMember(engine, "one")
     await settle([one], clock)
     [found] = await engine.offsets.fetch("app", [ORDERS[1]], member_id="one", member_epoch=one.epoch)
-    assert found.committed is not None and found.committed.offset == 7
+    assert found.committed == OffsetAndMetadata(7)
 
 
 async def test_offsets_of_what_members_read_cannot_be_deleted_nor_altered(store: Store) -> None:
@@ -436,8 +435,6 @@ async def test_offsets_of_what_members_read_cannot_be_deleted_nor_altered(store:
     await one.commit(ORDERS[1], 7)
     [refused] = await engine.offsets.delete("app", [ORDERS[1]])
     assert refused.error is ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC
-    from odradek.model.topic_partition import OffsetAndMetadata
-
     with pytest.raises(KafkaError) as raised:
         await engine.offsets.commit("app", {ORDERS[1]: OffsetAndMetadata(7)})
     assert raised.value.code is ErrorCode.UNKNOWN_MEMBER_ID
@@ -453,8 +450,9 @@ async def test_a_group_is_described_and_deleted_with_all_its_items(store: Store)
     assert group.topology is not None
     assert [topic.partitions for each in group.topology.subtopologies for topic in each.changelog_topics] == [4]
     described = {member.member_id: member.streams for member in group.members}
-    assert described["one"] is not None and described["one"].assignment == one.tasks
-    assert described["one"].target_assignment == one.tasks
+    first = described["one"]
+    assert first is not None
+    assert (first.assignment, first.target_assignment) == (one.tasks, one.tasks)
     assert await engine.groups.delete(["app"]) == [("app", ErrorCode.NON_EMPTY_GROUP)]
     for member in (one, two):
         await member.leave()

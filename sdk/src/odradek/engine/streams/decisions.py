@@ -290,7 +290,7 @@ def _reconcile(
     joins = request.member_epoch == JOIN_EPOCH
     reported = Tasks() if joins else _request(request).owned
     target = _streams_group(group).target.get(member.member_id, Tasks())
-    gone = Tasks() if reported is None else streams.revoking - reported
+    gone = _given_up(streams, reported)
     held = streams.held - gone
     assigned = held & target
     revoking = held - assigned
@@ -358,6 +358,11 @@ def _reconcile(
         released=releases(member, released),
         then="answer" if is_complete else "continue",
     )
+
+
+def _given_up(streams: StreamsMember, reported: Tasks | None) -> Tasks:
+    """Return what the member was told to give up and no longer reports; nothing if it reports nothing new."""
+    return Tasks() if reported is None else streams.revoking - reported
 
 
 def _free(wanted: Tasks, view: GroupView, member: MemberState, configured: ConfiguredTopology) -> Tasks:
