@@ -147,6 +147,25 @@ async def test_a_task_moves_only_when_its_owner_has_given_it_up(store: Store, cl
     assert one.epoch > before
 
 
+async def test_a_task_that_is_given_up_and_given_back_at_once_keeps_its_lease(store: Store, clock: ManualClock) -> None:
+    engine, [one] = await running(store, "one")
+    two = StreamsMember(engine, "two")
+    await two.beat()
+    before = one.tasks
+    await one.beat(keep=before)
+    await two.leave()
+    three = StreamsMember(engine, "three")  # its join computes the target without the second member
+    assert await three.beat() is ErrorCode.NONE
+    await three.leave()
+    one.tasks = one.last.streams.tasks  # type: ignore[union-attr, assignment]
+    assert active(one) != ALL
+    assert await one.beat() is ErrorCode.NONE
+    assert active(one) == ALL, "it is asked to run again what it has just given up"
+    for partition in ORDERS:
+        assert (await lease(store, engine, partition))[0] == "one"
+        assert await one.commit(partition, 1) is ErrorCode.NONE
+
+
 async def test_who_keeps_a_task_for_longer_than_its_rebalance_timeout_is_removed(
     store: Store, clock: ManualClock
 ) -> None:

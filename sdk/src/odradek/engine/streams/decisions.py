@@ -307,18 +307,21 @@ def _reconcile(
     granted = some(wanted, leases_max - len(released))
     granted_tasks = set[TaskId]()
     for task in sorted(grantable.active):
-        leases = configured.partitions_of(task) - member.held
-        if len(released) + len(granted | leases) > leases_max:
+        leases = configured.partitions_of(task) - (member.held - given_up)  # what is given back is granted anew
+        if len(released | granted | leases) > leases_max:
             break
         granted |= leases
         granted_tasks.add(task)
-    is_complete = released == given_up and wanted <= granted and granted_tasks == grantable.active
+    is_complete = given_up <= released | granted and wanted <= granted and granted_tasks == grantable.active
     if is_complete:
         assigned |= grantable
     else:
         assigned |= Tasks(frozenset(granted_tasks))
         # A lease that could not be released yet keeps its task: nobody else may take it.
-        revoking |= Tasks(frozenset(t for t in gone.active if configured.partitions_of(t) & (given_up - released)))
+        left = given_up - released - granted
+        revoking |= Tasks(
+            frozenset(task for task in gone.active - granted_tasks if configured.partitions_of(task) & left)
+        )
     held_leases = (member.held - released) | granted
     owed_leases = held_leases - _leases(assigned, configured)
 
@@ -355,7 +358,7 @@ def _reconcile(
         group=group if changes_group else None,
         members=(written,),
         granted=_grants(granted, configured, member.member_id, epoch),
-        released=releases(member, released),
+        released=releases(member, released - granted),
         then="answer" if is_complete else "continue",
     )
 
