@@ -438,6 +438,29 @@ async def test_groups_of_other_types_are_refused_and_refuse(store: Store) -> Non
     used = GroupHeartbeat("used", "c", 0, rebalance_timeout_ms=1_000, subscribed_topic_names=["orders"])
     assert not (await engine.groups.heartbeat(used)).error
     assert await StreamsMember(engine, "s", group_id="used").beat() is ErrorCode.GROUP_ID_NOT_FOUND
+    await engine.groups.heartbeat(GroupHeartbeat("used", "c", -1))
+    assert await StreamsMember(engine, "s", group_id="used").beat() is ErrorCode.GROUP_ID_NOT_FOUND
+
+
+async def test_a_simple_consumer_does_not_commit_while_the_first_member_waits(store: Store) -> None:
+    engine = await application(store, **DELAY)
+    await StreamsMember(engine, "one").beat()
+    with pytest.raises(KafkaError) as raised:
+        await engine.offsets.commit("app", {ORDERS[1]: OffsetAndMetadata(7)})
+    assert raised.value.code is ErrorCode.UNKNOWN_MEMBER_ID
+
+
+async def test_no_task_is_taken_away_by_a_function_with_an_old_copy_of_the_topics(
+    store: Store, clock: ManualClock
+) -> None:
+    engine, [one] = await running(store, "one")
+    late = store.engine(catalog_cache_ms=3_600_000, group_assignment_interval_ms=0)
+    late.streams_groups._topics._by_name |= {name: (float("inf"), None) for name in COUNTING.required_topics}
+    elsewhere = StreamsMember(late, "one")
+    elsewhere.epoch, elsewhere.tasks, elsewhere.reported = one.epoch, one.tasks, one.tasks
+    assert await elsewhere.beat() is ErrorCode.NONE
+    assert (elsewhere.statuses, elsewhere.tasks) == ([], one.tasks)
+    assert (await lease(store, engine, ORDERS[0]))[0] == "one"
 
 
 async def test_committed_offsets_become_those_of_the_streams_group(store: Store, clock: ManualClock) -> None:

@@ -112,6 +112,11 @@ def test_what_cannot_be_joined_is_reported(topology: Topology, topics: dict[str,
     assert configured.task_counts == {}
 
 
+def test_a_given_number_is_compared_with_the_topic_that_exists() -> None:
+    configured = configure(join(InternalTopic("r", partitions=5)), catalog(input=2, r=6))
+    assert status(configured) is StreamsStatus.INCORRECTLY_PARTITIONED_TOPICS
+
+
 def test_numbers_of_other_groups_do_not_matter() -> None:
     other = Subtopology("2", source_topics=("more",), repartition_source_topics=(InternalTopic("q", partitions=9),))
     topology = join(InternalTopic("r", partitions=5))

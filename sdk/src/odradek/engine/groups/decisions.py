@@ -95,6 +95,7 @@ class Transition:
     released: tuple[Release, ...] = ()
     keeps_session: bool = False  # of a member of a share group that is removed: it may close it yet
     topology: Topology | None = None  # that a streams group gets
+    checks_group: bool = False  # whether the group must be as it was read though it is not written
     then: Literal["answer", "again", "continue"] = "answer"
 
     @property

@@ -3,7 +3,8 @@
 A view is one Query: the group item and all members, no lease. A transition is one conditional write or one
 transaction; each item is written on the version that the view holds, each lease on its owner. So a transition applies
 whole to the state it was decided on, or not at all. A member that joins without a new target checks that the group is
-as it was read, and does not write it: members that join concurrently do not conflict.
+as it was read, and does not write it: members that join concurrently do not conflict. A step that grants tasks of a
+streams group checks it as well (streams/decisions.py, S2).
 """
 
 from __future__ import annotations
@@ -136,7 +137,8 @@ def _operations(view: GroupView, transition: Transition) -> list[Operation]:
     for member in transition.members:
         before = view.members.get(member.member_id)
         condition = Absent(("v",)) if before is None else _is_version(before.version)
-        if before is None and transition.group is None and view.group is not None:
+        is_checked = before is None or transition.checks_group
+        if is_checked and transition.group is None and view.group is not None:
             operations.append(Check(group_key(group_id), _is_version(view.group.version)))
         operations.append(Put(member_key(group_id, member.member_id), encode_member(member), condition))
     operations += [

@@ -8,7 +8,9 @@ S1. An active task stands for its source partitions. Their leases are granted wi
     task has one owner. Standby and warm-up tasks commit nothing and have no leases.
 
 S2. The members of one process share a state directory, so a process never runs two copies of a task: a copy is granted
-    only when no other member of the process holds one, in whichever role.
+    only when no other member of the process holds one, in whichever role. A standby has no lease whose condition
+    could say so; instead the step checks that the group is as it was read. One target gives a process one copy, so two
+    grants could only meet if one of them were decided on an older target.
 
 S3. A group keeps the topology of its first member. A member with an older topology epoch is told so; one with another
     topology is refused: a changed application needs another id, or the group deleted.
@@ -187,7 +189,6 @@ def _decide_beat(
         changed = replace(
             changed,
             member_count=1,
-            streams=StreamsGroup(),
             assigned_ms=around.now_ms,
             assignment_interval_ms=around.initial_delay_ms,
         )
@@ -359,6 +360,7 @@ def _reconcile(
         members=(written,),
         granted=_grants(granted, configured, member.member_id, epoch),
         released=releases(member, released - granted),
+        checks_group=bool(assigned - streams.assigned),
         then="answer" if is_complete else "continue",
     )
 
