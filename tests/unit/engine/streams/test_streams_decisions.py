@@ -109,6 +109,16 @@ def test_a_copy_is_granted_under_the_target_that_gives_it() -> None:
     assert not beat(group(member("one", Tasks(standby=tasks(0)), process="p"), target=target)).checks_group
 
 
+def test_a_step_that_writes_a_target_grants_nothing_and_goes_on() -> None:
+    step = beat(group(member("one"), target={}, is_due=True))
+    assert step.group is not None
+    assert (step.then, written(step).assigned, step.granted) == ("continue", Tasks(), ())
+    view = GroupView("app", step.group, {"one": step.members[0]}, topology=PLAIN)
+    step = decide_streams_continuation(view, GroupHeartbeat("app", "one", 5, streams=StreamsRequest()), AROUND)
+    assert step.then == "answer"
+    assert len(written(step).assigned.active) == PARTITIONS
+
+
 def test_another_process_may_have_the_standby() -> None:
     two = member("two", Tasks(tasks(0)), process="q")
     step = beat(group(member("one", process="p"), two, target={"one": Tasks(standby=tasks(0)), "two": Tasks(tasks(0))}))

@@ -9,8 +9,9 @@ S1. An active task stands for its source partitions. Their leases are granted wi
 
 S2. The members of one process share a state directory, so a process never runs two copies of a task: a copy is granted
     only when no other member of the process holds one, in whichever role. A standby has no lease whose condition
-    could say so; instead the step checks that the group is as it was read. One target gives a process one copy, so two
-    grants could only meet if one of them were decided on an older target.
+    could say so; instead the step checks that the group is as it was read, and a step that writes a new target grants
+    nothing: the next one does, on members read after it. One target gives a process one copy, so two grants could only
+    meet if one of them were decided on an older target, or on members of an older one.
 
 S3. A group keeps the topology of its first member. A member with an older topology epoch is told so; one with another
     topology is refused: a changed application needs another id, or the group deleted.
@@ -302,18 +303,18 @@ def _reconcile(
     others = view.held_by_others(member.member_id)
     given_up = member.held - _leases(held, configured)
     wanted = _leases(assigned, configured) - member.held - others
-    count = len(given_up) + len(wanted) + len(_leases(grantable, configured))
-    leases_max = 0 if changes_group and count > LEASES_WITH_GROUP else LEASES_PER_STEP
+    leases_max = 0 if changes_group and len(given_up | wanted) > LEASES_WITH_GROUP else LEASES_PER_STEP
     released = some(given_up, leases_max)
     granted = some(wanted, leases_max - len(released))
     granted_tasks = set[TaskId]()
-    for task in sorted(grantable.active):
+    for task in () if changes_group else sorted(grantable.active):
         leases = configured.partitions_of(task) - (member.held - given_up)  # what is given back is granted anew
         if len(released | granted | leases) > leases_max:
             break
         granted |= leases
         granted_tasks.add(task)
-    is_complete = given_up <= released | granted and wanted <= granted and granted_tasks == grantable.active
+    is_complete = given_up <= released | granted and wanted <= granted
+    is_complete = is_complete and not (changes_group and grantable) and granted_tasks == grantable.active
     if is_complete:
         assigned |= grantable
     else:
