@@ -284,6 +284,15 @@ REQUESTS: dict[str, Callable[[World], Request]] = {
     "join": lambda world: consumer_heartbeat(world, member_id="n"),
     "heartbeat": lambda world: consumer_heartbeat(world, member_epoch=1, rebalance_timeout=-1),
     "leave": lambda world: consumer_heartbeat(world, member_epoch=-1),
+    "streams join": lambda world: (
+        ApiKey.STREAMS_GROUP_HEARTBEAT,
+        {
+            "group_id": "app",
+            "member_id": "n",
+            "rebalance_timeout": 60_000,
+            "topology": {"epoch": 0, "subtopologies": [{"subtopology_id": "0", "source_topics": ["t"]}]},
+        },
+    ),
     "share join": lambda world: (
         ApiKey.SHARE_GROUP_HEARTBEAT,
         {"group_id": "s", "member_id": "n", "subscribed_topic_names": ["t"]},
@@ -359,6 +368,7 @@ READS: dict[str, Callable[[World], Request]] = {
     "describe groups": lambda world: (ApiKey.DESCRIBE_GROUPS, {"groups": ["c"]}),
     "list groups": lambda world: (ApiKey.LIST_GROUPS, {}),
     "describe consumer groups": lambda world: (ApiKey.CONSUMER_GROUP_DESCRIBE, {"group_ids": ["g"]}),
+    "describe streams groups": lambda world: (ApiKey.STREAMS_GROUP_DESCRIBE, {"group_ids": ["app"]}),
     "describe share groups": lambda world: (ApiKey.SHARE_GROUP_DESCRIBE, {"group_ids": ["s"]}),
     "describe share offsets": lambda world: (
         ApiKey.DESCRIBE_SHARE_GROUP_OFFSETS,

@@ -70,7 +70,7 @@ def reset_offsets(
         ends = _offsets(client, partitions, "latest")
         target = new_offsets(place, shift, given, committed, begins, ends, _at_time(client, place, partitions))
         if not dry_run:
-            _refuse_members(client, group_id, is_share=is_share)
+            _refuse_members(client, group_id)
             if is_share:
                 client.alter_share_group_offsets(group_id, target)
             else:
@@ -130,9 +130,13 @@ def _partitions(client: Any, topics: list[str], committed: dict[TopicPartition, 
     return sorted(found)
 
 
+def _group_type(client: Any, group_id: str) -> str:
+    types: dict[str, str] = {each.group_id: each.group_type for each in client.list_consumer_groups()}
+    return types.get(group_id, "consumer")
+
+
 def _is_share(client: Any, group_id: str) -> bool:
-    kinds = {listing.group_id: listing.group_type for listing in client.list_consumer_groups()}
-    return kinds.get(group_id) == "share"
+    return _group_type(client, group_id) == "share"
 
 
 def _committed(client: Any, group_id: str, *, is_share: bool) -> dict[TopicPartition, int]:
@@ -143,8 +147,9 @@ def _committed(client: Any, group_id: str, *, is_share: bool) -> dict[TopicParti
     return {each: at.offset for each, at in client.list_consumer_group_offsets(group_id).items()}
 
 
-def _refuse_members(client: Any, group_id: str, *, is_share: bool) -> None:
-    describe = client.describe_share_groups if is_share else client.describe_consumer_groups
+def _refuse_members(client: Any, group_id: str) -> None:
+    describes = {"share": client.describe_share_groups, "streams": client.describe_streams_groups}
+    describe = describes.get(_group_type(client, group_id), client.describe_consumer_groups)
     try:
         group = describe([group_id])[group_id]
     except KafkaError as error:

@@ -27,7 +27,7 @@ def list_groups(
     data_dir: DataDir = DEFAULT_DATA_DIR,
     output: OutputOption = Output.TABLE,
 ) -> None:
-    """List the groups with their states and kinds: consumer, classic, share."""
+    """List the groups with their states and types: consumer, classic, share, streams."""
     with admin(bootstrap_servers, data_dir) as client:
         listings = client.list_consumer_groups()
     rows = [
@@ -49,6 +49,9 @@ def describe(
         kinds = {listing.group_id: listing.group_type for listing in client.list_consumer_groups()}
         if kinds.get(group_id) == "share":
             _show_share(_described_share(client, group_id), output)
+            return
+        if kinds.get(group_id) == "streams":
+            _show_streams(_described_streams(client, group_id), output)
             return
         group = client.describe_consumer_groups([group_id])[group_id]
         committed = client.list_consumer_group_offsets(group_id)
@@ -123,6 +126,65 @@ def _show_share(described: dict[str, Any], output: Output) -> None:
         show_rows(members, ["client", "topics", "member"])
 
 
+def _described_streams(client: Any, group_id: str) -> dict[str, Any]:
+    group = client.describe_streams_groups([group_id])[group_id]
+    committed = client.list_consumer_group_offsets(group_id)
+    latest = client.list_offsets(dict.fromkeys(committed, "latest"))
+    subtopologies = group.topology.subtopologies if group.topology is not None else ()
+    return {
+        "group": group_id,
+        "state": group.state,
+        "protocol": "streams",
+        "epoch": group.group_epoch,
+        "subtopologies": [
+            {
+                "subtopology": each.subtopology_id,
+                "sources": list(each.source_topics),
+                "repartition_topics": [topic.name for topic in each.repartition_source_topics],
+                "changelog_topics": [topic.name for topic in each.changelog_topics],
+            }
+            for each in subtopologies
+        ],
+        "members": [
+            {
+                "member": member.member_id,
+                "client": member.client_id,
+                "process": member.process_id,
+                "active": _task_names(member.tasks.active),
+                "standby": _task_names(member.tasks.standby),
+            }
+            for member in group.members
+        ],
+        "partitions": [
+            {
+                "partition": str(place),
+                "committed": at.offset,
+                "next_offset": latest[place].offset,
+                "lag": latest[place].offset - at.offset,
+            }
+            for place, at in sorted(committed.items())
+        ],
+    }
+
+
+def _task_names(tasks: Any) -> list[str]:
+    """Tasks as Kafka Streams writes them: subtopology, underscore, partition."""
+    return [f"{task.subtopology_id}_{task.partition}" for task in sorted(tasks)]
+
+
+def _show_streams(described: dict[str, Any], output: Output) -> None:
+    if show_data(described, output):
+        return
+    members = described["members"]
+    typer.echo(
+        f"{described['group']}  streams  {described['state']}  epoch {described['epoch']}  {len(members)} members"
+    )
+    show_rows(described["partitions"], ["partition", "committed", "next_offset", "lag"])
+    if members:
+        typer.echo("")
+        show_rows(members, ["client", "active", "standby", "process", "member"])
+
+
 @groups.command()
 def configure(
     group_id: Annotated[str, typer.Argument(help="Id of the group, which may not exist yet.")],
@@ -130,7 +192,7 @@ def configure(
     bootstrap_servers: Server = DEFAULT_SERVER,
     data_dir: DataDir = DEFAULT_DATA_DIR,
 ) -> None:
-    """Set the configuration of a share group or a consumer group.
+    """Set the configuration of a share group, a consumer group or a streams group.
 
     Example: [bold]odradek groups configure mails share.auto.offset.reset=earliest[/bold]
     """

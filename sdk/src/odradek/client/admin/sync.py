@@ -10,7 +10,13 @@ from odradek.client.admin.admin import OffsetSpec
 from odradek.client.config import AdminConfig
 from odradek.client.messages.share_admin import ShareGroupOffset
 from odradek.client.sync_face import SyncFace
-from odradek.client.types import ConsumerGroupDescription, NewTopic, OffsetAndTimestamp, TopicDescription
+from odradek.client.types import (
+    ConsumerGroupDescription,
+    NewTopic,
+    OffsetAndTimestamp,
+    StreamsGroupDescription,
+    TopicDescription,
+)
 from odradek.model.acl import AclBinding, AclFilter
 from odradek.model.group import GroupListing
 from odradek.model.topic import ConfigEntry
@@ -69,6 +75,9 @@ class Admin(SyncFace[aio.Admin], of=aio.Admin):
 
     def describe_share_groups(self, group_ids: Iterable[str]) -> dict[str, ConsumerGroupDescription]:
         return self._loop.call(self._client.describe_share_groups(group_ids))
+
+    def describe_streams_groups(self, group_ids: Iterable[str]) -> dict[str, StreamsGroupDescription]:
+        return self._loop.call(self._client.describe_streams_groups(group_ids))
 
     def list_share_group_offsets(self, group_id: str) -> dict[TopicPartition, ShareGroupOffset]:
         return self._loop.call(self._client.list_share_group_offsets(group_id))
