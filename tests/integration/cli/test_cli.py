@@ -308,9 +308,6 @@ def test_a_streams_group(cli: Cli, service: object) -> None:
         "process_id": "p",
         "rebalance_timeout": 60_000,
         "topology": topology,
-        "client_tags": [],
-        **dict.fromkeys(("active_tasks", "standby_tasks", "warmup_tasks"), ()),
-        **dict.fromkeys(("task_offsets", "task_end_offsets")),
     }
     with odradek.Admin(**service.client_config) as admin:  # type: ignore[attr-defined]
         connection = admin._client._connection
@@ -324,10 +321,8 @@ def test_a_streams_group(cli: Cli, service: object) -> None:
         )
         assert cli("groups", "reset-offsets", "app", "--topic", "orders", "--to", "earliest")[0] != 0
         code, shown, _ = cli("groups", "describe", "app", "--output", "json")
-        leave = joining | {"member_epoch": -1, "topology": None, **dict.fromkeys(("active_tasks", "standby_tasks"))}
-        admin._loop.call(
-            connection.call(build(schema, leave | {"warmup_tasks": None}), response, "StreamsGroupHeartbeat")
-        )
+        leave = joining | {"member_epoch": -1, "topology": None}
+        admin._loop.call(connection.call(build(schema, leave), response, "StreamsGroupHeartbeat"))
     found = json.loads(shown)
     assert (code, found["protocol"], found["state"]) == (0, "streams", "Stable")
     assert found["subtopologies"][0]["sources"] == ["orders"]

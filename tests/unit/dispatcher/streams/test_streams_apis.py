@@ -68,8 +68,7 @@ async def engine(store: Store) -> Engine:
 
 
 async def heartbeat(engine: Engine, **fields: Any) -> Any:
-    nulls = {"task_offsets": None, "task_end_offsets": None, **UNCHANGED}
-    return await ask(engine, ApiKey.STREAMS_GROUP_HEARTBEAT, 0, nulls | JOIN | fields, principal="User:tester")
+    return await ask(engine, ApiKey.STREAMS_GROUP_HEARTBEAT, 0, JOIN | fields, principal="User:tester")
 
 
 async def follow(engine: Engine, answer: Any, **fields: Any) -> Any:
