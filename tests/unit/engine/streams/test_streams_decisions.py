@@ -109,6 +109,15 @@ def test_a_copy_is_granted_under_the_target_that_gives_it() -> None:
     assert not beat(group(member("one", Tasks(standby=tasks(0)), process="p"), target=target)).checks_group
 
 
+def test_where_there_are_standbys_the_process_other_members_must_be_as_they_were_read() -> None:
+    two, three = member("two", process="p"), member("three", process="q")
+    target = {"one": Tasks(tasks(0)), "two": Tasks(), "three": Tasks(standby=tasks(0))}
+    step = beat(group(member("one", process="p"), two, three, target=target))
+    assert step.checked == (two,), "its grant may be applied and not visible yet"
+    without = {"one": Tasks(tasks(0)), "two": Tasks(), "three": Tasks()}
+    assert beat(group(member("one", process="p"), two, three, target=without)).checked == ()
+
+
 def test_a_step_that_writes_a_target_grants_nothing_and_goes_on() -> None:
     step = beat(group(member("one"), target={}, is_due=True))
     assert step.group is not None

@@ -96,6 +96,7 @@ class Transition:
     keeps_session: bool = False  # of a member of a share group that is removed: it may close it yet
     topology: Topology | None = None  # that a streams group gets
     checks_group: bool = False  # whether the group must be as it was read though it is not written
+    checked: tuple[MemberState, ...] = ()  # other members that must be as they were read
     then: Literal["answer", "again", "continue"] = "answer"
 
     @property

@@ -142,6 +142,9 @@ def _operations(view: GroupView, transition: Transition) -> list[Operation]:
             operations.append(Check(group_key(group_id), _is_version(view.group.version)))
         operations.append(Put(member_key(group_id, member.member_id), encode_member(member), condition))
     operations += [
+        Check(member_key(group_id, member.member_id), _is_version(member.version)) for member in transition.checked
+    ]
+    operations += [
         Delete(member_key(group_id, member.member_id), _is_version(member.version)) for member in transition.removed
     ]
     if view.group is not None and view.group.is_share and not transition.keeps_session:

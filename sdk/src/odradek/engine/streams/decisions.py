@@ -9,9 +9,10 @@ S1. An active task stands for its source partitions. Their leases are granted wi
 
 S2. The members of one process share a state directory, so a process never runs two copies of a task: a copy is granted
     only when no other member of the process holds one, in whichever role. A standby has no lease whose condition
-    could say so; instead the step checks that the group is as it was read, and a step that writes a new target grants
-    nothing: the next one does, on members read after it. One target gives a process one copy, so two grants could only
-    meet if one of them were decided on an older target, or on members of an older one.
+    could say so. Instead, a step that grants tasks checks that the group is as it was read, and, where there are
+    standbys, so are the other members of the process; and a step that writes a new target grants nothing. One target
+    gives a process one copy, so two grants could only meet if one were decided on an older target, or on a member as
+    it was before its grant (which a Query may still show for a moment after the transaction was applied).
 
 S3. A group keeps the topology of its first member. A member with an older topology epoch is told so; one with another
     topology is refused: a changed application needs another id, or the group deleted.
@@ -75,7 +76,11 @@ from odradek.model.topic_partition import PartitionId
 
 FIRST_EPOCH = 1  # of a new group while its first target is delayed: 0 would tell a member that it is not in the group
 
-assert STREAMS_SOURCES_PER_SUBTOPOLOGY_MAX <= LEASES_PER_STEP, "a task is granted in one step"
+# Of a process with more threads some are not checked: should it get a second copy of a task, the lock on the state
+# directory keeps the copies apart until the first is given up.
+PEERS_CHECKED_MAX = 30
+
+assert STREAMS_SOURCES_PER_SUBTOPOLOGY_MAX + PEERS_CHECKED_MAX <= LEASES_PER_STEP, "a task is granted in one step"
 
 
 @dataclass(frozen=True, slots=True)
@@ -303,7 +308,10 @@ def _reconcile(
     others = view.held_by_others(member.member_id)
     given_up = member.held - _leases(held, configured)
     wanted = _leases(assigned, configured) - member.held - others
-    leases_max = 0 if changes_group and len(given_up | wanted) > LEASES_WITH_GROUP else LEASES_PER_STEP
+    checked = () if changes_group or not grantable else _peers(view, group, member, around)
+    leases_max = LEASES_PER_STEP - len(checked)
+    if changes_group and len(given_up | wanted) > LEASES_WITH_GROUP:
+        leases_max = 0
     released = some(given_up, leases_max)
     granted = some(wanted, leases_max - len(released))
     granted_tasks = set[TaskId]()
@@ -362,6 +370,7 @@ def _reconcile(
         granted=_grants(granted, configured, member.member_id, epoch),
         released=releases(member, released - granted),
         checks_group=bool(assigned - streams.assigned),
+        checked=checked if assigned - streams.assigned else (),
         then="answer" if is_complete else "continue",
     )
 
@@ -387,6 +396,21 @@ def _free(wanted: Tasks, view: GroupView, member: MemberState, configured: Confi
         wanted.standby - beside,
         wanted.warmup - beside,
     )
+
+
+def _peers(
+    view: GroupView, group: GroupState, member: MemberState, around: StreamsCircumstances
+) -> tuple[MemberState, ...]:
+    """Return the members that could keep a copy of the member's new tasks in the same state directory."""
+    known = [*_streams_group(group).target.values(), *(_streams(other).held for other in view.members.values())]
+    if not around.standby_replicas and not any(tasks.standby or tasks.warmup for tasks in known):
+        return ()  # active tasks have leases
+    peers = [
+        other
+        for _, other in sorted(view.members.items())
+        if other.member_id != member.member_id and _streams(other).process_id == _streams(member).process_id
+    ]
+    return tuple(peers[:PEERS_CHECKED_MAX])
 
 
 def _leases(tasks: Tasks, configured: ConfiguredTopology) -> frozenset[PartitionId]:
