@@ -8,6 +8,7 @@ import pytest
 from odradek.engine.engine import Engine
 from odradek.engine.groups.items import decode_lease, decode_member, lease_key, member_key
 from odradek.errors import ErrorCode, KafkaError
+from odradek.model.classic_group import ClassicJoin, ClassicLeave
 from odradek.model.group import GroupHeartbeat
 from odradek.model.streams import Endpoint, StreamsRequest, Subtopology, TaskId, Tasks, Topology
 from odradek.model.topic_partition import OffsetAndMetadata, PartitionId, TopicPartition
@@ -470,6 +471,30 @@ async def test_committed_offsets_become_those_of_the_streams_group(store: Store,
     await settle([one], clock)
     [found] = await engine.offsets.fetch("app", [ORDERS[1]], member_id="one", member_epoch=one.epoch)
     assert found.committed == OffsetAndMetadata(7)
+
+
+async def test_an_empty_group_changes_between_streams_and_classic_and_keeps_its_offsets(
+    store: Store, clock: ManualClock
+) -> None:
+    engine, [one] = await running(store, "one")
+    join = ClassicJoin("app", "", "consumer", (("range", b""),), 10_000, 10_000, requires_known_member_id=False)
+    refused = await engine.classic_groups.join(join)
+    assert refused.error is ErrorCode.INCONSISTENT_GROUP_PROTOCOL
+    await one.commit(ORDERS[1], 7)
+    await one.leave()
+    joined = await engine.classic_groups.join(join)
+    assert joined.error is ErrorCode.NONE
+    [listing] = await engine.groups.list()
+    assert listing.group_type == "classic"
+    assert await StreamsMember(engine, "two").beat() is ErrorCode.GROUP_ID_NOT_FOUND
+    await engine.classic_groups.leave("app", [ClassicLeave(joined.member_id)])
+    other = Topology(0, (Subtopology("0", source_topics=("orders",)),))
+    two = StreamsMember(engine, "two", other)
+    await settle([two], clock)
+    assert len(two.tasks.active) == 4, "a new streams group, with a topology of its own"
+    [found] = await engine.offsets.fetch("app", [ORDERS[1]])
+    assert found.committed is not None
+    assert found.committed.offset == 7
 
 
 async def test_offsets_of_what_members_read_cannot_be_deleted_nor_altered(store: Store) -> None:
