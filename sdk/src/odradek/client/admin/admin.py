@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from types import TracebackType
 from typing import Any, Self, TypeVar
 
+from odradek.client.admin.errors import NotThere, raise_for, raise_for_groups, sentence
 from odradek.client.config import AdminConfig
 from odradek.client.connection import Connection, TopicMetadata, error_code
 from odradek.client.messages import acls as acl_calls
@@ -218,7 +219,7 @@ class Admin:
         )
         described = {}
         for result in response.results:
-            _raise_for(f"topic {result.resource_name!r}", result.error_code, result.error_message)
+            raise_for(f"topic {result.resource_name!r}", result.error_code, result.error_message)
             described[result.resource_name] = _config_entries(result)
         return described
 
@@ -241,7 +242,7 @@ class Admin:
         """Return all groups, or those in the given states."""
 
         def check(response: calls.ListGroupsResponse) -> None:
-            _raise_for("groups", response.error_code, None)
+            raise_for("groups", response.error_code, None)
 
         response = await self._connection.call(
             calls.list_groups_request(states), calls.ListGroupsResponse, "ListGroups", check=check
@@ -262,7 +263,7 @@ class Admin:
         def check(response: calls.ConsumerGroupDescribeResponse) -> None:
             for group in response.groups:
                 if int(group.error_code) != ErrorCode.GROUP_ID_NOT_FOUND:  # it may be a classic one
-                    _raise_for(f"group {group.group_id!r}", group.error_code, group.error_message)
+                    raise_for(f"group {group.group_id!r}", group.error_code, group.error_message)
 
         response = await self._connection.call(
             calls.describe_groups_request(asked),
@@ -281,7 +282,7 @@ class Admin:
             classic_group_calls.describe_classic_groups_request(group_ids),
             classic_group_calls.DescribeGroupsResponse,
             "DescribeGroups",
-            check=_raise_for_groups,
+            check=raise_for_groups,
         )
         return {str(group.group_id): classic_group_calls.classic_group_description(group) for group in response.groups}
 
@@ -331,7 +332,7 @@ class Admin:
             share_calls.describe_share_groups_request(group_ids),
             share_calls.ShareGroupDescribeResponse,
             "ShareGroupDescribe",
-            check=_raise_for_groups,
+            check=raise_for_groups,
         )
         return {str(group.group_id): share_calls.share_group_description(group) for group in response.groups}
 
@@ -345,7 +346,7 @@ class Admin:
             streams_calls.describe_streams_groups_request(group_ids),
             streams_calls.StreamsGroupDescribeResponse,
             "StreamsGroupDescribe",
-            check=_raise_for_groups,
+            check=raise_for_groups,
         )
         return {str(group.group_id): streams_calls.streams_group_description(group) for group in response.groups}
 
@@ -359,7 +360,7 @@ class Admin:
             share_calls.describe_share_offsets_request(group_id),
             share_calls.DescribeShareGroupOffsetsResponse,
             "DescribeShareGroupOffsets",
-            check=_raise_for_groups,
+            check=raise_for_groups,
         )
         return {
             TopicPartition(str(topic.topic_name), int(each.partition_index)): share_calls.ShareGroupOffset(
@@ -397,7 +398,7 @@ class Admin:
             share_calls.describe_group_configs_request(group_id), calls.DescribeConfigsResponse, "DescribeConfigs"
         )
         [result] = response.results
-        _raise_for(f"group {group_id!r}", result.error_code, result.error_message)
+        raise_for(f"group {group_id!r}", result.error_code, result.error_message)
         return _config_entries(result)
 
     async def alter_group_configs(
@@ -457,9 +458,9 @@ class Admin:
 
     async def _describe_users(self, names: Sequence[str]) -> dict[str, list[int]]:
         def check(response: user_calls.DescribeUserScramCredentialsResponse) -> None:
-            _raise_for("users", response.error_code, response.error_message)
+            raise_for("users", response.error_code, response.error_message)
             for result in response.results:
-                _raise_for(f"user {result.user!r}", result.error_code, result.error_message)
+                raise_for(f"user {result.user!r}", result.error_code, result.error_message)
 
         response = await self._connection.call(
             user_calls.describe_users_request(names),
@@ -501,7 +502,7 @@ class Admin:
             acl_calls.describe_acls_request(wanted or AclFilter()),
             acl_calls.DescribeAclsResponse,
             "DescribeAcls",
-            check=lambda response: _raise_for("rules", response.error_code, response.error_message),
+            check=lambda response: raise_for("rules", response.error_code, response.error_message),
         )
         return acl_calls.bindings(response)
 
@@ -514,7 +515,7 @@ class Admin:
 
         def check(response: acl_calls.DeleteAclsResponse) -> None:
             for result in response.filter_results:
-                _raise_for("rules", result.error_code, result.error_message)
+                raise_for("rules", result.error_code, result.error_message)
 
         response = await self._connection.call(
             acl_calls.delete_acls_request(wanted), acl_calls.DeleteAclsResponse, "DeleteAcls", check=check
@@ -552,45 +553,10 @@ class Admin:
                     continue
                 if error_code(code) is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
                     # Retryable for a producer, that waits for a topic; who manages topics wants to know at once.
-                    raise NotThere(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, _sentence(name, error_code(code), message))
-                _raise_for(name, code, message)
+                    raise NotThere(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, sentence(name, error_code(code), message))
+                raise_for(name, code, message)
 
         await self._connection.retrying(attempt, what)
-
-
-class NotThere(KafkaError):
-    """UNKNOWN_TOPIC_OR_PARTITION as a final answer, which is not retried."""
-
-    @property
-    def is_retryable(self) -> bool:
-        return False
-
-
-def _raise_for(name: str, code: int, message: str | None) -> None:
-    known = error_code(code)
-    if known is not ErrorCode.NONE:
-        raise KafkaError(known, _sentence(name, known, message))
-
-
-_UNSAID = {  # texts for responses that have no field for a message
-    ErrorCode.GROUP_ID_NOT_FOUND: "does not exist",
-    ErrorCode.NON_EMPTY_GROUP: "has members: stop them first",
-    ErrorCode.GROUP_AUTHORIZATION_FAILED: "is not allowed by any ACL",
-    ErrorCode.UNKNOWN_TOPIC_OR_PARTITION: "does not exist",
-}
-
-
-def _sentence(name: str, code: ErrorCode, message: str | None) -> str:
-    """Return a message about the named resource, in which the name appears once."""
-    if not message:
-        return f"{name} {_UNSAID[code]}" if code in _UNSAID else f"{name}: {code.name}"
-    return message if message.startswith(name) else f"{name}: {message}"
-
-
-def _raise_for_groups(response: Any) -> None:
-    """Raise the first error in the `groups` of a response."""
-    for group in response.groups:
-        _raise_for(f"group {group.group_id!r}", group.error_code, group.error_message)
 
 
 def _config_entries(result: Any) -> dict[str, ConfigEntry]:
