@@ -35,6 +35,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 from odradek.engine.groups.decisions import (
     LEASES_PER_STEP,
@@ -237,9 +238,7 @@ def _assigned(
     if configured.is_ready:
         target = assign_sticky(
             [
-                StreamsAssignorMember(
-                    member_id, _streams(member).process_id or member_id, before.target.get(member_id, Tasks())
-                )
+                StreamsAssignorMember(member_id, _streams(member).process_id, before.target.get(member_id, Tasks()))
                 for member_id, member in members.items()
             ],
             configured.task_counts,
@@ -266,7 +265,7 @@ def _taken_in(member: MemberState, request: GroupHeartbeat) -> MemberState:
     streams = replace(
         known,
         topology_epoch=known.topology_epoch if asked.topology is None else asked.topology.epoch,
-        process_id=known.process_id if asked.process_id is None else asked.process_id,
+        process_id=asked.process_id or known.process_id or member.member_id,
         endpoint=asked.endpoint if joins or asked.endpoint is not None else known.endpoint,
         client_tags=asked.client_tags or () if joins or asked.client_tags is not None else known.client_tags,
     )
@@ -305,34 +304,19 @@ def _reconcile(
         return remove(view, member, around, refuse_timeout(member))
     grantable = Tasks() if revoking else _free(target - assigned, view, member, configured)
 
-    others = view.held_by_others(member.member_id)
-    given_up = member.held - _leases(held, configured)
-    wanted = _leases(assigned, configured) - member.held - others
     checked = () if changes_group or not grantable else _peers(view, group, member, around)
+    given_up = member.held - _leases(held, configured)
+    wanted = _leases(assigned, configured) - member.held - view.held_by_others(member.member_id)
     leases_max = LEASES_PER_STEP - len(checked)
     if changes_group and len(given_up | wanted) > LEASES_WITH_GROUP:
         leases_max = 0
-    released = some(given_up, leases_max)
-    granted = some(wanted, leases_max - len(released))
-    granted_tasks = set[TaskId]()
-    for task in () if changes_group else sorted(grantable.active):
-        leases = configured.partitions_of(task) - (member.held - given_up)  # what is given back is granted anew
-        if len(released | granted | leases) > leases_max:
-            break
-        granted |= leases
-        granted_tasks.add(task)
-    is_complete = given_up <= released | granted and wanted <= granted
-    is_complete = is_complete and not (changes_group and grantable) and granted_tasks == grantable.active
-    if is_complete:
-        assigned |= grantable
-    else:
-        assigned |= Tasks(frozenset(granted_tasks))
-        # A lease that could not be released yet keeps its task: nobody else may take it.
-        left = given_up - released - granted
-        revoking |= Tasks(
-            frozenset(task for task in gone.active - granted_tasks if configured.partitions_of(task) & left)
-        )
-    held_leases = (member.held - released) | granted
+    moves = _moves(given_up, wanted, Tasks() if changes_group else grantable, member.held, configured, leases_max)
+    assigned |= moves.tasks
+    # A lease that could not be released yet keeps its task: nobody else may take it.
+    left = given_up - moves.released - moves.granted
+    still = (task for task in gone.active - assigned.active if configured.partitions_of(task) & left)
+    revoking |= Tasks(frozenset(still))
+    held_leases = (member.held - moves.released) | moves.granted
     owed_leases = held_leases - _leases(assigned, configured)
 
     epoch = member.epoch if revoking or owed_leases else group.epoch
@@ -367,12 +351,44 @@ def _reconcile(
         ),
         group=group if changes_group else None,
         members=(written,),
-        granted=_grants(granted, configured, member.member_id, epoch),
-        released=releases(member, released - granted),
+        granted=_grants(moves.granted, configured, member.member_id, epoch),
+        released=releases(member, moves.released - moves.granted),
         checks_group=bool(assigned - streams.assigned),
         checked=checked if assigned - streams.assigned else (),
-        then="answer" if is_complete else "continue",
+        then="answer" if moves.is_complete and not (changes_group and grantable) else "continue",
     )
+
+
+class _Moves(NamedTuple):
+    """The leases that one step writes, and the tasks that it grants with them."""
+
+    released: frozenset[PartitionId]
+    granted: frozenset[PartitionId]
+    tasks: Tasks
+    is_complete: bool  # nothing is left for another step
+
+
+def _moves(
+    given_up: frozenset[PartitionId],
+    wanted: frozenset[PartitionId],
+    grantable: Tasks,
+    held: frozenset[PartitionId],
+    configured: ConfiguredTopology,
+    leases_max: int,
+) -> _Moves:
+    """Fit what is to be released and granted into one step: first leases that are given up, then those that a kept task
+    has gained, then whole tasks. Standbys come with the last active task."""
+    released = some(given_up, leases_max)
+    granted = some(wanted, leases_max - len(released))
+    tasks = set[TaskId]()
+    for task in sorted(grantable.active):
+        leases = configured.partitions_of(task) - (held - given_up)  # what is given back is granted anew
+        if len(released | granted | leases) > leases_max:
+            break
+        granted |= leases
+        tasks.add(task)
+    is_complete = given_up <= released | granted and wanted <= granted and tasks == grantable.active
+    return _Moves(released, granted, grantable if is_complete else Tasks(frozenset(tasks)), is_complete)
 
 
 def _given_up(streams: StreamsMember, reported: Tasks | None) -> Tasks:
