@@ -97,6 +97,8 @@ def test_counts_in_a_streams_group(tmp_path: Path) -> None:
                     service.start()
                 lives[victim] = stack.enter_context(streams_instance(tmp_path, service.servers, victim))
                 until(lambda app=lives[victim]: "running" in app.lines, 120, lives[victim].tail())
+            both = "hosts localhost:9000 localhost:9001"
+            until(lambda: all(both in app.lines for app in lives), 60, "each instance knows the other's endpoint")
             shown = streams_groups(service.servers, "--describe", "--group", "counting", "--members")
             assert "ACTIVE" in shown, shown
             assert streams_groups(service.servers, "--list").split() == ["counting"]

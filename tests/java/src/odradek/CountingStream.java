@@ -3,6 +3,7 @@ package odradek;
 import java.util.Arrays;
 import java.util.Properties;
 import java.util.concurrent.CountDownLatch;
+import java.util.stream.Collectors;
 import org.apache.kafka.common.serialization.Serdes;
 import org.apache.kafka.streams.KafkaStreams;
 import org.apache.kafka.streams.StreamsBuilder;
@@ -14,9 +15,10 @@ import org.apache.kafka.streams.state.Stores;
 /**
  * Counts the records of each key under exactly_once_v2: of n records of a key, the output has 1 to n, each once.
  *
- * <p>CountingStream SERVERS APPLICATION_ID INPUT OUTPUT STATE_DIR [NAME=VALUE ...]; prints the names of its states. State
- * is in memory and restored from the changelog, so each kill asks for all of it. With group.protocol=streams the records
- * are counted by another key, "x" before the first, so that they pass through a repartition topic.
+ * <p>CountingStream SERVERS APPLICATION_ID INPUT OUTPUT STATE_DIR [NAME=VALUE ...]; prints the names of its states,
+ * and with application.server the hosts of the application. State is in memory and restored from the changelog, so each
+ * kill asks for all of it. With group.protocol=streams the records are counted by another key, "x" before the first, so
+ * that they pass through a repartition topic.
  */
 public final class CountingStream {
     public static void main(String[] args) throws InterruptedException {
@@ -45,7 +47,32 @@ public final class CountingStream {
         });
         Runtime.getRuntime().addShutdownHook(new Thread(streams::close));
         streams.start();
+        if (config.containsKey("application.server")) {
+            Thread hosts = new Thread(() -> printHosts(streams), "hosts");
+            hosts.setDaemon(true);
+            hosts.start();
+        }
         dead.await();
+    }
+
+    /** Prints "hosts" and the addresses at which the application's state is, whenever they change. */
+    private static void printHosts(KafkaStreams streams) {
+        String last = "";
+        try {
+            while (true) {
+                String now = streams.metadataForAllStreamsClients().stream()
+                    .map(each -> each.host() + ":" + each.port())
+                    .sorted()
+                    .collect(Collectors.joining(" "));
+                if (!now.equals(last)) {
+                    System.out.println("hosts " + now);
+                    last = now;
+                }
+                Thread.sleep(200);
+            }
+        } catch (IllegalStateException | InterruptedException closing) {
+            System.out.println("hosts");
+        }
     }
 
     private static Properties config(String[] args) {
