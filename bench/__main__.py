@@ -7,7 +7,7 @@ import importlib
 
 QUESTIONS = (
     *("throughput", "append", "contention", "clients", "kafka_port", "pipeline"),
-    *("groups", "codec", "cold_start", "scale_model", "validation"),
+    *("groups", "codec", "cold_start", "scale_model", "validation", "abuse"),
 )
 
 

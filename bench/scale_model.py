@@ -24,6 +24,7 @@ from pathlib import Path
 from typing import Any
 
 from odradek.cost.prices import GIB, US_EAST_1, cost
+from odradek.format.object_keys import WAL_PREFIXES
 from odradek.limits import FUNCTION_BINARY_BYTES_MAX, TABLE_WRITE_UNIT_BYTES
 from odradek.ports.meter import Usage
 from rich.console import Console
@@ -40,7 +41,8 @@ MONTH_S = 730 * 3600
 class Limits:
     """Published on 2026-11-20 (AWS documentation: S3 performance, DynamoDB and Lambda quotas), and what is assumed."""
 
-    put_per_prefix: float = 3_500  # a second; the WAL of one hour is one prefix
+    put_per_prefix: float = 3_500  # a second
+    wal_prefixes: int = WAL_PREFIXES
     get_per_prefix: float = 5_500
     write_units_per_key: float = 1_000  # a second: one partition's head
     write_units_per_table: float = 40_000  # on demand, default quota
@@ -135,7 +137,11 @@ def demands(load: Load, limits: Limits) -> list[Demand]:
     maintainers = busy_maintainers(load, limits)
     return [
         Demand(
-            "object PUT/s, one WAL prefix", load.requests_per_s, limits.put_per_prefix, True, "shard wal/ by a digit"
+            "object PUT/s of the WAL",
+            load.requests_per_s,
+            limits.put_per_prefix * limits.wal_prefixes,
+            True,
+            "more prefixes",
         ),
         Demand("object GET/s, one prefix", fetches, limits.get_per_prefix, True, "read merged segments"),
         Demand(

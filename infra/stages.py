@@ -42,12 +42,8 @@ FUNCTION_SIZES: dict[str, FunctionSize] = {
 class AlarmLimits:
     """Thresholds of the alarms; docs/OPERATIONS.md says what to do."""
 
-    function_errors_max: int = 5  # failed invocations in 5 minutes
     produce_p99_ms_max: int = 2_000
-    tail_entries_max: int = 2_000  # of one head; at about 6,000 it would not fit its item
-    sweep_backlog_s_max: int = 6 * 3600
     task_age_s_max: int = 3 * 3600  # of the oldest maintenance task; one that failed once is half as old
-    group_lag_max: int = 10_000_000  # records
     table_throttles_max: int = 100  # in 5 minutes
 
 
@@ -66,6 +62,8 @@ class Stage:
     maintenance_workers: int = 2  # maintainers at once, 2 to 1,000: what Lambda takes for a queue
     alarm_email: str = ""  # who is told by mail; others subscribe to the topic AlarmTopicArn
     alarms: AlarmLimits = field(default_factory=AlarmLimits)
+    all_alarms: bool = True  # False: only those that say that something is wrong at all, $0.40 a month
+    dashboard: bool = False  # $3 a month; CloudWatch's free tier has three
     dead_letters: bool = False  # keep events of maintenance runs that failed three times
     own_key: bool = False  # a separate KMS key for bucket and tables: $1 a month and requests
     reserved_concurrency: Mapping[str, int] = field(default_factory=dict)  # by function; others share the account's
@@ -126,6 +124,7 @@ STAGES: dict[str, Stage] = {
             log_retention_days=7,
             maintenance_every_minutes=15,
             glue_workers=2,
+            all_alarms=False,
             settings=Settings(cluster_id="odradek-dev"),
         ),
         Stage(

@@ -1,13 +1,14 @@
-"""The four functions with a URL: their handler, and schemas loaded before their first request.
+"""The four functions with a URL: their handler, and what is loaded before their first request.
 
-A schema takes 5 to 15 ms at its first use. The schemas that the SDK uses are loaded while Lambda initializes the
-function, when it has a whole processor; other versions are loaded by the first request with them. A test keeps the list
-equal to what the SDK imports.
+A schema takes 5 to 15 ms at its first use, and a part of the engine as long. Those that the SDK's requests use are
+loaded while Lambda initializes the function, when it has a whole processor; others by the first request that needs
+them. A test keeps the list equal to what the SDK imports.
 """
 
 from __future__ import annotations
 
 from odradek.dispatcher import Dispatcher
+from odradek.dispatcher.handlers import load
 from odradek.functions.discovery import Discovery
 from odradek.functions.handler import FunctionHandler
 from odradek.protocol.api import ApiKey, FunctionName
@@ -29,11 +30,23 @@ SPOKEN_BY_SDK: dict[FunctionName, dict[ApiKey, int]] = {
 }
 
 
+# The parts of the engine that these requests use (Engine's properties).
+PARTS: dict[FunctionName, tuple[str, ...]] = {
+    FunctionName.PRODUCE: ("appender",),
+    FunctionName.FETCH: ("fetcher", "lister"),
+    FunctionName.COORDINATOR: ("producer_ids", "groups", "offsets"),
+    FunctionName.ADMIN: (),
+}
+
+
 def serve(name: FunctionName) -> FunctionHandler:
     """Create the handler of one function."""
     parts = wire()
     for api_key, version in SPOKEN_BY_SDK[name].items():
         preload([api_key], [version])
+    load(SPOKEN_BY_SDK[name])
+    for part in PARTS[name]:
+        getattr(parts.engine, part)
     discovery = None
     if name is FunctionName.COORDINATOR:
         environment = parts.environment

@@ -40,7 +40,13 @@ class Wiring:
         self.meter = InvocationMeter()
         store = self.environment.open_store(self.meter)
         clock = store.clock
-        self.instruments = Instruments(clock=clock, meter=self.meter, cluster_id=self.settings.cluster_id)
+        self.instruments = Instruments(
+            clock=clock,
+            meter=self.meter,
+            cluster_id=self.settings.cluster_id,
+            log_interval_ms=self.settings.log_interval_ms,
+            detailed_metrics=self.settings.detailed_metrics,
+        )
         log_as_json(write_stdout)
         self.tracing = Tracing() if self.settings.tracing else None
         self.engine = Engine(

@@ -16,7 +16,7 @@ from aws_cdk import aws_codedeploy as codedeploy
 from aws_cdk import aws_iam as iam
 from aws_cdk import aws_lambda as lambda_
 from constructs import Construct
-from odradek.functions.telemetry import NAMESPACE
+from odradek.functions.telemetry import ATTENTION, NAMESPACE
 
 from infra.constructs.alarm import add_alarm
 from infra.stages import Stage
@@ -110,7 +110,7 @@ class Release(Construct):
         )
         faults = cloudwatch.Metric(
             namespace=NAMESPACE,
-            metric_name="faults",
+            metric_name=ATTENTION,
             dimensions_map={"cluster_id": stage.settings.cluster_id, "function": name},
             statistic="Sum",
             period=_MINUTE,

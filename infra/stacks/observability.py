@@ -1,11 +1,13 @@
-"""The observability stack: one dashboard, the alarms that need action, and their topic.
+"""The observability stack: the alarms that need action, their topic, and a dashboard if the stage wants one.
 
     odradek-<stage>-*   alarms; what each means and what to do: docs/OPERATIONS.md
     job-failed          no alarm but a rule: Glue's events about runs that failed
     AlarmTopicArn       an SNS topic; `alarm_email` of the stage is subscribed to it
 
-The metrics are those that the functions write as log lines (odradek.functions.telemetry) and AWS's metrics of
-functions, tables and queues. Names come from the code that writes them, so a dashboard cannot name an unknown metric.
+Each metric that an alarm evaluates is $0.10 a month, a custom metric $0.30 for as long as it has data, a dashboard $3
+(odradek.cost.fixtures). So everything that the functions find by themselves is one metric, `attention`, which has data
+only when something is wrong; the log line has the reason. The others are AWS's own metrics. Names come from the code
+that writes them, so a dashboard cannot name an unknown metric.
 """
 
 from __future__ import annotations
@@ -14,16 +16,14 @@ from collections.abc import Sequence
 
 from aws_cdk import CfnOutput, Duration, Stack
 from aws_cdk import aws_cloudwatch as cloudwatch
-from aws_cdk import aws_cloudwatch_actions as actions
 from aws_cdk import aws_events as events
 from aws_cdk import aws_events_targets as targets
 from aws_cdk import aws_iam as iam
 from aws_cdk import aws_sns as sns
 from aws_cdk import aws_sns_subscriptions as subscriptions
 from constructs import Construct
-from odradek.engine.maintenance.backlog import Backlog
 from odradek.functions.environment import MAINTAINER, MAINTENANCE, REGISTRY
-from odradek.functions.telemetry import NAMESPACE, REJECTIONS, REQUEST_METRICS
+from odradek.functions.telemetry import ATTENTION, DETAILED_METRICS, NAMESPACE
 from odradek.protocol.api import FunctionName
 
 from infra.artifacts import Artifacts
@@ -35,16 +35,15 @@ from infra.stages import Stage
 _PERIOD = Duration.minutes(5)
 FAILED_STATES = ("FAILED", "TIMEOUT", "ERROR", "EXPIRED")  # of a run of a job (Glue's JobRunState)
 _FUNCTIONS = (*(name.value for name in FunctionName), MAINTENANCE, MAINTAINER, REGISTRY)
-_BACKLOG = (*Backlog().gauges(), "maintenance_failures")
 
 
 class ObservabilityStack(Stack):
-    """Dashboard and alarms of one stage."""
+    """Alarms and dashboard of one stage."""
 
     def __init__(
         self, scope: Construct, construct_id: str, *, stage: Stage, store: Store, artifacts: Artifacts
     ) -> None:
-        super().__init__(scope, construct_id, description="Odradek: dashboard and alarms")
+        super().__init__(scope, construct_id, description="Odradek: alarms and dashboard")
         self._stage = stage
         self._store = store
         self.topic = sns.Topic(self, "Alarms", enforce_ssl=True, display_name=f"Odradek {stage.name}")
@@ -62,7 +61,8 @@ class ObservabilityStack(Stack):
         self._plan_period = Duration.minutes(max(5, stage.maintenance_every_minutes))
         self._add_alarms()
         self._add_job_events()
-        self._add_dashboard()
+        if stage.dashboard:
+            self._add_dashboard()
         CfnOutput(self, "AlarmTopicArn", value=self.topic.topic_arn)
 
     # --- metrics --------------------------------------------------------------------------------------------------
@@ -71,48 +71,43 @@ class ObservabilityStack(Stack):
         """Return the period of a function's datapoints."""
         return self._plan_period if function in (MAINTENANCE, MAINTAINER) else _PERIOD
 
-    def _request(self, name: str, function: str, statistic: str = "Sum") -> cloudwatch.Metric:
-        if name not in REQUEST_METRICS:
+    def _detailed(self, name: str, function: str) -> cloudwatch.Metric:
+        if name not in DETAILED_METRICS:
             raise ValueError(f"functions write no metric {name!r}")
         dimensions = {"cluster_id": self._stage.settings.cluster_id, "function": function}
         return cloudwatch.Metric(
             namespace=NAMESPACE,
             metric_name=name,
             dimensions_map=dimensions,
-            statistic=statistic,
+            statistic="Sum",
             period=self._period(function),
-            label=f"{function} {statistic}" if statistic != "Sum" else function,
+            label=function,
         )
 
-    def _backlog(self, name: str) -> cloudwatch.Metric:
-        if name not in _BACKLOG:
-            raise ValueError(f"maintenance writes no metric {name!r}")
+    def _attention(self) -> cloudwatch.Metric:
         return cloudwatch.Metric(
             namespace=NAMESPACE,
-            metric_name=name,
-            dimensions_map={"cluster_id": self._stage.settings.cluster_id},
-            statistic="Maximum",
-            period=self._plan_period,
-        )
-
-    def _rejections(self) -> cloudwatch.Metric:
-        return cloudwatch.Metric(
-            namespace=NAMESPACE,
-            metric_name=REJECTIONS,
+            metric_name=ATTENTION,
             dimensions_map={"cluster_id": self._stage.settings.cluster_id},
             statistic="Sum",
             period=_PERIOD,
         )
 
-    def _of_function(self, name: str, function: str, statistic: str = "Sum") -> cloudwatch.Metric:
+    def _of_function(
+        self, name: str, function: str, period: Duration | None = None, statistic: str = "Sum"
+    ) -> cloudwatch.Metric:
         return cloudwatch.Metric(
             namespace="AWS/Lambda",
             metric_name=name,
             dimensions_map={"FunctionName": f"odradek-{self._stage.name}-{function}"},
             statistic=statistic,
-            period=self._period(function),
-            label=function,
+            period=period or self._period(function),
+            label=f"{function} {statistic}" if statistic != "Sum" else function,
         )
+
+    def _of_account(self, name: str) -> cloudwatch.Metric:
+        """A metric of all functions of the account and region: one metric to pay for, and nothing for each function."""
+        return cloudwatch.Metric(namespace="AWS/Lambda", metric_name=name, statistic="Sum", period=_PERIOD)
 
     def _throttled_tables(self) -> list[cloudwatch.IMetric]:
         return [
@@ -140,76 +135,68 @@ class ObservabilityStack(Stack):
     # --- alarms ---------------------------------------------------------------------------------------------------
 
     def _add_alarms(self) -> None:
-        limits = self._stage.alarms
-        for name in _FUNCTIONS:
-            self._alarm(f"{name}-faults", self._request("faults", name), 0, periods=1)
-            self._alarm(f"{name}-errors", self._failed_invocations(name), 0, periods=1)
-            self._alarm(f"{name}-throttled", self._of_function("Throttles", name), 0, periods=2, of_periods=3)
-        latency = self._request("duration_ms", FunctionName.PRODUCE.value, "p99")
-        self._alarm("produce-slow", latency, limits.produce_p99_ms_max, periods=3)
-        self._alarm("store-rejected", self._rejections(), 0, periods=1)
+        self._alarm("attention", self._attention(), 0, periods=1)
+        # Throttles come from the account's concurrency, so whose they are says little.
+        self._alarm("functions-throttled", self._of_account("Throttles"), 0, periods=2, of_periods=3)
         self._add_silence()
-        for name, metric, limit in (
-            ("maintenance-failures", "maintenance_failures", 0),
-            ("tail-long", "tail_entries_max", limits.tail_entries_max),
-            ("sweep-behind", "sweep_backlog_seconds", limits.sweep_backlog_s_max),
-            ("group-lag", "group_lag_records_max", limits.group_lag_max),
-        ):
-            # One of three may be missing: a plan that is a minute late has its data in the next period.
-            self._alarm(name, self._backlog(metric), limit, periods=2, of_periods=3)
+        if self._stage.all_alarms:
+            self._add_more_alarms()
+        else:
+            self._alarm("functions-failed", self._of_account("Errors"), 0, periods=2, of_periods=3)
+
+    def _add_more_alarms(self) -> None:
+        limits = self._stage.alarms
+        failed = self._sum("failed invocations", [self._of_function("Errors", name, _PERIOD) for name in _FUNCTIONS])
+        # A single time-out among many is none: a function that cannot be imported goes on failing.
+        self._alarm("functions-failed", failed, 0, periods=2, of_periods=6)
+        latency = self._of_function("Duration", FunctionName.PRODUCE.value, _PERIOD, "p99")
+        self._alarm("produce-slow", latency, limits.produce_p99_ms_max, periods=3)
         age = self._of_queue("ApproximateAgeOfOldestMessage", queue_name(self._stage))
         self._alarm("maintenance-late", age, limits.task_age_s_max, periods=3)
         dead = self._of_queue("ApproximateNumberOfMessagesVisible", dead_letters_name(self._stage))
         self._alarm("maintenance-dead-letters", dead, 0, periods=1)
-        throttled = cloudwatch.MathExpression(
+        throttled = self._sum("throttled requests to tables", self._throttled_tables())
+        self._alarm("tables-throttled", throttled, limits.table_throttles_max, periods=2)
+
+    def _sum(self, label: str, metrics: Sequence[cloudwatch.IMetric]) -> cloudwatch.MathExpression:
+        return cloudwatch.MathExpression(
             # Alarms on DynamoDB's metrics keep their state where data are missing; filled, they come back to OK.
             expression="SUM(FILL(METRICS(), 0))",
-            using_metrics={f"m{i}": metric for i, metric in enumerate(self._throttled_tables())},
+            using_metrics={f"m{i}": metric for i, metric in enumerate(metrics)},
             period=_PERIOD,
-            label="throttled requests to tables",
+            label=label,
         )
-        self._alarm("tables-throttled", throttled, limits.table_throttles_max, periods=2)
 
     def _alarm(
         self, name: str, metric: cloudwatch.IMetric, limit: float, *, periods: int, of_periods: int | None = None
     ) -> None:
         add_alarm(self, self._stage, self.topic, name, metric, limit, periods=periods, of_periods=of_periods)
 
-    def _failed_invocations(self, name: str) -> cloudwatch.MathExpression:
-        """Invocations that failed as a whole, where they are many or all: of a function that fails to import, all."""
-        errors, invocations = self._of_function("Errors", name), self._of_function("Invocations", name)
-        return cloudwatch.MathExpression(
-            expression=f"IF(errors > {self._stage.alarms.function_errors_max} || errors >= invocations, errors, 0)",
-            using_metrics={"errors": errors, "invocations": invocations},
-            period=errors.period,
-            label=f"{name}: failed invocations",
-        )
-
     def _add_silence(self) -> None:
         """An alarm when the schedule has stopped: no data where there were some.
 
-        No data is what a new deployment has, too. So it takes two: one that has seen data and remembers it, since it
-        keeps its state where data are missing; and one to which missing data are bad.
+        No data is what a new deployment has, too, so a period is silent only after one with data. A metric without any
+        data cannot be filled, and then the alarm keeps its state: none in a new deployment, ALARM after a long silence.
+        Three of four periods, so that those that are evaluated include one with data.
         """
-        ran = self._of_function("Invocations", MAINTENANCE)
-        missing = cloudwatch.TreatMissingData
-        started = add_alarm(
-            self, self._stage, None, "maintenance-started", ran, 1, periods=1, below=True, missing=missing.IGNORE
+        ran = cloudwatch.MathExpression(
+            expression="IF(RUNNING_SUM(FILL(ran, 0)) > 0, FILL(ran, 0), 1)",
+            using_metrics={"ran": self._of_function("Invocations", MAINTENANCE)},
+            period=self._plan_period,
+            label="plans of maintenance",
         )
-        stopped = add_alarm(
-            self, self._stage, None, "maintenance-stopped", ran, 1, periods=3, below=True, missing=missing.BREACHING
-        )
-        silent = cloudwatch.CompositeAlarm(
+        add_alarm(
             self,
-            "MaintenanceSilent",
-            composite_alarm_name=alarm_name(self._stage, "maintenance-silent"),
-            alarm_description=description("maintenance-silent"),
-            alarm_rule=cloudwatch.AlarmRule.all_of(
-                cloudwatch.AlarmRule.from_alarm(stopped, cloudwatch.AlarmState.ALARM),
-                cloudwatch.AlarmRule.from_alarm(started, cloudwatch.AlarmState.OK),
-            ),
+            self._stage,
+            self.topic,
+            "maintenance-silent",
+            ran,
+            1,
+            periods=3,
+            of_periods=4,
+            below=True,
+            missing=cloudwatch.TreatMissingData.IGNORE,
         )
-        silent.add_alarm_action(actions.SnsAction(self.topic))
 
     def _add_job_events(self) -> None:
         """A message for every run of a job that ended otherwise than by success or by hand: Glue tells of each end."""
@@ -245,22 +232,21 @@ class ObservabilityStack(Stack):
         board = cloudwatch.Dashboard(self, "Board", dashboard_name=f"odradek-{self._stage.name}")
         clients = [name.value for name in FunctionName]
         board.add_widgets(
-            _graph("Bytes in", [self._request("bytes_in", "produce")]),
-            _graph("Bytes out", [self._request("bytes_out", "fetch")]),
+            _graph("Invocations", [self._of_function("Invocations", name) for name in clients]),
+            _graph("Failed invocations", [self._of_function("Errors", name) for name in _FUNCTIONS]),
             _graph(
                 "Latency (ms)",
-                [self._request("duration_ms", name, p) for name in ("produce", "fetch") for p in ("p50", "p99")],
+                [
+                    self._of_function("Duration", name, statistic=p)
+                    for name in ("produce", "fetch")
+                    for p in ("p50", "p99")
+                ],
             ),
         )
         board.add_widgets(
-            _graph("Refused requests", [self._request("errors", name) for name in clients]),
-            _graph("Unexpected errors", [self._request("faults", name) for name in _FUNCTIONS]),
-            _graph("Throttled", [self._of_function("Throttles", n) for n in _FUNCTIONS] + self._throttled_tables()),
-        )
-        board.add_widgets(
-            _graph("Longest tail (entries)", [self._backlog("tail_entries_max")]),
-            _graph("Records not merged", [self._backlog("unmerged_records")]),
-            _graph("Sweep behind by (s)", [self._backlog("sweep_backlog_seconds")]),
+            _graph("Attention", [self._attention()]),
+            _graph("Throttled functions", [self._of_account("Throttles")]),
+            _graph("Throttled requests to tables", self._throttled_tables()),
         )
         board.add_widgets(
             _graph(
@@ -272,16 +258,28 @@ class ObservabilityStack(Stack):
                 ],
             ),
             _graph("Oldest task (s)", [self._of_queue("ApproximateAgeOfOldestMessage", queue_name(self._stage))]),
-            _graph("Maintainers at once", [self._of_function("ConcurrentExecutions", MAINTAINER, "Maximum")]),
+            _graph("Maintainers at once", [self._of_function("ConcurrentExecutions", MAINTAINER, statistic="Maximum")]),
         )
-        board.add_widgets(
-            _graph("Largest lag of a group (records)", [self._backlog("group_lag_records_max")]),
-            _graph("Table units", [self._request(f"table_{k}_units", n) for k in ("write", "read") for n in clients]),
-            _graph(
-                "Object requests",
-                [self._request(f"object_{kind}_requests", name) for kind in ("put", "get") for name in _FUNCTIONS],
-            ),
-        )
+        board.add_widgets(_graph("Table units", self._units()))
+        if self._stage.settings.detailed_metrics:
+            board.add_widgets(
+                _graph("Bytes in", [self._detailed("bytes_in", "produce")]),
+                _graph("Bytes out", [self._detailed("bytes_out", "fetch")]),
+                _graph("Refused requests", [self._detailed("errors", name) for name in clients]),
+            )
+
+    def _units(self) -> list[cloudwatch.IMetric]:
+        return [
+            cloudwatch.Metric(
+                namespace="AWS/DynamoDB",
+                metric_name=f"Consumed{kind}CapacityUnits",
+                dimensions_map={"TableName": table.table_name},
+                statistic="Sum",
+                period=_PERIOD,
+            )
+            for table in self._store.tables.values()
+            for kind in ("Write", "Read")
+        ]
 
 
 def _graph(title: str, metrics: Sequence[cloudwatch.IMetric]) -> cloudwatch.GraphWidget:

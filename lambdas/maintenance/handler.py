@@ -14,4 +14,5 @@ handler = MaintenanceHandler(
     rng=_parts.engine.rng,
     queue=_parts.open_queue(),
     backlogs=_parts.engine.backlogs,
+    limits=_parts.settings,
 )

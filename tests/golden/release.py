@@ -23,6 +23,13 @@ from odradek.model.acl import AclBinding, AclOperation, AclPermission, PatternTy
 from odradek.model.classic_group import ClassicIdentity, ClassicJoin, ClassicSync
 from odradek.model.group import JOIN_EPOCH, GroupHeartbeat
 from odradek.model.log import ProducePartition
+from odradek.model.quota import (
+    CONNECTION_CREATION_RATE,
+    DEFAULT,
+    PRODUCER_BYTE_RATE,
+    REQUEST_PERCENTAGE,
+    QuotaEntity,
+)
 from odradek.model.record import CompressionType
 from odradek.model.topic_partition import OffsetAndMetadata, PartitionId, TopicPartition
 from odradek.registry.compatibility import Level
@@ -120,7 +127,10 @@ async def write(world: World) -> None:
         )
     )
     await engine.users.create("ada", "lovelace")
-    await engine.users.secret()
+    expected["login_secret"] = (await engine.users.secret()).hex()
+    await engine.client_quotas.alter(QuotaEntity("ada", DEFAULT), {PRODUCER_BYTE_RATE: 1_000, REQUEST_PERCENTAGE: 12.5})
+    await engine.client_quotas.alter(QuotaEntity(ip="192.0.2.1"), {CONNECTION_CREATION_RATE: 3})
+    expected["quotas"] = [[*entity, dict(values)] for entity, values in (await engine.client_quotas.list()).items()]
     await engine.topics.create("deleted", 1)
     await produce(engine, "deleted", 0, batch([b"x" * 900]))
     await engine.topics.delete("deleted")
@@ -179,13 +189,15 @@ async def groups(world: World, topic_id: Any) -> None:
 
 
 async def transactions(world: World) -> None:
-    """One that is committed, and one that is open with batches and an offset."""
+    """One that is committed, and one that is open with batches, with a told offset, and with an offset of a group."""
     engine = world.engine(5)
+    await engine.topics.create("told", 1, {"transaction.offsets": "predicted"})
     done = await Transactor(engine, "done").init()
     await done.send("plain", 1, b"committed")
     await done.commit()
     left = await Transactor(engine, "open").init(timeout_ms=600_000)
     await left.send("plain", 1, b"pending " + b"." * 900)
+    assert await left.send("told", 0, b"told 0") == 0
     await left.send_offset("simple", "plain", 1, 1)
     world.expected["open"] = ["open", left.producer_id, left.epoch]
 

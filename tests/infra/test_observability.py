@@ -10,11 +10,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from odradek.functions.telemetry import NAMESPACE, REJECTIONS
+from odradek.cost.fixtures import FIXTURES, fixed_cost
+from odradek.functions.telemetry import ATTENTION, DETAILED_METRICS, NAMESPACE, Reason
 
 from infra.stages import STAGES
 from tests.infra.conftest import Deployment
-from tests.infra.test_alarms import PARTS
+from tests.infra.test_alarms import metrics_of
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -30,25 +31,58 @@ def test_every_alarm_is_told_to_somebody_and_explained(gateway: Deployment) -> N
     assert len(alarms) > 15
     for alarm in alarms:
         name = alarm["AlarmName"].removeprefix("odradek-prod-")
-        # Parts of another alarm, and what guards a deployment, which fails and says so.
-        is_silent = name in PARTS or "-canary-" in name
+        is_silent = "-canary-" in name  # what guards a deployment, which fails and says so
         assert ("AlarmActions" in alarm) != is_silent, name
         if is_silent:
             continue
-        for function in ("produce", "fetch", "coordinator", "admin", "maintenance", "maintainer", "registry"):
-            name = re.sub(f"^{function}-(faults|throttled|errors)$", r"<function>-\1", name)
         assert f"`{name}`" in page, f"OPERATIONS.md does not say what to do about {name}"
 
 
-def test_the_dashboard_shows_what_the_functions_write(prod: Deployment) -> None:
-    from odradek.engine.maintenance.backlog import Backlog
-    from odradek.functions.telemetry import REQUEST_METRICS
+def test_every_reason_for_attention_is_explained() -> None:
+    page = (ROOT / "docs" / "OPERATIONS.md").read_text()
+    for reason in Reason:
+        assert f"`{reason.value}`" in page
 
-    board = prod.only("observability", "AWS::CloudWatch::Dashboard")
-    text = json.dumps(board["Properties"]["DashboardBody"])
+
+def test_the_dashboard_is_an_option_and_shows_what_the_functions_write(
+    prod: Deployment, dev: Deployment, synthesize_stage: Callable[..., Deployment]
+) -> None:
+    for deployment in (dev, prod):
+        assert not deployment.resources("observability", "AWS::CloudWatch::Dashboard")
+    settings = replace(STAGES["prod"].settings, detailed_metrics=True)
+    made = synthesize_stage(replace(STAGES["prod"], dashboard=True, settings=settings))
+    text = json.dumps(made.only("observability", "AWS::CloudWatch::Dashboard")["Properties"]["DashboardBody"])
     shown = set(re.findall(r'\\"Odradek\\",\\"(\w+)\\"', text))
-    assert shown <= {*REQUEST_METRICS, *Backlog().gauges()}
-    assert {"bytes_in", "duration_ms", "errors", "tail_entries_max", "group_lag_records_max"} <= shown
+    assert {"bytes_in", "bytes_out", "errors", ATTENTION} == shown
+    assert shown <= {*DETAILED_METRICS, ATTENTION}
+
+
+@pytest.mark.parametrize("name", ["dev", "prod"])
+def test_what_a_stage_costs_whatever_is_written_is_what_its_templates_have(
+    name: str, request: pytest.FixtureRequest
+) -> None:
+    deployment: Deployment = request.getfixturevalue(name)
+
+    def all_of(kind: str) -> list[dict[str, Any]]:
+        return [
+            each["Properties"]
+            for stack in deployment.templates
+            for each in deployment.resources(stack, f"AWS::{kind}").values()
+        ]
+
+    fixtures = FIXTURES[name]
+    assert sum(len(metrics_of(each)) for each in all_of("CloudWatch::Alarm")) == fixtures.alarm_metrics
+    assert len(all_of("CloudWatch::CompositeAlarm")) == fixtures.composite_alarms
+    assert len(all_of("CloudWatch::Dashboard")) == fixtures.dashboards
+    assert STAGES[name].maintenance_every_minutes == fixtures.plan_every_minutes
+    assert len(all_of("Lambda::EventSourceMapping")) == 1
+    assert not all_of("KMS::Key")
+    assert not all_of("EC2::NatGateway")
+    for properties in deployment.functions().values():
+        assert properties["LoggingConfig"]["SystemLogLevel"] == "WARN", "or each call has three lines of Lambda's"
+    for group in all_of("Logs::LogGroup"):
+        assert group["RetentionInDays"] == STAGES[name].log_retention_days
+    assert sum(fixed_cost(fixtures).values()) < {"dev": 0.75, "prod": 3.6}[name], "plans and their reads come on top"
 
 
 def test_runs_that_failed_are_kept_in_prod(prod: Deployment, dev: Deployment) -> None:
@@ -80,13 +114,13 @@ def test_tasks_that_wait_too_long_or_fail_for_good_are_noticed(prod: Deployment)
     assert (late["Threshold"], dead["Threshold"]) == (3 * 3600, 0)
 
 
-def test_requests_that_the_store_never_takes_are_noticed_at_once(prod: Deployment) -> None:
+def test_what_the_functions_find_is_noticed_at_once(prod: Deployment) -> None:
     alarms = {
         each["Properties"]["AlarmName"].removeprefix("odradek-prod-"): each["Properties"]
         for each in prod.resources("observability", "AWS::CloudWatch::Alarm").values()
     }
-    rejected = alarms["store-rejected"]
-    assert (rejected["Namespace"], rejected["MetricName"]) == (NAMESPACE, REJECTIONS)
+    rejected = alarms["attention"]
+    assert (rejected["Namespace"], rejected["MetricName"]) == (NAMESPACE, ATTENTION)
     assert [each["Name"] for each in rejected["Dimensions"]] == ["cluster_id"]
     assert (rejected["Threshold"], rejected["EvaluationPeriods"], rejected["Statistic"]) == (0, 1, "Sum")
     assert rejected["ComparisonOperator"] == "GreaterThanThreshold"

@@ -11,7 +11,6 @@ from typing import Any
 
 import pytest
 from odradek.adapters.memory import MemoryObjectStore, MemoryStore
-from odradek.engine.access.client_quotas import PRODUCER_BYTE_RATE, QuotaEntity
 from odradek.engine.catalog.topic_configs import TopicConfig
 from odradek.engine.compaction.compactor import Compactor
 from odradek.engine.engine import Engine
@@ -31,6 +30,7 @@ from odradek.model.log import (
     ListOffsetsPartition,
     ProducePartition,
 )
+from odradek.model.quota import PRODUCER_BYTE_RATE, QuotaEntity
 from odradek.model.topic import Topic
 from odradek.model.topic_partition import OffsetAndMetadata, PartitionId, TopicPartition
 from odradek.model.user import SCRAM_MECHANISMS

@@ -1,15 +1,16 @@
-"""Clients of other languages that `make java` fetches: kafkajs (npm) and sarama (a Go module).
+"""Clients of other languages that `make java` fetches: kafkajs (npm), sarama and franz-go (Go modules).
 
-Both consume, transform and produce exactly once, and both name no member of their group when they commit its offsets in
-the transaction. kafkajs also goes on after an offset was out of range: it commits a negative one first.
+All consume, transform and produce exactly once; kafkajs and sarama name no member of their group when they commit its
+offsets in the transaction. kafkajs also goes on after an offset was out of range: it commits a negative one first.
 """
 
 from __future__ import annotations
 
 import json
+import os
 import shutil
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import odradek
@@ -20,6 +21,8 @@ from tests.support.kafka import port
 
 PROGRAMS = Path(__file__).parent
 KAFKAJS = "kafkajs@2.2.4"
+FRANZ_GO = "github.com/twmb/franz-go@v1.20.5"
+FRANZ_GO_RECORDS = 5_000
 COUNT = 20
 pytestmark = [pytest.mark.java, pytest.mark.timeout(600)]
 
@@ -32,12 +35,20 @@ def service() -> Iterator[ThreadedService]:
         yield service
 
 
-def run(command: list[str], folder: Path, timeout_s: int = 300) -> str:
-    """What a program prints; its errors where it fails."""
+def run(command: list[str], folder: Path, timeout_s: int = 300, environment: Mapping[str, str] | None = None) -> str:
+    """What a program prints; what it printed where it fails."""
     if shutil.which(command[0]) is None:
         pytest.skip(f"{command[0]} is not on this machine")
-    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=timeout_s, check=False)
-    assert done.returncode == 0, done.stderr
+    done = subprocess.run(
+        command,
+        cwd=folder,
+        env={**os.environ, **(environment or {})},
+        capture_output=True,
+        text=True,
+        timeout=timeout_s,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr + done.stdout[-5_000:]
     return done.stdout
 
 
@@ -64,3 +75,26 @@ def test_sarama(service: ThreadedService, tmp_path: Path) -> None:
     run(["go", "mod", "tidy"], tmp_path)
     run(["go", "run", ".", service.kafka_bootstrap_servers], tmp_path)
     check_exactly_once(service, "ctp")
+
+
+@pytest.mark.timeout(1_500)
+def test_franz_go(tmp_path: Path) -> None:
+    """franz-go's own tests of chains that consume, transform and produce, in transactions and without.
+
+    They compare the offsets that records in transactions are told. Where several members write to the same partitions
+    these abort each other, and go on.
+    """
+    (tmp_path / "go.mod").write_text("module odradek.example/franz-go\n\ngo 1.24\n")
+    module = json.loads(run(["go", "mod", "download", "-json", FRANZ_GO], tmp_path))
+    source = tmp_path / "franz-go"
+    shutil.copytree(module["Dir"], source, copy_function=shutil.copyfile)
+    run(["chmod", "-R", "u+w", str(source)], tmp_path)
+    command = ["go", "test", "-run", "^(TestTxnEtl|TestGroupETL)$", "-timeout", "15m", "./pkg/kgo"]
+    with port.kafka_service(transaction_offsets_predicted="*") as service:
+        environment = {
+            "KGO_SEEDS": service.kafka_bootstrap_servers,
+            "KGO_TEST_RF": "1",
+            "KGO_TEST_RECORDS": str(FRANZ_GO_RECORDS),
+            "KGO_TEST_STABLE_FETCH": "1",
+        }
+        assert "ok" in run(command, source, 1_200, environment)

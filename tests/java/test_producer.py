@@ -10,11 +10,13 @@ from collections import Counter
 from functools import partial
 from pathlib import Path
 
+import odradek
 import pytest
 
-from tests.java.programs import numbered_producer, producer_perf
+from tests.java.programs import JavaProgram, numbered_producer, producer_perf
 from tests.support.clients.numbered import Numbered, Sent, judge, read_back
 from tests.support.clients.numbered_producers import Load, create_topic
+from tests.support.kafka import port
 from tests.support.services import unkind
 from tests.support.services.slow_service import RunningService, Unkindness
 from tests.support.services.unkind import Trouble
@@ -92,3 +94,16 @@ def test_producer_perf_with_numbered_records(tmp_path: Path) -> None:
     print(f"producer-perf: errors {len(errors)}  {findings}\n  the store {service.counts}")
     assert errors == []
     assert findings.is_exact
+
+
+def test_a_commit_that_cannot_keep_its_offset_is_aborted_and_repeated(tmp_path: Path) -> None:
+    """transaction.offsets=predicted, and another producer that appends before the commit."""
+    with (
+        port.kafka_service(transaction_offsets_predicted="told") as service,
+        odradek.Admin(**service.client_config) as admin,
+    ):
+        admin.create_topics([odradek.NewTopic("told", 1)])
+        arguments = (service.kafka_bootstrap_servers, "told")
+        with JavaProgram("odradek.ToldOffsets", *arguments, log=tmp_path / "told.log") as program:
+            assert program.wait(120) == ["told 0", "TransactionAbortableException", "told 1", "committed"]
+        assert [message.value for message in port.sdk_consume(service, "told", 2)] == [b"of another", b"kept"]

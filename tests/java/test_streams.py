@@ -3,6 +3,9 @@
 Under the classic protocol, and in a streams group (KIP-1071): there two instances with two threads each count over a
 repartition topic, with a standby of each count, and instances come, are stopped and are killed.
 
+With transaction.offsets=predicted on its changelog and its output it knows the offsets of what it writes, and logs no
+warning a record.
+
 `make java`; ODRADEK_JAVA_KILLS makes it longer.
 """
 
@@ -34,15 +37,21 @@ RECORDS_PER_S = 100
 SERVICE_KILLED_EVERY = 3  # of the kills of the application
 
 
-def test_counts_over_kills(tmp_path: Path) -> None:
+_NO_OFFSET = "Received offset=-1 in produce response"
+
+
+@pytest.mark.parametrize("offsets", ["unknown", "predicted"])
+def test_counts_over_kills(tmp_path: Path, offsets: str) -> None:
     rng = random.Random(1)
-    service = RunningService(tmp_path / "data", Unkindness(late_every=50, late_ms=800))
+    predicted = "counts" if offsets == "predicted" else ""
+    unkindness = Unkindness(late_every=50, late_ms=800)
+    service = RunningService(tmp_path / "data", unkindness, transaction_offsets_predicted=predicted)
     with service:
         for topic in ("numbers", "counts"):
             create_topic(service.servers, topic, PARTITIONS)
         with Writing(service.servers) as writing:
             for kill in range(1, KILLS + 1):
-                with application(tmp_path, service.servers) as app:
+                with application(tmp_path, service.servers, offsets) as app:
                     until(lambda app=app: "running" in app.lines, 120, app.tail())
                     time.sleep(rng.uniform(1, 5))
                     if kill % SERVICE_KILLED_EVERY == 0:
@@ -50,10 +59,10 @@ def test_counts_over_kills(tmp_path: Path) -> None:
                         time.sleep(rng.uniform(0, 1))
                         service.start()
                         time.sleep(rng.uniform(1, 3))
-        with application(tmp_path, service.servers) as app:
+        with application(tmp_path, service.servers, offsets) as app:
             total = sum(writing.sent.counts.values()) - len(writing.sent.refused)
             wait_for_records(service.servers, "counts", PARTITIONS, total, timeout_s=180)
-            tail = app.tail()
+            tail, log = app.tail(), app.log.read_text(errors="replace")
 
     logs = read_back(service.data_dir, "numbers")
     written = judge(writing.sent, logs["numbers"])
@@ -63,9 +72,11 @@ def test_counts_over_kills(tmp_path: Path) -> None:
     wrong, counted = compare(keys["numbers"].values(), keys["counts"].values(), counts.values())
     print(
         f"\nStreams: {KILLS} kills of the application, {KILLS // SERVICE_KILLED_EVERY} of the service: "
-        f"{written.found} records, {counted} counts, {len(wrong)} keys wrong {dict(list(wrong.items())[:3])}"
+        f"{written.found} records, {counted} counts, {len(wrong)} keys wrong {dict(list(wrong.items())[:3])}, "
+        f"offsets {offsets}: {log.count(_NO_OFFSET)} warnings"
     )
     assert wrong == {}, tail
+    assert (_NO_OFFSET in log) == (offsets == "unknown")
 
 
 def test_counts_in_a_streams_group(tmp_path: Path) -> None:
@@ -112,7 +123,7 @@ def test_counts_in_a_streams_group(tmp_path: Path) -> None:
     assert written.is_exact, written
     keys = read_back(service.data_dir, "numbers", "counts", committed=True, keys=True)
     counts = read_back(service.data_dir, "counts", committed=True)["counts"]
-    counted_as = [[b"x" + key for key in partition] for partition in keys["numbers"].values()]
+    counted_as = [[key + b"x" for key in partition] for partition in keys["numbers"].values()]
     wrong, counted = compare(counted_as, keys["counts"].values(), counts.values())
     print(
         f"\nStreams group: {KILLS} ends of instances, {KILLS // SERVICE_KILLED_EVERY} of the service: "
@@ -127,7 +138,7 @@ def streams_groups(servers: str, *arguments: str) -> str:
 
 
 def streams_instance(folder: Path, servers: str, number: int) -> JavaProgram:
-    arguments = (servers, "counting", "numbers", "counts", str(folder / f"state-{number}"))
+    arguments = (servers, "counting", "numbers", "counts", str(folder / f"state-{number}"), "unknown")
     options = ("group.protocol=streams", f"application.server=localhost:{9000 + number}")
     return JavaProgram("odradek.CountingStream", *arguments, *options, log=folder / f"streams-{number}.log")
 
@@ -150,8 +161,8 @@ class Writing:
         self._thread.join()
 
 
-def application(folder: Path, servers: str) -> JavaProgram:
-    arguments = (servers, "counting", "numbers", "counts", str(folder / "state"))
+def application(folder: Path, servers: str, offsets: str) -> JavaProgram:
+    arguments = (servers, "counting", "numbers", "counts", str(folder / "state"), offsets)
     return JavaProgram("odradek.CountingStream", *arguments, log=folder / "streams.log")
 
 

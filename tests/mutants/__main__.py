@@ -7,8 +7,8 @@
     make mutants ARGS="--tests"               run the tests that the list names, each with its mutant
 
 Seeds draw their profiles. Those of profiles that live on the mutated part come first (`_NEAR`): it is the same seeds in
-another order, so that what is noticed is noticed soon. A seed that fails without the mutant does not count (it is a
-finding of its own: `make sim`).
+another order, so that what is noticed is noticed soon. For the same reason a few seeds of every mutant are tried before
+more of any (`_ROUNDS`). A seed that fails without the mutant does not count (it is a finding of its own: `make sim`).
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ import argparse
 import json
 import subprocess
 import sys
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from hashlib import sha256
 from pathlib import Path
@@ -29,21 +30,25 @@ from tests.mutants.mutation import Mutant
 from tests.simulation.scenario import draw
 
 _NEAR = {
+    "engine/append/order": ("stock",),
     "engine/append": ("log", "stock", "leaders"),
     "engine/partition/maintenance_lease": ("upkeep", "compaction"),
+    "engine/partition/spill": ("log", "crowd", "leaders"),
     "engine/partition/leader_epochs": ("leaders", "transactions"),
     "engine/partition": ("log", "upkeep", "leaders"),
+    "engine/catalog": ("topics", "everything"),
     "engine/leaders": ("leaders",),
-    "engine/read": ("log", "upkeep", "topics"),
+    "engine/read": ("upkeep", "compaction", "topics", "log"),
     "engine/transactions": ("transactions", "everything"),
-    "engine/maintenance": ("upkeep", "share"),
+    "engine/maintenance": ("upkeep", "compaction", "share"),
     "engine/compaction": ("compaction",),
     "engine/offsets": ("groups", "classic", "transactions"),
-    "engine/groups": ("groups",),
+    "engine/groups": ("groups", "everything", "large_groups"),
     "engine/classic": ("classic",),
     "engine/share": ("share",),
     "gateway": ("stock",),
 }
+_ROUNDS = (6, 30)  # seeds of each mutant; then all
 _RESULTS = Path(__file__).parents[2] / "bench" / "results" / "mutants.json"
 
 
@@ -74,7 +79,7 @@ class Results:
     def is_clean(self, seed: int) -> bool:
         """Whether a seed passes without a mutant."""
         if str(seed) not in self._clean:
-            clean = _trial(None, [seed])["found"] is None
+            clean = not any(problem for _, problem in _trial(None, [seed]))
             with self._lock:
                 self._clean[str(seed)] = clean
                 self._write()
@@ -103,52 +108,57 @@ def main(argv: list[str] | None = None) -> int:
         chosen = [MUTANTS[name] for name in arguments.only] or list(MUTANTS.values())
         asked = [each for each in chosen if not each.equivalent or arguments.only]
         asked.sort(key=lambda each: sha256(each.name.encode()).digest())  # so that a part of them speaks for all
-        with ThreadPoolExecutor(arguments.jobs) as pool:
-            list(pool.map(lambda each: _examine(each, results, arguments), asked))
+        for count in (*_ROUNDS, arguments.seeds):
+            with ThreadPoolExecutor(arguments.jobs) as pool:
+                list(pool.map(lambda each, most=count: _examine(each, results, arguments, most), asked))
     return _report(results)
 
 
-def _examine(mutant: Mutant, results: Results, arguments: argparse.Namespace) -> None:
-    """Try seeds until a clean one notices; those tried earlier are not tried again."""
-    known = {} if arguments.only else results.of(mutant)
+def _examine(mutant: Mutant, results: Results, arguments: argparse.Namespace, most: int) -> None:
+    """Try up to `most` seeds until a clean one notices; those tried earlier are not tried again."""
+    known = {} if arguments.only and most == _ROUNDS[0] else results.of(mutant)
     if known.get("found") is not None:
         return
     order = _order(mutant, arguments.seeds, near_only=arguments.near)
     tried = {int(each) for each in known.get("tried", ())}
-    while left := [seed for seed in order if seed not in tried and seed not in results.dirty_seeds()]:
-        outcome = _trial(mutant, left)
-        found = outcome["found"]
-        if found is None:
-            tried.update(left)
-            results.keep(mutant, {"found": None, "problem": "", "tried": sorted(tried)})
-            break
-        tried.update(left[: left.index(found) + 1])
-        if results.is_clean(found):
-            results.keep(mutant, {"found": found, "after": len(tried), "problem": outcome["problem"]})
-            print(f"{mutant.name}: seed {found}, {outcome['problem'][:120]}", flush=True)
+    while left := [seed for seed in order[:most] if seed not in tried and seed not in results.dirty_seeds()]:
+        try:
+            for seed, problem in _trial(mutant, left):
+                tried.add(seed)
+                if problem and results.is_clean(seed):
+                    results.keep(mutant, {"found": seed, "after": len(tried), "problem": problem})
+                    print(f"{mutant.name}: seed {seed}, {problem[:120]}", flush=True)
+                    return
+                results.keep(mutant, {"found": None, "problem": "", "tried": sorted(tried)})
+        except RuntimeError as error:
+            print(f"{mutant.name}: {error}", flush=True)
             return
-        results.keep(mutant, {"found": None, "problem": "", "tried": sorted(tried)})
-    print(f"{mutant.name}: not noticed by {len(tried)} seeds", flush=True)
+    if most == arguments.seeds:
+        print(f"{mutant.name}: not noticed by {len(tried)} seeds", flush=True)
 
 
 def _order(mutant: Mutant, seeds: int, *, near_only: bool) -> list[int]:
     """The seeds from 1, those of the nearest profiles first."""
-    near = next(profiles for path, profiles in _NEAR.items() if mutant.path.startswith(path))
+    near = mutant.near or next(profiles for path, profiles in _NEAR.items() if mutant.path.startswith(path))
     profiles = {seed: draw(Random(seed)).profile for seed in range(1, seeds + 1)}
     ranks = {seed: near.index(profile) if profile in near else len(near) for seed, profile in profiles.items()}
     return [seed for seed in sorted(ranks, key=ranks.__getitem__) if not (near_only and ranks[seed] == len(near))]
 
 
-def _trial(mutant: Mutant | None, seeds: list[int]) -> dict[str, Any]:
+def _trial(mutant: Mutant | None, seeds: list[int]) -> Iterator[tuple[int, str]]:
+    """Seed after seed, what is wrong with it, until something is. Raises RuntimeError where the process fails."""
     command = [sys.executable, "-m", "tests.mutants.trial", "--seeds", ",".join(map(str, seeds))]
     if mutant is not None:
         command.append(mutant.name)
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    lines = done.stdout.strip().splitlines()
-    if done.returncode or not lines:
-        raise RuntimeError(f"{' '.join(command)} ended with {done.returncode}: {done.stderr[-500:]}")
-    outcome: dict[str, Any] = json.loads(lines[-1])
-    return outcome
+    last = -1
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True) as process:
+        assert process.stdout is not None
+        for line in process.stdout:
+            outcome: dict[str, Any] = json.loads(line)
+            last = outcome["seed"]
+            yield last, outcome["problem"]
+    if process.returncode or last < 0:
+        raise RuntimeError(f"{' '.join(command)} ended with {process.returncode} after seed {last}")
 
 
 def _run_tests(only: list[str], jobs: int) -> int:

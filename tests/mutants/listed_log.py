@@ -34,6 +34,7 @@ MUTANTS = [
         "if head.sweep_floor > first.object_id:",
         "if False:",
         killed_by="tests/unit/engine/append/test_append.py::test_a_writer_past_the_sweep_floor_uploads_again",
+        near=("upkeep", "compaction", "topics"),
     ),
     Mutant(
         "older producer epoch is taken",
@@ -130,6 +131,7 @@ MUTANTS = [
         "            return Search.UNKNOWABLE\n        offset = row",
         "            return Search.ABSENT\n        offset = row",
         killed_by="tests/unit/engine/append/test_commit_times.py::test_a_plain_append_is_refused_once_and_not_for_ever",
+        near=("upkeep", "compaction", "topics"),
     ),
     Mutant(
         "search believes ghosts",
@@ -137,6 +139,7 @@ MUTANTS = [
         "        if is_ghost(row, head.merged_offset):\n            continue\n",
         "",
         killed_by="tests/unit/engine/append/test_isolation.py::test_what_rows_say_of_an_entry",
+        near=("upkeep", "compaction", "topics"),
     ),
     Mutant(
         "search passes over gaps between rows",
@@ -144,6 +147,7 @@ MUTANTS = [
         "if row.end_offset < head.tail_base_offset if end is None else row.end_offset != end:",
         "if False:",
         killed_by="tests/unit/engine/append/test_isolation.py::test_what_rows_say_of_an_entry",
+        near=("upkeep", "compaction", "topics"),
     ),
     Mutant(
         "search does not ask whether the floor was lowered",
@@ -160,6 +164,7 @@ MUTANTS = [
         "                return MAYBE_APPENDED\n",
         "            pass\n",
         killed_by="tests/unit/engine/append/test_commit_times.py::test_a_plain_append_is_refused_once_and_not_for_ever",
+        near=("upkeep", "everything", "topics"),
     ),
     Mutant(
         "entry uploaded again keeps its old position",
@@ -168,6 +173,7 @@ MUTANTS = [
         "                position=entry.position,",
         killed_by="tests/unit/engine/append/test_append.py"
         "::test_each_batch_of_a_swept_request_is_uploaded_again_and_read_from_its_new_place",
+        near=("upkeep", "compaction", "topics"),
     ),
     Mutant(
         "attempt that may be applied ends as not appended",
@@ -198,6 +204,7 @@ MUTANTS = [
         "return max(self._clock.now_ms(), floor_ms + 1 if is_kept else 0)",
         "return self._clock.now_ms()",
         killed_by="tests/unit/engine/append/test_append.py::test_a_late_update_is_refused_after_its_entry_was_spilled",
+        near=("upkeep", "compaction", "topics"),
     ),
     Mutant(
         "batches of a request lie at the same place",
@@ -213,6 +220,7 @@ MUTANTS = [
         "            start = 0",
         killed_by="tests/unit/engine/append/test_append.py"
         "::test_each_batch_of_a_swept_request_is_uploaded_again_and_read_from_its_new_place",
+        near=("upkeep", "compaction", "topics"),
     ),
     # --- append: the order of a producer's batches
     Mutant(
@@ -309,6 +317,7 @@ MUTANTS = [
         'condition = all_of(is_version(VERSION), Compare(("wf",), "<", floor))',
         "condition = all_of(is_version(VERSION))",
         killed_by="tests/unit/engine/maintenance/test_sweep.py::test_a_floor_that_comes_late_does_not_lower_the_heads",
+        near=("upkeep", "compaction", "topics"),
     ),
     Mutant(
         "new head has no sweep floor",
@@ -316,6 +325,7 @@ MUTANTS = [
         "head = PartitionHead(sweep_floor=sweep_floor)",
         "head = PartitionHead()",
         killed_by="tests/unit/engine/maintenance/test_sweep.py::test_a_partition_made_in_the_middle_of_a_sweep_has_the_floor",
+        near=("topics", "upkeep", "everything"),
     ),
     # --- spill
     Mutant(
@@ -430,6 +440,7 @@ MUTANTS = [
         "return not row.is_segment and row.base_offset < merged_offset",
         "return not row.is_segment and row.end_offset < merged_offset",
         killed_by="tests/unit/engine/maintenance/test_retention.py::test_a_merge_removes_a_ghost_and_not_the_row_in_which_it_ends",
+        near=("upkeep", "compaction", "topics"),
     ),
     Mutant(
         "ghosts are believed",
@@ -437,6 +448,7 @@ MUTANTS = [
         "return not row.is_segment and row.base_offset < merged_offset",
         "return False",
         killed_by="tests/unit/engine/append/test_isolation.py::test_what_rows_say_of_an_entry",
+        near=("upkeep", "compaction", "topics"),
     ),
     Mutant(
         "rows that overlap are kept",
@@ -444,6 +456,7 @@ MUTANTS = [
         "if not kept or row.base_offset >= kept[-1].end_offset:",
         "if True:",
         killed_by="tests/unit/engine/append/test_isolation.py::test_rows_that_begin_within_the_one_before_are_passed_over",
+        near=("upkeep", "compaction", "topics"),
     ),
     Mutant(
         "swap does not compare the rows that it replaces",
@@ -458,6 +471,7 @@ MUTANTS = [
         "    if merged_offset is not None:\n        raise_it",
         "    if False:\n        raise_it",
         killed_by="tests/unit/engine/maintenance/test_retention.py::test_a_merge_removes_a_ghost_and_not_the_row_in_which_it_ends",
+        near=("upkeep", "compaction", "topics"),
     ),
     Mutant(
         "log start passes the high watermark",
@@ -472,5 +486,6 @@ MUTANTS = [
         'Compare(("ls",), "<", offset), Compare(("no",), ">=", offset))',
         'Compare(("no",), ">=", offset))',
         killed_by="tests/unit/engine/read/test_delete_records.py::test_a_log_start_that_comes_late_changes_nothing",
+        near=("upkeep", "everything"),
     ),
 ]

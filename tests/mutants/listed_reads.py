@@ -125,6 +125,7 @@ MUTANTS = [
         "is_older = False",
         killed_by="tests/unit/engine/leaders/test_leaders.py"
         "::test_a_fetched_batch_carries_the_epoch_under_which_it_was_written",
+        near=("leaders", "transactions", "everything"),
     ),
     Mutant(
         "topic's deletion is not noticed by fetch",
@@ -206,6 +207,30 @@ MUTANTS = [
         "if False:",
         killed_by="tests/unit/engine/transactions/test_transactions.py"
         "::test_a_plain_producer_of_a_newer_epoch_stops_the_commit",
+    ),
+    Mutant(
+        "commit does not compare told offsets",
+        _COMMIT,
+        "if not keeps_told_offsets(told, verdict.entries, head.next_offset):",
+        "if False:",
+        killed_by="tests/unit/engine/transactions/test_told_offsets.py"
+        "::test_two_transactions_that_were_told_the_same_offset_are_not_both_committed",
+    ),
+    Mutant(
+        "told offset is not in the commit's condition",
+        _COMMIT,
+        "expected_offset=head.next_offset if told else None,",
+        "expected_offset=None,",
+        killed_by="tests/unit/engine/transactions/test_told_offsets.py"
+        "::test_another_writer_between_the_commits_read_and_its_write_aborts_it",
+    ),
+    Mutant(
+        "repeated produce is told another offset",
+        _STORE,
+        "return decode_told_offset(refused.current)",
+        "return pending.told_offset",
+        killed_by="tests/unit/engine/transactions/test_told_offsets.py"
+        "::test_a_repeated_produce_is_told_what_the_first_one_was",
     ),
     Mutant(
         "gap in a transaction's batches is taken",

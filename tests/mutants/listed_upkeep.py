@@ -393,6 +393,7 @@ MUTANTS = [
         "oldest_kept_ms = self._clock.now_ms() + 1",
         killed_by="tests/unit/engine/maintenance/test_producer_expiry.py"
         "::test_rows_of_silent_producers_go_and_those_of_others_stay",
+        near=("stock",),
     ),
     Mutant(
         "producer that came back is forgotten",
@@ -401,5 +402,6 @@ MUTANTS = [
         'unchanged = [Compare((name,), ">=", 0) for name in ("o", "t")]',
         killed_by="tests/unit/engine/maintenance/test_producer_expiry.py"
         "::test_a_deletion_that_fails_is_repeated_and_one_that_is_late_spares_a_producer_that_came_back",
+        near=("stock",),
     ),
 ]

@@ -23,6 +23,7 @@ class Mutant:
         path: of the file, below the package.
         old: what is changed; it is in the file exactly once.
         equivalent: why nobody can tell the mutant from the original; empty: somebody can.
+        near: profiles that live on what is changed, where those of its file do not.
         killed_by: the test that fails with it (a pytest node id) where the simulation need not notice.
     """
 
@@ -32,6 +33,7 @@ class Mutant:
     new: str
     equivalent: str = ""
     killed_by: str = ""
+    near: tuple[str, ...] = ()
 
     @property
     def module(self) -> str:

@@ -11,7 +11,7 @@ from typing import Any
 from unittest.mock import patch
 
 from odradek.engine.maintenance import wal_uploads
-from odradek.format import item_keys
+from odradek.format import item_keys, object_keys
 
 from tests.simulation.actors.classic_members import ClassicGroupMember, classic_group_at_rest
 from tests.simulation.actors.common import lives
@@ -74,8 +74,12 @@ def simulate(seed: int, profile: str | None = None, *, change: Callable[[Scenari
     scenario = draw(rng, profile)
     if change is not None:
         scenario = change(scenario)
-    # A sweep asks each shard of each hour: what it proves is the same with few.
-    with patch.object(item_keys, "WAL_SHARDS", _SHARDS), patch.object(wal_uploads, "WAL_SHARDS", _SHARDS):
+    # A sweep asks each shard of each hour, and each prefix: what it proves is the same with few.
+    with (
+        patch.object(item_keys, "WAL_SHARDS", _SHARDS),
+        patch.object(wal_uploads, "WAL_SHARDS", _SHARDS),
+        patch.object(object_keys, "WAL_PREFIXES", _SHARDS),
+    ):
         return run(_simulate(seed, rng, scenario))
 
 

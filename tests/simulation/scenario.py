@@ -121,7 +121,7 @@ def _topics(rng: Random) -> Scenario:
 
 def _groups(rng: Random) -> Scenario:
     """Members come and go, stall and crash; what they commit is theirs."""
-    partitions, members, turns = rng.choice((2, 3)), rng.choice((2, 3)), rng.randrange(8, 24)
+    partitions, members, turns = rng.choice((2, 3, 5)), rng.choice((3, 4, 5)), rng.randrange(16, 48)
     return Scenario(
         "groups",
         (TopicPlan("alpha", partitions),),
@@ -195,6 +195,11 @@ def _merge_settings(rng: Random) -> dict[str, Any]:
     }
 
 
+def _calls_of(rng: Random) -> Fates:
+    """Where actors rest for minutes, what happens between two calls of another is rare, unless calls take seconds."""
+    return Fates(pause_s=rng.choice((0.02, 1.0, 5.0)))
+
+
 def _upkeep(rng: Random) -> Scenario:
     """Hours of a log: merges, retention, DeleteRecords, sweeps, orphans, by several maintainers at once."""
     retention = rng.choice(({}, {"retention.ms": "1800000"}, {"retention.bytes": "1500"}))
@@ -207,6 +212,7 @@ def _upkeep(rng: Random) -> Scenario:
         maintainers=2,
         maintainer_pace_s=rng.choice((60.0, 300.0)),
         pace_s=rng.choice((20.0, 120.0)),
+        fates=_calls_of(rng),
         settings={**_group_settings(rng), **_sweep_settings(rng), **_merge_settings(rng)},
     )
 
@@ -229,6 +235,7 @@ def _compaction(rng: Random) -> Scenario:
         maintainer_pace_s=rng.choice((60.0, 300.0)),
         maintainer_turns=10,
         pace_s=rng.choice((20.0, 60.0)),
+        fates=_calls_of(rng),
         settings={
             **_group_settings(rng),
             **_sweep_settings(rng),
@@ -240,16 +247,21 @@ def _compaction(rng: Random) -> Scenario:
 
 
 def _transactions(rng: Random) -> Scenario:
-    """Read-process-write in transactions, by instances that fence each other."""
+    """Read-process-write in transactions, by instances that fence each other.
+
+    Where offsets are told before the commit, the writers of a partition abort each other.
+    """
+    partitions, turns = rng.choice((1, 2)), rng.randrange(12, 30)
+    told = ({}, {"transaction.offsets": "predicted"})[turns % 2]
     return Scenario(
         "transactions",
-        (TopicPlan("alpha", rng.choice((1, 2))), TopicPlan("beta", 2), TopicPlan("gamma", 2)),
+        (TopicPlan("alpha", partitions), TopicPlan("beta", 2, told), TopicPlan("gamma", 2, told)),
         producers=1,
         records_of=25,
         consumers=1,
         chains=(("alpha", "beta"), ("beta", "gamma")),
         transactors=2,
-        transactor_turns=rng.randrange(12, 30),
+        transactor_turns=turns,
         transactional_members=rng.choice(((), ("consumer",) * 2, ("classic",) * 2)),
         bump=rng.random() < 0.7,
         gateways=rng.choice((0, 0, 1)),

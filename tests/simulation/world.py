@@ -77,6 +77,7 @@ class World:
         self.history = History()
         self.ledger = Ledger(self.clock)
         self.ledger.upkeep.sweep_horizon_ms = self.settings.sweep_horizon_ms
+        self.ledger.upkeep.producer_expiry_ms = self.settings.producer_expiry_ms
         self.tables = WitnessedStore(self.ledger, self.visibility)
         self.objects = WitnessedObjects(self.clock, self.ledger)
         self.throttle = Throttle(self.clock, write_units or _UNBOUNDED)

@@ -27,7 +27,8 @@ BINARY = (".png", ".bin", ".gz", ".parquet", ".zip", ".whl", ".svg", ".jpg")
 # Undone work, and the places of one machine.
 UNDONE = re.compile(r"\b(TODO|FIXME|XXX|HACK)\b")
 MACHINE = re.compile(
-    r"/(?:work|root)/|/Users/\w|/home/(?!runner\b)\w|\.internal\b"
+    r"/(?:work|root)/|/Users/\w|/home/(?!runner\b)\w"
+    r"|(?<!mode\.enable)\.internal\b"  # dedicated.mode.enable.internal.rest is a configuration of MirrorMaker 2
     r"|\b(?:10|192\.168)\.\d+\.\d+\.\d+\b(?!/)"  # a range, as in a network's rule, is nobody's place
 )
 
@@ -122,6 +123,26 @@ def test_the_lock_is_that_of_the_requirements() -> None:
     for group, wanted in workspace["dependency-groups"].items():
         groups = packages["odradek-workspace"]["metadata"]["requires-dev"]
         assert unordered(requirements(wanted)) == unordered(locked(groups[group])), group
+
+
+SHIPPED = {  # where what we build runs: Lambda (arm64), Glue and the gateway's image (x86_64), people's machines
+    ("cp313", "aarch64"),
+    ("cp313", "x86_64"),
+    ("cp312", "x86_64"),
+    ("cp311", "x86_64"),
+}
+
+
+@pytest.mark.parametrize("name", ["cramjam", "crc32c", "google-re2", "kio", "pybase64"])
+def test_what_is_compiled_and_loaded_in_functions_has_wheels_for_each_machine(name: str) -> None:
+    [package] = [each for each in tomllib.loads(text("uv.lock"))["package"] if each["name"] == name]
+    files = [wheel["url"].rsplit("/", 1)[1] for wheel in package["wheels"]]
+    missing = {
+        (python, machine)
+        for python, machine in SHIPPED
+        if not any(python in file and machine in file and "manylinux" in file for file in files)
+    }
+    assert missing == set()
 
 
 def links(name: str) -> Iterator[str]:

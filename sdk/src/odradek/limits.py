@@ -67,6 +67,7 @@ ABORTED_SEQUENCES_MAX = 8_000  # partitions whose aborted writes a transactional
 ID_BYTES_MAX = 900  # of group, member, instance and transactional ids
 GROUP_WATCH_BYTES = 32  # of a member's watch of another, beside that one's id
 GROUP_WATCHES_BYTES_MAX = 32 * 1024  # of a member's watches: without long ids room for several hundred
+GROUP_PATTERNS_MAX = 32  # different topic patterns of a group's members: each is matched against every topic
 GROUP_TARGET_BYTES_MAX = 300 * 1024  # of a group's target, packed
 STREAMS_SOURCES_PER_SUBTOPOLOGY_MAX = 64  # the leases of a task are granted in one step
 STREAMS_TAGS_BYTES_MAX = 8 * 1024  # names and values of a streams member's client tags

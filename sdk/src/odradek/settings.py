@@ -85,7 +85,7 @@ class Settings:
     gateway_peer_bytes_per_s_min: int = _knob(16_384)  # rate at which a peer may exceed gateway_peer_timeout_ms
     gateway_idle_timeout_ms: int = _knob(600_000)  # a connection without traffic is closed
     gateway_buffered_bytes_max: int = _knob(512 * 1024 * 1024)  # requests in memory, all connections together
-    gateway_linger_ms: int = _knob(2)  # wait of concurrent produce requests to share an upload
+    gateway_linger_ms: int = _knob(100)  # longest wait of a produce request for the one in flight, to share an upload
     connections_max_reauth_ms: int = _knob(0)  # lifetime of a login on the Kafka port; 0: unlimited
     http_connections_max: int = _knob(1_000)  # connections of each HTTP port: function URLs, schema registry
     http_read_timeout_ms: int = _knob(30_000)  # time to send a request, and to read a response
@@ -113,9 +113,18 @@ class Settings:
     compaction_read_bytes: int = _knob(8 * 1024 * 1024, hostile=100)  # bytes of a segment per read
     producer_id_block: int = _knob(1, hostile=3)  # producer ids reserved per write of the counter
 
+    log_interval_ms: int = _knob(5_000)  # shortest time between two log lines about invocations; 0: a line for each
+    detailed_metrics: bool = _knob(False)  # the functions' bytes, errors and units as CloudWatch metrics: $0.30 each
+    attention_tail_entries: int = _knob(2_000)  # of one head, above which an alarm tells; at about 6,000 it is full
+    attention_sweep_backlog_s: int = _knob(6 * 3600)  # age of unswept uploads above which an alarm tells
+    attention_group_lag_records: int = _knob(10_000_000)  # lag of a group above which an alarm tells
+
     tracing: bool = _knob(False)  # OpenTelemetry spans of functions and store calls (odradek.tracing); the extra otel
 
     message_bytes_max: int = _knob(1_048_588)  # default of the topic configuration max.message.bytes
+    # Topics whose transaction.offsets is predicted by default, with commas: names, or prefixes with * ("primary.*"),
+    # which leave out internal topics.
+    transaction_offsets_predicted: str = _knob("")
 
     def __post_init__(self) -> None:
         for name, limit in _BYTES_MAX.items():

@@ -23,7 +23,7 @@ def test_more_bytes_ask_for_more_of_everything(name: str) -> None:
 def test_a_full_request_is_one_upload_and_one_call() -> None:
     load = Load(GIB, 1_000)
     by_name = {each.resource: each.demand for each in demands(load, LIMITS)}
-    assert by_name["object PUT/s, one WAL prefix"] == by_name["requests/s of a function URL"] == load.requests_per_s
+    assert by_name["object PUT/s of the WAL"] == by_name["requests/s of a function URL"] == load.requests_per_s
     assert 225 < load.requests_per_s < 240, "4.7 MB each"
 
 

@@ -268,6 +268,24 @@ def test_users_of_the_kafka_port(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> N
     assert "RESOURCE_NOT_FOUND" in errors
 
 
+def test_client_quotas(cli: Cli) -> None:
+    assert cli("quotas", "set", "producer_byte_rate=1000", "request_percentage=12.5", "--user", "ada")[0] == 0
+    assert cli("quotas", "set", "connection_creation_rate=5", "--ip", "default")[0] == 0
+    assert cli("quotas", "remove", "producer_byte_rate", "--user", "ada")[0] == 0
+    assert json.loads(cli("quotas", "list", "--output", "json")[1]) == [
+        {"user": None, "client_id": None, "ip": "default", "quota": "connection_creation_rate", "value": 5.0},
+        {"user": "ada", "client_id": None, "ip": None, "quota": "request_percentage", "value": 12.5},
+    ]
+    for arguments, reason in (
+        (("producer_byte_rate=x", "--user", "ada"), "needs a number"),
+        (("producer_byte_rate=1",), "give --user, --client-id or --ip"),
+        (("request_rate=1", "--user", "ada"), "known are"),
+    ):
+        code, out, errors = cli("quotas", "set", *arguments)
+        assert (code != 0, out, errors.count("\n")) == (True, "", 1)
+        assert reason in errors
+
+
 def test_a_share_group(cli: Cli) -> None:
     cli("topics", "create", "mails", "-p", "1")
     cli("produce", "mails", stdin=b"one\ntwo\nthree\n")

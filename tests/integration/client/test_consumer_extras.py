@@ -8,7 +8,6 @@ import pytest
 from odradek import KafkaError, NewTopic, TopicPartition
 from odradek.aio import Admin, Consumer, Producer
 from odradek.client.consumer.dead_letters import dead_letters
-from odradek.client.consumer.fetcher import idle_pause_s
 from odradek.errors import ErrorCode
 from odradek.protocol.api import ApiKey
 
@@ -94,16 +93,9 @@ async def test_a_dead_letter_that_cannot_be_written_loses_nothing() -> None:
         assert [record.value for record in (await consumer.poll(1_000))[PLACE]] == [1, 2]
 
 
-def test_a_quiet_consumer_rests_longer_and_longer() -> None:
-    assert idle_pause_s(4.9, 1.0) == 0
-    assert idle_pause_s(6.0, 1.0) == pytest.approx(0.6)
-    assert idle_pause_s(3600, 1.0) == 1.0
-    assert idle_pause_s(3600, 0) == 0
-
-
 async def test_a_resting_consumer_makes_no_call_until_something_is_sought(monkeypatch: pytest.MonkeyPatch) -> None:
     rests = [0.0]
-    monkeypatch.setattr("odradek.client.consumer.fetcher.idle_pause_s", lambda quiet_s, pause_max_s: rests[0])
+    monkeypatch.setattr("odradek.client.consumer.pace.FetchPace.rest_s", lambda self, now_s: rests[0])
     server = await filled([b"1"])
     async with Consumer(
         transport=server.transport(), auto_offset_reset="earliest", fetch_max_wait_ms=5, fetch_idle_pause_max_ms=1

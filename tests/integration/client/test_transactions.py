@@ -57,6 +57,23 @@ async def test_reads_processes_and_writes_in_one_step(server: Server) -> None:
     assert await committed(server.engine, "readers", "in") == 10
 
 
+async def test_a_told_offset_is_kept_or_the_transaction_is_repeated(server: Server) -> None:
+    await server.engine.topics.create("told", 1, {"transaction.offsets": "predicted"})
+    async with producer_of(server) as producer, aio.Producer(transport=server.transport()) as other:
+        await producer.init_transactions()
+        await producer.begin_transaction()
+        assert (await (await producer.send("told", b"refused"))).offset == 0
+        await (await other.send("told", b"of another"))
+        with pytest.raises(KafkaError) as raised:
+            await producer.commit_transaction()
+        assert raised.value.code is ErrorCode.TRANSACTION_ABORTABLE
+        await producer.abort_transaction()
+        async with producer.transaction():
+            futures = [await producer.send("told", b"kept %d" % i) for i in range(2)]
+            assert [(await future).offset for future in futures] == [1, 2]
+    assert await values(server.engine, "told") == [b"of another", b"kept 0", b"kept 1"]
+
+
 async def test_an_exception_in_the_block_aborts(server: Server) -> None:
     async with producer_of(server) as producer:
         await producer.init_transactions()

@@ -62,6 +62,7 @@ async def test_partitions_are_described_in_pages(engine: Engine) -> None:
     assert (partition.replica_nodes, partition.isr_nodes) == ((0,), (0,))
     assert (partition.eligible_leader_replicas, partition.last_known_elr) == ((), ()), "Java's Admin fails at a null"
     assert described.topic_authorized_operations != UNASKED
+    assert (partition.eligible_leader_replicas, partition.last_known_elr) == ((), ())  # null breaks Java's Admin
 
 
 async def test_named_topics_are_described_in_the_order_of_their_names(engine: Engine) -> None:
@@ -227,14 +228,28 @@ async def test_quotas_are_altered_and_described(engine: Engine) -> None:
     assert await alter(1, {"user": "ada"}, producer_byte_rate=None) == (0, None)
     assert await described(("user", 0, "ada")) == [({"user": "ada"}, {"consumer_byte_rate": 5.0})]
     for entity, ops in (
-        ({"ip": "127.0.0.1"}, {"connection_creation_rate": 1.0}),
-        ({"user": "ada"}, {"request_percentage": 5.0}),
+        ({"ip": "127.0.0.1"}, {"producer_byte_rate": 1.0}),
+        ({"ip": "localhost"}, {"connection_creation_rate": 1.0}),
+        ({"ip": "127.0.0.1", "user": "ada"}, {"connection_creation_rate": 1.0}),
+        ({"user": "ada"}, {"connection_creation_rate": 5.0}),
+        ({"user": "ada"}, {"request_rate": 5.0}),
         ({"user": ""}, {"producer_byte_rate": 5.0}),
     ):
         code, message = await alter(1, entity, **ops)
         assert (code, bool(message)) == (ErrorCode.INVALID_REQUEST, True)
-    wrong = {"components": [{"entity_type": "ip", "match_type": 0, "match": "x"}], "strict": False}
-    assert (await ask(engine, ApiKey.DESCRIBE_CLIENT_QUOTAS, 1, wrong)).error_code == ErrorCode.INVALID_REQUEST
+    assert await alter(1, {"ip": "127.0.0.1"}, connection_creation_rate=2.0) == (0, None)
+    assert await alter(1, {"ip": "0:0::1"}, connection_creation_rate=3.0) == (0, None)
+    assert await alter(1, {"ip": None}, connection_creation_rate=4.0) == (0, None)
+    assert await described(("ip", 0, "::1")) == [({"ip": "::1"}, {"connection_creation_rate": 3.0})]
+    assert len(await described(("ip", 2, None))) == 3
+    assert await alter(1, {"user": "eve"}, request_percentage=0.5, controller_mutation_rate=0.125) == (0, None)
+    assert await described(("user", 0, "eve")) == [
+        ({"user": "eve"}, {"request_percentage": 0.5, "controller_mutation_rate": 0.125})
+    ]
+    for kinds in (["group"], ["user", "user"], ["ip", "user"]):
+        wrong = {"components": [{"entity_type": kind, "match_type": 2, "match": None} for kind in kinds]}
+        answer = await ask(engine, ApiKey.DESCRIBE_CLIENT_QUOTAS, 1, {**wrong, "strict": False})
+        assert answer.error_code == ErrorCode.INVALID_REQUEST
 
 
 async def test_a_quota_of_a_client_slows_it_down(engine: Engine) -> None:
@@ -246,3 +261,68 @@ async def test_a_quota_of_a_client_slows_it_down(engine: Engine) -> None:
     answer = await ask(engine, ApiKey.PRODUCE, 9, fields)
     assert answer.responses[0].partition_responses[0].error_code == 0
     assert answer.throttle_time.total_seconds() > 5
+
+
+async def test_partitions_beyond_the_mutation_rate_are_refused_to_clients_that_know_it_and_announced_to_others(
+    engine: Engine,
+) -> None:
+    parts = [{"entity_type": "client-id", "entity_name": "tests"}]
+    ops = [{"key": "controller_mutation_rate", "value": 1.0, "remove": False}]
+    await ask(engine, ApiKey.ALTER_CLIENT_QUOTAS, 1, {"entries": [{"entity": parts, "ops": ops}]})
+
+    async def create(version: int, *counts: int, validate_only: bool = False) -> tuple[list[int], float]:
+        topics = [
+            {"name": f"made-{version}-{i}-{n}", "num_partitions": n, "replication_factor": -1}
+            for i, n in enumerate(counts)
+        ]
+        fields = {"topics": topics, "timeout": 1_000, "validate_only": validate_only}
+        answer = await ask(engine, ApiKey.CREATE_TOPICS, version, fields)
+        return [topic.error_code for topic in answer.topics], answer.throttle_time.total_seconds()
+
+    assert (await create(7, 1_000, validate_only=True)) == ([0], 0)
+    codes, pause_s = await create(7, 12, 3, 1)
+    assert codes == [0, ErrorCode.THROTTLING_QUOTA_EXCEEDED, ErrorCode.THROTTLING_QUOTA_EXCEEDED]
+    assert 0 < pause_s <= 1
+    codes, pause_s = await create(5, 5)
+    assert codes == [0]
+    assert 4 < pause_s <= 6
+    grow = {"topics": [{"name": "made-5-0-5", "count": 6, "assignments": None}], "timeout": 1_000}
+    [grown] = (await ask(engine, ApiKey.CREATE_PARTITIONS, 3, {**grow, "validate_only": False})).results
+    assert grown.error_code == ErrorCode.THROTTLING_QUOTA_EXCEEDED
+    [grown] = (await ask(engine, ApiKey.CREATE_PARTITIONS, 2, {**grow, "validate_only": False})).results
+    assert grown.error_code == 0
+    gone = {"topics": [{"name": "made-5-0-5", "topic_id": None}], "timeout": 1_000}
+    [deleted] = (await ask(engine, ApiKey.DELETE_TOPICS, 6, gone)).responses
+    assert deleted.error_code == ErrorCode.THROTTLING_QUOTA_EXCEEDED
+    answer = await ask(engine, ApiKey.DELETE_TOPICS, 4, {"topic_names": ["made-5-0-5"], "timeout": 1_000})
+    assert answer.responses[0].error_code == 0
+    assert answer.throttle_time.total_seconds() > 10
+    missing = {"topics": [{"name": "by-itself", "topic_id": None}], "allow_auto_topic_creation": True}
+    object.__setattr__(engine.settings, "auto_create_topics", True)
+    answer = await ask(engine, ApiKey.METADATA, 12, missing)
+    assert answer.topics[0].error_code == ErrorCode.LEADER_NOT_AVAILABLE
+
+
+async def test_a_percentage_of_time_counts_what_keeps_the_loop_busy(
+    engine: Engine, store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    names = engine.topics.list
+
+    async def slow() -> Any:
+        store.clock.advance(0.25)
+        return await names()
+
+    monkeypatch.setattr(engine.topics, "list", slow)
+
+    async def ask_metadata() -> float:
+        answer = await ask(engine, ApiKey.METADATA, 12, {"topics": None})
+        return float(answer.throttle_time.total_seconds())
+
+    assert await ask_metadata() == 0
+    parts = [{"entity_type": "client-id", "entity_name": "tests"}]
+    ops = [{"key": "request_percentage", "value": 12.5, "remove": False}]
+    await ask(engine, ApiKey.ALTER_CLIENT_QUOTAS, 1, {"entries": [{"entity": parts, "ops": ops}]})
+    assert await ask_metadata() == 1
+    data = [{"index": 0, "records": batch([b"x"])}]
+    fields = {"acks": -1, "topic_data": [{"name": "a", "partition_data": data}]}
+    assert (await ask(engine, ApiKey.PRODUCE, 9, fields)).throttle_time.total_seconds() == 1, "it is owed for metadata"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Callable
+from contextlib import suppress
 from typing import TypeVar
 
 import pytest
@@ -162,3 +163,96 @@ async def test_aiokafka_commits_and_aborts(address: str, engine: Engine) -> None
     finally:
         await producer.stop()
     assert await outcome(engine) == ([b"0", b"1", b"2"], [b"0", b"1", b"2"], 2)
+
+
+# --- transaction.offsets=predicted: told, and refused because another writer was faster ---------------------------
+
+
+async def told_and_kept(engine: Engine, offsets: list[int]) -> None:
+    """The told offset of "refused" became another writer's; that of "kept" is the record's."""
+    assert await values(engine, "told") == [b"of another", b"kept"]
+    assert offsets == [0, 1]
+
+
+@pytest.fixture
+async def told(engine: Engine) -> str:
+    await engine.topics.create("told", 1, {"transaction.offsets": "predicted"})
+    return "told"
+
+
+async def test_confluent_kafka_repeats_what_cannot_keep_its_offset(address: str, engine: Engine, told: str) -> None:
+    from confluent_kafka import KafkaException, Producer
+
+    offsets: list[int] = []
+
+    def work() -> None:
+        producer = Producer({"bootstrap.servers": address, "transactional.id": "tx", "linger.ms": 1})
+        producer.init_transactions(30)
+        for value in (b"refused", b"kept"):
+            producer.begin_transaction()
+            producer.produce(told, value, partition=0, on_delivery=lambda _, message: offsets.append(message.offset()))
+            assert producer.flush(30) == 0
+            if value == b"refused":
+                other = Producer({"bootstrap.servers": address})
+                other.produce(told, b"of another", partition=0)
+                assert other.flush(30) == 0
+                with pytest.raises(KafkaException) as raised:
+                    producer.commit_transaction(30)
+                assert raised.value.args[0].txn_requires_abort()
+                producer.abort_transaction(30)
+            else:
+                producer.commit_transaction(30)
+
+    await in_thread(work)
+    await told_and_kept(engine, offsets)
+
+
+async def test_kafka_python_goes_on_as_a_new_producer(address: str, engine: Engine, told: str) -> None:
+    """To it, any error of a commit is fatal."""
+    from kafka import KafkaProducer
+    from kafka.errors import KafkaError
+
+    offsets: list[int] = []
+
+    def work() -> None:
+        for value in (b"refused", b"kept"):
+            producer = KafkaProducer(bootstrap_servers=address, transactional_id="tx")
+            producer.init_transactions()
+            producer.begin_transaction()
+            offsets.append(producer.send(told, value, partition=0).get(30).offset)
+            if value == b"refused":
+                other = KafkaProducer(bootstrap_servers=address)
+                other.send(told, b"of another", partition=0).get(30)
+                other.close(10)
+                with pytest.raises(KafkaError):
+                    producer.commit_transaction()
+            else:
+                producer.commit_transaction()
+            producer.close(10)
+
+    await in_thread(work)
+    await told_and_kept(engine, offsets)
+
+
+async def test_aiokafka_goes_on_as_a_new_producer(address: str, engine: Engine, told: str) -> None:
+    """To it, any error of a commit is fatal."""
+    from aiokafka import AIOKafkaProducer
+    from aiokafka.errors import KafkaError
+
+    offsets: list[int] = []
+    for value in (b"refused", b"kept"):
+        producer = AIOKafkaProducer(bootstrap_servers=address, transactional_id="tx")
+        await producer.start()
+        await producer.begin_transaction()
+        offsets.append((await producer.send_and_wait(told, value, partition=0)).offset)
+        if value == b"refused":
+            async with AIOKafkaProducer(bootstrap_servers=address) as other:
+                await other.send_and_wait(told, b"of another", partition=0)
+            with pytest.raises(KafkaError):
+                await producer.commit_transaction()
+            with suppress(KafkaError):
+                await producer.stop()
+        else:
+            await producer.commit_transaction()
+            await producer.stop()
+    await told_and_kept(engine, offsets)

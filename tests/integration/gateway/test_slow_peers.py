@@ -10,6 +10,7 @@ import odradek
 import pytest
 from odradek.dispatcher.answer import build
 from odradek.local import Listener, ThreadedService
+from odradek.model.quota import CONNECTION_CREATION_RATE, QuotaEntity
 from odradek.protocol.api import ApiKey
 from odradek.protocol.frame import decode_response, encode_request, request_schema, response_schema
 
@@ -199,3 +200,20 @@ def test_no_address_and_no_user_takes_all_connections(caplog: pytest.LogCaptureF
         assert log_in(b"bob") == 0
         held[0].socket.close()
         until(lambda: log_in(b"ann") == 0, what="the place of a closed connection is free")
+
+
+def test_an_address_that_connects_too_fast_is_refused_and_others_are_not(caplog: pytest.LogCaptureFixture) -> None:
+    with port.kafka_service(acl_cache_ms=0) as service, ExitStack() as stack:
+        servers = service.kafka_bootstrap_servers
+        with odradek.Admin(**service.client_config) as admin:
+            admin.alter_client_quotas(QuotaEntity(ip="127.0.0.1"), {CONNECTION_CREATION_RATE: 1})
+            assert admin.describe_client_quotas() == {QuotaEntity(ip="127.0.0.1"): {CONNECTION_CREATION_RATE: 1}}
+        with RawConnection(servers) as first:  # the gateway reads the quotas when one connects
+            first.send(METADATA)
+            assert first.receive()
+        connect(stack, servers, 40)
+        until(lambda: "faster than its connection_creation_rate" in caplog.text)
+        until(lambda: service.service.kafka_connections < 20)
+        with RawConnection(servers, source="127.0.0.9") as other:
+            other.send(METADATA)
+            assert other.receive()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import zipfile
 from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
@@ -10,6 +11,7 @@ from typing import Any
 from uuid import UUID
 
 import pytest
+from odradek.errors import ErrorCode
 from odradek.format.record_batch import decode_batches
 from odradek.functions.environment import (
     BUCKET,
@@ -29,6 +31,7 @@ from tests.support.services.function_calls import body_of, decode, frame, functi
 from tests.support.services.packaged_functions import Deployment, RunningFunction, deploy, running_function
 from tests.support.services.runtime_api import FunctionFailed
 from tests.support.stores.aws import CREDENTIALS, REGION, create_queue, create_tables, moto_server, receive
+from tools.package import LAMBDA_PLATFORM, LAMBDA_PYTHON, Target, build
 
 pytestmark = pytest.mark.timeout(900)  # the first test waits for the build
 
@@ -147,6 +150,26 @@ def test_the_registry_registers(functions: dict[str, RunningFunction]) -> None:
     assert [json.loads(body_of(answer))["id"] for answer in answers] == [1, 1]
 
 
+def test_a_group_subscribes_by_a_pattern(functions: dict[str, RunningFunction]) -> None:
+    """With RE2, which is compiled: the layer holds it for the function's Python."""
+    topic_id = create_topic(functions, "by-pattern-1")
+    fields = {
+        "group_id": "by-pattern",
+        "member_id": str(UUID(int=77)),
+        "member_epoch": 0,
+        "rebalance_timeout": 30_000,
+        "subscribed_topic_names": [],
+        "subscribed_topic_regex": "by-pattern-[[:digit:]]",
+        "topic_partitions": [],
+    }
+    joined = call(functions["coordinator"], ApiKey.CONSUMER_GROUP_HEARTBEAT, 1, fields)
+    assert int(joined.error_code) == 0, joined
+    assert [each.topic_id for each in joined.assignment.topic_partitions] == [topic_id]
+    fields |= {"member_id": str(UUID(int=78)), "subscribed_topic_regex": "(?=a)"}
+    refused = call(functions["coordinator"], ApiKey.CONSUMER_GROUP_HEARTBEAT, 1, fields)
+    assert ErrorCode(int(refused.error_code)) is ErrorCode.INVALID_REGULAR_EXPRESSION
+
+
 def test_a_corrupt_batch_leaves_no_trace(functions: dict[str, RunningFunction]) -> None:
     create_topic(functions, "corrupt")
     broken = bytearray(batch([b"value"]))
@@ -168,9 +191,11 @@ def test_bad_events_are_answered_and_the_process_goes_on(functions: dict[str, Ru
 def test_invocations_are_logged_with_their_billable_units(functions: dict[str, RunningFunction]) -> None:
     create_topic(functions, "metered")
     produce(functions, "metered", batch([b"x" * 100_000]))
-    lines = [json.loads(line) for line in functions["produce"].log_text().splitlines() if line.startswith('{"_aws"')]
+    lines = [
+        json.loads(line) for line in functions["produce"].log_text().splitlines() if '"message":"invocation"' in line
+    ]
     last = lines[-1]
-    assert (last["api"], last["function"], last["status"]) == ("PRODUCE", "produce", 200)
+    assert (last["api"], last["function"], last["level"]) == ("PRODUCE", "produce", "INFO")
     assert last["object_put_requests"] == 1
     assert last["table_write_units"] > 0  # moto counts halves
 
@@ -214,3 +239,16 @@ def test_the_layer_holds_what_the_functions_need_and_no_more(deployment: Deploym
         assert not (python / unwanted).exists(), unwanted
     assert list((python / "odradek").rglob("__pycache__/*.pyc")), "bytecode is packaged"
     assert (python / "odradek" / "py.typed").exists()
+
+
+@pytest.mark.slow
+def test_the_layer_of_a_deployment_is_for_lambdas_processor_and_python(tmp_path: Path) -> None:
+    """Slow: it is built for another machine, so it has to be downloaded."""
+    layer = next(
+        each for each in build(tmp_path, Target(LAMBDA_PYTHON, LAMBDA_PLATFORM)) if each.path.name == "layer.zip"
+    )
+    with zipfile.ZipFile(layer.path) as archive:
+        names = archive.namelist()
+    compiled = {name for name in names if ".so" in name}
+    assert {name.split("/")[1] for name in compiled} >= {"cramjam", "crc32c", "re2", "kio"}
+    assert {name for name in compiled if "cpython-313-aarch64" not in name and "abi3" not in name} == set()

@@ -236,7 +236,7 @@ async def test_an_unreachable_server_is_told_even_to_polls_that_do_not_wait(serv
 async def test_a_quiet_consumer_rests(server: Server) -> None:
     async with consumer(server, fetch_idle_pause_max_ms=100) as one:
         await take(one, 50)
-        one._quiet_since_s -= 60  # as if nothing had come for a minute
+        one._pace.restart(one._clock.monotonic() - 60)  # as if nothing had come for a minute
         before = server.requests.count(ApiKey.SHARE_FETCH)
         await take(one, 400)
         assert 1 <= server.requests.count(ApiKey.SHARE_FETCH) - before <= 5, "one call a pause; without it twenty"

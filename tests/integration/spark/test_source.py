@@ -13,7 +13,13 @@ import pytest
 from odradek.model.record import CompressionType
 from odradek.spark.available_now import latest_offsets, process_available, run_to_end
 
+import glue_jobs.word_count.job
+from tests.support.engine import batch
+from tests.support.engine import produce as append
+from tests.support.kafka.poison import garbage
+from tests.support.spark.jobs import Job
 from tests.support.spark.session import LiveLog
+from tests.support.spark.sink import ServedLog
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -316,3 +322,31 @@ def test_spark_counts_windows_over_a_stream(spark: SparkSession, log: LiveLog, t
     found = {row.window.start.astimezone(UTC): row["count"] for row in taken}
     minute = EPOCH + timedelta(milliseconds=START_MS - START_MS % 60_000)
     assert found == {minute: 100, minute + timedelta(minutes=1): 100}
+
+
+def test_a_corrupt_batch_fails_a_query_is_marked_and_a_job_skips_and_counts_it(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    with ServedLog(tmp_path / "served") as served:
+        served.create("lines", **{"record.validation": "header"})
+        served.create("counts")
+        for each in (batch([b"a b"]), garbage(3), batch([b"b"])):
+            assert not served.run(append(served.engine, "lines", 0, each)).error
+
+        def load(how: str) -> list[Any]:
+            options = {**served.source, "subscribe": "lines", "corruptBatches": how}
+            return rows(spark.read.format("odradek").options(**options).load())
+
+        with pytest.raises(Exception, match=r"lines-0 with the offsets 1 to 3 .* corruptBatches"):
+            load("fail")
+        assert [row.offset for row in load("skip")] == [0, 4]
+        assert [(row.offset, row.value, row.timestampType) for row in load("mark")][1] == (1, None, -1)
+        job = Job(
+            spark, served, glue_jobs.word_count.job, tmp_path, input_topic="lines", output_topic="counts",
+            corrupt_batches="skip",
+        )  # fmt: skip
+        assert job.run()["corrupt_batches"] == 1
+        assert [json.loads(value) for value in served.values("counts")] == [
+            {"word": "a", "count": 1},
+            {"word": "b", "count": 2},
+        ]

@@ -76,11 +76,11 @@ def test_a_damaged_row_is_a_format_error_or_another_row(row: TransactionRow, dat
         return
 
 
-@given(ids, st.integers(0, 10**19), ids, partitions, st.integers(0, SEQUENCE_MAX), int64)
+@given(ids, st.integers(0, 10**19), ids, partitions, st.integers(0, SEQUENCE_MAX), int64, st.integers(-1, 2**63 - 1))
 def test_pending_items_are_found_in_their_transaction_alone(
-    transactional_id: str, number: int, group_id: str, partition: PartitionId, sequence: int, offset: int
+    transactional_id: str, number: int, group_id: str, partition: PartitionId, sequence: int, offset: int, told: int
 ) -> None:
-    batches = PendingBatches(partition, (TailEntry(bytes(16), 0, 100, 2, 5, 7, 1, sequence),))
+    batches = PendingBatches(partition, (TailEntry(bytes(16), 0, 100, 2, 5, 7, 1, sequence),), told)
     pending = PendingOffset(group_id, partition, "topic", OffsetAndMetadata(offset, 3, "m"), "member", 4, 5)
     keys = [batches_key(transactional_id, number, batches), offset_key(transactional_id, number, group_id, partition)]
     items = [encode_batches(batches), encode_offset(pending)]
@@ -101,6 +101,12 @@ def test_a_chain_is_put_in_order_across_the_wrap(start: int, counts: list[int], 
     shuffled = [PendingBatches(partition, (entry,)) for entry in expected]
     random.shuffle(shuffled)  # type: ignore[attr-defined]
     assert chains(shuffled) == {partition: expected}
+
+
+def test_a_release_that_knows_no_told_offsets_refuses_them() -> None:
+    batches = PendingBatches(PartitionId(UUID(int=1), 0), (TailEntry(bytes(16), 0, 100, 2, 5, 7, 1, 0),))
+    assert encode_batches(batches)["v"] == 1
+    assert encode_batches(replace(batches, told_offset=0))["v"] == 2
 
 
 def test_an_unknown_version_is_refused() -> None:

@@ -11,11 +11,13 @@ from odradek.model.topic import Topic
 from odradek.model.topic_partition import PartitionId
 
 from tests.simulation.actors.common import look_up, read_from
+from tests.simulation.actors.lookups import look_up_by_time, read_again
 from tests.simulation.books.history import Poll, identity
 from tests.simulation.world import Process, World
 
 _GONE = frozenset({ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.UNKNOWN_TOPIC_ID})
 _LAST_TRIES = 5
+_LOOKUPS = 0.15  # of the polls: they ask something else besides
 
 
 class Consumer:
@@ -48,6 +50,9 @@ class Consumer:
             for number in range(len(polls), topic.partition_count):
                 polls.append(Poll(f"{self._name}/{self._lives}", PartitionId(topic.topic_id, number)))
                 world.history.polls.append(polls[-1])
+            if not is_last and world.rng.random() < _LOOKUPS:
+                ask = world.rng.choice((look_up_by_time, read_again))
+                await ask(world, process.engine, topic, world.rng.randrange(topic.partition_count))
             before = [poll.position for poll in polls]
             wanted = [
                 FetchPartition(self._topic, p, poll.position, max_bytes=400, topic_id=topic.topic_id)

@@ -8,13 +8,17 @@ from typing import Any
 from odradek.engine.engine import Engine
 from odradek.errors import ErrorCode, FormatError, KafkaError
 from odradek.model.log import FetchPartition
-from odradek.model.topic_partition import PartitionId, TopicPartition
+from odradek.model.topic_partition import OffsetAndMetadata, PartitionId, TopicPartition
 
 from tests.simulation.actors.common import idle_pace_s, pause, read_from
+from tests.simulation.books.group_book import RESET, signature
 from tests.simulation.world import Process, World
 from tests.support.clients.group_member import Member
 
 _POLL_BYTES_MAX = 600
+_LEAVES = 0.08  # of the turns
+_RESETS = 0.3  # of the lives begin with one
+_STUBBORN = 0.3  # of the lives: they let go of nothing that they are told to give up
 
 
 class GroupMember:
@@ -44,17 +48,21 @@ class GroupMember:
         self._pace_s = pace_s
         self._assignor = assignor
         self._lives = 0
+        self._is_stubborn = False
 
     async def program(self, process: Process) -> None:
         world, engine = self._world, process.engine
         while not world.stop.is_set():
             self._lives += 1
+            await self._reset(process)
+            await pause(world, self._pace_s)  # not all at once: who comes later takes from those who are there
+            self._is_stubborn = world.rng.random() < _STUBBORN
             member = self._member(engine)
             world.ledger.groups.owned[member.member_id] = lambda member=member: member.owned  # type: ignore[misc]
             positions: dict[PartitionId, int] = {}
             while not world.stop.is_set():
                 await self._turn(process, member, positions)
-                if self._turns > 0 and world.rng.random() < 0.02:
+                if self._turns > 0 and world.rng.random() < _LEAVES:
                     await member.leave()
                     await pause(world, 10.0)
                     break
@@ -74,13 +82,26 @@ class GroupMember:
             groups=engine.groups,
             offsets=engine.offsets,
             assignor=self._assignor,
+            rebalance_timeout_ms=self._world.rng.choice((500, 60_000)),
         )
+
+    async def _reset(self, process: Process) -> None:
+        """Set offsets from outside, as an operator does: refused as soon as the group has members."""
+        if self._world.rng.random() >= _RESETS:
+            return
+        offset = OffsetAndMetadata(0, metadata=RESET)
+        for name in self._topics:
+            try:
+                await process.engine.offsets.commit(self._group_id, {TopicPartition(name, 0): offset})
+            except KafkaError:
+                return
 
     async def _turn(self, process: Process, member: Any, positions: dict[PartitionId, int]) -> None:
         world = self._world
         lose_answer = self._turns > 0 and world.rng.random() < 0.03
         # Now and then the application does not let go at once of what it is told to give up.
-        keep = member.owned if member.beats % 3 == 2 else frozenset()
+        keeps = (self._is_stubborn and self._turns > 0) or member.beats % 3 == 2
+        keep = member.owned if keeps else frozenset()
         await member.beat(lose_answer=lose_answer, keep=keep)
         for lost in [partition for partition in positions if partition not in member.owned]:
             del positions[lost]
@@ -132,6 +153,6 @@ class GroupMember:
 
     async def _commit(self, member: Any, partition: TopicPartition, offset: int) -> ErrorCode:
         try:
-            return await member.commit(partition, offset)
+            return await member.commit(partition, offset, metadata=signature(member.member_id, member.epoch))
         except KafkaError as error:
             return error.code

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from odradek.engine.engine import Engine
 from odradek.errors import ErrorCode, KafkaError
@@ -19,6 +19,7 @@ _ATTEMPTS = 60
 _BUMPS = 0.5  # of the sessions: they end early, and the next one goes on with their producer id
 _GONE_ATTEMPTS = 8  # a topic that was deleted stays so
 _MISSING_PREDECESSOR = frozenset({ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, ErrorCode.UNKNOWN_PRODUCER_ID})
+_OF_THE_CURRENT_EPOCH = _MISSING_PREDECESSOR | {ErrorCode.NONE, ErrorCode.DUPLICATE_SEQUENCE_NUMBER}
 _GONE = frozenset({ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.UNKNOWN_TOPIC_ID})
 
 
@@ -115,7 +116,7 @@ class Producer:
         last, self._last = self._last, None
         if last is not None and last.topic == topic and rng.random() < _BUMPS:
             if last.acked and rng.random() < 0.5:
-                self._late = asyncio.ensure_future(self._send_late(engine, rng.choice(last.acked)))
+                self._late = asyncio.ensure_future(self._send_late(engine, rng.choice(last.acked), last))
             return _Session(name, last.producer_id, last.epoch + 1, topic, ends_after=ends_after)
         while self._idempotent:
             try:
@@ -165,7 +166,7 @@ class Producer:
                 if not self._take(session, batch, result, ready[result.partition]):
                     again.append(batch)
                 elif self._idempotent and result.error is ErrorCode.NONE and rng.random() < 0.08:
-                    await self._repeat(engine, batch, result)
+                    await self._repeat(engine, batch, result, session)
                 gone += result.error in _GONE
             if not again or gone >= _GONE_ATTEMPTS:
                 break
@@ -203,18 +204,33 @@ class Producer:
         session.broken = self._idempotent
         return True
 
-    async def _repeat(self, engine: Engine, batch: _Batch, first: ProduceResult) -> None:
+    async def _repeat(self, engine: Engine, batch: _Batch, first: ProduceResult, session: _Session) -> None:
         """Send an acknowledged batch once more, as after an answer that was lost: the offset must be the same."""
+        if len(batch.sends) > 1 and self._world.rng.random() < 0.3:
+            await self._repeat_in_part(engine, batch, session)
+            return
         [result] = await engine.produce([batch.request])
         if result.error is ErrorCode.NONE and result.base_offset != first.base_offset:
             self._world.history.problem(
                 f"duplicate of {batch.sends[0].identity!r} answered with {result.base_offset}, not {first.base_offset}"
             )
 
-    async def _send_late(self, engine: Engine, batch: _Batch) -> None:
+    async def _repeat_in_part(self, engine: Engine, batch: _Batch, session: _Session) -> None:
+        """Send the first record of an acknowledged batch by itself: that is another batch, and no duplicate."""
+        first = batch.sends[0].identity
+        records = encode([Payload(first, first)], (session.producer_id, session.epoch, batch.base_sequence))
+        [result] = await engine.produce([replace(batch.request, records=records)])
+        if result.error is ErrorCode.NONE:
+            self._world.history.problem(f"a part of the batch of {first!r} was taken for all of it")
+
+    async def _send_late(self, engine: Engine, batch: _Batch, session: _Session) -> None:
         """Send an acknowledged batch of the epoch before, which was on its way for long: it must not enter again."""
         await engine.clock.sleep(self._world.rng.random() * 10 * self._pace_s)
+        newest = self._world.ledger.newest_epoch(batch.sends[0].partition, session.producer_id)
         [result] = await engine.produce([batch.request])
+        if newest > session.epoch and result.error in _OF_THE_CURRENT_EPOCH:
+            name = batch.sends[0].identity
+            self._world.history.problem(f"{name!r} of epoch {session.epoch}, before {newest}, got {result.error.name}")
         if result.error is ErrorCode.NONE and batch.sends[0].offset not in (None, result.base_offset):
             self._world.history.problem(f"late {batch.sends[0].identity!r} went to {result.base_offset}")
 

@@ -15,6 +15,7 @@ from tests.simulation.actors.classic_members import ClassicGroupMember
 from tests.simulation.actors.common import look_up
 from tests.simulation.actors.group_members import GroupMember
 from tests.simulation.actors.transactors import TIMEOUT_MS, Fenced, Session, Transactor
+from tests.simulation.books import group_book
 from tests.simulation.books.classic_book import signature
 from tests.simulation.world import Process, World
 from tests.support.clients.group_member import Member
@@ -61,6 +62,9 @@ class TransactionalMember(GroupMember):
         self._copying = _Copying(world, copier)
         self._member: Member | None = None
 
+    async def _reset(self, process: Process) -> None:
+        """Nobody sets back what is to be copied once."""
+
     async def _turn(self, process: Process, member: Member, positions: dict[PartitionId, int]) -> None:
         self._member = member
         await super()._turn(process, member, positions)
@@ -69,7 +73,7 @@ class TransactionalMember(GroupMember):
         self, process: Process, partition: PartitionId, name: str, positions: dict[PartitionId, int]
     ) -> None:
         assert self._member is not None
-        self._copier.metadata = self._member.member_id
+        self._copier.metadata = group_book.signature(self._member.member_id, self._member.epoch)
         self._copier.committer = {"member_id": self._member.member_id, "member_epoch": self._member.epoch}
         if not await self._copying.copy(process, partition, positions):
             positions[partition] = _UNKNOWN

@@ -25,6 +25,11 @@ TIMEOUT_MS = 30_000
 _END_ATTEMPTS = 40
 _PRODUCE_ATTEMPTS = 6
 _POLL_BYTES_MAX = 250
+_GAPS = 0.03  # of the batches: the one before is lost on its way, and the client does not care
+_REPEATS = 0.1  # of the transactions of the first protocol: a batch of an earlier one comes again
+_INTRUSIONS = 0.05  # of the last turns: somebody writes under the producer's id and a far later epoch
+_LAST_TURNS = 6
+_LATER_EPOCHS = 1_000
 
 
 @dataclass
@@ -34,12 +39,14 @@ class Session:
     producer_id: int
     epoch: int
     sequences: dict[PartitionId, int] = field(default_factory=dict)
+    sent: list[ProducePartition] = field(default_factory=list)  # in earlier transactions of this epoch
 
     def moved(self, producer_id: int, epoch: int) -> None:
         """A transaction ended: a new epoch begins its sequences anew."""
         if (producer_id, epoch) != (self.producer_id, self.epoch):
             self.producer_id, self.epoch = producer_id, epoch
             self.sequences.clear()
+            self.sent.clear()
 
 
 class Fenced(Exception):
@@ -134,6 +141,8 @@ class Transactor:
         sends: list[Send] = []
         is_good = await self._produce(process, session, sink, records, one, sends)
         end = records[-1].offset + 1
+        if self._turns < _LAST_TURNS and world.rng.random() < _INTRUSIONS:
+            await self._intrude(process, session, sink, one)
         if is_good:
             one.commits = (place, end)
             is_good = await self._commit_offset(engine, session, TopicPartition(source.name, number), end)
@@ -171,32 +180,72 @@ class Transactor:
         """Write one output a record, spread over the sink's partitions; False where not all was taken."""
         world = self._world
         parts: dict[int, list[Payload]] = {}
+        if session.sent and not self._bump and world.rng.random() < _REPEATS:
+            await self._send(process.engine, world.rng.choice(session.sent))
         for record in records:
             payload = Payload(b"%s|%s" % (identity(record), one.name.encode()), identity(record))
             parts.setdefault(world.rng.randrange(sink.partition_count), []).append(payload)
         for number, payloads in parts.items():
             place = PartitionId(sink.topic_id, number)
-            base = session.sequences.get(place, 0)
-            session.sequences[place] = base + len(payloads)
-            for payload in payloads:
-                one.wrote.append((place, payload.identity))
-                sends.append(world.history.sent(payload.identity, place, "", 0))
-            producer = (session.producer_id, session.epoch, base)
-            batch = encode(payloads, producer, process.clock.now_ms(), transactional=True)
-            if not await self._send(process.engine, ProducePartition(sink.name, number, batch)):
-                return False
+            is_told = "transaction.offsets" in sink.configs  # then a later batch's offset depends on the first one
+            for batch in (payloads[:1], payloads[1:]) if is_told else (payloads,):
+                if batch and not await self._send_batch(process, session, sink, place, batch, one, sends):
+                    return False
         return True
 
-    async def _send(self, engine: Engine, request: ProducePartition) -> bool:
+    async def _send_batch(
+        self,
+        process: Process,
+        session: Session,
+        sink: Topic,
+        place: PartitionId,
+        payloads: list[Payload],
+        one: Transaction,
+        sends: list[Send],
+    ) -> bool:
+        """Write a batch, and note the offsets that the answer tells; False where it was not taken."""
+        base = session.sequences.get(place, 0)
+        if self._world.rng.random() < _GAPS:
+            base += 1
+            one.has_gap = True
+        session.sequences[place] = base + len(payloads)
+        sent = [self._world.history.sent(payload.identity, place, "", 0) for payload in payloads]
+        sends += sent
+        one.wrote += [(place, payload.identity) for payload in payloads]
+        producer = (session.producer_id, session.epoch, base)
+        batch = encode(payloads, producer, process.clock.now_ms(), transactional=True)
+        request = ProducePartition(sink.name, place.partition, batch)
+        told = await self._send(process.engine, request)
+        if told is None:
+            return False
+        session.sent.append(request)
+        if told >= 0:
+            for i, send in enumerate(sent):
+                send.offset = told + i
+            self._world.work["offsets_told"] += len(sent)
+        return True
+
+    async def _intrude(self, process: Process, session: Session, sink: Topic, one: Transaction) -> None:
+        """Write under the producer's id and a later epoch, outside of any transaction: commits there must end."""
+        number, name = self._world.rng.randrange(sink.partition_count), b"intruder|%s" % one.name.encode()
+        send = self._world.history.sent(name, PartitionId(sink.topic_id, number), "", 0)
+        producer = session.producer_id, session.epoch + _LATER_EPOCHS, 0
+        batch = encode([Payload(name, name)], producer, process.clock.now_ms())
+        [result] = await process.engine.produce([ProducePartition(sink.name, number, batch)])
+        if result.error is ErrorCode.NONE:
+            send.outcome = "acked"
+
+    async def _send(self, engine: Engine, request: ProducePartition) -> int | None:
+        """The base offset of the answer; None where the batch was not taken."""
         for _ in range(_PRODUCE_ATTEMPTS):
             [result] = await engine.produce([request], transactional_id=self.transactional_id)
             if result.error is ErrorCode.NONE:
-                return True
+                return result.base_offset
             _raise_where_fenced(result.error)
             if not result.error.is_retryable:
-                return False
+                return None
             await engine.clock.sleep(0.1)
-        return False
+        return None
 
     async def _commit_offset(self, engine: Engine, session: Session, partition: TopicPartition, offset: int) -> bool:
         for _ in range(_PRODUCE_ATTEMPTS):
@@ -230,6 +279,8 @@ class Transactor:
                 )
             except KafkaError as error:
                 if error.code is ErrorCode.TRANSACTION_ABORTABLE:
+                    if "a batch is missing" in error.message and not one.has_gap:
+                        self._world.history.problem(f"no batch of {one.name} is missing: {error.message}")
                     one.outcome = "aborted"
                     raise Fenced from None  # the next epoch is not known: initialise again
                 if not error.code.is_retryable:
@@ -237,6 +288,8 @@ class Transactor:
                 await engine.clock.sleep(0.2)
             else:
                 one.outcome = "committed" if commit else "aborted"
+                if commit and one.has_gap:
+                    self._world.history.problem(f"{one.name} was committed without a batch that was lost")
                 session.moved(*made)
                 return
         raise Fenced

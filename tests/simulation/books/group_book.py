@@ -2,7 +2,9 @@
 
 * a member holds exactly the partitions whose leases name it: none has two owners, none an owner that nobody knows
 * a member holds nothing that is not in the target of its epoch, and its epoch rises only when it owes nothing
-* who owes a partition is granted none; what it owes stays its own until it has said that it gave it up
+* who owes a partition is granted none; what it owes stays its own until it has said that it gave it up,
+  and who owes for longer than its rebalance timeout is no member any more
+* who commits owns the partition, and does so under the epoch of its grant or a later one
 * of a streams group: no task is active at two members, and no process has two copies of a task
 * a commit's stamp exceeds the one before; nothing writes a lease that stays as it was
 """
@@ -20,6 +22,24 @@ from odradek.ports.table import Item, Key
 
 _Target = Mapping[str, frozenset[PartitionId]]
 _TaskTarget = Mapping[str, Tasks]
+
+
+RESET = "reset"  # the metadata of a commit by somebody who sets a group's offsets while it has no members
+
+
+def signature(member_id: str, epoch: int) -> str:
+    """What a member writes into the metadata of its commits."""
+    return f"{member_id}@{epoch}"
+
+
+def foreign_commit(metadata: str, owner: str | None, lease_epoch: int) -> str:
+    """Why whoever signed a commit must not make it; empty: it may. A simple consumer signs with nothing."""
+    member_id, _, epoch = ("" if metadata == RESET else metadata).partition("@")
+    if member_id != (owner or ""):
+        return f"{member_id!r} committed what {owner!r} owns"
+    if member_id and int(epoch) < lease_epoch:
+        return f"{member_id!r} committed under epoch {epoch} what it was granted in {lease_epoch}"
+    return ""
 
 
 class GroupBook:
@@ -129,6 +149,9 @@ class GroupBook:
             self._problem(f"{who} rose from {before.epoch} while it owes {sorted(member.revoking)}")
         if member.revoking and (granted := member.assigned - before.held):
             self._problem(f"{who} was granted {sorted(granted)} while it owes {sorted(member.revoking)}")
+        owes_too_long = before.revoking_elapsed_ms >= member.rebalance_timeout_ms
+        if owes_too_long and (owed := before.revoking & member.revoking):
+            self._problem(f"{who} goes on, and has owed {sorted(owed)} for {before.revoking_elapsed_ms} ms")
         owned = self.owned.get(member.member_id)
         if owned is not None and (lost := (before.held - member.held) & owned()):
             self._problem(f"{who} lost {sorted(lost)}, which it has not given up")

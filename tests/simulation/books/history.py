@@ -31,7 +31,7 @@ class Send:
     partition: PartitionId
     producer: str  # sends of one idempotent producer to one partition keep their order; others have ""
     sequence: int  # the order of sending within the producer and partition
-    offset: int | None = None  # acknowledged at this offset
+    offset: int | None = None  # acknowledged at this offset; in a transaction: told before its commit
     outcome: str = "unknown"  # acked | failed (surely not in the log) | unknown
 
 
@@ -56,6 +56,7 @@ class Transaction:
     wrote: list[tuple[PartitionId, bytes]] = field(default_factory=list)
     read: list[tuple[PartitionId, int]] = field(default_factory=list)
     commits: tuple[PartitionId, int] | None = None  # the offset that it commits
+    has_gap: bool = False  # a batch of it was lost
     outcome: str = "unknown"  # committed | aborted | unknown
 
 

@@ -18,6 +18,8 @@ Checked at once, at every write:
 * maintenance sweeps, clears up and compacts as it promises (upkeep_book.py)
 * a commit is made by the partition's owner, or a classic group's member, and does not go back
 * a consumer group's members and leases agree, and keep to the rules of their protocol (group_book.py)
+* a write that came again, late, would change nothing that it must not (late_book.py, late_rules.py)
+* whoever is refused learns from what is there (futile_book.py)
 """
 
 from __future__ import annotations
@@ -29,6 +31,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 from uuid import UUID
 
+from odradek.adapters.expressions import NOTHING, State
 from odradek.engine.compaction.state import decode_state
 from odradek.engine.groups.items import GROUP_SK, LEASE_PREFIX, MEMBER_PREFIX, decode_lease
 from odradek.engine.partition.index_row import IndexRow, decode_index_row
@@ -58,7 +61,11 @@ from odradek.ports.clock import Clock
 from odradek.ports.table import Item, Key
 
 from tests.simulation.books.classic_book import ClassicBook, is_early, is_signed
-from tests.simulation.books.group_book import GroupBook
+from tests.simulation.books.futile_book import FutileBook
+from tests.simulation.books.group_book import RESET, GroupBook, foreign_commit
+from tests.simulation.books.history import identity
+from tests.simulation.books.late_book import LateBook
+from tests.simulation.books.late_rules import RISING, LateRules
 from tests.simulation.books.producer_book import ProducerBook
 from tests.simulation.books.row_book import RowBook
 from tests.simulation.books.share_book import ShareBook
@@ -69,16 +76,7 @@ from tests.simulation.store.redelivery import is_delivered_again
 
 _COUNT = struct.Struct(">I")
 _COUNT_AT = 26  # of the offset count in a packed tail entry
-_RISING = {
-    "no": "next offset",
-    "ls": "log start",
-    "tb": "tail base",
-    "mo": "merged offset",
-    "sf": "spill floor",
-    "wf": "sweep floor",
-    "le": "leader epoch",
-    "by": "appended bytes",
-}
+_PLACE_BYTES = 30  # version, flags, object id, position, length, count: which bytes they are
 _PROBLEMS_MAX = 50
 # What two spills take away and producers send meanwhile; what the setting allows with what one spill brings in.
 TAIL_ENTRIES_BOUND = 2 * SPILL_ENTRIES_MAX + 100
@@ -154,6 +152,7 @@ class Ledger:
         self._clock = clock
         self.caller = ""
         self.is_transaction = False  # whether the call is one over the tables: an atomic commit asks no leader
+        self.is_told = True  # whether who made the call gets its answer
         self.problems: list[str] = []
         self.truth: dict[str, list[Entered]] = defaultdict(list)
         self.heads: dict[str, Item] = {}
@@ -180,6 +179,11 @@ class Ledger:
         self._producers = ProducerBook(
             self.problem, lambda pk, sk: self.log_rows(pk).get(sk), self._transactions.is_transactional
         )
+        self.state_of: Callable[[str, Key], State] = lambda table, key: NOTHING
+        self.late = LateBook(
+            self.problem, lambda table, key: self.state_of(table, key), LateRules(self, self._producers).why_not
+        )
+        self.futile = FutileBook(self.problem, lambda table, key: self.state_of(table, key))
         self._records: dict[str, list[Compactable]] = defaultdict(list)
         self._decoded: dict[str, int] = defaultdict(int)
         self.log_rows: Callable[[str], Mapping[str, Any]] = lambda pk: {}
@@ -200,9 +204,25 @@ class Ledger:
         """Where the partition's log starts now; 0 where there is none."""
         return self.heads.get(partition_pk(partition), {}).get("ls", 0)  # type: ignore[return-value]
 
+    def newest_epoch(self, partition: PartitionId, producer_id: int) -> int:
+        """The epoch of the producer's last batch in the log; -1 where the log need not know the producer."""
+        return self._producers.newest_epoch(partition_pk(partition), producer_id)
+
     def is_live(self, topic_id: UUID) -> bool:
         """Whether the topic is in the catalog."""
         return topic_id in self.live_topics
+
+    def is_readable(self, pk: str) -> bool:
+        """Whether readers may come to the partition: it has a head, and its topic is in the catalog."""
+        return pk in self.heads and partition_of(pk).topic_id in self.live_topics
+
+    def taker(self, pk: str) -> str | None:
+        """The process that took the partition's leader epoch; None for the first epoch."""
+        return self.epochs[pk][-1].caller if self.epochs[pk] else None
+
+    def has_entered(self, pk: str, packed: bytes) -> bool:
+        """Whether the entry, of the same bytes of the same upload, has entered the log."""
+        return packed[:_PLACE_BYTES] in self._seen[pk]
 
     def was_compacted(self, topic_id: UUID) -> bool:
         """Whether its cleanup policy was ever `compact`."""
@@ -212,6 +232,7 @@ class Ledger:
 
     def stored(self, table: str, key: Key, old: Item | None, new: Item | None) -> None:
         """An item was written (new None: deleted)."""
+        self.late.changed(table, key)
         if table == "log":
             if key.sk == HEAD_SK:
                 self._head_stored(key.pk, old, new)
@@ -221,11 +242,12 @@ class Ledger:
                 if new is not None:
                     self._row_stored(key, new)
             elif key.sk == LEASE_SK and new is not None and partition_of(key.pk).topic_id in self.live_topics:
-                self.upkeep.lease_stored(key.pk, new)
+                self.upkeep.lease_stored(key.pk, old, new)
             elif key.sk == CLEAN_SK and new is not None and key.pk in self.heads:
                 self._compaction_stored(key.pk, decode_state(new).first_dirty)
             elif key.sk.startswith(PRODUCER_PREFIX):
                 if key.pk in self.heads:
+                    self._producer_kept(key, old, new)
                     self._producers.row_stored(key.pk, int(key.sk.removeprefix(PRODUCER_PREFIX)), new)
             elif key.pk.startswith(WAL_ITEMS_PREFIX):
                 self._wal_item_stored(bytes.fromhex(key.sk), new)
@@ -275,6 +297,7 @@ class Ledger:
             self._check_index(pk)
         self._dirty.clear()
         self.groups.settled()
+        self.late.settled()
 
     def _topic_stored(self, name: str, old: Item | None, new: Item | None) -> None:
         if old is not None:
@@ -319,7 +342,7 @@ class Ledger:
         if old is None:
             return
         self._head_is_bounded(pk, new)
-        for name, meaning in _RISING.items():
+        for name, meaning in RISING.items():
             if new[name] < old[name]:
                 self.problem(f"{pk}: the {meaning} fell from {old[name]!r} to {new[name]!r}")
         if new["li"] != old["li"] and new["le"] <= old["le"]:
@@ -327,7 +350,7 @@ class Ledger:
         if new["le"] != old["le"]:
             self.epochs[pk].append(LeaderEpoch(new["le"], new["li"], old["no"], self.caller))  # type: ignore[arg-type]
         if new["no"] != old["no"] and new["li"] and not self.is_transaction:
-            taker = self.epochs[pk][-1].caller if self.epochs[pk] else None
+            taker = self.taker(pk)
             if taker != self.caller:
                 self.problem(f"{pk}: an append under epoch {new['le']}, which {taker} took")
         if new["ls"] > new["no"]:
@@ -359,10 +382,9 @@ class Ledger:
             piece = entry_piece(base_offset, entry)
             self._rows.entered(pk, base_offset, entry)
             self._producers.entered(pk, base_offset, entry)
-            place = packed[:30]  # version, flags, object id, position, length, count: which bytes they are
-            if place in self._seen[pk]:
+            if self.has_entered(pk, packed):
                 self.problem(f"{pk}: the entry at {base_offset} entered a second time")
-            self._seen[pk].add(place)
+            self._seen[pk].add(packed[:_PLACE_BYTES])
             if entry.commit_ms <= old["sf"]:  # type: ignore[operator]
                 self.problem(f"{pk}: the entry at {base_offset} entered with a commit time below the spill floor")
             if entry.object_id < old["wf"]:  # type: ignore[operator]
@@ -385,7 +407,7 @@ class Ledger:
             content = self.uploads[segment_key(partition, row.base_offset, row.segment_id)]
             configs = [config for _, config in self.configs[partition.topic_id]]
             span = row.base_offset, row.end_offset
-            self.times.segment_stored(key.pk, span, content, self.log_start(partition), self._true(key.pk), configs)
+            self.times.segment_stored(key.pk, span, content, self.log_start(partition), self.records(key.pk), configs)
 
     def _row_removed(self, key: Key, old: Item | None, new: Item | None) -> None:
         """Note the objects of a segment that no row names any more."""
@@ -403,7 +425,7 @@ class Ledger:
 
         self.upkeep.compacted(pk, first_dirty, self.log_start(partition_of(pk)), contents)
 
-    def _true(self, pk: str) -> list[Compactable]:
+    def records(self, pk: str) -> list[Compactable]:
         """Every record that entered the partition; decoded as it is asked for."""
         known = self._records[pk]
         for entered in self.truth[pk][self._decoded[pk] :]:
@@ -411,7 +433,7 @@ class Ledger:
             content = self.uploads[entry.object_id if entry.is_item else wal_key(entry.object_id)]
             batch = content[entry.position : entry.position + entry.length]
             known += (
-                Compactable(entered.base_offset + r.offset, r.key, r.value is None, r.timestamp_ms)
+                Compactable(entered.base_offset + r.offset, r.key, r.value is None, r.timestamp_ms, identity(r))
                 for r in decode_batches(batch)
             )
         self._decoded[pk] = len(self.truth[pk])
@@ -443,6 +465,11 @@ class Ledger:
             self.problem(f"{pk}: the index ends at {position}, the tail begins at {tail_base}")
 
     # --- bytes ------------------------------------------------------------------------------------------------------
+
+    def _producer_kept(self, key: Key, old: Item | None, new: Item | None) -> None:
+        is_early = new is None and old is not None and not self.upkeep.is_silent(old)
+        if is_early and self.is_readable(key.pk) and self.caller not in self.shares.jumped:
+            self.problem(f"{key.pk}: {key.sk} was forgotten before it had been silent for long enough")
 
     def _wal_item_stored(self, object_id: bytes, new: Item | None) -> None:
         if new is not None:
@@ -503,19 +530,18 @@ class Ledger:
         commit = Commit(lease.committed.metadata, lease.owner, lease.epoch, lease.committed.offset, self._call)
         before = self.commits[key]
         where = f"{key.pk} {key.sk}"
-        # Actors sign their commits by metadata: a member with its id, a simple consumer with "", a classic one for its
-        # generation: such a group's leases have no owner.
+        # Actors sign their commits by metadata; a classic member for its generation: such a group's leases have no
+        # owner.
         if is_signed(commit.committer) and commit.owner is None:
             self.classic.committed(key.pk.removeprefix(group_pk("")), commit.committer)
-        elif commit.committer != (commit.owner or ""):
-            self.problem(f"{where}: {commit.committer!r} committed what {commit.owner!r} owns")
+        elif foreign := foreign_commit(commit.committer, commit.owner, commit.lease_epoch):
+            self.problem(f"{where}: {foreign}")
         # A commit that is delivered again, late, is the same to the group as one that goes back on purpose; so is one
         # of a member that does not know yet that the partition has become another's.
         goes_back = bool(before) and commit.offset < before[-1].offset
-        if goes_back and not is_delivered_again(self.caller) and not is_early(commit.committer):
+        is_meant = is_early(commit.committer) or commit.committer == RESET
+        if goes_back and not is_delivered_again(self.caller) and not is_meant:
             self.problem(f"{where}: the commit went back from {before[-1].offset} to {commit.offset}")
-        if before and before[-1].committer != commit.committer and commit.lease_epoch < before[-1].lease_epoch:
-            self.problem(f"{where}: {commit.committer!r} committed under an older grant than {before[-1].committer!r}")
         self.commits[key].append(commit)
 
 

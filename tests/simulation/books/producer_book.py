@@ -11,7 +11,7 @@ A producer whose row expired is begun with again: nothing of before needs to be 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterable, Iterator
 
 from odradek.engine.partition.head import ProducerState, RecentBatch, decode_head, decode_producer, next_sequence
 from odradek.format.item_keys import producer_sk
@@ -43,22 +43,46 @@ class ProducerBook:
         if entry.producer_id < 0:
             return
         last = self._batches[pk][entry.producer_id]
-        if last:
-            self._follows(pk, base_offset, entry, last[-1])
+        wrong = self.why_not(pk, entry)
+        if wrong:
+            self._problem(f"{pk}: the batch at {base_offset} {wrong}")
         if last and last[-1].epoch != entry.producer_epoch:
             last.clear()
         last.append(RecentBatch(entry.producer_epoch, entry.base_sequence, entry.offset_count, base_offset))
         del last[:-PRODUCER_BATCHES_REMEMBERED]
 
-    def _follows(self, pk: str, base_offset: int, entry: TailEntry, last: RecentBatch) -> None:
-        """Whether a batch may come after the producer's last. Only aborted transactions leave gaps."""
-        what = f"{pk}: the batch at {base_offset} of producer {entry.producer_id} has epoch {entry.producer_epoch}"
+    def newest_epoch(self, pk: str, producer_id: int) -> int:
+        """The epoch of the producer's last batch; -1 where there is none that must be known."""
+        batches = self._batches[pk].get(producer_id)
+        return batches[-1].epoch if batches else -1
+
+    def why_not(self, pk: str, entry: TailEntry) -> str:
+        """Why a batch must not come after the producer's last; empty: it may. Only aborted transactions leave gaps."""
+        batches = self._batches[pk].get(entry.producer_id)
+        if not batches:
+            return ""
+        last = batches[-1]
+        what = f"of producer {entry.producer_id} has epoch {entry.producer_epoch}"
         if entry.producer_epoch < last.epoch:
-            self._problem(f"{what} after {last.epoch}")
+            return f"{what} after {last.epoch}"
         is_next = entry.producer_epoch == last.epoch
         expected = next_sequence(last.base_sequence, last.record_count) if is_next else 0
         if entry.base_sequence != expected and not self._leaves_gaps(entry.producer_id):
-            self._problem(f"{what} and the sequence {entry.base_sequence}, not {expected}")
+            return f"{what} and the sequence {entry.base_sequence}, not {expected}"
+        return ""
+
+    def why_not_leave(self, pk: str, producer_ids: Iterable[int]) -> str:
+        """Why these must not leave the head with the rows that they have; empty: they may."""
+        for producer_id in producer_ids:
+            item = self.row(pk, producer_sk(producer_id))
+            if item is None:
+                if (pk, producer_id) not in self._expired:
+                    return f"producer {producer_id} has no row"
+                continue
+            state = decode_producer(item)
+            if wrong := next(self._wrong(pk, producer_id, state, state.recent, "its row"), ""):
+                return wrong
+        return ""
 
     def head_stored(self, pk: str, old: Item, new: Item) -> None:
         """A head was written; what entered with it has been told."""
@@ -95,13 +119,20 @@ class ProducerBook:
         self._check(pk, producer_id, state, state.recent, "its row")
 
     def _check(self, pk: str, producer_id: int, state: ProducerState, known: Collection[RecentBatch], by: str) -> None:
+        for wrong in self._wrong(pk, producer_id, state, known, by):
+            self._problem(f"{pk}: {wrong}")
+
+    def _wrong(
+        self, pk: str, producer_id: int, state: ProducerState, known: Collection[RecentBatch], by: str
+    ) -> Iterator[str]:
+        """What the state does not say of the producer's last batches."""
         batches = self._batches[pk].get(producer_id)
         if not batches:
             return
         after = batches[-1].epoch, next_sequence(batches[-1].base_sequence, batches[-1].record_count)
         if (state.epoch, state.next_sequence) != after:
             found = state.epoch, state.next_sequence
-            self._problem(f"{pk}: producer {producer_id} is at epoch and sequence {after}, by {by} at {found}")
+            yield f"producer {producer_id} is at epoch and sequence {after}, by {by} at {found}"
         for batch in batches:
             if batch not in known:
-                self._problem(f"{pk}: {by} does not know the batch of producer {producer_id} at {batch.base_offset}")
+                yield f"{by} does not know the batch of producer {producer_id} at {batch.base_offset}"

@@ -29,6 +29,7 @@ class Compactable(NamedTuple):
     key: bytes | None
     is_tombstone: bool
     timestamp_ms: int
+    identity: bytes = b""
 
 
 class TimeBook:

@@ -2,6 +2,9 @@
 
 * a sweep deletes nothing that is younger than its horizon, and nothing that a writer could still bring into a log:
   by then every head has a sweep floor above it
+* a maintenance lease is taken under the next epoch, and is not clean while it is held; it is in the hands of somebody
+  when rows are replaced
+* a producer is forgotten when it has been silent for `producer_expiry_ms`
 * who gives a maintenance lease back as clean has deleted every segment that lost its row
 * below the first dirty offset of a compacted log each key is there once, every record has a key, and each batch with a
   tombstone has its delete horizon
@@ -31,7 +34,7 @@ class UpkeepBook:
         has_object: whether an object is there.
 
     Attributes:
-        sweep_horizon_ms: the setting; 0: not known yet.
+        sweep_horizon_ms, producer_expiry_ms: the settings; 0: not known yet.
     """
 
     def __init__(self, problem: Callable[[str], None], clock: Clock, has_object: Callable[[str], bool]) -> None:
@@ -39,6 +42,7 @@ class UpkeepBook:
         self._clock = clock
         self._has_object = has_object
         self.sweep_horizon_ms = 0
+        self.producer_expiry_ms = 0
         self._rowless: dict[str, set[str]] = defaultdict(set)  # objects of segments that were in a row
         self._first_dirty: dict[str, int] = defaultdict(int)
 
@@ -58,14 +62,25 @@ class UpkeepBook:
             if floor <= object_id:
                 self._problem(f"{pk}: the sweep floor is not above {object_id.hex()}, which was swept")
 
+    # --- producers --------------------------------------------------------------------------------------------------
+
+    def is_silent(self, row: Item) -> bool:
+        """Whether an evicted producer may be forgotten by now: its last commit is long ago."""
+        age_ms = self._clock.now_ms() - row["t"]  # type: ignore[operator]
+        return age_ms > self.producer_expiry_ms - _CLOCKS_APART_MS
+
     # --- segments without rows --------------------------------------------------------------------------------------
 
     def lost_its_row(self, pk: str, keys: Iterable[str]) -> None:
         """A segment's row was removed; `keys`: of its objects."""
         self._rowless[pk].update(key for key in keys if self._has_object(key))
 
-    def lease_stored(self, pk: str, new: Item) -> None:
+    def lease_stored(self, pk: str, old: Item | None, new: Item) -> None:
         """A maintenance lease was written."""
+        if new["h"] != _NOBODY and new["c"]:
+            self._problem(f"{pk}: a lease that is held says that it was left clean")
+        if old is not None and new["h"] not in (_NOBODY, old["h"]) and new["e"] != old["e"] + 1:  # type: ignore[operator]
+            self._problem(f"{pk}: a lease was taken in epoch {old['e']}, and has epoch {new['e']} now")
         left = self._rowless[pk] = {key for key in self._rowless[pk] if self._has_object(key)}
         if left and new["h"] == _NOBODY and new["c"]:
             self._problem(f"{pk}: maintenance ends as clean and leaves {min(left)}")

@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import copy
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 from unittest.mock import patch
 
 from odradek.engine.leaders import leaders
 from odradek.engine.partition.claims import Claim
-from odradek.engine.transactions import transactions
-from odradek.ports.table import Absent, AnyOf, Check, Condition, Delete, Exists, Put, Set
+from odradek.engine.partition.head import PartitionHead
+from odradek.engine.partition.index import PartitionIndex
+from odradek.engine.transactions import commit, transactions
+from odradek.format.tail_entry import TailEntry
+from odradek.ports.table import Absent, AnyOf, Check, Condition, Delete, Exists, Put, Set, Update
 from odradek.ports.tables import TableOperation
 
 from tests.simulation.planted.bug import bug
+from tests.simulation.scenario import Scenario, TopicPlan
 from tests.simulation.store.ports import SimTables
 
 
@@ -72,6 +78,55 @@ def aborted_transaction_is_committed() -> Iterator[None]:
         return await original(self, *args, commit=True, **options)
 
     with patch.object(transactions.Transactions, "end", end):
+        yield
+
+
+def _told(scenario: Scenario) -> Scenario:
+    """Offsets are told for a partition into which another producer writes about as often as the transactor."""
+    return replace(
+        scenario,
+        topics=(TopicPlan("alpha", 1), TopicPlan("beta", 1, {"transaction.offsets": "predicted"})),
+        producers=2,
+        records_of=150,
+        chains=(("alpha", "beta"),),
+        transactors=1,
+        transactor_turns=100,
+        transactional_members=(),
+        gateways=0,
+        maintainers=0,
+        pace_s=0.3,
+    )
+
+
+@bug("transactions", seeds=20, change=_told)
+def told_offset_is_not_in_the_commits_condition() -> Iterator[None]:
+    """A commit compares told offsets with the heads that it has read, and not in its condition."""
+    original = commit.AtomicCommit.__init__
+
+    def init(self: Any, tables: Any, index: PartitionIndex, *args: Any, **options: Any) -> None:
+        forgetful = copy.copy(index)
+
+        def append_update(*args: Any, **options: Any) -> Update:
+            return index.append_update(*args, **options | {"expected_offset": None})
+
+        forgetful.append_update = append_update  # type: ignore[method-assign]
+        original(self, tables, forgetful, *args, **options)
+
+    with patch.object(commit.AtomicCommit, "__init__", init):
+        yield
+
+
+@bug("transactions", change=_told)
+def prediction_forgets_what_the_transaction_holds() -> Iterator[None]:
+    """Each batch is told the offset at which the log ends now, and only the first one's is compared."""
+
+    def predict(first: TailEntry, head: PartitionHead, *args: Any) -> int:
+        return head.next_offset
+
+    def keeps(told: Mapping[int, int], entries: Sequence[TailEntry], next_offset: int) -> bool:
+        return told.get(entries[0].base_sequence, next_offset) == next_offset if entries else True
+
+    with patch.object(transactions, "predict", predict), patch.object(commit, "keeps_told_offsets", keeps):
         yield
 
 

@@ -18,8 +18,15 @@ from random import Random
 from typing import TYPE_CHECKING, Any
 
 from odradek.adapters.expressions import copied
-from odradek.errors import OutcomeUnknown, StoreError, StoreRejected, StoreUnavailable
-from odradek.ports.table import Item, Key
+from odradek.errors import (
+    ConditionFailed,
+    OutcomeUnknown,
+    StoreError,
+    StoreRejected,
+    StoreUnavailable,
+    TransactionCanceled,
+)
+from odradek.ports.table import Item, Key, Operation
 from odradek.ports.tables import TableOperation, Tables
 
 from tests.simulation.store.visibility import overlaid
@@ -141,7 +148,7 @@ class SimPort:
             if draw < fates.repeated:
                 world.note(f"{label} repeated")
                 try:
-                    await self._act(act)
+                    await self._act(act, is_told=False)
                 except StoreError:
                     pass
         try:
@@ -168,9 +175,11 @@ class SimPort:
     def _is_among(self, names: frozenset[str], method_name: str) -> bool:
         return not names or method_name in names or f"{self._name}.{method_name}" in names
 
-    async def _act(self, act: Callable[[], Awaitable[Any]]) -> Any:
+    async def _act(self, act: Callable[[], Awaitable[Any]], *, is_told: bool = True) -> Any:
+        """Apply the call; `is_told`: the process gets the answer."""
         ledger = self._process.world.ledger
         ledger.caller = self._process.name
+        ledger.is_told = is_told
         ledger.is_transaction = self._name == "tables"
         try:
             return await act()
@@ -183,7 +192,7 @@ class SimPort:
     async def _deliver(self, label: str, act: Callable[[], Awaitable[Any]], delay: float) -> None:
         await asyncio.sleep(delay)
         try:
-            await self._act(act)
+            await self._act(act, is_told=False)
         except StoreError as error:
             self._process.world.note(f"{label} arrives late -> {type(error).__name__}")
         else:
@@ -232,7 +241,13 @@ class SimTable(SimPort):
             case "transact_get":
                 self._seen.check(name, args[0])
             case "put" | "update" | "delete":
+                self._sent([(name, args[0])])
                 self._seen.check(name, [args[0].key])
+                try:
+                    return await super()._perform(method_name, *args, **kwargs)
+                except ConditionFailed:
+                    self._refused([(name, args[0])])
+                    raise
             case "transact":
                 return await self._transact(args[0])
         return await super()._perform(method_name, *args, **kwargs)
@@ -247,15 +262,30 @@ class SimTable(SimPort):
                     found[i] = copied(images[key.sk])
         return found
 
+    def _sent(self, operations: Sequence[tuple[str, Operation]]) -> None:
+        self._process.world.ledger.late.sent(self._process.name, operations)
+
+    def _refused(self, operations: Sequence[tuple[str, Operation]]) -> None:
+        ledger = self._process.world.ledger
+        if ledger.is_told:
+            ledger.futile.refused(self._process.name, operations)
+
     async def _transact(self, operations: Sequence[Any]) -> float:
         """Apply a transaction; when all of it is visible, as the loop's time."""
         world = self._process.world
         if self._name == "tables":
-            addressed = [(each.table, each.operation.key) for each in operations]
+            sent = [(each.table, each.operation) for each in operations]
         else:
-            addressed = [(self._name, operation.key) for operation in operations]
+            sent = [(self._name, operation) for operation in operations]
+        self._sent(sent)
+        addressed: list[tuple[Any, Key]] = [(table, operation.key) for table, operation in sent]
         for table, key in addressed:
             self._seen.check(table, [key])
         images = [(table, key, await getattr(self._tables, table).get(key)) for table, key in addressed]
-        await self._port.transact(operations)
+        try:
+            await self._port.transact(operations)
+        except TransactionCanceled as canceled:
+            pairs = zip(sent, canceled.failures, strict=True)
+            self._refused([each for each, failure in pairs if failure is not None])
+            raise
         return self._seen.hold(images) if world.weather.random() < world.fates.torn else 0.0

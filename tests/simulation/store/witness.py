@@ -26,6 +26,7 @@ class WitnessedStore(MemoryStore):
         self.log = _WitnessedTable("log", ledger, visibility, self._lock)
         self.groups = _WitnessedTable("groups", ledger, visibility, self._lock)
         self.catalog = _WitnessedTable("catalog", ledger, visibility, self._lock)
+        ledger.state_of = lambda table, key: getattr(self, table)._find(key)
         ledger.log_rows = lambda pk: {sk: state.item for sk, state in self.log._partitions.get(pk, {}).items()}
 
 

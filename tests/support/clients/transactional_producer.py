@@ -80,8 +80,8 @@ class Transactor:
     async def produce(self, *requests: ProducePartition) -> list[ProduceResult]:
         return await self.engine.produce(requests, transactional_id=self.transactional_id, announces=self.bumps)
 
-    async def send(self, topic: str, partition: int, *values: bytes) -> None:
-        """Write a batch into the transaction. Raises KafkaError."""
+    async def send(self, topic: str, partition: int, *values: bytes) -> int:
+        """Write a batch into the transaction; the offset that Produce answers. Raises KafkaError."""
         if not self.bumps:
             await self.announce(topic, partition)
         request = self.request(topic, partition, *values)
@@ -92,8 +92,7 @@ class Transactor:
                 raise KafkaError(result.error, result.message or "")
             return result
 
-        result = await patiently(attempt)
-        assert result.base_offset == -1
+        return (await patiently(attempt)).base_offset
 
     async def send_offset(self, group_id: str, topic: str, partition: int, offset: int, **member: Any) -> None:
         transactions, producer = self.engine.transactions, (self.transactional_id, self.producer_id, self.epoch)

@@ -10,9 +10,9 @@ from typing import Self
 class RawConnection:
     """Sends bytes and reads frames, each within a few seconds."""
 
-    def __init__(self, servers: str) -> None:
+    def __init__(self, servers: str, source: str = "") -> None:
         host, _, port = servers.rpartition(":")
-        self.socket = socket.create_connection((host, int(port)), timeout=10)
+        self.socket = socket.create_connection((host, int(port)), timeout=10, source_address=(source, 0))
 
     def send(self, frame: bytes) -> None:
         """One frame with its length."""

@@ -7,7 +7,15 @@ from uuid import UUID
 import pytest
 from odradek.errors import FormatError
 from odradek.format.object_id import OBJECT_ID_BYTES, new_object_id, object_id_ms
-from odradek.format.object_keys import index_key, partition_prefix, segment_key, topic_prefix, wal_hour_prefix, wal_key
+from odradek.format.object_keys import (
+    index_key,
+    partition_prefix,
+    segment_key,
+    topic_prefix,
+    wal_key,
+    wal_key_below,
+    wal_prefixes,
+)
 from odradek.format.tail_entry import (
     ENTRY_BYTES,
     FLAG_ITEM,
@@ -18,6 +26,7 @@ from odradek.format.tail_entry import (
     encode_tail_entry,
 )
 from odradek.model.topic_partition import PartitionId
+from odradek.testing.seeded_rng import SeededRng
 
 ID = bytes.fromhex("013bf3f8a400") + bytes(range(10))  # 2013-01-01 00:59:59 UTC
 PARTITION = PartitionId(UUID("01234567-89ab-cdef-0123-456789abcdef"), 7)
@@ -32,9 +41,9 @@ def test_an_object_id_carries_its_time_and_sorts_by_it() -> None:
 
 
 def test_names_of_objects() -> None:
-    hour = wal_hour_prefix(object_id_ms(ID))
-    assert hour.startswith("wal/20130101")
-    assert wal_key(ID) == f"{hour}{ID.hex()}"
+    hour = wal_key(ID).split("/")[2]
+    assert hour.startswith("20130101")
+    assert wal_key(ID) == f"wal/{ID.hex()[-1]}/{hour}/{ID.hex()}"
     assert topic_prefix(PARTITION) == "topics/01234567-89ab-cdef-0123-456789abcdef/"
     assert partition_prefix(PARTITION) == f"{topic_prefix(PARTITION)}7/"
     assert segment_key(PARTITION, 42, ID) == f"{partition_prefix(PARTITION)}00000000000000000042-{ID.hex()}.log"
@@ -42,8 +51,20 @@ def test_names_of_objects() -> None:
 
 
 def test_the_hour_of_a_wal_name_changes_on_the_hour_in_utc() -> None:
-    assert wal_hour_prefix(1_356_998_399_999) == "wal/2012123123/"
-    assert wal_hour_prefix(1_356_998_400_000) == "wal/2013010100/"
+    before, after = (ms.to_bytes(6, "big") + b"\x0f" * 10 for ms in (1_356_998_399_999, 1_356_998_400_000))
+    assert wal_key(before) == f"wal/f/2012123123/{before.hex()}"
+    assert wal_key(after) == f"wal/f/2013010100/{after.hex()}"
+
+
+def test_uploads_of_a_moment_spread_over_prefixes_and_sort_by_id_below_each() -> None:
+    rng = SeededRng(1)
+    ids = [new_object_id(1_356_998_399_000 + number, rng.random_bytes) for number in range(1_600)]
+    by_prefix = {prefix: [each for each in ids if wal_key(each).startswith(prefix)] for prefix in wal_prefixes()}
+    assert sum(map(len, by_prefix.values())) == len(ids)
+    assert all(50 < len(some) < 150 for some in by_prefix.values()), "3,500 PUTs a second each"
+    for prefix, some in by_prefix.items():
+        names = [wal_key_below(prefix, each) for each in some]
+        assert names == sorted(names) == [wal_key(each) for each in some]
 
 
 def test_segment_names_sort_by_offset() -> None:

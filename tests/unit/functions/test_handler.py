@@ -52,6 +52,7 @@ def handler(name: FunctionName, answers: Any = None, **options: Any) -> tuple[Fu
         clock=options.pop("clock", None) or ManualClock(),
         meter=options.pop("meter", None) or InvocationMeter(),
         write_line=lambda line: lines.append(json.loads(line)),
+        detailed_metrics=options.pop("detailed_metrics", False),
     )
     made = FunctionHandler(name, answers or dispatcher(memory_store().engine()), instruments, **options)
     return made, lines
@@ -97,7 +98,7 @@ def test_warm_invocations_share_one_loop() -> None:
     for _ in range(3):
         assert produce(function_event(b"frame"), FakeContext())["statusCode"] == 200
     assert len(loops) == 1
-    assert [line["cold_start"] for line in lines] == [True, False, False]
+    assert ["cold_start" in line for line in lines] == [True, False, False]
 
 
 async def test_the_async_core_runs_on_the_callers_loop() -> None:
@@ -254,8 +255,8 @@ def test_an_invocation_is_billed_by_time_and_memory() -> None:
     assert lines[0]["duration_ms"] == pytest.approx(200.4)
 
 
-def test_the_line_is_a_valid_embedded_metric() -> None:
-    produce, lines = handler(PRODUCE)
+def test_a_detailed_line_is_a_valid_embedded_metric() -> None:
+    produce, lines = handler(PRODUCE, detailed_metrics=True)
     produce(function_event(b"frame"), FakeContext())
     [directive] = lines[0]["_aws"]["CloudWatchMetrics"]
     for dimension in directive["Dimensions"][0]:
@@ -286,7 +287,7 @@ async def test_usage_belongs_to_the_invocation_that_caused_it() -> None:
     gate.set()
     await waiting
     assert admin_lines[0]["table_write_units"] > 0
-    assert slow_lines[0]["table_write_units"] == 0
+    assert "table_write_units" not in slow_lines[0]
     assert meter.total.usage.table_write_units == admin_lines[0]["table_write_units"]
 
 

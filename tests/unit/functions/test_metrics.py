@@ -91,10 +91,7 @@ async def test_what_cannot_be_read_is_said_and_fails_nothing() -> None:
     assert (await engine.backlogs.look()).unread == 1
 
 
-def test_the_backlog_is_a_line_of_cloudwatch_metrics() -> None:
-    line = json.loads(backlog_line("c", Backlog(3, 2, 10, 60, {"g": 5}), 1, 1_000))
-    [directive] = line["_aws"]["CloudWatchMetrics"]
-    assert directive["Dimensions"] == [["cluster_id"]]
-    names = {metric["Name"] for metric in directive["Metrics"]}
-    assert names <= set(line)
-    assert (line["group_lag_records_max"], line["maintenance_failures"], line["group_lag"]) == (5, 1, {"g": 5})
+def test_the_backlog_is_a_line_with_the_lag_of_every_group() -> None:
+    line = json.loads(backlog_line(Backlog(3, 2, 10, 60, {"g": 5})))
+    assert (line["message"], line["group_lag_records_max"], line["group_lag"]) == ("backlog", 5, {"g": 5})
+    assert "_aws" not in line, "a metric is billed by the month"

@@ -12,7 +12,7 @@ from odradek.adapters.memory import MemoryStore, MemoryTable
 from odradek.errors import StoreRejected
 from odradek.functions.invoked import Instruments, InvokedFunction
 from odradek.functions.metering import InvocationMeter
-from odradek.functions.telemetry import NAMESPACE, REJECTIONS
+from odradek.functions.telemetry import ATTENTION, NAMESPACE
 from odradek.ports.table import Check, Exists, Key, Put, RemoveFirst, Update
 from odradek.ports.tables import TableOperation
 from odradek.testing import ManualClock
@@ -44,12 +44,17 @@ async def test_a_line_of_its_own_only_where_there_are_any(rejected: int, caplog:
     context: Any = SimpleNamespace(aws_request_id="1", memory_limit_in_mb="128")
     with caplog.at_level(logging.ERROR, "odradek"):
         await function.handle({}, context)
-    told = [line for line in lines if REJECTIONS in line]
-    assert [line[REJECTIONS] for line in told] == ([2] if rejected else [])
+    told = [line for line in lines if line["message"] == "attention"]
+    assert [(line["reason"], line["store_rejections"]) for line in told] == (
+        [("store-rejected", 2)] if rejected else []
+    )
     if told:
         (directive,) = told[0]["_aws"]["CloudWatchMetrics"]
-        assert (directive["Namespace"], directive["Dimensions"]) == (NAMESPACE, [["cluster_id"]])
-        assert directive["Metrics"] == [{"Name": REJECTIONS, "Unit": "Count"}]
+        assert (directive["Namespace"], directive["Dimensions"]) == (
+            NAMESPACE,
+            [["cluster_id"], ["cluster_id", "function"]],
+        )
+        assert directive["Metrics"] == [{"Name": ATTENTION, "Unit": "Count"}]
     assert len(caplog.records) == rejected
     assert all("UpdateItem" in record.getMessage() and "item" in record.getMessage() for record in caplog.records)
 

@@ -85,6 +85,23 @@ async def test_a_lone_request_goes_at_once_and_those_that_meet_it_share_a_call(e
     assert [(await other)[0].base_offset for other in others] == [200, 201, 202]
 
 
+async def test_requests_wait_for_the_end_of_the_call_in_flight_and_share_one(engine: SlowEngine) -> None:
+    commits = GroupCommit(engine, ManualClock(), 100)  # type: ignore[arg-type]
+    first = send(commits, 1, request("a", 0))
+    await settle()
+    others = []
+    for connection in range(2, 12):  # one after the other; the clock stands still
+        others.append(send(commits, connection, request("a", connection)))
+        await settle()
+    assert len(engine.calls) == 1
+    engine.release()
+    await first
+    await settle()
+    assert engine.calls[1:] == [[("a", connection) for connection in range(2, 12)]]
+    engine.release()
+    await asyncio.gather(*others)
+
+
 async def test_a_partition_stands_once_in_a_call(engine: SlowEngine) -> None:
     clock = ManualClock()
     commits = GroupCommit(engine, clock, 2)  # type: ignore[arg-type]

@@ -28,6 +28,7 @@ def progress(**more: Any) -> dict[str, Any]:
         "observedMetrics": {
             "odradek_read_0": {"newest": "2023-11-14T22:13:20.000Z"},
             "odradek_parsed_a": {"malformed": 2},
+            "odradek_corrupt_0": {"corrupt": 1},
         },
         **more,
     }
@@ -45,7 +46,7 @@ def test_a_line_for_a_person() -> None:
     line = progress_line(job_metrics("w", progress(), now_ms=NOW_MS, lag_offsets=1_200))
     assert line == (
         "w batch 0: 25 rows, 12 rows/s, 2.0 s, watermark 2023-11-14T22:10:00.000Z, state 4 rows 1.5 MB, 3 late, "
-        "lag 1,200 offsets 100 s"
+        "1 corrupt batches skipped, lag 1,200 offsets 100 s"
     )
 
 
@@ -77,6 +78,7 @@ def test_a_summary_adds_up() -> None:
         "batches": 1,
         "records": 25,
         "malformed": 4,
+        "corrupt_batches": 2,
         "late_rows_dropped": 6,
     }
 

@@ -82,6 +82,7 @@ def test_aws_names_its_tables_and_bucket() -> None:
         ({**EMBEDDED, "subscribe": "t", "startingTimestamp": "yesterday"}, "option startingTimestamp "),
         ({**EMBEDDED, "subscribe": "t", "maxOffsetsPerTrigger": "0"}, "option maxOffsetsPerTrigger "),
         ({**EMBEDDED, "subscribe": "t", "failOnDataLoss": "no"}, "option failOnDataLoss "),
+        ({**EMBEDDED, "subscribe": "t", "corruptBatches": "pass"}, "option corruptBatches must be fail, skip or mark"),
         ({**EMBEDDED, "subscribe": "t", "columns": "key,body"}, "option columns "),
         ({**EMBEDDED, "subscibe": "t"}, "did you mean subscribe?"),
         ({**EMBEDDED, "subscribe": "t", "kafka.bootstrap.servers": "x:9092"}, "without brokers"),

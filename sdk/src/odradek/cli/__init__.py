@@ -2,10 +2,11 @@
 
 Every error is one line with Kafka's error name. No stack trace reaches a user; for a bug, ODRADEK_TRACEBACK=1 shows it.
 
-    app.py         the tree of commands
+    commands.py    their names and summaries; app.py makes the tree of them
     admin/         topics, groups, offsets, users, acls
     records/       produce, consume, perf
     service/       local, gateway, configure, doctor, audit, backup, restore, cost
+    connect/       connectors and their workers
     pipeline/      jobs, sql, demo; demo/ holds the demo's job and checks
     connection.py  options that every command shares; output.py prints results, screen.py progress and questions
 
@@ -41,11 +42,17 @@ def run(arguments: list[str]) -> int:
 
         print(f"odradek {version('odradek')}")
         return 0
+    is_completing = "_ODRADEK_COMPLETE" in os.environ  # a shell asks for words
+    if not is_completing and (not arguments or arguments[0] in ("--help", "-h")):
+        from odradek.cli.commands import help_text
+
+        print(help_text())
+        return 0 if arguments else 2
     import typer
 
     from odradek.cli.app import app
 
-    if "_ODRADEK_COMPLETE" in os.environ:  # a shell asks for words; without its own options Typer is not ready for it
+    if is_completing:  # without its own options Typer is not ready for it
         from typer._completion_classes import completion_init
 
         completion_init()

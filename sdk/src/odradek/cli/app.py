@@ -3,44 +3,13 @@ the gateway nor the libraries of a client (tests/unit/cli/test_light_commands.py
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from importlib import import_module
-from typing import Annotated, Any, NamedTuple
+from typing import Annotated, Any
 
 import typer
 
 from odradek.cli.command_group import CommandGroup
-
-
-class _Home(NamedTuple):
-    """The home of a command: a module below odradek.cli, and its function or its group of commands (typer.Typer)."""
-
-    module: str
-    name: str
-
-
-COMMANDS: Mapping[str, _Home] = {
-    "local": _Home("service.local", "local"),
-    "gateway": _Home("service.gateway", "gateway"),
-    "topics": _Home("admin.topics", "topics"),
-    "produce": _Home("records.produce", "produce"),
-    "consume": _Home("records.consume", "consume"),
-    "offsets": _Home("admin.offsets", "offsets"),
-    "groups": _Home("admin.groups", "groups"),
-    "users": _Home("admin.users", "users"),
-    "acls": _Home("admin.acls", "acls"),
-    "jobs": _Home("pipeline.jobs", "jobs"),
-    "sql": _Home("pipeline.sql", "sql"),
-    "perf": _Home("records.perf", "perf"),
-    "audit": _Home("service.audit", "audit"),
-    "backup": _Home("service.backup", "backup"),
-    "restore": _Home("service.backup", "restore"),
-    "cost": _Home("service.cost", "cost"),
-    "configure": _Home("service.configure", "configure"),
-    "doctor": _Home("service.doctor", "doctor"),
-    "demo": _Home("pipeline.demo", "demo"),
-    "completion": _Home("completion", "completion"),
-}
+from odradek.cli.commands import COMMANDS, Home
 
 
 class _Commands(CommandGroup):
@@ -69,7 +38,7 @@ def _word(name: str) -> Any:
     return import_module(f"{click}.shell_completion").CompletionItem(name)
 
 
-def _made(name: str, home: _Home) -> Any:
+def _made(name: str, home: Home) -> Any:
     found = getattr(import_module(f"odradek.cli.{home.module}"), home.name)
     if isinstance(found, typer.Typer):
         command: Any = typer.main.get_group(found)

@@ -228,7 +228,10 @@ class ProducerConfig(ClientConfig):
 
     acks: str | int = _setting("all", _acks)  # all, 1 or 0; 1 and all are the same: durable in the store
     enable_idempotence: bool = _setting(True, _bool)  # a batch that is sent again is written once
-    linger_ms: float = _setting(5, _number(0))  # as in Kafka 4
+    # How long a batch waits for more records. None: while another request is in flight, and else not at all.
+    linger_ms: float | None = _setting(None, _number(0))
+    # In place of linger_ms: a batch waits as long as its acknowledgement can be expected within this time of `send`.
+    latency_budget_ms: float | None = _setting(None, _number(0))
     batch_size: int = _setting(1_000_000, _int(1))  # Kafka's is 16 KiB; here each call costs money
     max_request_size: int = _setting(4_000_000, _int(1024, REQUEST_BYTES_MAX))  # batches of several partitions
     buffer_memory: int = _setting(
@@ -273,8 +276,11 @@ class ProducerConfig(ClientConfig):
                 )
         if self.transactional_id is not None and not self.enable_idempotence:
             problems.append("a transactional_id needs enable_idempotence=True and acks='all'")
-        if self.delivery_timeout_ms < self.linger_ms + self.request_timeout_ms:
-            problems.append("delivery_timeout_ms must be at least linger_ms + request_timeout_ms")
+        if self.linger_ms is not None and self.latency_budget_ms is not None:
+            problems.append("give either linger_ms or latency_budget_ms, not both")
+        waiting = "linger_ms" if self.latency_budget_ms is None else "latency_budget_ms"
+        if self.delivery_timeout_ms < (getattr(self, waiting) or 0) + self.request_timeout_ms:
+            problems.append(f"delivery_timeout_ms must be at least {waiting} + request_timeout_ms")
         return problems
 
 
@@ -299,7 +305,7 @@ class ConsumerConfig(ClientConfig):
     auto_commit_interval_ms: int = _setting(5_000, _int(0))  # between two commits
     fetch_min_bytes: int = _setting(1, _int(0))  # a fetch waits for so many
     fetch_max_wait_ms: int = _setting(500, _int(0))  # and so long at most
-    fetch_idle_pause_max_ms: int | None = _setting(None, _int(0))  # None: 1000 over HTTPS, where waiting is billed
+    fetch_idle_pause_max_ms: int | None = _setting(None, _int(0))  # longest rest; None: 1000 over HTTPS, else 0
     fetch_max_bytes: int = _setting(4 * 1024 * 1024, _int(1, REQUEST_BYTES_MAX))  # Kafka's 50 MB fit no function
     max_partition_fetch_bytes: int = _setting(4 * 1024 * 1024, _int(1))  # Kafka's is 1 MiB; here each call costs money
     max_poll_records: int = _setting(500, _int(1))  # records of one poll

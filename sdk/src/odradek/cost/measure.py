@@ -1,79 +1,159 @@
-"""The number of requests of an append and a fetch, counted by running the engine on an embedded store.
+"""What the engine asks of the store for a workload: counted by running it over memory stores.
 
-The store is a temporary directory and counts what DynamoDB and S3 would bill. Requests of more than SAMPLE_BYTES_MAX
-are counted at that size: above the limit between items and objects their number does not depend on the size.
+The memory stores count what DynamoDB and S3 would bill. Producers append requests of the workload's size, spread over
+as many partitions as its keys would be, with sequences and today's timestamps; then everything is merged, read,
+committed, planned and swept once. So a change of the engine changes the estimate. Two runs of different lengths tell
+what a merge costs by itself from what each request in it costs.
+
+Requests of more than SAMPLE_BYTES_MAX are counted at that size, and topics of more than PARTITIONS_MAX partitions by
+their share: above the limit between items and objects the number of requests does not depend on the size.
 """
 
 from __future__ import annotations
 
-import tempfile
-from pathlib import Path
+from collections import Counter
+from collections.abc import Awaitable
+from dataclasses import replace
+from typing import Any
 
-from odradek.adapters.embedded import open_embedded
-from odradek.cost.metering import Snapshot, UsageMeter, total
+from odradek.adapters.memory import MemoryObjectStore, MemoryStore
+from odradek.cost.metering import UsageMeter
 from odradek.cost.model import Measured, Workload
 from odradek.engine.engine import Engine
-from odradek.engine.maintenance.maintenance import MaintenanceReport
+from odradek.engine.maintenance.maintenance import MaintenancePlan, MaintenanceReport
 from odradek.errors import KafkaError
 from odradek.format.record_batch import RecordBatchBuilder
 from odradek.model.log import FetchPartition, ProducePartition
+from odradek.model.topic_partition import OffsetAndMetadata, TopicPartition
 from odradek.ports.meter import Usage
 from odradek.settings import Settings
 from odradek.system import SystemClock, SystemRng
 
 APPENDS = 64
-SAMPLE_BYTES_MAX = 64 * 1024
+SAMPLE_BYTES_MAX = 256 * 1024
+PARTITIONS_MAX = 100
+PRODUCERS_MAX = 64
+_TOPIC, _GROUP = "measured", "measured"
 
 
 async def measure(load: Workload) -> Measured:
-    """Append, fetch and merge like that workload. Raises KafkaError if the embedded store cannot be created."""
-    request_bytes = min(load.request_bytes, SAMPLE_BYTES_MAX)
-    builder = RecordBatchBuilder()
-    size = max(1, min(load.record_bytes, request_bytes))
-    for _ in range(max(1, request_bytes // size)):
-        builder.append(0, None, bytes(size))
-    records = builder.build()
-    meter = UsageMeter()
-    with tempfile.TemporaryDirectory() as folder:
-        store = open_embedded(Path(folder), meter=meter, synchronous="NORMAL")
-        try:
-            settings = Settings(merge_delay_ms=0)
-            engine = Engine(
-                tables=store, objects=store.objects, clock=SystemClock(), rng=SystemRng(), settings=settings
+    """Run the engine like that workload. Raises KafkaError if it refuses an append."""
+    short, long = await _Run(load, APPENDS // 2).measure(), await _Run(load, APPENDS).measure()
+    each = _times(long.per_merge - short.per_merge, 2 / APPENDS)
+    return replace(long, per_merge=_at_least_0(short.per_merge - _times(each, APPENDS / 2)), per_merged_append=each)
+
+
+class _Run:
+    """One engine over counting stores, and so many appends."""
+
+    def __init__(self, load: Workload, appends: int) -> None:
+        self._load = load
+        self._appends = appends
+        self._partitions = min(load.partitions, PARTITIONS_MAX)
+        self._share = load.partitions / self._partitions  # of what is counted for each partition
+        self._meter = UsageMeter()
+        clock = SystemClock()
+        self._clock = clock
+        # Merges happen at the end, all at once: as often as the stage's, which waits for enough rows.
+        settings = Settings(merge_delay_ms=0, merge_age_ms=0, catalog_cache_ms=3_600_000, leader_cache_ms=3_600_000)
+        self._engine = Engine(
+            tables=MemoryStore(self._meter),
+            objects=MemoryObjectStore(clock, self._meter),
+            clock=clock,
+            rng=SystemRng(),
+            settings=settings,
+        )
+
+    async def measure(self) -> Measured:
+        engine = self._engine
+        topic = await engine.topics.create(_TOPIC, self._partitions)
+        await self._fetch([0] * self._partitions)  # reads that happen once per process do not count
+        idle_look, _ = await self._count(self._fetch([0] * self._partitions))
+        before = self._meter.calls()
+        appended, fetched, end_offsets = await self._append_and_fetch()
+        puts = self._meter.calls().get("PutObject", 0) - before.get("PutObject", 0)
+        merged = Usage()
+        for number in range(self._partitions):
+            merged += (await self._count(engine.maintenance.run_partition(topic, number, MaintenanceReport())))[0]
+        committed, _ = await self._count(
+            engine.offsets.commit(
+                _GROUP,
+                {
+                    TopicPartition(_TOPIC, number): OffsetAndMetadata(offset)
+                    for number, offset in enumerate(end_offsets)
+                },
             )
-            topic = await engine.topics.create("measured", 1)
-            await engine.fetch([FetchPartition("measured", 0, 0)])  # reads that happen once per process do not count
-            idle_from = meter.snapshot()
-            await engine.fetch([FetchPartition("measured", 0, 0)])
-            idle = total(meter.since(idle_from))
-            appended, fetched = Usage(), Usage()
-            offset = 0
-            for _ in range(APPENDS):
-                before = meter.snapshot()
-                [result] = await engine.produce([ProducePartition("measured", 0, records)])
+        )
+        swept, _ = await self._count(engine.sweep.run(Counter()))
+        planned, _ = await self._count(engine.maintenance.plan(MaintenancePlan()))
+        looked, _ = await self._count(engine.backlogs.look())
+        share = self._share
+        each = (share if self._is_spread else 1) / self._appends
+        return Measured(
+            per_append=_times(appended, each, puts=puts / self._appends),
+            per_merge=_times(merged, share if self._is_spread else 1),
+            per_fetch=_times(fetched, share / self._appends),
+            per_look=_times(idle_look, share),
+            per_commit=_times(committed, share),
+            per_plan=_times(planned + looked, share),
+            per_sweep=swept,
+            is_item=puts < self._appends,
+        )
+
+    @property
+    def _is_spread(self) -> bool:
+        """Return True if a request has records for more partitions than are measured."""
+        return self._load.partitions_per_request > self._partitions
+
+    async def _append_and_fetch(self) -> tuple[Usage, Usage, list[int]]:
+        """Append, and read each append at the end of the log: units of all appends, of the reads' data, end offsets."""
+        load = self._load
+        spread = max(1, min(self._partitions, round(load.partitions_per_request)))
+        size = min(load.request_bytes, SAMPLE_BYTES_MAX)
+        each_bytes = max(1, size // spread)
+        writers = min(load.producers, PRODUCERS_MAX)
+        sequences: Counter[tuple[int, int]] = Counter()
+        appended, fetched = Usage(), Usage()
+        offsets = [0] * self._partitions
+        for number in range(self._appends):
+            writer = number % writers
+            places = [(number * spread + step) % self._partitions for step in range(spread)]
+            request = [
+                ProducePartition(_TOPIC, place, self._batch(each_bytes, writer, sequences[writer, place]))
+                for place in places
+            ]
+            usage, results = await self._count(self._engine.produce(request))
+            for place, result in zip(places, results, strict=True):
                 if result.error:
                     raise KafkaError(result.error, result.message or "the engine refused a measured append")
-                appended += total(meter.since(before))
-                before = meter.snapshot()
-                [found] = await engine.fetch([FetchPartition("measured", 0, offset)])
-                fetched += total(meter.since(before))
-                offset = found.high_watermark
-            merged_from = meter.snapshot()
-            await engine.maintenance.run_partition(topic, 0, MaintenanceReport())
-            appended += total(meter.since(merged_from))
-            is_item = not _has_wal_object(idle_from, meter.snapshot())
-        finally:
-            await store.aclose()
-    return Measured(_each(appended), _each(fetched), idle, is_item)
+                sequences[writer, place] += 1
+            appended += usage
+            usage, found = await self._count(self._fetch(offsets))
+            offsets = [result.high_watermark for result in found]
+            fetched += usage
+        return appended, fetched, offsets
+
+    def _batch(self, size: int, writer: int, sequence: int) -> bytes:
+        builder = RecordBatchBuilder()
+        builder.append(self._clock.now_ms(), None, bytes(size))
+        return builder.build(producer_id=writer, producer_epoch=0, base_sequence=sequence)
+
+    def _fetch(self, offsets: list[int]) -> Awaitable[Any]:
+        return self._engine.fetch([FetchPartition(_TOPIC, place, offset) for place, offset in enumerate(offsets)])
+
+    async def _count(self, work: Awaitable[Any]) -> tuple[Usage, Any]:
+        before = self._meter.total()
+        result = await work
+        return self._meter.total() - before, result
 
 
-def _has_wal_object(before: Snapshot, after: Snapshot) -> bool:
-    """Return True if more objects were put than a merge writes."""
-    puts = after.get("PutObject", Usage()) - before.get("PutObject", Usage())
-    return puts.object_put_requests >= APPENDS
+def _at_least_0(usage: Usage) -> Usage:
+    return Usage(**{name: max(0, getattr(usage, name)) for name in Usage.__dataclass_fields__})
 
 
-def _each(usage: Usage) -> Usage:
-    """Return the mean usage of an append."""
-    units = {name: getattr(usage, name) / APPENDS for name in Usage.__dataclass_fields__}
+def _times(usage: Usage, factor: float, *, puts: float | None = None) -> Usage:
+    """Return the usage times a factor; uploads are as many as counted."""
+    units = {name: getattr(usage, name) * factor for name in Usage.__dataclass_fields__}
+    if puts is not None:
+        units["object_put_requests"] = puts
     return Usage(**units)

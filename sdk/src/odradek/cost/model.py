@@ -1,17 +1,26 @@
-"""The monthly cost of a workload, here and elsewhere. Pure; the requests of an append and a fetch are measured
-(cost/measure.py), the rest is the arithmetic below.
+"""The monthly cost of a workload, here and elsewhere. Pure; what the engine asks of the store is measured
+(cost/measure.py), the rest is the arithmetic below. `python -m bench.cost` counts the same workloads with real clients
+and functions in virtual time, and a test compares both.
 
-    requests     a producer sends when `linger_ms` is over or a batch is full, with so many in flight at most
-    append       what the engine asked of the store for one request of that size, merges and spills included
-    fetch        each consumer reads everything once, at the end of the log: it asks again as soon as it is answered,
-                 and waits `fetch_max_wait_ms` where there is nothing. So each keeps one function busy all the time
-    function     memory (infra/stages.py) times the time that the store takes (published latencies, FUNCTION_MS)
+    requests     a producer sends when its request in flight is answered or, with `linger_ms`, when that is over
+                 (client/producer/pace.py); or when a batch is full
+    partitions   records are spread by key: a request has records for about as many partitions as it has records
+    append       units of one request of that size, by so many producers, with its spills
+    merge        units of the merges of one request's data, and of a merge of all partitions: as often as the stage
+                 plans, where there are enough rows by then; a third more for merges of what was merged
+    fetch        each consumer reads everything once. It fetches as often as requests arrive, and lets the function
+                 wait, or rests where they are rare (client/consumer/pace.py); each look reads all heads
+    commit       each consumer's group commits all partitions, and its member sends a heartbeat, every five seconds
+    plan, sweep  at the stage's period, and every hour
+    function     memory (infra/stages.py) times the time that the store takes (published latencies, FUNCTION_MS) and the
+                 processor's share
+    logs         a line of each busy process every `log_interval_ms`
+    fixed        alarms, dashboard, schedule, the queue's polls (cost/fixtures.py)
     storage      rate times retention, in the object store; nothing is replicated by us
     deleted      where deleted objects are kept for a restore: uploads once they are merged, segments once they are
                  merged into larger ones or past the retention, each for so long; a byte is in one of each
-    queue        long polls of the maintenance queue, whatever is written: 5 of 20 s each (Lambda's documentation), and
-                 three requests for ten tasks: each partition has one with every plan
-    left out     free tiers, support, logs, compression (ours and theirs alike), people
+    egress       where clients are outside: through a NAT gateway, or the internet
+    left out     free tiers, support, compression (ours and theirs alike), people
 
 Others: replicas times retention on disks, two thirds of the traffic across zones, as many brokers as the rate needs, at
 least three.
@@ -20,23 +29,32 @@ least three.
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
-from odradek.cost.prices import GIB, PEERS_US_EAST_1, US_EAST_1, PeerPrices, PriceList
+from odradek.cost.clients import Clients
+from odradek.cost.fixtures import FIXTURES, MONTH_S, fixed_cost
+from odradek.cost.prices import GIB, PEERS_US_EAST_1, US_EAST_1, PeerPrices, PriceList, cost
 from odradek.ports.meter import Usage
 from odradek.settings import Settings
 
-MONTH_S = 730 * 3600
 IN_FLIGHT = 5  # requests of one producer
 BATCH_BYTES = 1_000_000  # the SDK's batch_size
-FETCH_WAIT_S = 0.5
-MEMORY_MB = {"produce": 1024, "fetch": 1024}
-APPEND_MS = {"item": 14, "object": 90}  # medians: item 2 x 7.6 ms; PUT 60-100 ms and 7.6 ms
-FETCH_MS = 60  # one ranged GET and a head
-QUEUE_POLLS_PER_S = 5 / 20
-QUEUE_REQUESTS_PER_TASK = 3 / 10  # send, receive and delete, ten tasks per request
-PLAN_EVERY_S = 300  # infra/stages.py
+MEMORY_GB = {"produce": 1.0, "fetch": 1.0, "coordinator": 0.5, "maintenance": 1.0, "maintainer": 1769 / 1024}
+CALL_S = 0.013  # network and Lambda's own part of a call: a client waits for it, nobody is billed
+CPU_S, CPU_S_PER_MB = 0.0025, 0.007  # of a function with 1 GB, 0.58 of a processor
+UPDATE_S, PUT_S, GET_S = 0.0065, 0.073, 0.036  # means around the published medians
+APPEND_S = {"item": 2 * UPDATE_S + 0.004, "object": PUT_S + UPDATE_S + 0.008}  # the slowest of several updates
+MAINTAINER_CALLS_AT_ONCE = 4
+HEARTBEAT_S = COMMIT_S = 5.0
+HEARTBEAT_UNITS = Usage(table_write_units=1, table_read_units=1)
+REST_S_MIN, REST_S_MAX, REST_SHARE = 0.1, 1.0, 0.25  # client/consumer/pace.py
+LOOK_S = 0.25  # between two looks of a long poll, at most (settings.poll_interval_ms_max)
+LOG_LINE_BYTES = 330
+SWEEP_S = 3600.0
+_MERGED_AGAIN = 4 / 3  # a segment grows by the fourfold
+STAGE = "prod"
 _CROSSING = 2 / 3  # of the traffic, with clients and brokers spread over three zones
 _REPLICAS = 3
 
@@ -48,28 +66,39 @@ class Workload:
     bytes_per_s: float
     record_bytes: int = 1024
     producers: int = 1
-    consumers: int = 1  # each reads everything once
+    consumers: int = 1  # groups of one member, each reads everything once
     retention_s: float = 7 * 86_400
-    linger_ms: float = 5
-    partitions: int = 16  # for those who bill by partition; and what a merge finds
+    linger_ms: float | None = None  # None: the SDK's default, a request at a time
+    partitions: int = 16
     keep_deleted_s: float = 0  # how long deleted objects are kept (infra/stages.py, keep_deleted_days)
+    clients: Clients = Clients.AWS
 
     @property
     def requests_per_s(self) -> float:
         """The produce requests per second of all producers."""
-        rate = self.bytes_per_s / self.producers
+        rate = self.bytes_per_s / max(1, self.producers)
         if rate <= 0:
             return 0.0
-        by_size = rate / BATCH_BYTES
-        latency_s = APPEND_MS["object"] / 1000
-        by_time = min(1000 / max(self.linger_ms, 1), IN_FLIGHT / latency_s, rate / self.record_bytes)
-        return self.producers * max(by_size, by_time)
+        latency_s = APPEND_S["object"] + CALL_S
+        if self.linger_ms is None:
+            by_time = 1 / latency_s
+        else:
+            by_time = min(1000 / max(self.linger_ms, 1), IN_FLIGHT / latency_s)
+        return self.producers * max(rate / BATCH_BYTES, min(by_time, rate / self.record_bytes))
 
     @property
     def request_bytes(self) -> int:
         """The bytes of one produce request."""
         requests = self.requests_per_s
         return max(self.record_bytes, math.ceil(self.bytes_per_s / requests)) if requests else self.record_bytes
+
+    @property
+    def partitions_per_request(self) -> float:
+        """The partitions for which one request has records, spread by key."""
+        if self.partitions <= 1:
+            return 1.0
+        records = self.request_bytes / self.record_bytes
+        return self.partitions * (1 - math.pow(1 - 1 / self.partitions, records))
 
     @property
     def gb_month(self) -> float:
@@ -80,46 +109,140 @@ class Workload:
         return self.bytes_per_s * self.retention_s / GIB
 
 
+NOTHING = Usage()
+
+
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """The engine's measured store requests."""
+    """What the engine asked of the stores."""
 
-    per_append: Usage
-    per_fetch: Usage  # of one append's data, at the end of the log
-    per_idle_fetch: Usage
-    is_item: bool  # stored as an item, not as an object
+    per_append: Usage = NOTHING  # a produce request, spills included
+    per_merge: Usage = NOTHING  # of all partitions, once
+    per_merged_append: Usage = NOTHING  # of one request's data in a merge
+    per_fetch: Usage = NOTHING  # of one request's data, the look at all heads included
+    per_look: Usage = NOTHING  # at all heads
+    per_commit: Usage = NOTHING  # of all partitions
+    per_plan: Usage = NOTHING  # and the look at the backlog
+    per_sweep: Usage = NOTHING  # of nothing
+    is_item: bool = False  # stored as an item, not as an object
 
 
 def own_cost(load: Workload, measured: Measured, prices: PriceList = US_EAST_1) -> Mapping[str, float]:
     """Return dollars per month, by component."""
+    dollars: Counter[str] = Counter()
+    for usage in own_usage(load, measured).values():
+        dollars.update(cost(usage, prices).components)
+    dollars["logs"] = _log_gb(load, measured) * prices.logs_gb_ingested
+    dollars.update(fixed_cost(FIXTURES[STAGE], prices))
+    dollars["storage"] = load.kept_gb * prices.object_gb_month
+    if load.keep_deleted_s:
+        deleted = load.bytes_per_s * load.keep_deleted_s * deleted_copies(load, measured.is_item) / GIB
+        dollars["deleted objects"] = deleted * prices.object_gb_month
+    dollars.update(_egress(load, prices))
+    return dict(dollars)
+
+
+def own_usage(load: Workload, measured: Measured) -> Mapping[str, Usage]:
+    """Return the units of a month, by function."""
     appends = load.requests_per_s * MONTH_S
-    fetches_per_s = min(max(load.requests_per_s, 1 / FETCH_WAIT_S), 1000 / FETCH_MS)
-    fetches = fetches_per_s * MONTH_S * load.consumers
-    read = measured.per_fetch
-    # The head is read by every fetch; each append's data is read once by every consumer.
-    gets = read.object_get_requests * appends * load.consumers
-    reads = measured.per_append.table_read_units * appends + measured.per_idle_fetch.table_read_units * fetches
-    reads += max(0.0, read.table_read_units - measured.per_idle_fetch.table_read_units) * appends * load.consumers
-    append_s = APPEND_MS["item" if measured.is_item else "object"] / 1000
-    busy = {"produce": appends * append_s, "fetch": load.consumers * MONTH_S}
-    gb_seconds = sum(seconds * MEMORY_MB[name] / 1024 for name, seconds in busy.items())
-    written = measured.per_append
-    tasks_per_s = min(load.partitions, load.requests_per_s * PLAN_EVERY_S) / PLAN_EVERY_S
-    queue_requests = (QUEUE_POLLS_PER_S + tasks_per_s * QUEUE_REQUESTS_PER_TASK) * MONTH_S
-    puts = written.object_put_requests * appends
-    gets += written.object_get_requests * appends
-    deleted = load.bytes_per_s * load.keep_deleted_s * deleted_copies(load, measured.is_item) / GIB
+    append_mb = load.request_bytes / 1e6
+    append_s = APPEND_S["item" if measured.is_item else "object"] + CPU_S + append_mb * CPU_S_PER_MB
+    calls_per_s, waits_s, looks = fetches(load)
+    calls = calls_per_s * MONTH_S * load.consumers
+    reads = _data(measured)
+    fetch_s = CPU_S + UPDATE_S + waits_s
+    gets_s = GET_S * min(1.0, load.requests_per_s / calls_per_s) if reads.object_get_requests else 0.0
+    tasks = min(load.partitions, load.requests_per_s * 300) / 300 * MONTH_S
+    merges = merges_per_s(load) * MONTH_S
+    merge_s = (
+        _calls_s(measured.per_merge) * merges
+        + (_calls_s(measured.per_merged_append) + append_mb * CPU_S_PER_MB) * appends
+    )
+    beats = MONTH_S / HEARTBEAT_S * load.consumers
+    commits = MONTH_S / max(COMMIT_S, 1 / load.requests_per_s) * load.consumers if load.requests_per_s else 0.0
+    plans = MONTH_S / 60 / FIXTURES[STAGE].plan_every_minutes
     return {
-        "object puts": puts * prices.per_thousand_object_put_requests / 1e3,
-        "object gets": gets * prices.per_thousand_object_get_requests / 1e3,
-        "table writes": written.table_write_units * appends * prices.per_million_table_write_units / 1e6,
-        "table reads": reads * prices.per_million_table_read_units / 1e6,
-        "function requests": (appends + fetches) * prices.per_million_function_requests / 1e6,
-        "function time": gb_seconds * prices.per_function_gb_second,
-        "queue requests": queue_requests * prices.per_million_queue_requests / 1e6,
-        "storage": load.kept_gb * prices.object_gb_month,
-        **({"deleted objects": deleted * prices.object_gb_month} if load.keep_deleted_s else {}),
+        "produce": _sum((measured.per_append, appends)) + _function("produce", appends, append_s),
+        "fetch": _sum((measured.per_look, calls * looks), (reads, appends * load.consumers))
+        + _function("fetch", calls, fetch_s + gets_s + append_mb * CPU_S_PER_MB),
+        "coordinator": _sum((HEARTBEAT_UNITS, beats), (measured.per_commit, commits))
+        + _function("coordinator", beats + commits, 2 * UPDATE_S + CPU_S),
+        "maintenance": _sum((measured.per_plan, plans)) + _function("maintenance", plans, 0.1),
+        "maintainer": _sum(
+            (measured.per_merge, merges), (measured.per_merged_append, appends), (measured.per_sweep, MONTH_S / SWEEP_S)
+        )
+        + Usage(queue_requests=round(tasks * 3 / 10))
+        + _function("maintainer", tasks / 10, 0.0)
+        + Usage(function_gb_seconds=merge_s * MEMORY_GB["maintainer"]),
     }
+
+
+def fetches(load: Workload) -> tuple[float, float, float]:
+    """Return the fetches per second of one consumer, the seconds that each waits in the function, and its looks."""
+    if not load.consumers:
+        return 1.0, 0.0, 0.0
+    gap_s = 1 / load.requests_per_s if load.requests_per_s else math.inf
+    rest_s = min(REST_SHARE * gap_s, REST_S_MAX)
+    own_s = CALL_S + CPU_S + UPDATE_S
+    if rest_s >= REST_S_MIN:
+        return 1 / (rest_s + own_s), 0.0, 1.0
+    period_s = max(gap_s, own_s + GET_S)
+    waits_s = max(0.0, period_s - own_s - GET_S)
+    return 1 / period_s, waits_s, 1.0 + min(2.0, waits_s / 0.06)
+
+
+def merges_per_s(load: Workload) -> float:
+    """Return how often the partitions are merged: with a plan, once they have rows enough or old enough."""
+    if not load.requests_per_s:
+        return 0.0
+    settings = Settings()
+    entries_per_s = load.requests_per_s * load.partitions_per_request / load.partitions
+    enough_s = min(settings.merge_rows_min * settings.spill_entries / entries_per_s, settings.merge_age_ms / 1000)
+    return _MERGED_AGAIN / max(enough_s, 60 * FIXTURES[STAGE].plan_every_minutes)
+
+
+def _calls_s(usage: Usage) -> float:
+    """Return the seconds of a maintainer that makes these calls, several at once."""
+    calls_s = usage.object_get_requests * GET_S + usage.object_put_requests * PUT_S + usage.table_requests * UPDATE_S
+    return calls_s / MAINTAINER_CALLS_AT_ONCE
+
+
+def _data(measured: Measured) -> Usage:
+    """Return the units of reading one request's data, without the look that finds it."""
+    reads = max(0.0, measured.per_fetch.table_read_units - measured.per_look.table_read_units)
+    return Usage(table_read_units=reads, object_get_requests=measured.per_fetch.object_get_requests)
+
+
+def _sum(*parts: tuple[Usage, float]) -> Usage:
+    """Return the sum of usages, each so many times; functions and payloads are counted elsewhere."""
+    names = ("table_read_units", "table_write_units", "object_put_requests", "object_get_requests")
+    units = {name: sum(getattr(usage, name) * times for usage, times in parts) for name in names}
+    return Usage(**units)  # type: ignore[arg-type]
+
+
+def _function(name: str, calls: float, seconds: float) -> Usage:
+    return Usage(function_requests=round(calls), function_gb_seconds=calls * seconds * MEMORY_GB[name])
+
+
+def _log_gb(load: Workload, measured: Measured) -> float:
+    """Return the GB of logs per month: each process that serves writes a line in so many seconds, if it is called."""
+    interval_s = Settings().log_interval_ms / 1000
+    append_s = APPEND_S["item" if measured.is_item else "object"]
+    calls_per_s = fetches(load)[0]
+    processes = [(load.requests_per_s, load.requests_per_s * append_s + 1 if load.requests_per_s else 0.0)]
+    processes += [(calls_per_s, 1.0), (2 / HEARTBEAT_S, 1.0)] * load.consumers
+    lines_per_s = sum(min(calls, count / interval_s) for calls, count in processes)
+    lines_per_s += 4 / (60 * FIXTURES[STAGE].plan_every_minutes)
+    return lines_per_s * MONTH_S * LOG_LINE_BYTES / GIB
+
+
+def _egress(load: Workload, prices: PriceList) -> Mapping[str, float]:
+    if load.clients is Clients.AWS:
+        return {}
+    read_gb = load.gb_month * load.consumers
+    if load.clients is Clients.INTERNET:
+        return {"egress": read_gb * prices.internet_gb}
+    return {"NAT": MONTH_S / 3600 * prices.nat_hour + (load.gb_month + read_gb) * prices.nat_gb}
 
 
 def deleted_copies(load: Workload, is_item: bool) -> int:
@@ -161,6 +284,6 @@ def peer_costs(load: Workload, prices: PeerPrices = PEERS_US_EAST_1) -> Mapping[
     }
 
 
-def with_linger(load: Workload, linger_ms: float) -> Workload:
+def with_linger(load: Workload, linger_ms: float | None) -> Workload:
     """Return the same workload with another linger of its producers."""
     return replace(load, linger_ms=linger_ms)

@@ -32,12 +32,23 @@ class PriceList:
     table_gb_month: float
     object_gb_month: float
     per_million_queue_requests: float  # standard queue; a batch of up to 10 messages (64 KB) is one
+    logs_gb_ingested: float  # CloudWatch Logs, standard class
+    logs_gb_month: float
+    alarm_metric_month: float  # of each metric that an alarm evaluates
+    composite_alarm_month: float
+    dashboard_month: float
+    custom_metric_month: float  # billed by the hour in which it has data
+    per_million_scheduled_events: float
+    nat_hour: float  # a NAT gateway
+    nat_gb: float  # through it
+    internet_gb: float  # out of AWS, first 10 TB a month
 
 
 US_EAST_1: Final = PriceList(
     date="2026-11-20",
     region="us-east-1",
-    source="AWS price pages: DynamoDB on demand (Standard), S3 Standard, Lambda arm64, SQS standard queues",
+    source="AWS price pages: DynamoDB on demand (Standard), S3 Standard, Lambda arm64, SQS standard queues, "
+    "CloudWatch, EventBridge, VPC, EC2 data transfer",
     per_million_table_write_units=0.625,
     per_million_table_read_units=0.125,
     per_thousand_object_put_requests=0.005,
@@ -47,6 +58,16 @@ US_EAST_1: Final = PriceList(
     table_gb_month=0.25,
     object_gb_month=0.023,
     per_million_queue_requests=0.40,
+    logs_gb_ingested=0.50,
+    logs_gb_month=0.03,
+    alarm_metric_month=0.10,
+    composite_alarm_month=0.50,
+    dashboard_month=3.00,
+    custom_metric_month=0.30,
+    per_million_scheduled_events=1.00,
+    nat_hour=0.045,
+    nat_gb=0.045,
+    internet_gb=0.09,
 )
 
 

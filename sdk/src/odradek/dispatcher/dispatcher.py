@@ -13,6 +13,7 @@ A caller meets only BadFrame. Nothing is kept between requests.
 from __future__ import annotations
 
 import logging
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -23,8 +24,9 @@ from odradek.dispatcher.audit_log import audit
 from odradek.dispatcher.authorization import FREE, require
 from odradek.dispatcher.cluster.api_versions import unsupported_api_versions
 from odradek.dispatcher.context import Answer, Append, BadFrame, Call, RequestContext
-from odradek.dispatcher.handlers import HANDLERS
+from odradek.dispatcher.handlers import HANDLERS, Handler
 from odradek.dispatcher.store_errors import translated
+from odradek.engine.access.busy_time import BusyTime
 from odradek.engine.access.decisions import NOTHING, AclSet
 from odradek.errors import ErrorCode, FormatError, KafkaError, UnknownVersion
 from odradek.model.cluster import Cluster
@@ -92,10 +94,15 @@ class Dispatcher:
                 ErrorCode.UNSUPPORTED_VERSION,
                 f"{api_key.name} supports versions {low} to {high}, not {header.api_version}",
             )
+        is_free = api_key in FREE  # asked before a login
+        busy = None if is_free else await self._engine.quotas.busy_time(context.principal, header.client_id)
+        began_s = 0.0 if busy is None else busy.now_s()
         request = _request(frame, header)
+        if busy is not None:
+            busy.add(began_s)
         unasked = Access(_NOTHING_ALLOWED, context.principal, context.client_host)
         call = Call(request, context, self._engine, self._append, self._cluster, unasked, self._takes_uploads, arrival)
-        return await _answer(call)
+        return await _answer(call, busy)
 
 
 def _header(frame: Buffer) -> RequestHeader:
@@ -125,7 +132,7 @@ def _request(frame: Buffer, header: RequestHeader) -> Request:
         raise BadFrame(400, error.code, f"malformed {name} request, version {header.api_version}: {error}") from None
 
 
-async def _answer(call: Call) -> list[Buffer] | None:
+async def _answer(call: Call, busy: BusyTime | None) -> list[Buffer] | None:
     handler = HANDLERS[call.request.api_key]
     answer: Answer
     try:
@@ -133,7 +140,7 @@ async def _answer(call: Call) -> list[Buffer] | None:
             if call.request.api_key not in FREE:
                 call = replace(call, access=await _access(call))
                 require(call)
-            answer = await handler.handle(call)
+            answer = await _handled(call, handler, busy)
         audit(call, answer)
         return _encode(call, answer)
     except KafkaError as error:
@@ -146,6 +153,20 @@ async def _answer(call: Call) -> list[Buffer] | None:
     answer = handler.refuse(call, code, message)
     audit(call, answer)
     return _encode(call, answer)
+
+
+async def _handled(call: Call, handler: Handler, busy: BusyTime | None) -> Answer:
+    """Let the handler answer; if a quota asks for it, charge the time that it takes."""
+    if busy is None:
+        return await handler.handle(call)
+    pause_ms = 0
+    try:
+        answer = await busy.of(handler.handle(call))
+    finally:
+        pause_ms = await call.engine.quotas.busy(call.context.principal, call.request.client_id, busy.seconds)
+    if isinstance(answer, Mapping) and pause_ms > answer.get("throttle_time", 0):
+        return {**answer, "throttle_time": pause_ms}
+    return answer
 
 
 async def _access(call: Call) -> Access:

@@ -85,10 +85,15 @@ _THROTTLED_FROM: Mapping[ApiKey, int] = {
 
 def _try_again(call: Call) -> ErrorCode:
     """With which code an API says that the store did not answer, and that nothing was changed."""
-    api_key, throttled_from = call.request.api_key, _THROTTLED_FROM.get(call.request.api_key)
-    if throttled_from is not None and call.api_version >= throttled_from:
+    if knows_throttling(call):
         return ErrorCode.THROTTLING_QUOTA_EXCEEDED
-    return _TRY_AGAIN.get(api_key, ErrorCode.COORDINATOR_NOT_AVAILABLE)
+    return _TRY_AGAIN.get(call.request.api_key, ErrorCode.COORDINATOR_NOT_AVAILABLE)
+
+
+def knows_throttling(call: Call) -> bool:
+    """Return True if the client waits and tries again after THROTTLING_QUOTA_EXCEEDED (KIP-599)."""
+    throttled_from = _THROTTLED_FROM.get(call.request.api_key)
+    return throttled_from is not None and call.api_version >= throttled_from
 
 
 @contextmanager

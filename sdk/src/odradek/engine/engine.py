@@ -11,60 +11,26 @@
     users, acls                    access control     (users.py, acls.py)
     leaders, brokers, epochs       leadership         (leaders.py, brokers.py, leader_epochs.py)
 
-An engine holds no state that matters: any number of them, in any number of processes, may serve one store.
+An engine holds no state that matters: any number of them, in any number of processes, may serve one store. Most parts
+are imported and created at their first use: a cold function waits for nothing that it will not call.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cached_property
+from typing import TYPE_CHECKING
 
 from odradek.engine.access.acls import Acls
 from odradek.engine.access.client_quotas import ClientQuotas
 from odradek.engine.access.quotas import Quotas
-from odradek.engine.access.users import Users
-from odradek.engine.append.append import Appender, OnResult
-from odradek.engine.append.upload import Uploads
 from odradek.engine.append.wal import Wal
-from odradek.engine.catalog.producer_ids import ProducerIds
 from odradek.engine.catalog.topics import Topics
-from odradek.engine.classic.groups import ClassicGroups
-from odradek.engine.compaction.compactor import Compactor
-from odradek.engine.groups.configs import GroupConfigs
-from odradek.engine.groups.groups import Groups
 from odradek.engine.leaders.brokers import Brokers
 from odradek.engine.leaders.leaders import Leaders
-from odradek.engine.leaders.view import LeaderView, LeaderViews
-from odradek.engine.maintenance.backlog import Backlogs
-from odradek.engine.maintenance.maintenance import Maintenance, Upkeep
-from odradek.engine.maintenance.merge import Merger
-from odradek.engine.maintenance.orphans import Orphans
-from odradek.engine.maintenance.producer_expiry import ProducerExpiry
-from odradek.engine.maintenance.retention import Retention
-from odradek.engine.maintenance.roll import Roll
-from odradek.engine.maintenance.sweep import Sweep
-from odradek.engine.maintenance.wal_uploads import WalUploads
-from odradek.engine.offsets.offsets import GroupOffsets
 from odradek.engine.partition.index import PartitionIndex
 from odradek.engine.partition.leader_epochs import LeaderEpochs
-from odradek.engine.partition.maintenance_lease import MaintenanceLeases
-from odradek.engine.read.delete_records import RecordDeleter
-from odradek.engine.read.epoch_end_offsets import EpochEndLister
-from odradek.engine.read.fetch import Fetcher
-from odradek.engine.read.list_offsets import OffsetLister
-from odradek.engine.read.log_reader import LogReader, PieceReader
-from odradek.engine.read.partition_states import PartitionStates
-from odradek.engine.read.segment_reader import SegmentIndexes
-from odradek.engine.read.timestamp_lookup import TimestampLookup
-from odradek.engine.share.dead_letters import DeadLetters
-from odradek.engine.share.fetch import ShareFetcher
-from odradek.engine.share.groups import ShareGroups
-from odradek.engine.share.offsets import ShareOffsets
-from odradek.engine.share.sessions import ShareSessions
-from odradek.engine.share.windows import SharePartitions
-from odradek.engine.streams.groups import StreamsGroups
 from odradek.engine.tools import Tools
-from odradek.engine.transactions.numbered_batches import NumberedBatches
-from odradek.engine.transactions.transactions import Transactions
 from odradek.errors import FormatError, StoreUnavailable
 from odradek.model.cluster import FLEET_BROKER_ID, Broker
 from odradek.model.log import (
@@ -85,6 +51,37 @@ from odradek.ports.object_store import ObjectStore
 from odradek.ports.rng import Rng
 from odradek.ports.tables import Tables
 from odradek.settings import Settings
+
+if TYPE_CHECKING:
+    from odradek.engine.access.users import Users
+    from odradek.engine.append.append import Appender, OnResult
+    from odradek.engine.append.upload import Uploads
+    from odradek.engine.catalog.producer_ids import ProducerIds
+    from odradek.engine.classic.groups import ClassicGroups
+    from odradek.engine.groups.configs import GroupConfigs
+    from odradek.engine.groups.groups import Groups
+    from odradek.engine.leaders.view import LeaderView, LeaderViews
+    from odradek.engine.maintenance.backlog import Backlogs
+    from odradek.engine.maintenance.maintenance import Maintenance, Upkeep
+    from odradek.engine.maintenance.merge import Merger
+    from odradek.engine.maintenance.orphans import Orphans
+    from odradek.engine.maintenance.sweep import Sweep
+    from odradek.engine.offsets.offsets import GroupOffsets
+    from odradek.engine.partition.maintenance_lease import MaintenanceLeases
+    from odradek.engine.read.delete_records import RecordDeleter
+    from odradek.engine.read.epoch_end_offsets import EpochEndLister
+    from odradek.engine.read.fetch import Fetcher
+    from odradek.engine.read.list_offsets import OffsetLister
+    from odradek.engine.read.log_reader import LogReader, PieceReader
+    from odradek.engine.read.partition_states import PartitionStates
+    from odradek.engine.read.segment_reader import SegmentIndexes
+    from odradek.engine.share.fetch import ShareFetcher
+    from odradek.engine.share.groups import ShareGroups
+    from odradek.engine.share.offsets import ShareOffsets
+    from odradek.engine.share.windows import SharePartitions
+    from odradek.engine.streams.groups import StreamsGroups
+    from odradek.engine.transactions.numbered_batches import NumberedBatches
+    from odradek.engine.transactions.transactions import Transactions
 
 
 class Engine:
@@ -118,61 +115,225 @@ class Engine:
         self.index = PartitionIndex(tables.log, self.settings)
         self.wal = Wal(tables.log, objects, clock, rng, self.settings)
         self.topics = Topics(tables.catalog, self.index, clock, rng, self.settings)
-        self.producer_ids = ProducerIds(tables.catalog, clock, rng, self.settings)
-        self.group_configs = GroupConfigs(tables.catalog, clock, rng, self.settings)
-        self.share_groups = ShareGroups(tools, self.topics, self.group_configs)
-        self.streams_groups = StreamsGroups(tools, self.topics, self.group_configs)
-        self.groups = Groups(tools, self.topics, self.group_configs, self.share_groups.delete_items)
-        self.classic_groups = ClassicGroups(tables.groups, clock, rng, self.settings)
-        self.users = Users(tables.catalog, clock, rng)
         self.acls = Acls(tables.catalog, clock, rng, self.settings)
-        self.offsets = GroupOffsets(tables.groups, self.topics, clock, rng, self.settings)
         self.brokers = Brokers(tables.catalog, clock, rng, self.settings)
         self.epochs = LeaderEpochs(tables.log)
         self.leaders = Leaders(tools, self.index, self.brokers, self.epochs, broker_id)
-        self._leader_views = LeaderViews(self.index, self.brokers)
         self.client_quotas = ClientQuotas(tables.catalog, clock, rng, self.settings)
         self.quotas = Quotas(clock, self.settings, self.client_quotas)
-        self._appender = Appender(tools, self.index, self.leaders, self.wal, self.topics)
-        uploads = Uploads(self.wal, self.topics, clock, rng, self.settings)
-        self.transactions = Transactions(tools, self.index, self.topics, self.producer_ids, self.offsets, uploads)
-        self.numbered_batches = NumberedBatches(tools, self.index, uploads)
-        self.segments = SegmentIndexes(objects)
-        self.reader = LogReader(self.index, self.segments)
-        self.pieces = PieceReader(self.wal, self.settings)
-        self._fetcher = Fetcher(tools, self.index, self.reader, self.pieces, self.topics, self.epochs)
-        lookups = TimestampLookup(self.index, self.segments, self.pieces)
-        self._lister = OffsetLister(self.index, lookups, self.topics)
-        self.share_windows = SharePartitions(tables, self._lister, clock, rng, self.settings)
-        self.share_offsets = ShareOffsets(tools, self.share_windows, self.topics, self._lister)
-        self.share = ShareFetcher(
-            tools,
-            self._fetcher,
+
+    # --- parts that not every function needs: imported and created at their first use -------------------------------
+
+    @cached_property
+    def appender(self) -> Appender:
+        from odradek.engine.append.append import Appender
+
+        return Appender(self.tools, self.index, self.leaders, self.wal, self.topics)
+
+    @cached_property
+    def segments(self) -> SegmentIndexes:
+        from odradek.engine.read.segment_reader import SegmentIndexes
+
+        return SegmentIndexes(self.objects)
+
+    @cached_property
+    def reader(self) -> LogReader:
+        from odradek.engine.read.log_reader import LogReader
+
+        return LogReader(self.index, self.segments)
+
+    @cached_property
+    def pieces(self) -> PieceReader:
+        from odradek.engine.read.log_reader import PieceReader
+
+        return PieceReader(self.wal, self.settings)
+
+    @cached_property
+    def fetcher(self) -> Fetcher:
+        from odradek.engine.read.fetch import Fetcher
+
+        return Fetcher(self.tools, self.index, self.reader, self.pieces, self.topics, self.epochs)
+
+    @cached_property
+    def producer_ids(self) -> ProducerIds:
+        from odradek.engine.catalog.producer_ids import ProducerIds
+
+        return ProducerIds(self.catalog, self.clock, self.rng, self.settings)
+
+    @cached_property
+    def group_configs(self) -> GroupConfigs:
+        from odradek.engine.groups.configs import GroupConfigs
+
+        return GroupConfigs(self.catalog, self.clock, self.rng, self.settings)
+
+    @cached_property
+    def share_groups(self) -> ShareGroups:
+        from odradek.engine.share.groups import ShareGroups
+
+        return ShareGroups(self.tools, self.topics, self.group_configs)
+
+    @cached_property
+    def streams_groups(self) -> StreamsGroups:
+        from odradek.engine.streams.groups import StreamsGroups
+
+        return StreamsGroups(self.tools, self.topics, self.group_configs)
+
+    @cached_property
+    def groups(self) -> Groups:
+        from odradek.engine.groups.groups import Groups
+
+        return Groups(self.tools, self.topics, self.group_configs, self.share_groups.delete_items)
+
+    @cached_property
+    def classic_groups(self) -> ClassicGroups:
+        from odradek.engine.classic.groups import ClassicGroups
+
+        return ClassicGroups(self.tools.tables.groups, self.clock, self.rng, self.settings)
+
+    @cached_property
+    def users(self) -> Users:
+        from odradek.engine.access.users import Users
+
+        return Users(self.catalog, self.clock, self.rng)
+
+    @cached_property
+    def offsets(self) -> GroupOffsets:
+        from odradek.engine.offsets.offsets import GroupOffsets
+
+        return GroupOffsets(self.tools.tables.groups, self.topics, self.clock, self.rng, self.settings)
+
+    @cached_property
+    def _leader_views(self) -> LeaderViews:
+        from odradek.engine.leaders.view import LeaderViews
+
+        return LeaderViews(self.index, self.brokers)
+
+    @cached_property
+    def _uploads(self) -> Uploads:
+        from odradek.engine.append.upload import Uploads
+
+        return Uploads(self.wal, self.topics, self.clock, self.rng, self.settings)
+
+    @cached_property
+    def transactions(self) -> Transactions:
+        from odradek.engine.transactions.transactions import Transactions
+
+        return Transactions(self.tools, self.index, self.topics, self.producer_ids, self.offsets, self._uploads)
+
+    @cached_property
+    def numbered_batches(self) -> NumberedBatches:
+        from odradek.engine.transactions.numbered_batches import NumberedBatches
+
+        return NumberedBatches(self.tools, self.index, self._uploads)
+
+    @cached_property
+    def lister(self) -> OffsetLister:
+        from odradek.engine.read.list_offsets import OffsetLister
+        from odradek.engine.read.timestamp_lookup import TimestampLookup
+
+        return OffsetLister(self.index, TimestampLookup(self.index, self.segments, self.pieces), self.topics)
+
+    @cached_property
+    def share_windows(self) -> SharePartitions:
+        from odradek.engine.share.windows import SharePartitions
+
+        return SharePartitions(self.tools.tables, self.lister, self.clock, self.rng, self.settings)
+
+    @cached_property
+    def share_offsets(self) -> ShareOffsets:
+        from odradek.engine.share.offsets import ShareOffsets
+
+        return ShareOffsets(self.tools, self.share_windows, self.topics, self.lister)
+
+    @cached_property
+    def share(self) -> ShareFetcher:
+        from odradek.engine.share.dead_letters import DeadLetters
+        from odradek.engine.share.fetch import ShareFetcher
+        from odradek.engine.share.sessions import ShareSessions
+
+        return ShareFetcher(
+            self.tools,
+            self.fetcher,
             self.share_windows,
-            ShareSessions(tables.groups, clock, rng),
+            ShareSessions(self.tools.tables.groups, self.clock, self.rng),
             self.group_configs,
-            DeadLetters(self.fetch, self.numbered_batches, self.topics, clock),
+            DeadLetters(self.fetch, self.numbered_batches, self.topics, self.clock),
             self.topics,
         )
-        self.partition_states = PartitionStates(self.index)
-        self._epoch_ends = EpochEndLister(self.index, self.epochs, self.topics)
-        self._deleter = RecordDeleter(self.index, self.topics, clock, rng, self.settings)
-        self.leases = MaintenanceLeases(tables.log, clock, rng, self.settings)
-        self.orphans = Orphans(self.index, objects, self.leases)
-        self.sweep = Sweep(tools, self.index, WalUploads(tables.log, objects, clock, rng), self.topics)
-        self.merger = Merger(tools, self.index, self.pieces, self.epochs, self.leases)
+
+    @cached_property
+    def partition_states(self) -> PartitionStates:
+        from odradek.engine.read.partition_states import PartitionStates
+
+        return PartitionStates(self.index)
+
+    @cached_property
+    def _epoch_ends(self) -> EpochEndLister:
+        from odradek.engine.read.epoch_end_offsets import EpochEndLister
+
+        return EpochEndLister(self.index, self.epochs, self.topics)
+
+    @cached_property
+    def _deleter(self) -> RecordDeleter:
+        from odradek.engine.read.delete_records import RecordDeleter
+
+        return RecordDeleter(self.index, self.topics, self.clock, self.rng, self.settings)
+
+    @cached_property
+    def leases(self) -> MaintenanceLeases:
+        from odradek.engine.partition.maintenance_lease import MaintenanceLeases
+
+        return MaintenanceLeases(self.tools.tables.log, self.clock, self.rng, self.settings)
+
+    @cached_property
+    def orphans(self) -> Orphans:
+        from odradek.engine.maintenance.orphans import Orphans
+
+        return Orphans(self.index, self.objects, self.leases)
+
+    @cached_property
+    def sweep(self) -> Sweep:
+        from odradek.engine.maintenance.sweep import Sweep
+        from odradek.engine.maintenance.wal_uploads import WalUploads
+
+        return Sweep(
+            self.tools,
+            self.index,
+            WalUploads(self.tools.tables.log, self.objects, self.clock, self.rng),
+            self.topics,
+        )
+
+    @cached_property
+    def merger(self) -> Merger:
+        from odradek.engine.maintenance.merge import Merger
+
+        return Merger(self.tools, self.index, self.pieces, self.epochs, self.leases)
+
+    @cached_property
+    def backlogs(self) -> Backlogs:
+        from odradek.engine.maintenance.backlog import Backlogs
+
+        return Backlogs(self.catalog, self.index, self.topics, self.groups, self.offsets, self.clock)
+
+    @cached_property
+    def maintenance(self) -> Maintenance:
+        from odradek.engine.compaction.compactor import Compactor
+        from odradek.engine.maintenance.maintenance import Maintenance
+        from odradek.engine.maintenance.producer_expiry import ProducerExpiry
+        from odradek.engine.maintenance.retention import Retention
+        from odradek.engine.maintenance.roll import Roll
+
         upkeeps: list[Upkeep] = [
             self.orphans,
-            Roll(self.index, clock),
-            Retention(self.index, objects, self.leases, clock),
+            Roll(self.index, self.clock),
+            Retention(self.index, self.objects, self.leases, self.clock),
             self.merger,
-            ProducerExpiry(tables.log, clock, self.settings),
-            Compactor(tools, self.index, self.leases),
+            ProducerExpiry(self.tools.tables.log, self.clock, self.settings),
+            Compactor(self.tools, self.index, self.leases),
         ]
-        self.backlogs = Backlogs(tables.catalog, self.index, self.topics, self.groups, self.offsets, clock)
-        self.maintenance = Maintenance(
-            tools, self.index, self.topics, self.leases, upkeeps, self.sweep, self.transactions
-        )
+        return Maintenance(self.tools, self.index, self.topics, self.leases, upkeeps, self.sweep, self.transactions)
+
+    # --- the log ----------------------------------------------------------------------------------------------------
 
     async def produce(
         self,
@@ -187,13 +348,13 @@ class Engine:
         The order in which calls begin is the order of a producer's batches: nothing is awaited before it is fixed.
 
         Args:
-            transactional_id: add the batches to its open transaction instead (base offset -1: see transactions.py).
+            transactional_id: add the batches to its open transaction instead (base offsets: see transactions.py).
             announces: True if that adds new partitions to the transaction (KIP-890); False: AddPartitionsToTxn did.
             on_result: called with each result and its position as soon as it is known; not in a transaction.
         """
         if transactional_id is not None:
             return await self.transactions.produce(transactional_id, partitions, announces=announces)
-        return await self._appender.produce(partitions, on_result)
+        return await self.appender.produce(partitions, on_result)
 
     async def fetch(
         self,
@@ -207,11 +368,11 @@ class Engine:
 
         Returns at least one batch if there is any, however large; otherwise within `max_bytes` and each `max_bytes`.
         """
-        return await self._fetcher.fetch(partitions, max_wait_ms=max_wait_ms, min_bytes=min_bytes, max_bytes=max_bytes)
+        return await self.fetcher.fetch(partitions, max_wait_ms=max_wait_ms, min_bytes=min_bytes, max_bytes=max_bytes)
 
     async def list_offsets(self, partitions: Sequence[ListOffsetsPartition]) -> list[ListOffsetsResult]:
         """Offsets by timestamp; results in the order of `partitions`."""
-        return await self._lister.list_offsets(partitions)
+        return await self.lister.list_offsets(partitions)
 
     async def leader_view(self, topics: Sequence[Topic]) -> LeaderView:
         """Return the live gateways, and the leaders of the partitions of some topics."""

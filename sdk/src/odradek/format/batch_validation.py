@@ -94,8 +94,7 @@ def _check_fields(header: BatchHeader) -> None:
     if count < 1 or header.last_offset_delta != count - 1:
         raise _invalid(f"{count} records do not fill the offset deltas 0 to {header.last_offset_delta}")
     body_bytes = header.size_bytes - BATCH_HEADER_BYTES
-    content_bytes_max = min(body_bytes * _RATIO_MAX[compression], DECOMPRESSED_BATCH_BYTES_MAX)
-    if not body_bytes or count * RECORD_BYTES_MIN > content_bytes_max:
+    if not body_bytes or count > records_max(body_bytes, compression):
         raise _invalid(f"{count} records do not fit a body of {body_bytes} bytes")
     # Without a producer id the other two fields mean nothing, and some clients leave them at 0.
     if header.producer_id >= 0:
@@ -105,6 +104,12 @@ def _check_fields(header: BatchHeader) -> None:
         raise _invalid(f"invalid producer id {header.producer_id}")
     elif header.is_transactional:
         raise _invalid("a transactional batch needs a producer id")
+
+
+def records_max(body_bytes: int, compression: int) -> int:
+    """Return the largest number of records that a stored body of that size can hold, by its compression code."""
+    ratio = _RATIO_MAX.get(compression, 1)
+    return min(body_bytes * ratio, DECOMPRESSED_BATCH_BYTES_MAX) // RECORD_BYTES_MIN
 
 
 def _invalid(message: str) -> FormatError:

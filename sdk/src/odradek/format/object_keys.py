@@ -1,10 +1,14 @@
 """Names of objects (docs/formats/object_keys.md).
 
-    wal/<yyyymmddhh>/<object id, 32 hex digits>                            the batches of one produce request
+    wal/<digit>/<yyyymmddhh>/<object id, 32 hex digits>                    the batches of one produce request
     topics/<topic id>/<partition>/<base offset, 20 digits>-<object id>.log    a merged segment of one partition
     topics/<topic id>/<partition>/<base offset, 20 digits>-<object id>.index  its offset and time index
 
-The hour of a WAL object is that of its id, in UTC, so a name follows from the id alone. Names are never reused.
+The digit of a WAL object is the last hex digit of its id, which is random, and the hour that of its id, in UTC, so a
+name follows from the id alone. Names are never reused.
+
+S3 takes 3,500 PUTs a second under each prefix that it has made a partition of its own, and it does so for prefixes that
+stay. With an hour alone all uploads of a stage shared one prefix, and every hour a new one.
 """
 
 from __future__ import annotations
@@ -14,15 +18,23 @@ from datetime import UTC, datetime
 from odradek.format.object_id import object_id_ms
 from odradek.model.topic_partition import PartitionId
 
+WAL_PREFIXES = 16  # each costs the hourly sweep a LIST: six cents a month together
+
 
 def wal_key(object_id: bytes) -> str:
     """Return the key of a WAL object."""
-    return f"{wal_hour_prefix(object_id_ms(object_id))}{object_id.hex()}"
+    return wal_key_below(wal_prefixes()[object_id[-1] % WAL_PREFIXES], object_id)
 
 
-def wal_hour_prefix(now_ms: int) -> str:
-    """Return the prefix of all WAL objects whose id was created in that hour (UTC)."""
-    return f"wal/{datetime.fromtimestamp(now_ms / 1000, UTC):%Y%m%d%H}/"
+def wal_prefixes() -> list[str]:
+    """Return the prefixes of all WAL objects; under each of them names sort by object id."""
+    return [f"wal/{digit:x}/" for digit in range(WAL_PREFIXES)]
+
+
+def wal_key_below(prefix: str, object_id: bytes) -> str:
+    """Return the place of an object id in the order of the names under one of these prefixes."""
+    hour = datetime.fromtimestamp(object_id_ms(object_id) / 1000, UTC)
+    return f"{prefix}{hour:%Y%m%d%H}/{object_id.hex()}"
 
 
 def segment_key(partition: PartitionId, base_offset: int, object_id: bytes) -> str:

@@ -13,10 +13,10 @@ from collections.abc import Iterator
 
 from odradek.errors import ErrorCode, FormatError
 from odradek.format.batch_header import COMPRESSION_MASK, check_crc, iter_headers, parse_header
-from odradek.format.batch_validation import RECORD_BYTES_MIN
+from odradek.format.batch_validation import RECORD_BYTES_MIN, records_max
 from odradek.format.compression import decompress
 from odradek.format.varint import decode_varint, decode_varlong
-from odradek.limits import BATCH_HEADER_BYTES, DECOMPRESSED_BATCH_BYTES_MAX, HEADERS_PER_RECORD_MAX, OFFSET_MAX
+from odradek.limits import BATCH_HEADER_BYTES, HEADERS_PER_RECORD_MAX, OFFSET_MAX
 from odradek.model.log import Buffer
 from odradek.model.record import BatchHeader, CompressionType, Header, Record, TimestampType
 
@@ -66,9 +66,12 @@ def batch_body(buf: Buffer, position: int, header: BatchHeader, *, verify_crc: b
     if header.base_offset < 0 or header.last_offset_delta < 0 or header.next_offset > OFFSET_MAX:
         raise _invalid(f"offsets {header.base_offset} to {header.last_offset} are out of range")
     count = header.record_count
-    if count < 0 or count > header.last_offset_delta + 1 or count * RECORD_BYTES_MIN > DECOMPRESSED_BATCH_BYTES_MAX:
+    if count < 0 or count > header.last_offset_delta + 1:
         raise _invalid(f"{count} records do not fit the offset deltas 0 to {header.last_offset_delta}")
-    return memoryview(buf)[position + BATCH_HEADER_BYTES : position + header.size_bytes]
+    body = memoryview(buf)[position + BATCH_HEADER_BYTES : position + header.size_bytes]
+    if count > records_max(len(body), header.attributes & COMPRESSION_MASK):
+        raise _invalid(f"{count} records do not fit a body of {len(body)} bytes")
+    return body
 
 
 def batch_payload(buf: Buffer, position: int, header: BatchHeader, *, verify_crc: bool) -> bytes | memoryview:

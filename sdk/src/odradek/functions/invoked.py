@@ -16,15 +16,9 @@ from typing import Any
 from odradek.errors import ErrorCode
 from odradek.functions.context import LambdaContext
 from odradek.functions.event import Event
+from odradek.functions.invocation_log import InvocationLog
 from odradek.functions.metering import InvocationMeter
-from odradek.functions.telemetry import (
-    Invocation,
-    WriteLine,
-    fault_line,
-    invocation_line,
-    rejections_line,
-    write_stdout,
-)
+from odradek.functions.telemetry import Invocation, Reason, WriteLine, attention_line, fault_line, write_stdout
 from odradek.ports.clock import Clock
 from odradek.ports.meter import Usage
 
@@ -43,6 +37,8 @@ class Instruments:
         cluster_id: dimension of the metrics.
         write_line: writes the log, one JSON object per line.
         observe: called with every invocation (functions/metrics.py).
+        log_interval_ms: the shortest time between two lines about invocations; 0: each has one.
+        detailed_metrics: these lines are CloudWatch metrics too.
     """
 
     clock: Clock
@@ -50,6 +46,8 @@ class Instruments:
     cluster_id: str = "odradek"
     write_line: WriteLine = write_stdout
     observe: Callable[[Invocation], None] | None = None
+    log_interval_ms: int = 0
+    detailed_metrics: bool = False
 
 
 class InvokedFunction(ABC):
@@ -65,6 +63,13 @@ class InvokedFunction(ABC):
         self._instruments = instruments
         self._runner: asyncio.Runner | None = None
         self._is_cold = True
+        self._log = InvocationLog(
+            instruments.cluster_id,
+            name,
+            instruments.write_line,
+            interval_ms=instruments.log_interval_ms,
+            is_detailed=instruments.detailed_metrics,
+        )
 
     @abstractmethod
     async def work(self, event: Event, context: LambdaContext, invocation: Invocation) -> dict[str, Any]:
@@ -73,6 +78,11 @@ class InvokedFunction(ABC):
     def answer_to_fault(self, request_id: str) -> dict[str, Any] | None:
         """Return the response after an unexpected exception; None if no client waits: then the exception is raised."""
         return None
+
+    def call_attention(self, reason: Reason, **properties: Any) -> None:
+        """Write a line that a person has to look at, which raises the alarm `attention`."""
+        told = self._instruments
+        told.write_line(attention_line(told.cluster_id, self._function, reason, told.clock.now_ms(), properties))
 
     def __call__(self, event: Event, context: LambdaContext) -> dict[str, Any]:
         """Run one invocation for Lambda."""
@@ -97,10 +107,11 @@ class InvokedFunction(ABC):
                 invocation.error = type(error).__name__ if answer is None else ErrorCode.UNKNOWN_SERVER_ERROR.name
             invocation.duration_ms = (instruments.clock.monotonic() - started) * 1000
             instruments.meter.add("Invoke", billed(invocation, context))
-        instruments.write_line(invocation_line(invocation, tally.usage, instruments.clock.now_ms()))
+        self._log.add(invocation, tally.usage, instruments.clock.now_ms())
+        if invocation.faults:
+            self.call_attention(Reason.FAULT, request_id=request_id)
         if rejections := tally.usage.rejected_requests:
-            now_ms = instruments.clock.now_ms()
-            instruments.write_line(rejections_line(instruments.cluster_id, self._function, rejections, now_ms))
+            self.call_attention(Reason.STORE_REJECTED, request_id=request_id, store_rejections=rejections)
         if instruments.observe is not None:
             instruments.observe(invocation)
         if answer is None:

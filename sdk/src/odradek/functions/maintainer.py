@@ -20,7 +20,7 @@ from odradek.functions.context import LambdaContext
 from odradek.functions.environment import MAINTAINER
 from odradek.functions.event import Event
 from odradek.functions.invoked import WORK_MARGIN_MS, Instruments, InvokedFunction, remaining_s
-from odradek.functions.telemetry import Invocation, event_line, failures_line, fault_line
+from odradek.functions.telemetry import Invocation, Reason, event_line, fault_line
 
 
 class MaintainerHandler(InvokedFunction):
@@ -48,10 +48,10 @@ class MaintainerHandler(InvokedFunction):
                 await asyncio.gather(*(self._do(record, report, left, slots) for record in records))
         except TimeoutError:
             pass  # the remaining messages are delivered again
-        now_ms = self._instruments.clock.now_ms()
         properties = {"tasks": len(records), "left": len(left), **report.done, "failures": report.failures}
         self._instruments.write_line(event_line("maintainer", {"request_id": context.aws_request_id, **properties}))
-        self._instruments.write_line(failures_line(self._instruments.cluster_id, len(report.failures), now_ms))
+        if report.failures:
+            self.call_attention(Reason.MAINTENANCE_FAILURES, failures=report.failures)
         return {"batchItemFailures": [{"itemIdentifier": message_id} for message_id in sorted(left)]}
 
     async def _do(

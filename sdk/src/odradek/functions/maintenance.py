@@ -18,9 +18,10 @@ from odradek.functions.context import LambdaContext
 from odradek.functions.environment import MAINTENANCE
 from odradek.functions.event import Event
 from odradek.functions.invoked import WORK_MARGIN_MS, Instruments, InvokedFunction, remaining_s
-from odradek.functions.telemetry import Invocation, backlog_line, event_line
+from odradek.functions.telemetry import Invocation, Reason, backlog_line, event_line
 from odradek.ports.rng import Rng
 from odradek.ports.task_queue import TaskQueue
+from odradek.settings import Settings
 
 _PLANNING = 0.9  # of the time; the rest is for sending the tasks of a plan that was cut short
 
@@ -34,6 +35,7 @@ class MaintenanceHandler(InvokedFunction):
         rng: for the jitter of repeated sends.
         queue: receives the tasks; None: they run here.
         backlogs: measured after each pass or plan; None: never.
+        limits: above which a backlog needs attention.
     """
 
     def __init__(
@@ -44,12 +46,14 @@ class MaintenanceHandler(InvokedFunction):
         rng: Rng,
         queue: TaskQueue | None = None,
         backlogs: Backlogs | None = None,
+        limits: Settings | None = None,
     ) -> None:
         super().__init__(MAINTENANCE, instruments)
         self._maintenance = maintenance
         self._rng = rng
         self._queue = queue
         self._backlogs = backlogs
+        self._limits = limits or Settings()
 
     async def work(self, event: Event, context: LambdaContext, invocation: Invocation) -> dict[str, Any]:
         """Run one pass: `{"finished": bool, ...results}`; or one plan: `{"finished", "planned", "sent", ...}`.
@@ -63,7 +67,9 @@ class MaintenanceHandler(InvokedFunction):
                     done: dict[str, Any] = {"finished": True, **report.done, "failures": report.failures}
                 else:
                     done = await self._plan(self._queue, context)
-                await self._look(len(done["failures"]))
+                if failures := done["failures"]:
+                    self.call_attention(Reason.MAINTENANCE_FAILURES, failures=failures)
+                await self._look()
         except TimeoutError:
             done = {"finished": False}
         self._instruments.write_line(event_line("maintenance", {"request_id": context.aws_request_id, **done}))
@@ -80,8 +86,16 @@ class MaintenanceHandler(InvokedFunction):
         planned = Counter(task.kind.value for task in plan.tasks)
         return {"finished": finished, "planned": dict(planned), "sent": sent, "failures": plan.failures}
 
-    async def _look(self, failures: int) -> None:
-        if self._backlogs is not None:
-            backlog = await self._backlogs.look()
-            told = self._instruments
-            told.write_line(backlog_line(told.cluster_id, backlog, failures, told.clock.now_ms()))
+    async def _look(self) -> None:
+        if self._backlogs is None:
+            return
+        backlog = await self._backlogs.look()
+        self._instruments.write_line(backlog_line(backlog))
+        limits, gauges = self._limits, backlog.gauges()
+        for reason, gauge, limit in (
+            (Reason.TAIL_LONG, "tail_entries_max", limits.attention_tail_entries),
+            (Reason.SWEEP_BEHIND, "sweep_backlog_seconds", limits.attention_sweep_backlog_s),
+            (Reason.GROUP_LAG, "group_lag_records_max", limits.attention_group_lag_records),
+        ):
+            if gauges[gauge] > limit:
+                self.call_attention(reason, **{gauge: gauges[gauge]})

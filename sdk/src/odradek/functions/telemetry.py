@@ -1,12 +1,12 @@
-"""One JSON line per invocation: structured log and CloudWatch metrics (embedded metric format) in the same object.
+"""JSON lines of functions: structured log, and CloudWatch metrics (embedded metric format) where there is need.
 
-    {"_aws": {"Timestamp": ms, "CloudWatchMetrics": [{Namespace, Dimensions, Metrics}]},
-     "level": "INFO", "message": "invocation", "function": "produce", "api": "PRODUCE", "duration_ms": 7.2, ...}
+    invocation       what was called (functions/invocation_log.py), one line for many
+    attention        something that a person has to look at, with its reason: the only line that is a metric always. A
+                     metric is billed by the hour in which it has data, so a stage that is well pays for none
+    backlog, maintenance, maintainer, and the lines of the library's logger (functions/logs.py)
 
 The writer is our own because it is short: Powertools for AWS Lambda costs 109 ms of import at every cold start and
-21 us per call, where this costs nothing and about 15 us. Metrics have only the dimensions cluster and function, since
-each combination is billed by the month; api, errors and request ids are properties for Logs Insights. Source:
-CloudWatch user guide, "Specification: embedded metric format".
+21 us per call. Source: CloudWatch user guide, "Specification: embedded metric format".
 """
 
 from __future__ import annotations
@@ -14,19 +14,20 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, fields
-from typing import Any
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import TYPE_CHECKING, Any
 
-from odradek.engine.maintenance.backlog import Backlog
-from odradek.ports.meter import Usage
+if TYPE_CHECKING:
+    from odradek.engine.maintenance.backlog import Backlog
 
 NAMESPACE = "Odradek"
 DIMENSIONS = ("cluster_id", "function")
+ATTENTION = "attention"
 
 WriteLine = Callable[[str], None]
 
-_METRICS = (
-    ("duration_ms", "Milliseconds"),
+_DETAILED = (
     ("bytes_in", "Bytes"),
     ("bytes_out", "Bytes"),
     ("errors", "Count"),
@@ -36,10 +37,18 @@ _METRICS = (
     ("object_put_requests", "Count"),
     ("object_get_requests", "Count"),
 )
+DETAILED_METRICS = tuple(name for name, _ in _DETAILED)  # of a stage that asks for them
 
 
-REJECTIONS = "store_rejections"
-REQUEST_METRICS = tuple(name for name, _ in _METRICS)
+class Reason(StrEnum):
+    """Why a line asks for attention; docs/OPERATIONS.md says what to do."""
+
+    FAULT = "fault"
+    STORE_REJECTED = "store-rejected"
+    MAINTENANCE_FAILURES = "maintenance-failures"
+    TAIL_LONG = "tail-long"
+    SWEEP_BEHIND = "sweep-behind"
+    GROUP_LAG = "group-lag"
 
 
 def write_stdout(line: str) -> None:
@@ -73,20 +82,6 @@ class Invocation:
     cold_start: bool = False
 
 
-def invocation_line(invocation: Invocation, usage: Usage, now_ms: int) -> str:
-    """Return the line of one invocation."""
-    record: dict[str, Any] = {
-        "_aws": _metadata(now_ms),
-        "level": "ERROR" if invocation.faults else "WARN" if invocation.errors else "INFO",
-        "message": "invocation",
-    }
-    for field in fields(invocation):
-        record[field.name] = getattr(invocation, field.name)
-    record["duration_ms"] = round(invocation.duration_ms, 3)
-    record.update(_billable(usage))
-    return json.dumps(record, separators=(",", ":"))
-
-
 def fault_line(request_id: str, function: str, stack: str) -> str:
     """Return the line of an unexpected exception: the only place with its stack trace."""
     return json.dumps(
@@ -101,63 +96,44 @@ def event_line(message: str, properties: Mapping[str, Any]) -> str:
     return json.dumps({"level": "INFO", "message": message, **properties}, separators=(",", ":"), default=str)
 
 
-def backlog_line(cluster_id: str, backlog: Backlog, maintenance_failures: int, now_ms: int) -> str:
-    """Return the line of one measurement of the backlog. Groups are properties: as dimensions they would be billed."""
-    gauges = {**backlog.gauges(), "maintenance_failures": maintenance_failures}
-    metrics = [{"Name": name, "Unit": "Seconds" if name.endswith("_seconds") else "Count"} for name in gauges]
-    directive = {"Namespace": NAMESPACE, "Dimensions": [["cluster_id"]], "Metrics": metrics}
-    record = {
-        "_aws": {"Timestamp": now_ms, "CloudWatchMetrics": [directive]},
-        "level": "INFO",
-        "message": "backlog",
-        "cluster_id": cluster_id,
-        **gauges,
-        "group_lag": dict(backlog.group_lag),
+def backlog_line(backlog: Backlog) -> str:
+    """Return the line of one measurement of the backlog."""
+    return event_line("backlog", {**backlog.gauges(), "group_lag": dict(backlog.group_lag)})
+
+
+def attention_line(
+    cluster_id: str, function: str, reason: Reason, now_ms: int, properties: Mapping[str, Any] | None = None
+) -> str:
+    """Return the line that asks for attention: a metric of value 1, of the cluster and of the function."""
+    directive = {
+        "Namespace": NAMESPACE,
+        "Dimensions": [["cluster_id"], ["cluster_id", "function"]],
+        "Metrics": [{"Name": ATTENTION, "Unit": "Count"}],
     }
-    return json.dumps(record, separators=(",", ":"))
-
-
-def failures_line(cluster_id: str, maintenance_failures: int, now_ms: int) -> str:
-    """Return the line of tasks that a maintenance worker failed to do: the same metric as in `backlog_line`."""
-    metrics = [{"Name": "maintenance_failures", "Unit": "Count"}]
-    directive = {"Namespace": NAMESPACE, "Dimensions": [["cluster_id"]], "Metrics": metrics}
-    record = {
-        "_aws": {"Timestamp": now_ms, "CloudWatchMetrics": [directive]},
-        "level": "WARN" if maintenance_failures else "INFO",
-        "message": "maintainer failures",
-        "cluster_id": cluster_id,
-        "maintenance_failures": maintenance_failures,
-    }
-    return json.dumps(record, separators=(",", ":"))
-
-
-def rejections_line(cluster_id: str, function: str, rejections: int, now_ms: int) -> str:
-    """Return the line of requests that the store rejects permanently; written only if there are any."""
-    metrics = [{"Name": REJECTIONS, "Unit": "Count"}]
-    directive = {"Namespace": NAMESPACE, "Dimensions": [["cluster_id"]], "Metrics": metrics}
     record = {
         "_aws": {"Timestamp": now_ms, "CloudWatchMetrics": [directive]},
         "level": "ERROR",
-        "message": "store rejections",
+        "message": "attention",
+        "reason": reason.value,
         "cluster_id": cluster_id,
         "function": function,
-        REJECTIONS: rejections,
+        ATTENTION: 1,
+        **(properties or {}),
     }
     return json.dumps(record, separators=(",", ":"))
 
 
-def _billable(usage: Usage) -> dict[str, float]:
-    return {field.name: getattr(usage, field.name) for field in fields(usage) if not field.name.startswith("payload_")}
-
-
-def _metadata(now_ms: int) -> dict[str, Any]:
+def detailed_metrics(now_ms: int) -> dict[str, Any]:
+    """Return the part of an invocation line that makes CloudWatch metrics of its sums."""
     return {
-        "Timestamp": now_ms,
-        "CloudWatchMetrics": [
-            {
-                "Namespace": NAMESPACE,
-                "Dimensions": [list(DIMENSIONS)],
-                "Metrics": [{"Name": name, "Unit": unit} for name, unit in _METRICS],
-            }
-        ],
+        "_aws": {
+            "Timestamp": now_ms,
+            "CloudWatchMetrics": [
+                {
+                    "Namespace": NAMESPACE,
+                    "Dimensions": [list(DIMENSIONS)],
+                    "Metrics": [{"Name": name, "Unit": unit} for name, unit in _DETAILED],
+                }
+            ],
+        }
     }

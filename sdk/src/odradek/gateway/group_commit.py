@@ -1,8 +1,9 @@
 """Group commit: concurrent Produce requests of many connections share one upload.
 
-Each upload costs a request, so a gateway gathers: while a call to the engine is in flight, new requests wait for up to
-the linger and become one call. If no call is in flight, a request is sent at once, so a sole producer never waits. Each
-request of a merged call gets its own results; partitions succeed or fail independently, as in any call.
+Each upload costs a request, so a gateway gathers: while a call to the engine is in flight, new requests wait for its
+end, at most for the linger, and become one call (as the SDK's producer does: client/producer/pace.py). If no call is in
+flight, a request is sent at once, so a sole producer never waits. Each request of a merged call gets its own results;
+partitions succeed or fail independently, as in any call.
 
 Order and waiting:
 
@@ -22,6 +23,7 @@ from dataclasses import dataclass, field
 from typing import Any
 from uuid import UUID
 
+from odradek.client.waiting import wait_for
 from odradek.engine.engine import Engine
 from odradek.model.log import ProducePartition, ProduceResult
 from odradek.ports.clock import Clock
@@ -59,7 +61,7 @@ class GroupCommit:
     Args:
         engine: receives the merged calls.
         clock: for the linger.
-        linger_ms: the longest wait of a request for others; 0: requests are not merged.
+        linger_ms: the longest wait of a request for the newest call in flight; 0: requests are not merged.
     """
 
     def __init__(self, engine: Engine, clock: Clock, linger_ms: int) -> None:
@@ -68,6 +70,7 @@ class GroupCommit:
         self._linger_s = linger_ms / 1000
         self._gathering: _Gathering | None = None
         self._calls: set[asyncio.Task[None]] = set()
+        self._newest_ended: asyncio.Event | None = None  # of the newest call
         self._in_flight: dict[tuple[int | None, _Place], asyncio.Future[Any]] = {}  # the newest of each connection
 
     async def produce(self, partitions: Sequence[ProducePartition]) -> list[ProduceResult]:
@@ -108,7 +111,7 @@ class GroupCommit:
             gathering = None
         if gathering is None:
             gathering = self._gathering = _Gathering()
-            self._start(self._linger(gathering, self._linger_s if self._calls else 0.0))
+            self._start(self._linger(gathering, self._newest_ended))
         gathering.requests.append(request)
         gathering.places.update(places)
         gathering.size += size
@@ -119,9 +122,9 @@ class GroupCommit:
             self._close(self._gathering)
         self._call(_Gathering([request]))
 
-    async def _linger(self, gathering: _Gathering, seconds: float) -> None:
-        if seconds:
-            await self._clock.sleep(seconds)
+    async def _linger(self, gathering: _Gathering, ended: asyncio.Event | None) -> None:
+        if ended is not None:
+            await wait_for(ended, self._linger_s, self._clock)
         if self._gathering is gathering:
             self._gathering = None
             await self._run(gathering)
@@ -140,6 +143,7 @@ class GroupCommit:
 
     async def _run(self, gathering: _Gathering) -> None:
         """Make one call; a request that was cancelled does not keep the others from their results."""
+        self._newest_ended = ended = asyncio.Event()
         merged = [each for request in gathering.requests for each in request.partitions]
         whose = [(request, index) for request in gathering.requests for index in range(len(request.partitions))]
 
@@ -153,6 +157,8 @@ class GroupCommit:
             for request in gathering.requests:
                 if not request.results.done():
                     request.results.set_exception(error)
+        finally:
+            ended.set()
 
 
 def _place(partition: ProducePartition) -> _Place:

@@ -2,6 +2,7 @@
 
     connections beyond gateway_connections_max        closed at once
     beyond gateway_connections_per_address_max        the same
+    beyond connection_creation_rate of its address    the same
     beyond gateway_connections_per_principal_max      the login is refused
     idle for gateway_idle_timeout_ms                  closed; a connection that waits for a response is not idle
     behind gateway_peer_timeout_ms, .._bytes_per_s    closed: the first request, a login, any request, or the reading of
@@ -30,6 +31,7 @@ from pathlib import Path
 from typing import Any, Self
 
 from odradek.dispatcher import Dispatcher, RequestContext
+from odradek.engine.access.client_quotas import canonical_address
 from odradek.engine.engine import Engine
 from odradek.engine.leaders.brokers import RegistrationLost
 from odradek.errors import ErrorCode, KafkaError
@@ -130,6 +132,7 @@ class Gateway:
         self._pace = Pace(self._settings.gateway_peer_timeout_ms / 1000, self._settings.gateway_peer_bytes_per_s_min)
         self._server: asyncio.Server | None = None
         self._sweeping: asyncio.Task[None] | None = None
+        self._quotas_asked: asyncio.Future[Any] | None = None
         self._dispatcher: Dispatcher | None = None
         self._is_stopping = False
         self._leads = engine.leaders.broker_id != FLEET_BROKER_ID
@@ -159,6 +162,7 @@ class Gateway:
             except KafkaError:
                 listening.close()
                 raise
+        await self._engine.client_quotas.current()
         self._dispatcher = Dispatcher(self._engine, cluster, append=self._commits.produce)
         loop = asyncio.get_running_loop()
         handshake_s = None if context is None else self._pace.grace_s
@@ -226,6 +230,9 @@ class Gateway:
         if self._addresses[connection.address] >= self._settings.gateway_connections_per_address_max:
             self._refuse(connection, f"there are {self._addresses[connection.address]} from its address")
             return None
+        if not self._has_quota(connection.address):
+            self._refuse(connection, "its address opens connections faster than its connection_creation_rate")
+            return None
         self._connections.add(connection)
         self._addresses[connection.address] += 1
         context = RequestContext(
@@ -248,6 +255,12 @@ class Gateway:
                 lambda principal: self._admit(connection, principal),
             )
         return OpenSession(self._dispatcher, context)
+
+    def _has_quota(self, address: str) -> bool:
+        """Charge a connection to its address, by the last quotas that were read; read them again if they are old."""
+        if self._quotas_asked is None or self._quotas_asked.done():
+            self._quotas_asked = asyncio.ensure_future(self._engine.client_quotas.current())
+        return self._engine.quotas.connected(canonical_address(address) or address)
 
     def _refuse(self, connection: Connection, reason: str) -> None:
         now_s = self._clock.monotonic()

@@ -4,7 +4,8 @@
     start              startingOffsets: earliest, latest or JSON (latest for streams, earliest for batches)
                        startingTimestamp: ms since the epoch, overrides startingOffsets
     end                endingOffsets: latest or JSON; a stream that has it ends there (available_now.py)
-    how                maxOffsetsPerTrigger, minPartitions, failOnDataLoss, columns, includeHeaders, rangeBytes
+    how                maxOffsetsPerTrigger, minPartitions, failOnDataLoss, corruptBatches, columns, includeHeaders,
+                       rangeBytes
     the store          store: embedded:<data dir>, or aws with logTable, catalogTable, bucket and, if necessary,
                        prefix, region, endpointUrl
 
@@ -27,6 +28,9 @@ from odradek.spark.offsets import EARLIEST, LATEST, Offsets, parse_assignment, p
 EMBEDDED_PREFIX = "embedded:"
 AWS = "aws"
 RANGE_BYTES = 64 * 1024 * 1024
+
+FAIL, SKIP, MARK = "fail", "skip", "mark"  # of corruptBatches
+CORRUPT_TIMESTAMP_TYPE = -1  # Kafka's NoTimestampType: the column of a row that stands for a corrupt batch
 
 _SPECIAL = {"earliest": EARLIEST, "latest": LATEST}
 _HINTS = {
@@ -75,6 +79,7 @@ class SourceOptions:
     ending_offsets: int | Offsets = LATEST
     max_offsets_per_trigger: int | None = None  # None: no limit
     fail_on_data_loss: bool = True
+    corrupt_batches: str = FAIL  # FAIL, SKIP or MARK
     columns: tuple[str, ...] = COLUMNS[:-1]
     range_bytes: int = RANGE_BYTES  # approximate stored bytes per Spark task
     min_partitions: int | None = None  # minimum of Spark tasks, if there is enough to split; None: by range_bytes
@@ -112,6 +117,11 @@ SOURCE_OPTIONS: Mapping[str, Option] = {
     "maxOffsetsPerTrigger": Option("none", "maximum number of records of a micro-batch"),
     "minPartitions": Option("by rangeBytes", "minimum number of Spark tasks, if there is enough to split"),
     "failOnDataLoss": Option("true", "fail if retention overtook the reader, or a topic was recreated"),
+    "corruptBatches": Option(
+        "fail",
+        "a batch that cannot be decoded: `fail` the query, `skip` it with a warning, or `mark` it with one row in its "
+        "place, which has `timestampType` -1, the first offset of the batch, and neither key nor value",
+    ),
     "columns": Option("all but headers", "columns to read, separated by commas: fewer are faster"),
     "includeHeaders": Option("false", "also read the column headers"),
     "rangeBytes": Option(str(RANGE_BYTES), "approximate stored bytes per Spark task"),
@@ -133,6 +143,7 @@ def parse_options(given: Mapping[str, str]) -> SourceOptions:
         ending_offsets=_ending_offsets(options),
         max_offsets_per_trigger=parse_number(options, "maxOffsetsPerTrigger", low=1),
         fail_on_data_loss=_flag(options, "failOnDataLoss", default=True),
+        corrupt_batches=_one_of(options, "corruptBatches", (FAIL, SKIP, MARK)),
         columns=_columns(options),
         range_bytes=parse_number(options, "rangeBytes", low=1) or RANGE_BYTES,
         min_partitions=parse_number(options, "minPartitions", low=1),
@@ -254,6 +265,13 @@ def _flag(options: Mapping[str, str], name: str, *, default: bool) -> bool:
     if text not in {"true", "false"}:
         raise _refused(f"option {name} must be true or false, not {options[name]!r}")
     return text == "true"
+
+
+def _one_of(options: Mapping[str, str], name: str, values: Sequence[str]) -> str:
+    text = options.get(name, values[0]).lower()
+    if text not in values:
+        raise _refused(f"option {name} must be {', '.join(values[:-1])} or {values[-1]}, not {options[name]!r}")
+    return text
 
 
 def _refused(message: str) -> KafkaError:

@@ -1,7 +1,9 @@
 package odradek;
 
 import java.util.Arrays;
+import java.util.Optional;
 import java.util.Properties;
+import java.util.Set;
 import java.util.concurrent.CountDownLatch;
 import java.util.stream.Collectors;
 import org.apache.kafka.common.serialization.Serdes;
@@ -10,15 +12,17 @@ import org.apache.kafka.streams.StreamsBuilder;
 import org.apache.kafka.streams.errors.StreamsUncaughtExceptionHandler;
 import org.apache.kafka.streams.kstream.KStream;
 import org.apache.kafka.streams.kstream.Materialized;
+import org.apache.kafka.streams.kstream.Produced;
 import org.apache.kafka.streams.state.Stores;
 
 /**
  * Counts the records of each key under exactly_once_v2: of n records of a key, the output has 1 to n, each once.
  *
- * <p>CountingStream SERVERS APPLICATION_ID INPUT OUTPUT STATE_DIR [NAME=VALUE ...]; prints the names of its states,
- * and with application.server the hosts of the application. State is in memory and restored from the changelog, so each
- * kill asks for all of it. With group.protocol=streams the records are counted by another key, "x" before the first, so
- * that they pass through a repartition topic.
+ * <p>CountingStream SERVERS APPLICATION_ID INPUT OUTPUT STATE_DIR OFFSETS [NAME=VALUE ...]; prints the names of its
+ * states, and with application.server the hosts of the application. State is in memory and restored from the changelog,
+ * so each kill asks for all of it. OFFSETS is the changelog's transaction.offsets. A key names its partition, in the input
+ * and in the output, so each partition of the output has one task as its writer. With group.protocol=streams the records
+ * are counted by another key, with an "x" behind the first, so that they pass through a repartition topic.
  */
 public final class CountingStream {
     public static void main(String[] args) throws InterruptedException {
@@ -26,13 +30,14 @@ public final class CountingStream {
         boolean isStreamsGroup = "streams".equals(config.get("group.protocol"));
         StreamsBuilder builder = new StreamsBuilder();
         KStream<String, String> input = builder.stream(args[2]);
-        (isStreamsGroup ? input.selectKey((key, value) -> "x" + key) : input)
+        (isStreamsGroup ? input.selectKey((key, value) -> key + "x") : input)
             .groupByKey()
             .count(Materialized.<String, Long>as(Stores.inMemoryKeyValueStore("counts"))
                 .withKeySerde(Serdes.String()).withValueSerde(Serdes.Long()).withCachingDisabled())
             .toStream()
             .mapValues(count -> Long.toString(count))
-            .to(args[3]);
+            .to(args[3], Produced.streamPartitioner((topic, key, value, partitions) ->
+                Optional.of(Set.of(Integer.parseInt(key.split("-")[0])))));
         KafkaStreams streams = new KafkaStreams(builder.build(), config);
         CountDownLatch dead = new CountDownLatch(1);
         streams.setStateListener((now, before) -> {
@@ -86,7 +91,8 @@ public final class CountingStream {
         config.put("num.stream.threads", "2");
         config.put("consumer.auto.offset.reset", "earliest");
         config.put("producer.transaction.timeout.ms", "5000");
-        for (String pair : Arrays.asList(args).subList(5, args.length)) {
+        config.put("topic.transaction.offsets", args[5]);
+        for (String pair : Arrays.asList(args).subList(6, args.length)) {
             String[] parts = pair.split("=", 2);
             config.put(parts[0], parts[1]);
         }

@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from odradek.engine.access.client_quotas import CONSUMER_BYTE_RATE, PRODUCER_BYTE_RATE, ClientQuotas, QuotaEntity
+from odradek.engine.access.client_quotas import ClientQuotas
 from odradek.errors import ErrorCode, KafkaError
+from odradek.model.quota import CONSUMER_BYTE_RATE, PRODUCER_BYTE_RATE, QuotaEntity
 from odradek.testing.faults import Fault
 
 from tests.support.engine import Store, memory_store
@@ -67,5 +68,5 @@ async def test_a_fault_of_the_store_loses_nothing(fault: Fault) -> None:
 async def test_a_quota_that_is_not_enforced_is_refused() -> None:
     ours, _ = quotas_of(memory_store())
     with pytest.raises(KafkaError) as raised:
-        await ours.alter(ANN, {"request_percentage": 5.0})
+        await ours.alter(ANN, {"request_rate": 5.0})
     assert raised.value.code is ErrorCode.INVALID_REQUEST

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import asyncio
+
 import pytest
-from odradek.engine.access.client_quotas import (
-    CONSUMER_BYTE_RATE,
-    DEFAULT,
-    PRODUCER_BYTE_RATE,
-    ClientQuotas,
-    QuotaEntity,
-    quota_of,
-)
+from odradek.engine.access.client_quotas import ClientQuotas, quota_of
 from odradek.engine.access.quotas import THROTTLE_MS_MAX, Quotas
 from odradek.errors import ErrorCode, KafkaError
+from odradek.model.quota import (
+    CONNECTION_CREATION_RATE,
+    CONSUMER_BYTE_RATE,
+    CONTROLLER_MUTATION_RATE,
+    DEFAULT,
+    PRODUCER_BYTE_RATE,
+    REQUEST_PERCENTAGE,
+    QuotaEntity,
+)
 from odradek.settings import Settings
 from odradek.testing.faults import Fault
 from odradek.testing.manual_clock import ManualClock
@@ -104,7 +108,7 @@ async def test_the_most_specific_quota_counts_and_is_shared_by_whom_it_is_for() 
     assert quota_of(await given.current(), PRODUCER_BYTE_RATE, "User:bob", "x") == (QuotaEntity("bob", "x"), 130_000)
     assert quota_of(await given.current(), CONSUMER_BYTE_RATE, "User:ada", "app") is None
     for entity in await given.list():
-        await give(*entity, None)
+        await give(entity.user, entity.client_id, None)
     assert await given.list() == {}
 
 
@@ -129,7 +133,13 @@ async def test_clients_of_a_user_share_its_quota() -> None:
         (QuotaEntity("ada"), {PRODUCER_BYTE_RATE: 0.5}),
         (QuotaEntity("ada"), {PRODUCER_BYTE_RATE: float("nan")}),
         (QuotaEntity("ada"), {PRODUCER_BYTE_RATE: float("inf")}),
-        (QuotaEntity("ada"), {"request_percentage": 50.0}),
+        (QuotaEntity("ada"), {PRODUCER_BYTE_RATE: 1.5}),
+        (QuotaEntity("ada"), {REQUEST_PERCENTAGE: 0.0001}),
+        (QuotaEntity("ada"), {REQUEST_PERCENTAGE: float("nan")}),
+        (QuotaEntity("ada"), {CONNECTION_CREATION_RATE: 1.0}),
+        (QuotaEntity(ip="::1"), {REQUEST_PERCENTAGE: 1.0}),
+        (QuotaEntity("ada", ip="::1"), {CONNECTION_CREATION_RATE: 1.0}),
+        (QuotaEntity(ip="somewhere"), {CONNECTION_CREATION_RATE: 1.0}),
         (QuotaEntity("a" * 3_000), {PRODUCER_BYTE_RATE: 1.0}),
     ],
 )
@@ -149,3 +159,85 @@ async def test_without_an_answer_of_the_catalog_the_last_quotas_count() -> None:
     clock.advance(1)
     store.catalog.script[("query", store.catalog.count("query") + 1)] = Fault.UNAVAILABLE
     assert await given.current() == {QuotaEntity("ada"): {PRODUCER_BYTE_RATE: 7}}
+
+
+async def limited_by(clock: ManualClock, entity: QuotaEntity, **values: float) -> Quotas:
+    given = ClientQuotas(memory_store().catalog, clock, SeededRng(1), Settings(acl_cache_ms=0))
+    await given.alter(entity, values)
+    await given.current()
+    return Quotas(clock, Settings(), given)
+
+
+async def test_only_the_steps_of_a_request_count_and_not_its_waits() -> None:
+    clock = ManualClock()
+    limited = await limited_by(clock, QuotaEntity("ada"), **{REQUEST_PERCENTAGE: 25.0})
+    assert await limited.busy_time("User:bob", "app") is None
+    busy = await limited.busy_time("User:ada", "app")
+    assert busy is not None
+
+    async def work() -> str:
+        clock.advance(0.125)
+        other = asyncio.get_running_loop().create_future()
+        asyncio.get_running_loop().call_soon(lambda: (clock.advance(7), other.set_result(None)))
+        await other
+        clock.advance(0.125)
+        try:
+            raise KeyError
+        finally:
+            clock.advance(0.25)
+
+    with pytest.raises(KeyError):
+        await busy.of(work())
+    assert busy.seconds == pytest.approx(0.5)
+    assert await limited.busy("User:ada", "app", busy.seconds) == 1_000, "two seconds, one of them free"
+    assert await limited.produced("User:ada", "other", 10**9) == 1_000
+    clock.advance(1)
+    assert await limited.fetched("User:ada", "app", 10**9) == 0
+
+
+async def test_a_cancelled_request_is_cancelled_within_its_measurement() -> None:
+    clock = ManualClock()
+    limited = await limited_by(clock, QuotaEntity("ada"), **{REQUEST_PERCENTAGE: 25.0})
+    busy = await limited.busy_time("User:ada", "app")
+    assert busy is not None
+    ended = []
+
+    async def work() -> None:
+        try:
+            await asyncio.Event().wait()
+        finally:
+            ended.append(True)
+
+    task = asyncio.ensure_future(busy.of(work()))
+    await asyncio.sleep(0)
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert ended
+
+
+async def test_partitions_may_be_changed_until_the_rate_of_eleven_seconds_is_used_up() -> None:
+    clock = ManualClock()
+    limited = await limited_by(clock, QuotaEntity("ada"), **{CONTROLLER_MUTATION_RATE: 0.5})
+    quota = await limited.mutations("User:ada", "app")
+    quota.check(is_strict=True)
+    quota.record(6)
+    assert quota.throttle_ms == 1_000
+    quota.check(is_strict=False)
+    with pytest.raises(KafkaError, match="try again in 1000 ms") as refused:
+        quota.check(is_strict=True)
+    assert refused.value.code is ErrorCode.THROTTLING_QUOTA_EXCEEDED
+    clock.advance(1)
+    quota.check(is_strict=True)
+    other = await limited.mutations("User:bob", "app")
+    other.record(10**6)
+    assert (other.throttle_ms, other.is_limited) == (0, False)
+
+
+async def test_connections_of_an_address_are_taken_at_its_rate() -> None:
+    clock = ManualClock()
+    limited = await limited_by(clock, QuotaEntity(ip=DEFAULT), **{CONNECTION_CREATION_RATE: 2})
+    assert [limited.connected("192.0.2.1") for _ in range(24)] == [True] * 22 + [False] * 2
+    assert limited.connected("192.0.2.2")
+    clock.advance(1)
+    assert [limited.connected("192.0.2.1") for _ in range(4)] == [True, True, False, False]

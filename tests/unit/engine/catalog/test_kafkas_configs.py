@@ -1,83 +1,112 @@
-"""Every configuration of Kafka 4 is accepted with what Kafka accepts, and refused with what it refuses."""
+"""Every configuration of Apache Kafka exists with its type and default, takes what Kafka takes and refuses the rest.
+
+tests/golden/kafka_configs.json was printed by Apache Kafka itself (tests/support/kafka/KafkaConfigs.java).
+"""
 
 from __future__ import annotations
 
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
 import pytest
-from odradek.engine.catalog.topic_configs import DEFINITIONS, check_configs
+from odradek.dispatcher.topics.configs import BROKER_CONFIGS
+from odradek.engine.catalog.topic_configs import DEFINITIONS, ConfigType, check_configs
 from odradek.engine.groups.configs import DEFINITIONS as OF_GROUPS
+from odradek.engine.groups.configs import duration_ms
 from odradek.errors import ErrorCode, KafkaError
 from odradek.settings import Settings
 
-# Apache Kafka 4.2: TopicConfig, with a value that it takes and one that it refuses.
-OF_KAFKA = {
-    "cleanup.policy": ("compact,delete", "shred"),
-    "compression.gzip.level": ("-1", "0"),
-    "compression.lz4.level": ("17", "18"),
-    "compression.type": ("zstd", "rar"),
-    "compression.zstd.level": ("-5", "23"),
-    "delete.retention.ms": ("0", "-1"),
-    "errors.deadletterqueue.group.enable": ("true", "yes"),
-    "file.delete.delay.ms": ("0", "-1"),
-    "flush.messages": ("1", "0"),
-    "flush.ms": ("0", "-1"),
-    "follower.replication.throttled.replicas": ("0:1,1:2", "0"),
-    "index.interval.bytes": ("0", "-1"),
-    "leader.replication.throttled.replicas": ("*", "**"),
-    "local.retention.bytes": ("-2", "-3"),
-    "local.retention.ms": ("-2", "-3"),
-    "max.compaction.lag.ms": ("1", "0"),
-    "max.message.bytes": ("0", "-1"),
-    "message.timestamp.after.max.ms": ("0", "-1"),
-    "message.timestamp.before.max.ms": ("0", "-1"),
-    "message.timestamp.type": ("LogAppendTime", "Now"),
-    "min.cleanable.dirty.ratio": ("0.1", "2"),
-    "min.compaction.lag.ms": ("0", "-1"),
-    "min.insync.replicas": ("2", "0"),
-    "preallocate": ("true", "1"),
-    "remote.log.copy.disable": ("true", "1"),
-    "remote.log.delete.on.disable": ("true", "1"),
-    "remote.storage.enable": ("true", "1"),
-    "retention.bytes": ("-1", "-2"),
-    "retention.ms": ("-1", "-2"),
-    "segment.bytes": ("1048576", "1"),
-    "segment.index.bytes": ("4", "3"),
-    "segment.jitter.ms": ("0", "-1"),
-    "segment.ms": ("1", "0"),
-    "unclean.leader.election.enable": ("true", "1"),
-}
-OF_KAFKAS_GROUPS = {
-    "consumer.heartbeat.interval.ms",
-    "consumer.session.timeout.ms",
-    "share.auto.offset.reset",
-    "share.delivery.count.limit",
-    "share.heartbeat.interval.ms",
-    "share.isolation.level",
-    "share.partition.max.record.locks",
-    "share.record.lock.duration.ms",
-    "share.renew.acknowledge.enable",
-    "share.session.timeout.ms",
-    "streams.heartbeat.interval.ms",
-    "streams.initial.rebalance.delay.ms",
-    "streams.num.standby.replicas",
-    "streams.session.timeout.ms",
+from tests.support.engine import memory_store
+
+KAFKA: dict[str, Any] = json.loads((Path(__file__).parents[3] / "golden/kafka_configs.json").read_text())
+OWN = {"record.validation", "transaction.offsets"}
+OWN_DEFAULTS = {"errors.deadletterqueue.copy.record.enable": "true", "streams.assignor.name": ""}
+# Our bounds where they are not Kafka's: a function's payload, Kafka's bounds of brokers (group.*.min and max), ours.
+OWN_BOUNDS = {
+    "max.message.bytes": (0, 4_500_000),
+    "consumer.assignment.interval.ms": (0, 15_000),
+    "consumer.heartbeat.interval.ms": (1_000, 60_000),
+    "consumer.session.timeout.ms": (6_000, 1_800_000),
+    "share.heartbeat.interval.ms": (1_000, 60_000),
+    "share.session.timeout.ms": (6_000, 1_800_000),
+    "share.record.lock.duration.ms": (1_000, 3_600_000),
+    "share.delivery.count.limit": (1, 10),
+    "share.partition.max.record.locks": (100, 10_000),
 }
 
 
-@pytest.mark.parametrize(("name", "values"), OF_KAFKA.items())
-def test_a_configuration_of_kafka(name: str, values: tuple[str, str]) -> None:
-    good, bad = values
-    assert check_configs({name: good}) == {name: good}
+def of_kafka(kind: str) -> dict[str, Any]:
+    """Without what Kafka keeps to its own tests."""
+    return {name: each for name, each in KAFKA[kind].items() if not each.get("internal")}
+
+
+def taken(name: str, values: Sequence[str]) -> list[str]:
+    if name not in OWN_BOUNDS:
+        return list(values)
+    low, high = OWN_BOUNDS[name]
+    return [value for value in values if low <= int(value) <= high]
+
+
+def test_the_list_is_of_a_kafka_that_has_been_released() -> None:
+    assert KAFKA["version"] == "4.4.0"
+    assert set(DEFINITIONS) == set(of_kafka("topic")) | OWN
+    assert set(OF_GROUPS) == set(of_kafka("group"))
+
+
+@pytest.mark.parametrize(("name", "kafkas"), of_kafka("topic").items())
+def test_a_configuration_of_topics(name: str, kafkas: dict[str, Any]) -> None:
+    ours = DEFINITIONS[name]
+    assert (ours.type.name, ours.default) == (kafkas["type"], kafkas["default"])
+    wanted = taken(name, kafkas["takes"])
+    assert [value for value in kafkas["takes"] if ours.check(value)] == wanted
+    assert [value for value in kafkas["refuses"] if ours.check(value) and name not in OWN_BOUNDS] == []
+    assert len(wanted) > 1
+    for value in wanted:
+        check_configs({name: value})
     with pytest.raises(KafkaError) as refused:
-        check_configs({name: bad})
+        check_configs({name: kafkas["refuses"][0]})
     assert refused.value.code is ErrorCode.INVALID_CONFIG
-    default = DEFINITIONS[name].default
-    assert check_configs({name: default}) == {name: default}
 
 
-def test_what_is_not_kafkas_is_odradeks_own() -> None:
-    assert set(DEFINITIONS) - set(OF_KAFKA) == {"record.validation"}
+@pytest.mark.parametrize(("name", "kafkas"), of_kafka("group").items())
+def test_a_configuration_of_groups(name: str, kafkas: dict[str, Any]) -> None:
+    ours = OF_GROUPS[name]
+    assert (ours.type.name, ours.default(Settings())) == (
+        kafkas["type"], OWN_DEFAULTS.get(name, kafkas["default"]),
+    )  # fmt: skip
+    assert [value for value in kafkas["takes"] if ours.check(value)] == taken(name, kafkas["takes"])
+    assert [value for value in kafkas["refuses"] if ours.check(value) and name not in OWN_BOUNDS] == []
 
 
-def test_configurations_of_groups_have_defaults_that_they_take() -> None:
-    assert set(OF_GROUPS) >= OF_KAFKAS_GROUPS
-    assert all(definition.check(definition.default(Settings())) for definition in OF_GROUPS.values())
+def test_configurations_of_the_broker_have_kafkas_names_and_types() -> None:
+    named = {name: ConfigType(kind).name for name, kind in BROKER_CONFIGS.items()}
+    assert named == {name: KAFKA["broker"][name]["type"] for name in named}
+
+
+def test_values_are_kept_as_kafka_shows_them() -> None:
+    given = {"preallocate": " TRUE ", "retention.ms": " +5 ", "cleanup.policy": " compact, delete "}
+    assert check_configs(given) == {"preallocate": "true", "retention.ms": "+5", "cleanup.policy": "compact, delete"}
+
+
+async def test_a_flag_of_a_group_counts_however_it_is_written() -> None:
+    engine = memory_store().engine()
+    await engine.group_configs.alter("g", set={"share.renew.acknowledge.enable": " FALSE "})
+    assert not (await engine.group_configs.of("g")).may_renew
+
+
+@pytest.mark.parametrize("kind", ["consumer", "share"])
+async def test_a_session_is_longer_than_the_interval_of_heartbeats(kind: str) -> None:
+    configs = memory_store().engine().group_configs
+    await configs.alter("g", set={f"{kind}.session.timeout.ms": "10000"})
+    with pytest.raises(KafkaError, match="must be greater than") as refused:
+        await configs.alter("g", set={f"{kind}.heartbeat.interval.ms": "10000"})
+    assert refused.value.code is ErrorCode.INVALID_CONFIG
+    await configs.alter("g", set={f"{kind}.heartbeat.interval.ms": "9999"})
+
+
+def test_a_duration_may_have_a_fraction_of_a_second() -> None:
+    assert duration_ms("P1DT1H1M1.5S") == 90_061_500
+    assert duration_ms("PT0.0019S") == 1
+    assert duration_ms("PT1.H") is None

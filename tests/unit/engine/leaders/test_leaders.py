@@ -171,7 +171,7 @@ async def test_a_paused_former_leader_cannot_append_with_what_it_sent_before(sto
 
 def process_like(engine: Engine, **settings: Any) -> Engine:
     """The same process with other settings: it knows its registration and what it holds."""
-    engine._appender._tools = replace(engine._appender._tools, settings=replace(engine.settings, **settings))
+    engine.appender._tools = replace(engine.appender._tools, settings=replace(engine.settings, **settings))
     return engine
 
 

@@ -380,12 +380,14 @@ async def test_names_under_the_prefix_that_are_not_ours_are_left_alone(store: St
     engine = store.engine(item_bytes_max=0)
     await engine.topics.create("t")
     lost = await upload(engine)
-    wrong_hour = wal_key(lost).replace(wal_key(lost).split("/")[1], "2001010101")
-    for key in ("wal/readme", "wal/2001010101/short", wrong_hour):
+    _, digit, hour, name = wal_key(lost).split("/")
+    wrong_hour = f"wal/{digit}/2001010101/{name}"
+    wrong_digit = f"wal/{(int(digit, 16) + 1) % 16:x}/{hour}/{name}"
+    for key in ("wal/readme", "wal/0/2001010101/short", wrong_hour, wrong_digit):
         await store.objects.put(key, [b"not ours"])
     store.clock.advance(2 * 3600)
     assert (await sweep(engine))["uploads_swept"] == 1
-    assert len(await store.objects.list("wal/")) == 3
+    assert len(await store.objects.list("wal/")) == 4
 
 
 async def test_the_progress_of_one_sweep_does_not_hide_what_another_left(store: Store) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -31,11 +31,17 @@ def port(store: Store, name: str) -> Any:
     return {"across": store.tables.across, "objects": store.objects}.get(name) or getattr(store.tables, name)
 
 
-async def prepared(bumps: bool, **settings: Any) -> tuple[Store, Engine, Transactor]:
-    """Two topics with a record each, and a producer with a committed transaction behind it."""
+async def prepared(
+    bumps: bool, configs: Mapping[str, str] | None = None, **settings: Any
+) -> tuple[Store, Engine, Transactor]:
+    """Two topics with a record each, and a producer with a committed transaction behind it.
+
+    Args:
+        configs: of the first topic.
+    """
     store = memory_store()
     engine = store.engine(**settings)
-    await engine.topics.create("a", 1)
+    await engine.topics.create("a", 1, configs or {})
     await engine.topics.create("b", 1)
     producer = await Transactor(engine, bumps=bumps).init()
     await producer.send("a", 0, b"before")
@@ -44,8 +50,11 @@ async def prepared(bumps: bool, **settings: Any) -> tuple[Store, Engine, Transac
     return store, engine, producer
 
 
+PREDICTED = {"transaction.offsets": "predicted"}
+
+
 async def transaction(producer: Transactor) -> None:
-    await producer.send("a", 0, b"new")
+    assert await producer.send("a", 0, b"new") == 1  # predicted
     await producer.send("b", 0, b"new")
     await producer.send_offset("group", "a", 0, 9)
     await producer.commit()
@@ -61,7 +70,7 @@ AFTER = ([b"before", b"new"], [b"before", b"new"], 9)
 
 async def calls_of(bumps: bool) -> list[tuple[str, str, int]]:
     """Every call that the transaction makes: port, method, its place among the calls of that method."""
-    store, _, producer = await prepared(bumps)
+    store, _, producer = await prepared(bumps, PREDICTED)
     counts = {(name, method): port(store, name).count(method) for name in PORTS for method in _METHODS}
     await transaction(producer)
     return [
@@ -81,7 +90,7 @@ async def test_one_fault_at_any_call_changes_nothing_for_the_producer(bumps: boo
     assert ("across", "transact", 2) in calls
     for name, method, number in calls:
         for fault in [Fault.UNAVAILABLE] if method in READS else FAULTS:
-            store, engine, producer = await prepared(bumps)
+            store, engine, producer = await prepared(bumps, PREDICTED)
             port(store, name).script[method, number] = fault
             await transaction(producer)
             assert await state(engine) == AFTER, (name, method, number, fault)
@@ -97,7 +106,7 @@ async def test_one_fault_at_any_call_changes_nothing_for_the_producer(bumps: boo
 @pytest.mark.parametrize("bumps", [False, True])
 async def test_a_crash_at_any_call_leaves_all_or_nothing_and_a_new_instance_goes_on(bumps: bool, applied: bool) -> None:
     for name, method, number in await calls_of(bumps):
-        store, engine, producer = await prepared(bumps)
+        store, engine, producer = await prepared(bumps, PREDICTED)
         _crash_at(port(store, name), method, number, applied=applied)
         with pytest.raises(Crash):
             await transaction(producer)

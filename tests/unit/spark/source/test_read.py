@@ -12,11 +12,14 @@ import pytest
 from odradek.engine.read.log_reader import Piece
 from odradek.errors import ErrorCode, FormatError, KafkaError, ObjectMissing
 from odradek.format.record_batch import patch_offsets
+from odradek.model.record import CompressionType
 from odradek.model.topic_partition import PartitionId
+from odradek.spark.options import FAIL, MARK, SKIP
 from odradek.spark.source.plan import ReadRange, group_pieces, split_range
 from odradek.spark.source.read import read
 
 from tests.support.engine import batch
+from tests.support.kafka.poison import garbage, rebuilt
 
 TOPIC_ID = UUID(int=7)
 COLUMNS = ("offset", "value", "topic", "partition")
@@ -193,3 +196,65 @@ def test_what_no_arrow_batch_can_hold_is_decoded_batch_by_batch(monkeypatch: pyt
     data, pieces = wal([5, 5, 5])
     monkeypatch.setattr(module, "decode_to_arrow", small)
     assert rows(list(read(whole(pieces), COLUMNS, Bytes({"wal": data})))) == expected(0, 15)
+
+
+def poisoned(is_segment: bool) -> tuple[Bytes, list[Piece]]:
+    """Offsets 0 and 1, three that cannot be decoded, then 5 and 6."""
+    middle = garbage(3)
+    parts = [batch([b"0", b"1"]), middle, batch([b"5", b"6"])]
+    data, pieces, offset = b"", [], 0
+    for part, count in zip(parts, (2, 3, 2), strict=True):
+        pieces.append(Piece(offset, offset + count, "wal", None, len(data), len(part), 0))
+        data += b"".join(map(bytes, patch_offsets(part, offset, 0))) if is_segment else part
+        offset += count
+    if is_segment:
+        pieces = [Piece(0, 7, "wal", None, 0, len(data), 0, is_segment=True)]
+    return Bytes({"wal": data}), pieces
+
+
+@pytest.mark.parametrize("is_segment", [False, True])
+def test_a_corrupt_batch_fails_after_the_records_before_it_and_the_error_says_what_to_set(is_segment: bool) -> None:
+    source, pieces = poisoned(is_segment)
+    batches = read(whole(pieces), COLUMNS, source)
+    assert rows([next(batches)]) == expected(0, 2)
+    with pytest.raises(
+        FormatError, match=r"flights-3 with the offsets 2 to 4 .* set the option corruptBatches to skip"
+    ):
+        next(batches)
+
+
+@pytest.mark.parametrize("is_segment", [False, True])
+@pytest.mark.parametrize("chunk_bytes", [70, 10_000])
+def test_a_corrupt_batch_is_skipped_and_its_offsets_are_logged(
+    is_segment: bool, chunk_bytes: int, caplog: pytest.LogCaptureFixture
+) -> None:
+    source, pieces = poisoned(is_segment)
+    batches = list(read(whole(pieces), COLUMNS, source, chunk_bytes=chunk_bytes, corrupt_batches=SKIP))
+    assert rows(batches) == expected(0, 2) + expected(5, 7)
+    [line] = caplog.messages
+    assert "flights-3 with the offsets 2 to 4" in line
+
+
+def test_a_marked_batch_is_one_row_in_the_task_that_has_its_first_offset() -> None:
+    source, pieces = poisoned(is_segment=True)
+    columns = ("key", "value", "topic", "partition", "offset", "timestamp", "timestampType", "headers")
+    first, second = (
+        list(read(whole(pieces, *part), columns, source, corrupt_batches=MARK)) for part in ((0, 3), (3, 7))
+    )
+    marked = [row for each in first + second for row in each.to_pylist() if row["timestampType"] == -1]
+    assert [(row["offset"], row["key"], row["value"], row["headers"]) for row in marked] == [(2, None, None, [])]
+    assert sum(each.num_rows for each in first + second) == 5
+    assert [batch.schema.names for batch in first] == [list(columns)] * len(first)
+
+
+@pytest.mark.parametrize("columns", [("offset",), ("value",)])
+@pytest.mark.parametrize("compression", [CompressionType.NONE, CompressionType.GZIP])
+def test_a_batch_that_claims_millions_of_records_is_corrupt_whatever_is_read_of_it(
+    columns: Sequence[str], compression: CompressionType
+) -> None:
+    absurd = rebuilt(batch([b"x"]), compression=compression, count=30_000_000)
+    pieces = [Piece(0, 30_000_000, "wal", None, 0, len(absurd), 0)]
+    source = Bytes({"wal": absurd})
+    assert list(read(whole(pieces), columns, source, corrupt_batches=SKIP)) == []
+    with pytest.raises(FormatError, match="30000000 records"):
+        list(read(whole(pieces), columns, source, corrupt_batches=FAIL))

@@ -8,8 +8,8 @@ bucket cannot be reached: let maintenance merge them first (docs/OPERATIONS.md).
 `<bucket>,<directory bucket>`, so every program that opens a store by name opens both.
 
 A directory bucket lists keys in no order, without a start key, and only by whole folders: `DirectoryBucketStore` lists
-folder by folder and sorts. WAL folders are hours. Source: S3 user guide, "Directory buckets"; API reference,
-ListObjectsV2.
+folder by folder and sorts. WAL folders are digits, and hours in them. Source: S3 user guide, "Directory buckets"; API
+reference, ListObjectsV2.
 """
 
 from __future__ import annotations

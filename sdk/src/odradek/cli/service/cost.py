@@ -12,6 +12,7 @@ import typer
 
 from odradek.cli.command_group import CommandGroup
 from odradek.cli.output import Output, OutputOption, show_data, show_rows
+from odradek.cost.clients import Clients
 from odradek.errors import ErrorCode, KafkaError
 from odradek.extras import extra
 
@@ -22,12 +23,14 @@ cost = typer.Typer(cls=CommandGroup, help="Estimate the cost of a workload.", no
 
 _SIZES = {"": 1, "b": 1, "kb": 10**3, "mb": 10**6, "gb": 10**9, "kib": 2**10, "mib": 2**20, "gib": 2**30}
 _TIMES = {"ms": 0.001, "s": 1, "m": 60, "h": 3600, "d": 86_400, "w": 7 * 86_400}
-_LINGERS_MS = (5.0, 100.0, 1000.0)
+_LINGERS_MS = (None, 100.0, 1000.0)
 _CHART_RATES = [2.0**power for power in range(10, 31, 2)]  # bytes/s: 1 KiB to 1 GiB
 
 
 def parse_rate(text: str) -> float:
-    """Parse bytes per second: "5MiB/s". Raises KafkaError(INVALID_CONFIG)."""
+    """Parse bytes per second: "5MiB/s", or "0" for an idle stage. Raises KafkaError(INVALID_CONFIG)."""
+    if text.strip() == "0":
+        return 0.0
     found = re.fullmatch(r"\s*([\d.]+)\s*([a-z]*)\s*/\s*s\s*", text.lower())
     try:
         if found is not None and float(found[1]) > 0:
@@ -58,12 +61,18 @@ def estimate(
     ] = 1,
     retention: Annotated[str, typer.Option("--retention", help="Retention time, such as 7d.")] = "7d",
     linger_ms: Annotated[
-        float | None, typer.Option("--linger-ms", min=0, help="linger.ms of producers; several if left out.")
+        float | None,
+        typer.Option("--linger-ms", min=0, help="linger_ms of producers; several if left out, the default among them."),
     ] = None,
-    partitions: Annotated[int, typer.Option("--partitions", min=1, help="Partitions, billed by MSK Serverless.")] = 16,
+    partitions: Annotated[
+        int, typer.Option("--partitions", min=1, help="Partitions of the topic; records are spread over them by key.")
+    ] = 16,
     keep_deleted: Annotated[
         str, typer.Option("--keep-deleted", help="How long deleted objects are kept for a restore, such as 35d.")
     ] = "0d",
+    clients: Annotated[
+        Clients, typer.Option("--clients", help="Where clients are: in the region, behind a NAT gateway, elsewhere.")
+    ] = Clients.AWS,
     chart: Annotated[Path | None, typer.Option("--chart", help="Draw cost against rate into this file.")] = None,
     output: OutputOption = Output.TABLE,
 ) -> None:
@@ -83,6 +92,7 @@ def estimate(
         parse_time(retention),
         partitions=partitions,
         keep_deleted_s=parse_time(keep_deleted),
+        clients=clients,
     )
     lingers = _LINGERS_MS if linger_ms is None else (linger_ms,)
     if chart is not None:
@@ -106,8 +116,8 @@ def estimate(
     ):
         _print_table(load, lingers, loads, costs)
         typer.echo(
-            f"Prices of {' and '.join(dates)}, {US_EAST_1.region}; requests counted by the engine; "
-            "function times from published latencies. Without clients, storage is almost all of the cost."
+            f"Prices of {' and '.join(dates)}, {US_EAST_1.region}, without free tiers; requests counted by the engine; "
+            "function times from published latencies; alarms, logs and the queue of the stage prod."
         )
     if chart is not None:
         _draw(load, lingers, chart)
@@ -115,12 +125,12 @@ def estimate(
 
 
 def _print_table(
-    load: Workload, lingers: Sequence[float], loads: Sequence[Workload], costs: Sequence[Mapping[str, float]]
+    load: Workload, lingers: Sequence[float | None], loads: Sequence[Workload], costs: Sequence[Mapping[str, float]]
 ) -> None:
     """Print US dollars per month by component and linger, and the cost of alternatives."""
     from odradek.cost.model import peer_costs
 
-    names = [f"linger {each:g} ms" for each in lingers]
+    names = [_name(each) for each in lingers]
     typer.echo(f"{load.gb_month:,.0f} GiB written per month, {load.kept_gb:,.0f} GiB kept")
     for name, each in zip(names, loads, strict=True):
         typer.echo(f"{name}: {each.requests_per_s:,.1f} requests/s of {each.request_bytes:,} bytes")
@@ -128,10 +138,14 @@ def _print_table(
     def row(title: str, dollars: Sequence[float]) -> dict[str, Any]:
         return {"US dollars a month": title, **dict(zip(names, map(Money, dollars), strict=False))}
 
-    rows = [row(component, [each[component] for each in costs]) for component in costs[0]]
+    rows = [row(component, [each[component] for each in costs]) for component in costs[0] if costs[0][component]]
     rows.append(row("Odradek", [sum(each.values()) for each in costs]))
     rows += [row(name, [dollars]) for name, dollars in peer_costs(load).items()]
     show_rows(rows, ["US dollars a month", *names])
+
+
+def _name(linger_ms: float | None) -> str:
+    return "default linger" if linger_ms is None else f"linger {linger_ms:g} ms"
 
 
 class Money(float):
@@ -162,7 +176,7 @@ def _refuse_format(path: Path) -> None:
         raise KafkaError(ErrorCode.INVALID_CONFIG, f"--chart: the folder {path.parent} does not exist")
 
 
-def _draw(load: object, lingers: tuple[float, ...], path: Path) -> None:
+def _draw(load: object, lingers: Sequence[float | None], path: Path) -> None:
     """Draw cost against rate, both logarithmic."""
     from dataclasses import replace
 
@@ -177,7 +191,7 @@ def _draw(load: object, lingers: tuple[float, ...], path: Path) -> None:
     for linger_ms in lingers:
         points = [with_linger(each, linger_ms) for each in loads]
         dollars = [sum(own_cost(each, asyncio.run(measure(each))).values()) for each in points]
-        axes.plot(megabytes, dollars, marker="o", label=f"Odradek, linger {linger_ms:g} ms")
+        axes.plot(megabytes, dollars, marker="o", label=f"Odradek, {_name(linger_ms)}")
     for name in peer_costs(load):
         axes.plot(megabytes, [peer_costs(each)[name] for each in loads], linestyle="--", label=name)
     axes.set(xscale="log", yscale="log", xlabel="MiB/s written", ylabel="US dollars a month")

@@ -6,21 +6,19 @@ attempt got no answer, a later "already exists" or "does not exist" counts as su
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from types import TracebackType
 from typing import Any, Self, TypeVar
 
-from odradek.client.admin.errors import NotThere, raise_for, raise_for_groups, sentence
+from odradek.client.admin.change import raise_for
+from odradek.client.admin.security import SecurityAdmin
 from odradek.client.config import AdminConfig
-from odradek.client.connection import Connection, TopicMetadata, error_code
-from odradek.client.messages import acls as acl_calls
+from odradek.client.connection import Connection, TopicMetadata
 from odradek.client.messages import admin as calls
 from odradek.client.messages import classic_groups as classic_group_calls
 from odradek.client.messages import offsets as offset_calls
 from odradek.client.messages import share_admin as share_calls
 from odradek.client.messages import streams_admin as streams_calls
-from odradek.client.messages import users as user_calls
-from odradek.client.retry import may_have_applied
 from odradek.client.types import (
     ConsumerGroupDescription,
     NewTopic,
@@ -29,7 +27,6 @@ from odradek.client.types import (
     TopicDescription,
 )
 from odradek.errors import ErrorCode, KafkaError
-from odradek.model.acl import AclBinding, AclFilter
 from odradek.model.group import GroupListing
 from odradek.model.log import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP
 from odradek.model.topic import ConfigEntry
@@ -51,7 +48,7 @@ OffsetSpec = int | str
 _SPECS = {"earliest": EARLIEST_TIMESTAMP, "latest": LATEST_TIMESTAMP}
 
 
-class Admin:
+class Admin(SecurityAdmin):
     """Manage topics, groups, users and ACLs. Use it as an async context manager, or call `start` and `close`.
 
     A call over several topics or groups does everything that it can, and then raises the first error, by name.
@@ -282,7 +279,7 @@ class Admin:
             classic_group_calls.describe_classic_groups_request(group_ids),
             classic_group_calls.DescribeGroupsResponse,
             "DescribeGroups",
-            check=raise_for_groups,
+            check=_raise_for_groups,
         )
         return {str(group.group_id): classic_group_calls.classic_group_description(group) for group in response.groups}
 
@@ -320,7 +317,7 @@ class Admin:
             reached=ErrorCode.GROUP_ID_NOT_FOUND,
         )
 
-    # --- share groups, streams groups -----------------------------------------------------------------------------
+    # --- share groups ---------------------------------------------------------------------------------------------
 
     async def describe_share_groups(self, group_ids: Iterable[str]) -> dict[str, ConsumerGroupDescription]:
         """Return descriptions of share groups by id.
@@ -332,7 +329,7 @@ class Admin:
             share_calls.describe_share_groups_request(group_ids),
             share_calls.ShareGroupDescribeResponse,
             "ShareGroupDescribe",
-            check=raise_for_groups,
+            check=_raise_for_groups,
         )
         return {str(group.group_id): share_calls.share_group_description(group) for group in response.groups}
 
@@ -346,7 +343,7 @@ class Admin:
             streams_calls.describe_streams_groups_request(group_ids),
             streams_calls.StreamsGroupDescribeResponse,
             "StreamsGroupDescribe",
-            check=raise_for_groups,
+            check=_raise_for_groups,
         )
         return {str(group.group_id): streams_calls.streams_group_description(group) for group in response.groups}
 
@@ -360,7 +357,7 @@ class Admin:
             share_calls.describe_share_offsets_request(group_id),
             share_calls.DescribeShareGroupOffsetsResponse,
             "DescribeShareGroupOffsets",
-            check=raise_for_groups,
+            check=_raise_for_groups,
         )
         return {
             TopicPartition(str(topic.topic_name), int(each.partition_index)): share_calls.ShareGroupOffset(
@@ -419,144 +416,11 @@ class Admin:
             reached=None,
         )
 
-    # --- users of the Kafka port -------------------------------------------------------------------------------------
 
-    async def create_user(self, name: str, password: str) -> None:
-        """Create a user of the Kafka port (PLAIN and SCRAM), or set another password.
-
-        The password does not leave this process; only keys derived from it do.
-
-        Raises:
-            KafkaError: UNACCEPTABLE_CREDENTIAL.
-        """
-        await self._change(
-            user_calls.create_user_request(name, password),
-            user_calls.AlterUserScramCredentialsResponse,
-            "AlterUserScramCredentials",
-            lambda response: [(f"user {r.user!r}", r.error_code, r.error_message) for r in response.results],
-            reached=None,
-        )
-
-    async def delete_user(self, name: str) -> None:
-        """Delete a user. Existing connections stay open.
-
-        Raises:
-            KafkaError: RESOURCE_NOT_FOUND.
-        """
-        mechanisms = (await self._describe_users([name]))[name]
-        await self._change(
-            user_calls.delete_user_request(name, mechanisms),
-            user_calls.AlterUserScramCredentialsResponse,
-            "AlterUserScramCredentials",
-            lambda response: [(f"user {r.user!r}", r.error_code, r.error_message) for r in response.results],
-            reached=ErrorCode.RESOURCE_NOT_FOUND,
-        )
-
-    async def list_users(self) -> list[str]:
-        """Return the names of all users, sorted."""
-        return sorted(await self._describe_users([]))
-
-    async def _describe_users(self, names: Sequence[str]) -> dict[str, list[int]]:
-        def check(response: user_calls.DescribeUserScramCredentialsResponse) -> None:
-            raise_for("users", response.error_code, response.error_message)
-            for result in response.results:
-                raise_for(f"user {result.user!r}", result.error_code, result.error_message)
-
-        response = await self._connection.call(
-            user_calls.describe_users_request(names),
-            user_calls.DescribeUserScramCredentialsResponse,
-            "DescribeUserScramCredentials",
-            check=check,
-        )
-        return {result.user: [int(info.mechanism) for info in result.credential_infos] for result in response.results}
-
-    # --- access rules ---------------------------------------------------------------------------------------------
-
-    async def create_acls(self, acls: Sequence[AclBinding]) -> None:
-        """Create ACLs; existing ones are kept.
-
-        From the first ACL on, everything that no ACL allows is denied, except to super users.
-
-        Raises:
-            KafkaError: INVALID_REQUEST, CLUSTER_AUTHORIZATION_FAILED.
-        """
-        rules = list(acls)
-        await self._change(
-            acl_calls.create_acls_request(rules),
-            acl_calls.CreateAclsResponse,
-            "CreateAcls",
-            lambda response: [
-                (f"rule for {acl.principal}", result.error_code, result.error_message)
-                for acl, result in zip(rules, response.results, strict=True)
-            ],
-            reached=None,
-        )
-
-    async def describe_acls(self, wanted: AclFilter | None = None) -> list[AclBinding]:
-        """Return the ACLs that match.
-
-        Raises:
-            KafkaError: CLUSTER_AUTHORIZATION_FAILED.
-        """
-        response = await self._connection.call(
-            acl_calls.describe_acls_request(wanted or AclFilter()),
-            acl_calls.DescribeAclsResponse,
-            "DescribeAcls",
-            check=lambda response: raise_for("rules", response.error_code, response.error_message),
-        )
-        return acl_calls.bindings(response)
-
-    async def delete_acls(self, wanted: AclFilter) -> list[AclBinding]:
-        """Delete the ACLs that match, and return them.
-
-        Raises:
-            KafkaError: CLUSTER_AUTHORIZATION_FAILED.
-        """
-
-        def check(response: acl_calls.DeleteAclsResponse) -> None:
-            for result in response.filter_results:
-                raise_for("rules", result.error_code, result.error_message)
-
-        response = await self._connection.call(
-            acl_calls.delete_acls_request(wanted), acl_calls.DeleteAclsResponse, "DeleteAcls", check=check
-        )
-        return acl_calls.deleted(response)
-
-    # --- shared ---------------------------------------------------------------------------------------------------
-
-    async def _change(
-        self,
-        request: Any,
-        response_type: type[R],
-        what: str,
-        results: Callable[[R], Iterable[tuple[str, int, str | None]]],
-        *,
-        reached: ErrorCode | None,
-    ) -> None:
-        """Send a request that changes something, and raise the first error of its results.
-
-        Args:
-            results: (name, error code, message) of each changed resource.
-            reached: the code that means success after an attempt without an answer; None if there is none.
-        """
-        in_doubt = False
-
-        async def attempt(timeout_s: float) -> None:
-            nonlocal in_doubt
-            try:
-                response = await self._connection.attempt(request, response_type, timeout_s)
-            except KafkaError as error:
-                in_doubt |= may_have_applied(error)
-                raise
-            for name, code, message in results(response):
-                if in_doubt and error_code(code) is reached:
-                    continue
-                if error_code(code) is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
-                    # Retryable for a producer, that waits for a topic; who manages topics wants to know at once.
-                    raise NotThere(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, sentence(name, error_code(code), message))
-                raise_for(name, code, message)
-
-        await self._connection.retrying(attempt, what)
+def _raise_for_groups(response: Any) -> None:
+    """Raise the first error in the `groups` of a response."""
+    for group in response.groups:
+        raise_for(f"group {group.group_id!r}", group.error_code, group.error_message)
 
 
 def _config_entries(result: Any) -> dict[str, ConfigEntry]:

@@ -19,12 +19,16 @@ from odradek.client.types import (
 )
 from odradek.model.acl import AclBinding, AclFilter
 from odradek.model.group import GroupListing
+from odradek.model.quota import ClientQuotaSet, QuotaEntity
 from odradek.model.topic import ConfigEntry
 from odradek.model.topic_partition import OffsetAndMetadata, TopicPartition
 
 
 class Admin(SyncFace[aio.Admin], of=aio.Admin):
-    """Manage topics, groups, users and ACLs. The constructor connects. Use it as a context manager, or `close` it."""
+    """Manage topics, groups, users, quotas and ACLs.
+
+    The constructor connects. Use it as a context manager, or `close` it.
+    """
 
     def __init__(self, config: AdminConfig | None = None, /, **configs: Any) -> None:
         self.config = AdminConfig.given(config, configs)
@@ -93,6 +97,12 @@ class Admin(SyncFace[aio.Admin], of=aio.Admin):
 
     def alter_group_configs(self, group_id: str, values: Mapping[str, str], *, delete: Iterable[str] = ()) -> None:
         self._loop.call(self._client.alter_group_configs(group_id, values, delete=delete))
+
+    def describe_client_quotas(self) -> ClientQuotaSet:
+        return self._loop.call(self._client.describe_client_quotas())
+
+    def alter_client_quotas(self, entity: QuotaEntity, values: Mapping[str, float | None]) -> None:
+        self._loop.call(self._client.alter_client_quotas(entity, values))
 
     def create_user(self, name: str, password: str) -> None:
         self._loop.call(self._client.create_user(name, password))

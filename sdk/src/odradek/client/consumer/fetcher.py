@@ -2,8 +2,8 @@
 
     loop: find missing positions -> fetch all partitions -> buffer the response -> rest while the buffer is full
 
-A consumer that has received nothing for some seconds pauses between calls that do not wait, because a function is
-billed while it waits and a client is not.
+Where records are rare, a consumer rests between calls that do not wait, because a function is billed while it waits and
+a client is not (pace.py).
 
 Every call includes all partitions, so none starves and a long poll ends as soon as any has data. The order rotates
 with each call, because the server fills its response in the order of the request. A seek or a new partition
@@ -24,6 +24,7 @@ from odradek.client.config import ConsumerConfig
 from odradek.client.connection import Connection, throttle_s
 from odradek.client.consumer.fetch_buffer import Chunk, FetchBuffer
 from odradek.client.consumer.held_records import Run
+from odradek.client.consumer.pace import FetchPace
 from odradek.client.consumer.positions import RESET_TIMESTAMPS, PartitionState, Positions
 from odradek.client.consumer.record import (
     ConsumerRecord,
@@ -49,15 +50,6 @@ if TYPE_CHECKING:
 _ANSWERS_MAX = 2  # one in use, one ahead
 
 Committed = Callable[[list[TopicPartition]], Awaitable[dict[TopicPartition, OffsetAndMetadata]]]
-
-
-_QUIET_S = 5.0  # so long a consumer waits as Kafka's do
-_REST_SHARE = 0.1  # of the quiet time
-
-
-def idle_pause_s(quiet_s: float, pause_max_s: float) -> float:
-    """Return the pause before the next call: a tenth of the time without data, up to the maximum."""
-    return 0.0 if quiet_s < _QUIET_S else min(quiet_s * _REST_SHARE, pause_max_s)
 
 
 class Fetcher:
@@ -89,7 +81,8 @@ class Fetcher:
         self._failures = 0
         self._failing_since_s: float | None = None
         self._throttled_until_s = 0.0
-        self._quiet_since_s = self._clock.monotonic()
+        self._pace = FetchPace(config.idle_pause_max_s, config.fetch_min_bytes, config.fetch_max_wait_ms / 1000)
+        self._pace.restart(self._clock.monotonic())
         self._has_rested = False
         self._pending: list[Any] = []  # of handlers of poison records, to be awaited
         self._error: KafkaError | None = None
@@ -101,7 +94,7 @@ class Fetcher:
 
     def changed(self) -> None:
         """Report that partitions, positions or pauses have changed."""
-        self._quiet_since_s = self._clock.monotonic()
+        self._pace.restart(self._clock.monotonic())
         self._changed.set()
         self._room.set()
 
@@ -396,16 +389,16 @@ class Fetcher:
         if not wanted:
             await wait_for(self._changed, self._next_try_s(now_s), self._clock)
             return
-        pause_s = idle_pause_s(now_s - self._quiet_since_s, self._config.idle_pause_max_s)
-        if pause_s > 0 and not self._has_rested:
+        rest_s = 0.0 if self._has_rested else self._pace.rest_s(now_s)
+        if rest_s > 0:
             self._has_rested = True
-            await wait_for(self._changed, pause_s, self._clock)
+            await wait_for(self._changed, rest_s, self._clock)
             return
-        self._has_rested = False
+        waits, self._has_rested = not self._has_rested, False
         self._turn += 1
         shift = self._turn % len(wanted)
         wanted = wanted[shift:] + wanted[:shift]
-        answer = await self._call([(state.partition, offset) for state, _, offset in wanted], waits=pause_s <= 0)
+        answer = await self._call([(state.partition, offset) for state, _, offset in wanted], waits=waits)
         if answer is None:
             return
         self._recovered()
@@ -462,7 +455,7 @@ class Fetcher:
                 chunks.append(Chunk(state, offset, part.records, batches, check_crcs=self._config.check_crcs))
         self._buffer.add(chunks)
         if chunks:
-            self._quiet_since_s = self._clock.monotonic()
+            self._pace.found(sum(len(part.records) for part in answer), self._clock.monotonic())
             self._activity.set()
 
     def _read_error(self, state: PartitionState, code: ErrorCode, offset: int) -> None:

@@ -3,9 +3,9 @@
 One lock guards lanes, open batches and the memory count; it is held for microseconds. An append wakes the loop only
 for a new batch (its linger begins) or a sealed one (it may be sent).
 
-A drain takes the batches that are ready: sealed by size, lingered, or flushed. When one partition is ready, open
-batches of other partitions are sent with it, since a call and its upload cost more than a smaller batch. Several
-batches, at most one per partition, share a request up to max_request_size.
+A drain takes the batches that are ready: sealed by size, flushed, or open for as long as pace.py lets them wait. When
+one partition is ready, open batches of other partitions are sent with it, since a call and its upload cost more than a
+smaller batch. Several batches, at most one per partition, share a request up to max_request_size.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING
 from odradek.client.config import ProducerConfig
 from odradek.client.producer.batch import BatchState, ProducerBatch
 from odradek.client.producer.lane import Lane
+from odradek.client.producer.pace import Pace
 from odradek.client.producer.partitioner import PartitionChooser
 from odradek.client.producer.record_future import RecordFuture
 from odradek.errors import ErrorCode, FormatError, KafkaError
@@ -52,7 +53,7 @@ class Accumulator:
         self.chooser = chooser
         self._clock = clock
         self._serial = 0
-        self._linger_s = config.linger_ms / 1000
+        self.pace = Pace(config)
         self._buffer_memory = config.buffer_memory
         self._batch_size = config.batch_size
         self._is_transactional = config.transactional_id is not None
@@ -225,16 +226,21 @@ class Accumulator:
         with self.lock:
             return all(batch.serial > serial for batch in self.incomplete)
 
-    def take_requests(self, now_s: float, requests_max: int) -> tuple[list[list[ProducerBatch]], float | None]:
+    def take_requests(
+        self, now_s: float, requests_max: int, *, in_flight_since_s: float | None = None
+    ) -> tuple[list[list[ProducerBatch]], float | None]:
         """Return batches to send now, grouped into requests, and the seconds until others may become ready.
 
         The batches are marked as in flight and encoded.
+
+        Args:
+            in_flight_since_s: when the newest request without an answer was sent; None: there is none.
         """
         requests: list[list[ProducerBatch]] = []
         wait_s: float | None = None
         while len(requests) < requests_max:
             with self.lock:
-                ready, wait_s = self._ready(now_s)
+                ready, wait_s = self._ready(now_s, now_s if requests else in_flight_since_s)
                 picked = []
                 for lane in ready:
                     batch = lane.next_to_send(now_s)
@@ -263,8 +269,11 @@ class Accumulator:
             requests[-1].append(batch)
         return requests
 
-    def _ready(self, now_s: float) -> tuple[list[Lane], float | None]:
-        """Return lanes with a batch to send, oldest first, and the seconds until the next may have one."""
+    def _ready(self, now_s: float, in_flight_since_s: float | None) -> tuple[list[Lane], float | None]:
+        """Return lanes with a batch to send, oldest first, and the seconds until the next may have one.
+
+        A request takes open batches along, unless they wait for an answer: then only full ones go beside it.
+        """
         wait_s: float | None = None
         ready: list[Lane] = []
         lingering: list[Lane] = []
@@ -275,14 +284,14 @@ class Accumulator:
             elif lane.next_to_send(now_s) is not None:
                 ready.append(lane)
             elif lane.open is not None and lane.may_start(now_s):
-                left_s = lane.open.created_s + self._linger_s - now_s
+                left_s = self.pace.due_s(lane.open.created_s, in_flight_since_s) - now_s
                 if left_s <= 0 or self._memory_is_short:
                     self._seal(lane)
                     ready.append(lane)
                 else:
                     wait_s = left_s if wait_s is None else min(wait_s, left_s)
                     lingering.append(lane)
-        if ready:
+        if ready and (in_flight_since_s is None or not self.pace.waits_for_answers):
             for lane in lingering:
                 self._seal(lane)
             ready += lingering

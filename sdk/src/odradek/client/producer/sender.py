@@ -78,6 +78,7 @@ class Sender:
         self.on_failure: Callable[[KafkaError], None] | None = None  # called with every error that fails a batch
         self.has_written = False  # True after a request has been sent in this transaction
         self._throttled_until_s = 0.0
+        self._last_sent_s = 0.0  # of the newest request
         self.metrics = SenderMetrics()
 
     async def run(self) -> None:
@@ -92,9 +93,12 @@ class Sender:
             throttled_s = self._throttled_until_s - now_s
             if throttled_s > 0:
                 room = 0
-            requests, wait_s = self._accumulator.take_requests(now_s, room)
+            since_s = self._last_sent_s if self._requests else None
+            requests, wait_s = self._accumulator.take_requests(now_s, room, in_flight_since_s=since_s)
             if throttled_s > 0:
                 wait_s = throttled_s
+            if requests:
+                self._last_sent_s = now_s
             for batches in requests:
                 task = asyncio.create_task(self._send(batches))
                 self._requests.add(task)
@@ -287,7 +291,9 @@ class Sender:
             applied = may_have_applied(error)
             self._settle([(batch, error, applied) for batch in batches], [])
             return
-        metrics.request_latency_ms_total += (self._clock.monotonic() - now_s) * 1000
+        latency_s = self._clock.monotonic() - now_s
+        metrics.request_latency_ms_total += latency_s * 1000
+        self._accumulator.pace.observe(latency_s)
         self._throttle(throttle_s(response))
         self._read_answer(batches, outcomes(response))
 

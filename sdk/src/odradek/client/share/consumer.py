@@ -26,7 +26,7 @@ from typing import Any, NamedTuple, Self
 
 from odradek.client.config import ShareConsumerConfig
 from odradek.client.connection import Connection, error_code, throttle_s
-from odradek.client.consumer.fetcher import idle_pause_s
+from odradek.client.consumer.pace import FetchPace
 from odradek.client.consumer.record import ConsumerRecord, CorruptRecordBatchError, RecordDeserializationError
 from odradek.client.messages.share import (
     DeliveredPartition,
@@ -110,7 +110,8 @@ class ShareConsumer:
         self._commits: set[asyncio.Task[Commits]] = set()
         self._throttled_until_s = 0.0
         self._failing_since_s: float | None = None
-        self._quiet_since_s = self._clock.monotonic()
+        self._pace = FetchPace(self.config.idle_pause_max_s)
+        self._pace.restart(self._clock.monotonic())
         self._closed = False
 
     async def start(self) -> Self:
@@ -174,13 +175,13 @@ class ShareConsumer:
             left_s = deadline_s - self._clock.monotonic()
             if self._member.is_in and self._member.partitions:
                 now_s = self._clock.monotonic()
-                rest_s = min(idle_pause_s(now_s - self._quiet_since_s, self.config.idle_pause_max_s), max(left_s, 0.0))
+                rest_s = min(self._pace.rest_s(now_s), max(left_s, 0.0))
                 try:
                     async with self._lock:
                         await self._fetch(0.0 if rest_s else max(left_s, 0.0), limit)
                     self._failing_since_s = None
                     if self._held:
-                        self._quiet_since_s = self._clock.monotonic()
+                        self._pace.found(1, self._clock.monotonic())
                     elif rest_s:
                         await self._clock.sleep(rest_s)
                 except KafkaError as error:

@@ -79,14 +79,7 @@ def _topic(call: Call, topic: Topic, numbers: range, view: LeaderView) -> dict[s
     return {
         "name": topic.name,
         "topic_id": topic.topic_id,
-        "partitions": [
-            {
-                **describe_partition(topic, number, call.cluster, view),
-                "eligible_leader_replicas": (),
-                "last_known_elr": (),
-            }
-            for number in numbers
-        ],
+        "partitions": [describe_partition(topic, number, call.cluster, view) for number in numbers],
         "topic_authorized_operations": call.access.operations(ResourceType.TOPIC, topic.name),
     }
 

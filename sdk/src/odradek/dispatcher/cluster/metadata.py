@@ -106,12 +106,18 @@ async def _created(call: Call, name: str) -> Topic | dict[str, Any]:
     create = AclOperation.CREATE
     if not call.access.may_cluster(create) and not call.access.may_topic(create, name):
         return {"error_code": ErrorCode.TOPIC_AUTHORIZATION_FAILED, "name": name}
+    quota = await call.engine.quotas.mutations(call.context.principal, call.request.client_id)
     try:
+        quota.check(is_strict=True)
         with translated(call):
-            return await call.engine.topics.create(name)
+            created = await call.engine.topics.create(name)
+        quota.record(created.partition_count)
+        return created
     except KafkaError as error:
         if error.code is ErrorCode.TOPIC_ALREADY_EXISTS and (existing := await call.engine.topics.get(name)):
             return existing  # another request created it first
+        if error.code is ErrorCode.THROTTLING_QUOTA_EXCEEDED:  # which clients do not expect here
+            return {"error_code": ErrorCode.LEADER_NOT_AVAILABLE, "name": name}
         return {"error_code": error.code, "name": name}
 
 
@@ -152,4 +158,7 @@ def describe_partition(topic: Topic, partition: int, cluster: Cluster, view: Lea
         "leader_epoch": epoch,
         "replica_nodes": [leader],
         "isr_nodes": [leader],
+        # Of DescribeTopicPartitions: nullable, but Java's Admin takes an absent list for an error of its own.
+        "eligible_leader_replicas": [],
+        "last_known_elr": [],
     }

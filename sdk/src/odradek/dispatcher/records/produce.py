@@ -8,7 +8,6 @@ from typing import Any
 from uuid import UUID
 
 from odradek.dispatcher.context import Answer, Call
-from odradek.dispatcher.transactions.transactions import produce_error
 from odradek.errors import ErrorCode
 from odradek.model.acl import AclOperation
 from odradek.model.log import Buffer, ProducePartition, ProduceResult
@@ -52,7 +51,7 @@ async def handle_produce(call: Call) -> Answer:
                 announces=call.api_version >= _ANNOUNCES_FROM,
             ),
         )
-        results = [replace(result, error=produce_error(result.error)) for result in taken]
+        results = [replace(result, error=_as_produce_reports(result.error)) for result in taken]
     size_bytes = sum(len(partition.records) for partition in partitions)
     pause_ms = await call.engine.quotas.produced(call.context.principal, call.request.client_id, size_bytes)
     if any(result.error is ErrorCode.NOT_ENOUGH_REPLICAS for result in results):
@@ -134,3 +133,8 @@ def _answer(
         throttle_time_ms=pause_ms,
         node_endpoints=leaders,
     )
+
+
+def _as_produce_reports(code: ErrorCode) -> ErrorCode:
+    """Return a transaction's error as Produce reports it: its code for "fenced" is INVALID_PRODUCER_EPOCH (KIP-588)."""
+    return ErrorCode.INVALID_PRODUCER_EPOCH if code is ErrorCode.PRODUCER_FENCED else code

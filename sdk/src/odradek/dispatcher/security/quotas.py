@@ -1,4 +1,4 @@
-"""DescribeClientQuotas and AlterClientQuotas (KIP-546), of users and client ids."""
+"""DescribeClientQuotas and AlterClientQuotas (KIP-546), of users, client ids and IP addresses."""
 
 from __future__ import annotations
 
@@ -6,24 +6,27 @@ from collections.abc import Sequence
 from typing import Any
 
 from odradek.dispatcher.context import Answer, Call
-from odradek.engine.access.client_quotas import DEFAULT, QuotaEntity
+from odradek.engine.access.client_quotas import canonical_address
 from odradek.errors import ErrorCode, KafkaError
+from odradek.model.quota import DEFAULT, QuotaEntity
 
-_USER, _CLIENT = "user", "client-id"
+_USER, _CLIENT, _IP = _KINDS = ("user", "client-id", "ip")  # in the order of QuotaEntity
 _EXACT, _OF_DEFAULT, _ANY = range(3)  # Kafka's match types
 
 
 async def handle_describe_client_quotas(call: Call) -> Answer:
     matches: dict[str, Any] = {}
     for component in call.message.components:
-        if component.entity_type not in (_USER, _CLIENT) or component.entity_type in matches:
+        if component.entity_type not in _KINDS or component.entity_type in matches:
             raise KafkaError(
                 ErrorCode.INVALID_REQUEST,
-                f"cannot filter quotas by {component.entity_type!r}: use user, client-id, once",
+                f"cannot filter quotas by {component.entity_type!r}: use user, client-id or ip, each once",
             )
         if component.match_type not in (_EXACT, _OF_DEFAULT, _ANY):
             raise KafkaError(ErrorCode.INVALID_REQUEST, f"match type {component.match_type} is not known")
         matches[component.entity_type] = component
+    if _IP in matches and len(matches) > 1:
+        raise KafkaError(ErrorCode.INVALID_REQUEST, "cannot filter quotas by ip and by another entity type together")
     entries = [
         {
             "entity": _told(entity),
@@ -32,7 +35,7 @@ async def handle_describe_client_quotas(call: Call) -> Answer:
         for entity, values in (await call.engine.client_quotas.list()).items()
         if all(
             _fits(matches.get(kind), name, is_strict=call.message.strict)
-            for kind, name in ((_USER, entity.user), (_CLIENT, entity.client_id))
+            for kind, name in zip(_KINDS, entity, strict=True)
         )
     ]
     return {"entries": entries}
@@ -60,7 +63,7 @@ def _told(entity: QuotaEntity) -> list[dict[str, Any]]:
     """Kafka's names; the default entity has none."""
     return [
         {"entity_type": kind, "entity_name": name or None}
-        for kind, name in ((_USER, entity.user), (_CLIENT, entity.client_id))
+        for kind, name in zip(_KINDS, entity, strict=True)
         if name is not None
     ]
 
@@ -93,12 +96,13 @@ def refuse_alter_client_quotas(call: Call, code: ErrorCode, message: str) -> Ans
 
 def _entity(parts: Sequence[Any]) -> QuotaEntity:
     names = {part.entity_type: part.entity_name or DEFAULT for part in parts}
-    unknown = set(names) - {_USER, _CLIENT}
+    unknown = set(names) - set(_KINDS)
     if unknown or len(names) < len(parts):
-        raise KafkaError(ErrorCode.INVALID_REQUEST, "a quota is for one user, one client-id, or one of each")
+        raise KafkaError(ErrorCode.INVALID_REQUEST, "a quota is for one user, one client-id, one of each, or one ip")
     if any(part.entity_name == "" for part in parts):
         raise KafkaError(ErrorCode.INVALID_REQUEST, "a name cannot be empty: null means the default")
-    return QuotaEntity(names.get(_USER), names.get(_CLIENT))
+    address = names.get(_IP)
+    return QuotaEntity(names.get(_USER), names.get(_CLIENT), address and (canonical_address(address) or address))
 
 
 def _echo(parts: Sequence[Any]) -> list[dict[str, Any]]:

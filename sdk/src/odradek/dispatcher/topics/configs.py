@@ -19,6 +19,36 @@ TOPIC, BROKER, BROKER_LOGGER, CLIENT_METRICS, GROUP = 2, 4, 8, 16, 32
 _LISTED = (TOPIC, BROKER, BROKER_LOGGER, CLIENT_METRICS, GROUP)
 _DYNAMIC_TOPIC_CONFIG, _STATIC_BROKER_CONFIG, _DEFAULT_CONFIG = 1, 4, 5
 _BOOLEAN, _STRING, _INT, _LIST = 1, 2, 3, 7
+BROKER_CONFIGS: Mapping[str, int] = {  # name -> Kafka's type
+    "auto.create.topics.enable": _BOOLEAN,
+    "broker.id": _INT,
+    "default.replication.factor": _INT,
+    "delete.topic.enable": _BOOLEAN,
+    "group.consumer.assignment.interval.ms": _INT,
+    "group.consumer.heartbeat.interval.ms": _INT,
+    "group.consumer.max.size": _INT,
+    "group.consumer.session.timeout.ms": _INT,
+    "group.initial.rebalance.delay.ms": _INT,
+    "group.max.session.timeout.ms": _INT,
+    "group.min.session.timeout.ms": _INT,
+    "group.share.delivery.count.limit": _INT,
+    "group.share.partition.max.record.locks": _INT,
+    "group.share.record.lock.duration.ms": _INT,
+    "group.streams.assignment.interval.ms": _INT,
+    "group.streams.heartbeat.interval.ms": _INT,
+    "group.streams.initial.rebalance.delay.ms": _INT,
+    "group.streams.max.size": _INT,
+    "group.streams.max.standby.replicas": _INT,
+    "group.streams.num.standby.replicas": _INT,
+    "group.streams.session.timeout.ms": _INT,
+    "message.max.bytes": _INT,
+    "min.insync.replicas": _INT,
+    "node.id": _INT,
+    "num.partitions": _INT,
+    "offset.metadata.max.bytes": _INT,
+    "producer.id.expiration.ms": _INT,
+    "transaction.max.timeout.ms": _INT,
+}
 _LEVELS = {"CRITICAL": "FATAL", "WARNING": "WARN"}  # of Python's logging, as log4j calls them
 _LOGGERS = ("root", "odradek")
 _SET, _DELETE, _APPEND, _SUBTRACT = range(4)
@@ -84,36 +114,37 @@ def _logger_entries() -> Sequence[ConfigEntry]:
 def _broker_entries(call: Call) -> Sequence[ConfigEntry]:
     """Return the operator's settings under Kafka's names. They are read-only: a deployment changes them."""
     settings = call.engine.settings
-    values = (
-        ("auto.create.topics.enable", str(settings.auto_create_topics).lower(), _BOOLEAN),
-        ("broker.id", str(call.cluster.broker.broker_id), _INT),
-        ("default.replication.factor", "1", _INT),
-        ("delete.topic.enable", "true", _BOOLEAN),
-        ("group.consumer.assignment.interval.ms", str(settings.group_assignment_interval_ms), _INT),
-        ("group.consumer.heartbeat.interval.ms", str(settings.group_heartbeat_interval_ms), _INT),
-        ("group.consumer.max.size", str(settings.group_members_max), _INT),
-        ("group.consumer.session.timeout.ms", str(settings.group_session_timeout_ms), _INT),
-        ("group.initial.rebalance.delay.ms", str(settings.group_initial_rebalance_delay_ms), _INT),
-        ("group.max.session.timeout.ms", str(settings.group_session_timeout_ms_max), _INT),
-        ("group.min.session.timeout.ms", str(settings.group_session_timeout_ms_min), _INT),
-        ("group.share.delivery.count.limit", str(settings.share_delivery_count_limit), _INT),
-        ("group.share.partition.max.record.locks", str(settings.share_partition_max_record_locks), _INT),
-        ("group.share.record.lock.duration.ms", str(settings.share_record_lock_duration_ms), _INT),
-        ("group.streams.heartbeat.interval.ms", str(settings.group_heartbeat_interval_ms), _INT),
-        ("group.streams.initial.rebalance.delay.ms", str(settings.group_initial_rebalance_delay_ms), _INT),
-        ("group.streams.max.size", str(settings.group_members_max), _INT),
-        ("group.streams.max.standby.replicas", str(STANDBYS_MAX), _INT),
-        ("group.streams.num.standby.replicas", "0", _INT),
-        ("group.streams.session.timeout.ms", str(settings.group_session_timeout_ms), _INT),
-        ("message.max.bytes", str(settings.message_bytes_max), _INT),
-        ("min.insync.replicas", "1", _INT),
-        ("node.id", str(call.cluster.broker.broker_id), _INT),
-        ("num.partitions", str(settings.default_partitions), _INT),
-        ("offset.metadata.max.bytes", str(settings.offset_metadata_bytes_max), _INT),
-        ("producer.id.expiration.ms", str(settings.producer_expiry_ms), _INT),
-        ("transaction.max.timeout.ms", str(settings.transaction_timeout_ms_max), _INT),
-    )
-    return [ConfigEntry(name, value, False, True, config_type) for name, value, config_type in values]
+    values = {
+        "auto.create.topics.enable": str(settings.auto_create_topics).lower(),
+        "broker.id": str(call.cluster.broker.broker_id),
+        "default.replication.factor": "1",
+        "delete.topic.enable": "true",
+        "group.consumer.assignment.interval.ms": str(settings.group_assignment_interval_ms),
+        "group.consumer.heartbeat.interval.ms": str(settings.group_heartbeat_interval_ms),
+        "group.consumer.max.size": str(settings.group_members_max),
+        "group.consumer.session.timeout.ms": str(settings.group_session_timeout_ms),
+        "group.initial.rebalance.delay.ms": str(settings.group_initial_rebalance_delay_ms),
+        "group.max.session.timeout.ms": str(settings.group_session_timeout_ms_max),
+        "group.min.session.timeout.ms": str(settings.group_session_timeout_ms_min),
+        "group.share.delivery.count.limit": str(settings.share_delivery_count_limit),
+        "group.share.partition.max.record.locks": str(settings.share_partition_max_record_locks),
+        "group.share.record.lock.duration.ms": str(settings.share_record_lock_duration_ms),
+        "group.streams.assignment.interval.ms": str(settings.group_assignment_interval_ms),
+        "group.streams.heartbeat.interval.ms": str(settings.group_heartbeat_interval_ms),
+        "group.streams.initial.rebalance.delay.ms": str(settings.group_initial_rebalance_delay_ms),
+        "group.streams.max.size": str(settings.group_members_max),
+        "group.streams.max.standby.replicas": str(STANDBYS_MAX),
+        "group.streams.num.standby.replicas": "0",
+        "group.streams.session.timeout.ms": str(settings.group_session_timeout_ms),
+        "message.max.bytes": str(settings.message_bytes_max),
+        "min.insync.replicas": "1",
+        "node.id": str(call.cluster.broker.broker_id),
+        "num.partitions": str(settings.default_partitions),
+        "offset.metadata.max.bytes": str(settings.offset_metadata_bytes_max),
+        "producer.id.expiration.ms": str(settings.producer_expiry_ms),
+        "transaction.max.timeout.ms": str(settings.transaction_timeout_ms_max),
+    }
+    return [ConfigEntry(name, values[name], False, True, kind) for name, kind in BROKER_CONFIGS.items()]
 
 
 def describe_entry(entry: ConfigEntry, include_synonyms: bool = False) -> dict[str, Any]:

@@ -13,8 +13,9 @@ from collections.abc import Sequence
 from typing import Any
 
 from odradek.dispatcher.context import Answer, Call
-from odradek.dispatcher.store_errors import translated
+from odradek.dispatcher.store_errors import knows_throttling, translated
 from odradek.dispatcher.topics.configs import describe_entry
+from odradek.engine.access.quotas import Mutations
 from odradek.errors import ErrorCode, KafkaError
 from odradek.model.acl import AclOperation, ResourceType
 from odradek.model.topic import Topic
@@ -25,19 +26,27 @@ _REPLICATION_FACTOR = 1
 async def handle_create_topics(call: Call) -> Answer:
     counts = Counter(topic.name for topic in call.message.topics)
     topics = {topic.name: topic for topic in call.message.topics}
+    quota = await _quota(call)
     results = []
     for name, topic in topics.items():
         try:
             if not call.access.may_cluster(AclOperation.CREATE):
                 call.access.require(AclOperation.CREATE, ResourceType.TOPIC, name)
             _refuse_repeated(name, counts[name])
+            quota.check(is_strict=knows_throttling(call))
             with translated(call):
                 created = await _create(call, topic)
+            if not call.message.validate_only:
+                quota.record(created.partition_count)
         except KafkaError as error:
             results.append({"name": name, "error_code": error.code, "error_message": error.message})
         else:
             results.append(_created(call, created))
-    return {"topics": results}
+    return {"topics": results, "throttle_time": quota.throttle_ms}
+
+
+async def _quota(call: Call) -> Mutations:
+    return await call.engine.quotas.mutations(call.context.principal, call.request.client_id)
 
 
 async def _create(call: Call, topic: Any) -> Topic:
@@ -112,6 +121,7 @@ def refuse_create_topics(call: Call, code: ErrorCode, message: str) -> Answer:
 async def handle_delete_topics(call: Call) -> Answer:
     asked = _to_delete(call)
     counts = Counter(asked)
+    quota = await _quota(call)
     results = []
     for name, topic_id in dict.fromkeys(asked):
         result = {"name": name, "topic_id": topic_id}
@@ -126,12 +136,14 @@ async def handle_delete_topics(call: Call) -> Answer:
                         result["name"] = named
                     name = named
                 call.access.require(AclOperation.DELETE, ResourceType.TOPIC, name)
+                quota.check(is_strict=knows_throttling(call))
                 deleted = await call.engine.topics.delete(name)
+            quota.record(deleted.partition_count)
             result = {"name": deleted.name, "topic_id": deleted.topic_id}
         except KafkaError as error:
             result |= {"error_code": error.code, "error_message": error.message}
         results.append(result)
-    return {"responses": results}
+    return {"responses": results, "throttle_time": quota.throttle_ms}
 
 
 def refuse_delete_topics(call: Call, code: ErrorCode, message: str) -> Answer:
@@ -152,18 +164,23 @@ def _to_delete(call: Call) -> Sequence[tuple[Any, Any]]:
 
 async def handle_create_partitions(call: Call) -> Answer:
     counts = Counter(topic.name for topic in call.message.topics)
+    quota = await _quota(call)
     results = []
     for topic in {topic.name: topic for topic in call.message.topics}.values():
         result = {"name": topic.name}
         try:
             call.access.require(AclOperation.ALTER, ResourceType.TOPIC, topic.name)
             _refuse_repeated(topic.name, counts[topic.name])
+            quota.check(is_strict=knows_throttling(call))
             with translated(call):
-                await _grow(call, topic)
+                before = await call.engine.topics.resolve(topic.name) if quota.is_limited else None
+                grown = await _grow(call, topic)
+            if before is not None and not call.message.validate_only:
+                quota.record(grown.partition_count - before.partition_count)
         except KafkaError as error:
             result |= {"error_code": error.code, "error_message": error.message}
         results.append(result)
-    return {"results": results}
+    return {"results": results, "throttle_time": quota.throttle_ms}
 
 
 async def _grow(call: Call, topic: Any) -> Topic:

@@ -272,8 +272,3 @@ async def handle_list_transactions(call: Call) -> Answer:
 
 def refuse_list_transactions(call: Call, code: ErrorCode, message: str) -> Answer:
     return {"error_code": code}
-
-
-def produce_error(code: ErrorCode) -> ErrorCode:
-    """Return a transaction's error as Produce reports it: its code for "fenced" is INVALID_PRODUCER_EPOCH (KIP-588)."""
-    return ErrorCode.INVALID_PRODUCER_EPOCH if code is ErrorCode.PRODUCER_FENCED else code

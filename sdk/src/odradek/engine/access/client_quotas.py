@@ -1,13 +1,16 @@
-"""Quotas that administrators give to users and client ids (KIP-13, KIP-257, KIP-546), an item each in the catalog.
+"""Quotas that administrators give to users, client ids and addresses, an item each in the catalog (model/quota.py).
 
     Key                       Value                                                              Lifetime
-    quotas   <digest, hex>    v: format version 1; u, c: user and client id, "" the default one,  first .. last
-                              missing: any; q: {name: bytes a second}; w: of this write, random   of its values
+    quotas   <digest, hex>    v: format version 1; u, c, i: user, client id, IP address, "" the  first .. last
+                              default one, missing: any; q: {name: value}, request_percentage    of its values
+                              and controller_mutation_rate in thousandths; w: of this write,
+                              random
 
 An item is written on condition that `w` is as it was read, so of two administrators neither undoes the other. The
-digest is SHA-256 over user and client id. Of the quotas that fit a request the most specific one counts, in Kafka's
-order: user and client, user and default client, user, default user and client, default user and default client, default
-user, client, default client. A quota of a user is shared by the user's clients, one of a client id by its users.
+digest is SHA-256 over user and client id, or the address. Of the quotas that fit a request the most specific one
+counts, in Kafka's order: user and client, user and default client, user, default user and client, default user and
+default client, default user, client, default client. A quota of a user is shared by the user's clients, one of a client
+id by its users.
 
 A process trusts its copy for `acl_cache_ms`, and keeps to it where the catalog does not answer: a quota is no right.
 """
@@ -15,37 +18,35 @@ A process trusts its copy for `acl_cache_ms`, and keeps to it where the catalog 
 from __future__ import annotations
 
 import hashlib
+import ipaddress
 import json
 from collections.abc import Mapping
-from typing import NamedTuple
 
 from odradek.backoff import Backoff
 from odradek.engine.partition.fields import attribute, check_version
-from odradek.errors import ConditionFailed, ErrorCode, FormatError, KafkaError, OutcomeUnknown, StoreUnavailable
+from odradek.errors import (
+    ConditionFailed,
+    ErrorCode,
+    FormatError,
+    KafkaError,
+    OutcomeUnknown,
+    StoreError,
+    StoreUnavailable,
+)
 from odradek.format.item_keys import QUOTAS_PK
+from odradek.model.quota import ADDRESS_QUOTAS, CLIENT_QUOTAS, DEFAULT, WHOLE_QUOTAS, ClientQuotaSet, QuotaEntity
 from odradek.ports.clock import Clock
 from odradek.ports.rng import Rng
-from odradek.ports.table import Absent, Compare, Delete, Item, Key, Put, Table
+from odradek.ports.table import Absent, Compare, Delete, Item, Key, Put, Table, Value
 from odradek.settings import Settings
 
 VERSION = 1
-PRODUCER_BYTE_RATE, CONSUMER_BYTE_RATE = NAMES = ("producer_byte_rate", "consumer_byte_rate")
-DEFAULT = ""  # the user or client id that a quota without a name of its own is for
 _RATE_MAX = 2**53
+_FRACTION = 1_000  # the smallest step of a value that may have fractions, as its denominator
 _NAME_BYTES_MAX = 2_048
 _ATTEMPTS = 6
 _NONCE_BYTES = 8
 _UNAVAILABLE = KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE, "the quotas cannot be read or written: try again")
-
-
-class QuotaEntity(NamedTuple):
-    """Whom a quota is for; None: it does not matter."""
-
-    user: str | None = None
-    client_id: str | None = None
-
-
-ClientQuotaSet = Mapping[QuotaEntity, Mapping[str, int]]
 
 
 class ClientQuotas:
@@ -59,6 +60,11 @@ class ClientQuotas:
         self._backoff = Backoff(clock, rng, first_s=0.02, max_s=1.0)
         self._copy: ClientQuotaSet = {}
         self._copy_until = float("-inf")  # monotonic
+
+    @property
+    def last(self) -> ClientQuotaSet:
+        """The copy, however old it is."""
+        return self._copy
 
     async def current(self) -> ClientQuotaSet:
         """The quotas, at most `acl_cache_ms` old unless the catalog does not answer."""
@@ -75,7 +81,7 @@ class ClientQuotas:
         """All quotas as they are now. Raises KafkaError(COORDINATOR_NOT_AVAILABLE)."""
         try:
             return await self._read()
-        except (StoreUnavailable, FormatError) as error:
+        except (StoreError, FormatError) as error:
             raise _UNAVAILABLE from error
 
     async def _read(self) -> ClientQuotaSet:
@@ -99,7 +105,7 @@ class ClientQuotas:
                     for name, value in changes.items():
                         values.pop(name, None)
                         if value is not None:
-                            values[name] = int(value)
+                            values[name] = value
                     as_read = Absent(("v",)) if item is None else Compare(("w",), "=", attribute(item, "w", bytes))
                     if values:
                         nonce = self._rng.random_bytes(_NONCE_BYTES)
@@ -119,7 +125,7 @@ class ClientQuotas:
 
 def quota_of(
     quotas: ClientQuotaSet, name: str, principal: str, client_id: str | None
-) -> tuple[QuotaEntity, int] | None:
+) -> tuple[QuotaEntity, float] | None:
     """The quota that counts for a request, and who shares it: a default one is each user's or client's own. Pure."""
     if not quotas:
         return None
@@ -133,16 +139,42 @@ def quota_of(
     return None
 
 
+def address_quota_of(quotas: ClientQuotaSet, name: str, address: str) -> float | None:
+    """The quota that counts for an IP address. Pure."""
+    for entity in (QuotaEntity(ip=address), QuotaEntity(ip=DEFAULT)):
+        rate = quotas.get(entity, {}).get(name)
+        if rate is not None:
+            return rate
+    return None
+
+
 def _check(entity: QuotaEntity, changes: Mapping[str, float | None]) -> None:
-    if entity == QuotaEntity():
-        raise _invalid("a quota is for a user, a client id, or both")
+    if entity == QuotaEntity() or (entity.ip is not None and entity != QuotaEntity(ip=entity.ip)):
+        raise _invalid("a quota is for a user, a client id, both, or an IP address")
+    if entity.ip and canonical_address(entity.ip) != entity.ip:
+        raise _invalid(f"{entity.ip!r} is not an IP address in its usual notation")
     if any(len((name or "").encode("utf-8", "surrogatepass")) > _NAME_BYTES_MAX for name in entity):
         raise _invalid(f"the name of a user or a client may have at most {_NAME_BYTES_MAX} bytes")
     for name, value in changes.items():
-        if name not in NAMES:
-            raise _invalid(f"quota {name!r} is not enforced here; known are: {', '.join(NAMES)}")
-        if value is not None and not 1 <= value <= _RATE_MAX:
-            raise _invalid(f"{name} must be 1 to {_RATE_MAX} bytes a second, not {value}")
+        known = CLIENT_QUOTAS if entity.ip is None else ADDRESS_QUOTAS
+        if name not in known:
+            kind = "a user or a client id" if entity.ip is None else "an IP address"
+            raise _invalid(f"quota {name!r} does not exist for {kind}; known are: {', '.join(known)}")
+        if value is None:
+            continue
+        if name in WHOLE_QUOTAS:
+            if not 1 <= value <= _RATE_MAX or value != int(value):
+                raise _invalid(f"{name} must be a whole number from 1 to {_RATE_MAX}, not {value}")
+        elif not 1 / _FRACTION <= value <= _RATE_MAX / _FRACTION:
+            raise _invalid(f"{name} must be {1 / _FRACTION} to {_RATE_MAX // _FRACTION}, not {value}")
+
+
+def canonical_address(text: str) -> str | None:
+    """Return an IP address in its usual notation, None for other text."""
+    try:
+        return str(ipaddress.ip_address(text))
+    except ValueError:
+        return None
 
 
 def _invalid(message: str) -> KafkaError:
@@ -150,20 +182,28 @@ def _invalid(message: str) -> KafkaError:
 
 
 def _key(entity: QuotaEntity) -> Key:
-    return Key(QUOTAS_PK, hashlib.sha256(json.dumps(entity).encode()).hexdigest())
+    named = [entity.user, entity.client_id] if entity.ip is None else {"ip": entity.ip}
+    return Key(QUOTAS_PK, hashlib.sha256(json.dumps(named).encode()).hexdigest())
 
 
-def _encode(entity: QuotaEntity, values: Mapping[str, int], nonce: bytes) -> Item:
-    item: Item = {"v": VERSION, "q": dict(values), "w": nonce}
+def _encode(entity: QuotaEntity, values: Mapping[str, float], nonce: bytes) -> Item:
+    stored: dict[str, Value] = {name: round(value * _steps(name)) for name, value in values.items()}
+    item: Item = {"v": VERSION, "q": stored, "w": nonce}
     if entity.user is not None:
         item["u"] = entity.user
     if entity.client_id is not None:
         item["c"] = entity.client_id
+    if entity.ip is not None:
+        item["i"] = entity.ip
     return item
 
 
-def _decode(item: Item) -> tuple[QuotaEntity, Mapping[str, int]]:
+def _steps(name: str) -> int:
+    return 1 if name in WHOLE_QUOTAS else _FRACTION
+
+
+def _decode(item: Item) -> tuple[QuotaEntity, Mapping[str, float]]:
     check_version(item, VERSION, "a quota")
-    names = (attribute(item, each, str) if each in item else None for each in ("u", "c"))
+    names = (attribute(item, each, str) if each in item else None for each in ("u", "c", "i"))
     values = attribute(item, "q", dict)
-    return QuotaEntity(*names), {name: attribute(values, name, int) for name in values}
+    return QuotaEntity(*names), {name: attribute(values, name, int) / _steps(name) for name in values}

@@ -19,10 +19,13 @@ from odradek.model.topic import ConfigEntry, Topic
 from odradek.settings import Settings
 
 _INT_MAX, _LONG_MAX = 2**31 - 1, 2**63 - 1
+_ARRAY_BYTES_MAX = _INT_MAX - 8  # the largest array of Java
 VALUE_CHARACTERS_MAX = 300  # a number takes any blanks and zeros before it
 BEFORE_MAX, AFTER_MAX = "message.timestamp.before.max.ms", "message.timestamp.after.max.ms"
 RECORD_VALIDATION = "record.validation"  # Odradek's own
 FULL_VALIDATION = "full"
+TRANSACTION_OFFSETS = "transaction.offsets"  # Odradek's own
+_UNKNOWN_OFFSETS, _PREDICTED_OFFSETS = "unknown", "predicted"
 
 
 class ConfigType(IntEnum):
@@ -57,22 +60,20 @@ class _Definition:
 
 def number_in_words(number: int) -> str:
     """Digits, but powers of two at the end of a type by name."""
-    return {_LONG_MAX: "2^63-1", 2**31 - 1: "2^31-1"}.get(number, str(number))
+    return {_LONG_MAX: "2^63-1", -_LONG_MAX - 1: "-2^63", _INT_MAX: "2^31-1"}.get(number, str(number))
 
 
-def _between(low: int, high: int) -> Check:
-    def check(text: str) -> bool:
-        try:
-            return low <= int(text) <= high
-        except ValueError:
-            return False
-
-    return Check(check, f"{low} to {number_in_words(high)}")
+def whole_number(low: int, high: int) -> Check:
+    """Whole numbers as Java reads them, of these bounds, both included."""
+    return Check(
+        lambda text: _WHOLE.fullmatch(text) is not None and low <= int(text) <= high,
+        f"{number_in_words(low)} to {number_in_words(high)}",
+    )
 
 
 def _is_ratio(text: str) -> bool:
     try:
-        return 0.0 <= float(text) <= 1.0
+        return "_" not in text and 0.0 <= float(text) <= 1.0
     except ValueError:
         return False
 
@@ -83,8 +84,20 @@ def one_of(*values: str) -> Check:
 
 
 def _is_cleanup_policy(text: str) -> bool:
-    policies = [policy.strip() for policy in text.split(",")]
-    return bool(policies) and set(policies) <= {"delete", "compact"} and len(set(policies)) == len(policies)
+    policies = split_list(text)
+    return set(policies) <= {"delete", "compact"} and len(set(policies)) == len(policies)
+
+
+def split_list(text: str) -> list[str]:
+    """Return the members of a LIST, as Kafka splits it."""
+    return [part.strip() for part in text.split(",")] if text.strip() else []
+
+
+def canonical(kind: ConfigType, text: str) -> str:
+    """Return a value that was checked in the notation that is stored: as Kafka, which parses it, would show it."""
+    if kind is ConfigType.STRING:
+        return text
+    return text.strip().lower() if kind is ConfigType.BOOLEAN else text.strip()
 
 
 def _any_of(*checks: Check) -> Check:
@@ -96,36 +109,46 @@ def _is_throttled(text: str) -> bool:
 
 
 _REPLICA = re.compile(r"\d+:\d+")
+_WHOLE = re.compile(r"\s*[+-]?[0-9]+\s*")
 _NO_COMPRESSION = "No effect: as compression.type."
 _NO_REPLICAS = "No effect: there are no replicas to move."
 _NO_FILES = "No effect: logs are objects, not files."
 _NO_TIERS = "No effect: all data is in the object store."
-_boolean = one_of("true", "false")
+boolean = Check(lambda text: text.strip().lower() in ("true", "false"), "true, false")
 _throttled = Check(_is_throttled, "*, or partition:broker with commas")
 _ratio = Check(_is_ratio, "0.0 to 1.0")
-_cleanup_policy = Check(_is_cleanup_policy, "delete, compact, or both with a comma")
+_cleanup_policy = Check(_is_cleanup_policy, "delete, compact, both with a comma, or empty: keep everything")
 
 DEFINITIONS: Mapping[str, _Definition] = {
     "cleanup.policy": _Definition(
-        ConfigType.LIST, "delete", "delete, compact, or both: what retention does with old records.", _cleanup_policy
+        ConfigType.LIST,
+        "delete",
+        "delete, compact, or both: what retention does with old records. Empty: they are kept.",
+        _cleanup_policy,
     ),
     "retention.ms": _Definition(
         ConfigType.LONG,
         "604800000",
         "Age after which records are deleted, by their own timestamps; -1: never.",
-        _between(-1, _LONG_MAX),
+        whole_number(-1, _LONG_MAX),
     ),
     "retention.bytes": _Definition(
-        ConfigType.LONG, "-1", "Size of a partition above which old segments go; -1: none.", _between(-1, _LONG_MAX)
+        ConfigType.LONG,
+        "-1",
+        "Size of a partition above which old segments go; negative: none.",
+        whole_number(-_LONG_MAX - 1, _LONG_MAX),
     ),
     "segment.bytes": _Definition(
-        ConfigType.INT, "1073741824", "Size at which a merged segment is closed.", _between(1024 * 1024, 2**31 - 1)
+        ConfigType.INT, "1073741824", "Size at which a merged segment is closed.", whole_number(1024 * 1024, 2**31 - 1)
     ),
     "segment.ms": _Definition(
-        ConfigType.LONG, "604800000", "Age at which a segment is closed though it is not full.", _between(1, _LONG_MAX)
+        ConfigType.LONG,
+        "604800000",
+        "Age at which a segment is closed, full or not.",
+        whole_number(1, _LONG_MAX),
     ),
     "max.message.bytes": _Definition(
-        ConfigType.INT, "1048588", "Largest record batch, after compression.", _between(0, MESSAGE_BYTES_MAX)
+        ConfigType.INT, "1048588", "Largest record batch, after compression.", whole_number(0, MESSAGE_BYTES_MAX)
     ),
     "message.timestamp.type": _Definition(
         ConfigType.STRING,
@@ -137,13 +160,13 @@ DEFINITIONS: Mapping[str, _Definition] = {
         ConfigType.LONG,
         str(_LONG_MAX),
         "How far a timestamp may be in the past under CreateTime: an older one is INVALID_TIMESTAMP.",
-        _between(0, _LONG_MAX),
+        whole_number(0, _LONG_MAX),
     ),
     AFTER_MAX: _Definition(
         ConfigType.LONG,
         "3600000",
         "How far a timestamp may be in the future under CreateTime: a later one is INVALID_TIMESTAMP.",
-        _between(0, _LONG_MAX),
+        whole_number(0, _LONG_MAX),
     ),
     RECORD_VALIDATION: _Definition(
         ConfigType.STRING,
@@ -152,6 +175,15 @@ DEFINITIONS: Mapping[str, _Definition] = {
         "header: nothing, so that a malformed record reaches its readers. Compacted topics are always checked in full.",
         one_of(FULL_VALIDATION, "header"),
     ),
+    TRANSACTION_OFFSETS: _Definition(
+        ConfigType.STRING,
+        _UNKNOWN_OFFSETS,
+        "What Produce answers for a record in a transaction. unknown: offset -1, as the commit assigns offsets; "
+        "predicted: the record's offset, and a commit that cannot keep it, because another writer has appended to the "
+        "partition, fails with TRANSACTION_ABORTABLE. For partitions with one writer, such as those that MirrorMaker 2 "
+        "writes. ODRADEK_TRANSACTION_OFFSETS_PREDICTED sets the default of topics by name.",
+        one_of(_UNKNOWN_OFFSETS, _PREDICTED_OFFSETS),
+    ),
     "compression.type": _Definition(
         ConfigType.STRING,
         "producer",
@@ -159,18 +191,27 @@ DEFINITIONS: Mapping[str, _Definition] = {
         one_of("producer", "uncompressed", "gzip", "snappy", "lz4", "zstd"),
     ),
     "compression.gzip.level": _Definition(
-        ConfigType.INT, "-1", _NO_COMPRESSION, _any_of(_between(-1, -1), _between(1, 9))
+        ConfigType.INT, "-1", _NO_COMPRESSION, _any_of(whole_number(-1, -1), whole_number(1, 9))
     ),
-    "compression.lz4.level": _Definition(ConfigType.INT, "9", _NO_COMPRESSION, _between(1, 17)),
-    "compression.zstd.level": _Definition(ConfigType.INT, "3", _NO_COMPRESSION, _between(-131072, 22)),
+    "compression.lz4.level": _Definition(ConfigType.INT, "9", _NO_COMPRESSION, whole_number(1, 17)),
+    "compression.zstd.level": _Definition(ConfigType.INT, "3", _NO_COMPRESSION, whole_number(-131072, 22)),
     "delete.retention.ms": _Definition(
-        ConfigType.LONG, "86400000", "How long a tombstone outlives its compaction.", _between(0, _LONG_MAX)
+        ConfigType.LONG, "86400000", "How long a tombstone outlives its compaction.", whole_number(0, _LONG_MAX)
+    ),
+    "max.decompressed.message.bytes": _Definition(
+        ConfigType.INT,
+        str(_ARRAY_BYTES_MAX),
+        "No effect: a batch may decompress to 256 MiB.",
+        whole_number(1, _ARRAY_BYTES_MAX),
     ),
     "min.compaction.lag.ms": _Definition(
-        ConfigType.LONG, "0", "Age below which a record is not compacted.", _between(0, _LONG_MAX)
+        ConfigType.LONG, "0", "Age below which a record is not compacted.", whole_number(0, _LONG_MAX)
     ),
     "max.compaction.lag.ms": _Definition(
-        ConfigType.LONG, str(_LONG_MAX), "Age above which a record must have been compacted.", _between(1, _LONG_MAX)
+        ConfigType.LONG,
+        str(_LONG_MAX),
+        "Age above which a record has to be compacted.",
+        whole_number(1, _LONG_MAX),
     ),
     "min.cleanable.dirty.ratio": _Definition(
         ConfigType.DOUBLE, "0.5", "Share of uncompacted bytes from which a compaction pays.", _ratio
@@ -179,30 +220,32 @@ DEFINITIONS: Mapping[str, _Definition] = {
         ConfigType.INT,
         "1",
         "No effect: what is acknowledged is durable in the store, whatever acks says.",
-        _between(1, _INT_MAX),
+        whole_number(1, _INT_MAX),
     ),
     "unclean.leader.election.enable": _Definition(
-        ConfigType.BOOLEAN, "false", "No effect: any broker can lead, and nothing is lost.", _boolean
+        ConfigType.BOOLEAN, "false", "No effect: any broker can lead, and nothing is lost.", boolean
     ),
     "leader.replication.throttled.replicas": _Definition(ConfigType.LIST, "", _NO_REPLICAS, _throttled),
     "follower.replication.throttled.replicas": _Definition(ConfigType.LIST, "", _NO_REPLICAS, _throttled),
-    "flush.messages": _Definition(ConfigType.LONG, str(_LONG_MAX), _NO_FILES, _between(1, _LONG_MAX)),
-    "flush.ms": _Definition(ConfigType.LONG, str(_LONG_MAX), _NO_FILES, _between(0, _LONG_MAX)),
-    "file.delete.delay.ms": _Definition(ConfigType.LONG, "60000", _NO_FILES, _between(0, _LONG_MAX)),
-    "index.interval.bytes": _Definition(ConfigType.INT, "4096", _NO_FILES, _between(0, _INT_MAX)),
-    "preallocate": _Definition(ConfigType.BOOLEAN, "false", _NO_FILES, _boolean),
-    "segment.index.bytes": _Definition(ConfigType.INT, "10485760", _NO_FILES, _between(4, _INT_MAX)),
-    "segment.jitter.ms": _Definition(ConfigType.LONG, "0", _NO_FILES, _between(0, _LONG_MAX)),
-    "remote.storage.enable": _Definition(ConfigType.BOOLEAN, "false", _NO_TIERS, _boolean),
-    "remote.log.copy.disable": _Definition(ConfigType.BOOLEAN, "false", _NO_TIERS, _boolean),
-    "remote.log.delete.on.disable": _Definition(ConfigType.BOOLEAN, "false", _NO_TIERS, _boolean),
-    "local.retention.bytes": _Definition(ConfigType.LONG, "-2", _NO_TIERS, _between(-2, _LONG_MAX)),
-    "local.retention.ms": _Definition(ConfigType.LONG, "-2", _NO_TIERS, _between(-2, _LONG_MAX)),
+    "flush.messages": _Definition(ConfigType.LONG, str(_LONG_MAX), _NO_FILES, whole_number(1, _LONG_MAX)),
+    "flush.ms": _Definition(ConfigType.LONG, str(_LONG_MAX), _NO_FILES, whole_number(0, _LONG_MAX)),
+    "file.delete.delay.ms": _Definition(ConfigType.LONG, "60000", _NO_FILES, whole_number(0, _LONG_MAX)),
+    "index.interval.bytes": _Definition(ConfigType.INT, "4096", _NO_FILES, whole_number(0, _INT_MAX)),
+    "preallocate": _Definition(ConfigType.BOOLEAN, "false", _NO_FILES, boolean),
+    "segment.index.bytes": _Definition(ConfigType.INT, "10485760", _NO_FILES, whole_number(4, _INT_MAX)),
+    "segment.jitter.ms": _Definition(ConfigType.LONG, "0", _NO_FILES, whole_number(0, _LONG_MAX)),
+    "remote.storage.enable": _Definition(ConfigType.BOOLEAN, "false", _NO_TIERS, boolean),
+    "remote.log.copy.disable": _Definition(ConfigType.BOOLEAN, "false", _NO_TIERS, boolean),
+    "remote.log.delete.on.disable": _Definition(ConfigType.BOOLEAN, "false", _NO_TIERS, boolean),
+    "remote.copy.lag.bytes": _Definition(ConfigType.LONG, "-1", _NO_TIERS, whole_number(-1, _LONG_MAX)),
+    "remote.copy.lag.ms": _Definition(ConfigType.LONG, "0", _NO_TIERS, whole_number(-1, _LONG_MAX)),
+    "local.retention.bytes": _Definition(ConfigType.LONG, "-2", _NO_TIERS, whole_number(-2, _LONG_MAX)),
+    "local.retention.ms": _Definition(ConfigType.LONG, "-2", _NO_TIERS, whole_number(-2, _LONG_MAX)),
     "errors.deadletterqueue.group.enable": _Definition(
         ConfigType.BOOLEAN,
         "false",
         "No effect: a group names its topic, and may if its administrator may write there.",
-        _boolean,
+        boolean,
     ),
 }
 
@@ -218,8 +261,9 @@ class TopicConfig:
     before_max_ms: int
     after_max_ms: int
     validates_records: bool
+    predicts_offsets: bool  # of records in transactions
     retention_ms: int  # -1: no limit
-    retention_bytes: int  # -1: no limit
+    retention_bytes: int  # negative: no limit
     segment_bytes: int
     segment_ms: int
     active_ms_max: int  # age at which the active segment is rolled
@@ -229,9 +273,9 @@ class TopicConfig:
         """The effective configuration of a topic."""
 
         def value(name: str) -> str:
-            return topic.configs.get(name, default_of(name, settings))
+            return topic.configs.get(name, default_of(name, settings, topic.name))
 
-        policies = {policy.strip() for policy in value("cleanup.policy").split(",")}
+        policies = split_list(value("cleanup.policy"))
         segment_ms, max_lag_ms = int(value("segment.ms")), int(value("max.compaction.lag.ms"))
         return cls(
             max_message_bytes=int(value("max.message.bytes")),
@@ -241,6 +285,7 @@ class TopicConfig:
             before_max_ms=int(value(BEFORE_MAX)),
             after_max_ms=int(value(AFTER_MAX)),
             validates_records=value(RECORD_VALIDATION) == FULL_VALIDATION,
+            predicts_offsets=value(TRANSACTION_OFFSETS) == _PREDICTED_OFFSETS,
             retention_ms=int(value("retention.ms")),
             retention_bytes=int(value("retention.bytes")),
             segment_bytes=int(value("segment.bytes")),
@@ -257,13 +302,31 @@ class TopicConfig:
         )
 
 
-def default_of(name: str, settings: Settings) -> str:
-    """A configuration's default: the settings' where they have one."""
-    return str(settings.message_bytes_max) if name == "max.message.bytes" else DEFINITIONS[name].default
+def default_of(name: str, settings: Settings, topic: str = "") -> str:
+    """A configuration's default for a topic: the settings' where they have one."""
+    if name == "max.message.bytes":
+        return str(settings.message_bytes_max)
+    if name == TRANSACTION_OFFSETS and _is_named(topic, settings.transaction_offsets_predicted):
+        return _PREDICTED_OFFSETS
+    return DEFINITIONS[name].default
+
+
+def _is_named(topic: str, names: str) -> bool:
+    """Return True if a list of names, and of prefixes with an asterisk, has the topic.
+
+    A prefix leaves out internal topics, by the names that MirrorMaker 2 takes for internal: several tasks write to
+    `primary.checkpoints.internal` and `mm2-offsets.primary.internal`.
+    """
+    is_internal = topic.startswith(("__", ".")) or topic.endswith((".internal", "-internal"))
+    return any(
+        topic.startswith(name[:-1]) and not is_internal if name.endswith("*") else topic == name
+        for name in map(str.strip, names.split(","))
+        if name
+    )
 
 
 def check_configs(configs: Mapping[str, str | None]) -> dict[str, str]:
-    """The configurations, checked. Raises KafkaError(INVALID_CONFIG) naming the first that is wrong."""
+    """The configurations with canonical values. Raises KafkaError(INVALID_CONFIG) naming the first that is wrong."""
     for name, value in configs.items():
         definition = DEFINITIONS.get(name)
         if definition is None:
@@ -271,7 +334,7 @@ def check_configs(configs: Mapping[str, str | None]) -> dict[str, str]:
             raise KafkaError(ErrorCode.INVALID_CONFIG, f"unknown topic configuration {name!r}; known are: {known}")
         if value is None or len(value) > VALUE_CHARACTERS_MAX or not definition.check(value):
             raise KafkaError(ErrorCode.INVALID_CONFIG, f"{name} cannot be {value!r:.99}. {definition.documentation}")
-    return {name: value for name, value in configs.items() if value is not None}
+    return {name: canonical(DEFINITIONS[name].type, value) for name, value in configs.items() if value is not None}
 
 
 def describe(topic: Topic, settings: Settings) -> list[ConfigEntry]:
@@ -279,7 +342,7 @@ def describe(topic: Topic, settings: Settings) -> list[ConfigEntry]:
     return [
         ConfigEntry(
             name,
-            topic.configs.get(name, default_of(name, settings)),
+            topic.configs.get(name, default_of(name, settings, topic.name)),
             is_default=name not in topic.configs,
             config_type=int(definition.type),
             documentation=definition.documentation,

@@ -13,9 +13,19 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from decimal import Decimal
 
 from odradek.backoff import Backoff
-from odradek.engine.catalog.topic_configs import VALUE_CHARACTERS_MAX, Check, ConfigType, one_of
+from odradek.engine.catalog.topic_configs import (
+    VALUE_CHARACTERS_MAX,
+    Check,
+    ConfigType,
+    boolean,
+    canonical,
+    one_of,
+    split_list,
+    whole_number,
+)
 from odradek.engine.groups.requests import check_group_id
 from odradek.engine.partition.fields import attribute, check_version
 from odradek.errors import ConditionFailed, ErrorCode, KafkaError, OutcomeUnknown, StoreUnavailable
@@ -34,24 +44,29 @@ BY_DURATION = "by_duration:"
 ASSIGNMENT_INTERVAL = "consumer.assignment.interval.ms"
 CONSUMER_HEARTBEAT, CONSUMER_SESSION = "consumer.heartbeat.interval.ms", "consumer.session.timeout.ms"
 STREAMS_HEARTBEAT, STREAMS_SESSION = "streams.heartbeat.interval.ms", "streams.session.timeout.ms"
+STREAMS_INTERVAL = "streams.assignment.interval.ms"
 STREAMS_STANDBYS, STREAMS_DELAY = "streams.num.standby.replicas", "streams.initial.rebalance.delay.ms"
 STANDBYS_MAX = 2  # as on Apache Kafka
 STREAMS_DELAY_MS_MAX = 300_000
 DEAD_LETTER_TOPIC = "errors.deadletterqueue.topic.name"
+_INT_MAX = 2**31 - 1
 _ATTEMPTS = 8
 _REMEMBERED_MAX = 10_000
 _COPIES_OF_HEARTBEATS = 12
-_DURATION = re.compile(r"P(?:(\d+)D)?(?:T(?:(\d+)H)?(?:(\d+)M)?(?:(\d+)S)?)?")
+_DURATION = re.compile(r"P(?:(\d+)D)?(?:T(?:(\d+)H)?(?:(\d+)M)?(?:(\d+(?:\.\d{1,9})?)S)?)?", re.ASCII)
 _UNIT_MS = (86_400_000, 3_600_000, 60_000, 1_000)
 _UNAVAILABLE = KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE, "the catalog table cannot be reached: try again")
 
 
 def duration_ms(text: str) -> int | None:
-    """Parse an ISO 8601 duration of days, hours, minutes and seconds; return None for another text."""
+    """Parse an ISO 8601 duration of days, hours, minutes and seconds; return None for another text.
+
+    Only seconds may have a fraction, of which whole milliseconds count.
+    """
     match = _DURATION.fullmatch(text)
     if match is None or not any(match.groups()):
         return None
-    return sum(int(number or 0) * unit_ms for number, unit_ms in zip(match.groups(), _UNIT_MS, strict=True))
+    return sum(int(Decimal(number or 0) * unit_ms) for number, unit_ms in zip(match.groups(), _UNIT_MS, strict=True))
 
 
 def _is_reset(text: str) -> bool:
@@ -60,8 +75,13 @@ def _is_reset(text: str) -> bool:
     return text in (EARLIEST, LATEST)
 
 
-def _between(low: int, high: int) -> Check:
-    return Check(lambda text: text.isascii() and text.isdigit() and low <= int(text) <= high, f"{low} to {high}")
+def _is_set(text: str) -> bool:
+    parts = split_list(text)
+    return len(set(parts)) == len(parts)
+
+
+def _always(value: str) -> Callable[[Settings], str]:
+    return lambda settings: value
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,74 +97,98 @@ DEFINITIONS: Mapping[str, _Definition] = {
         ConfigType.INT,
         lambda settings: str(settings.group_assignment_interval_ms),
         "Between two computations of a consumer group's assignment, at least: 0 to 15000.",
-        _between(0, 15_000),
+        whole_number(0, 15_000),
     ),
     CONSUMER_HEARTBEAT: _Definition(
         ConfigType.INT,
         lambda settings: str(settings.group_heartbeat_interval_ms),
         "Between two heartbeats of a consumer group's member (KIP-848).",
-        _between(1_000, 60_000),
+        whole_number(1_000, 60_000),
     ),
     CONSUMER_SESSION: _Definition(
         ConfigType.INT,
         lambda settings: str(settings.group_session_timeout_ms),
         "Silence after which a consumer group's member is removed (KIP-848).",
-        _between(6_000, 1_800_000),
+        whole_number(6_000, 1_800_000),
     ),
     STREAMS_HEARTBEAT: _Definition(
         ConfigType.INT,
         lambda settings: str(settings.group_heartbeat_interval_ms),
         "Between two heartbeats of a streams group's member (KIP-1071).",
-        _between(1_000, 60_000),
+        whole_number(1_000, 60_000),
     ),
     STREAMS_SESSION: _Definition(
         ConfigType.INT,
         lambda settings: str(settings.group_session_timeout_ms),
         "Silence after which a streams group's member is removed (KIP-1071).",
-        _between(6_000, 1_800_000),
+        whole_number(6_000, 1_800_000),
     ),
     STREAMS_STANDBYS: _Definition(
         ConfigType.INT,
         lambda _: "0",
         f"Standby replicas of each stateful task of a streams group: 0 to {STANDBYS_MAX}.",
-        _between(0, STANDBYS_MAX),
+        whole_number(0, STANDBYS_MAX),
     ),
     STREAMS_DELAY: _Definition(
         ConfigType.INT,
         lambda settings: str(settings.group_initial_rebalance_delay_ms),
         f"Time in which the first members of an empty streams group wait for others: 0 to {STREAMS_DELAY_MS_MAX}.",
-        _between(0, STREAMS_DELAY_MS_MAX),
+        whole_number(0, STREAMS_DELAY_MS_MAX),
+    ),
+    STREAMS_INTERVAL: _Definition(
+        ConfigType.INT,
+        lambda settings: str(settings.group_assignment_interval_ms),
+        "Between two computations of a streams group's assignment, at least: 0 to 15000.",
+        whole_number(0, 15_000),
+    ),
+    "streams.assignor.name": _Definition(
+        ConfigType.STRING,
+        _always(""),
+        "No effect: the assignor is sticky.",
+        Check(lambda text: True, "a name of an assignor, or empty"),
+    ),
+    "streams.rack.aware.assignment.tags": _Definition(
+        ConfigType.LIST,
+        _always(""),
+        "No effect: standbys are distributed by processes.",
+        Check(_is_set, "keys of client tags with commas, each once"),
+    ),
+    "share.assignment.interval.ms": _Definition(
+        ConfigType.INT,
+        _always("1000"),
+        "No effect: every member of a share group is assigned everything.",
+        whole_number(0, _INT_MAX),
     ),
     "share.heartbeat.interval.ms": _Definition(
         ConfigType.INT,
         lambda settings: str(settings.group_heartbeat_interval_ms),
         "Between two heartbeats of a member.",
-        _between(1_000, 60_000),
+        whole_number(1_000, 60_000),
     ),
     "share.session.timeout.ms": _Definition(
         ConfigType.INT,
         lambda settings: str(settings.group_session_timeout_ms),
         "Silence after which a member is removed.",
-        _between(6_000, 1_800_000),
+        whole_number(6_000, 1_800_000),
     ),
     "share.record.lock.duration.ms": _Definition(
         ConfigType.INT,
         lambda settings: str(settings.share_record_lock_duration_ms),
         "How long a delivered record is its member's: 1000 to 3600000.",
-        _between(1_000, 3_600_000),
+        whole_number(1_000, 3_600_000),
     ),
     "share.delivery.count.limit": _Definition(
         ConfigType.INT,
         lambda settings: str(settings.share_delivery_count_limit),
         "Deliveries after which a record is given up: 1 to 10.",
-        _between(1, 10),
+        whole_number(1, 10),
     ),
     "share.partition.max.record.locks": _Definition(
         ConfigType.INT,
         lambda settings: str(settings.share_partition_max_record_locks),
         f"Records of a partition between the oldest that is not done and the newest delivered: 100 to "
         f"{SHARE_RECORD_LOCKS_MAX}.",
-        _between(100, SHARE_RECORD_LOCKS_MAX),
+        whole_number(100, SHARE_RECORD_LOCKS_MAX),
     ),
     "share.auto.offset.reset": _Definition(
         ConfigType.STRING,
@@ -162,7 +206,7 @@ DEFINITIONS: Mapping[str, _Definition] = {
         ConfigType.BOOLEAN,
         lambda _: "true",
         "Whether members may renew locks.",
-        one_of("true", "false"),
+        boolean,
     ),
     DEAD_LETTER_TOPIC: _Definition(
         ConfigType.STRING,
@@ -174,7 +218,7 @@ DEFINITIONS: Mapping[str, _Definition] = {
         ConfigType.BOOLEAN,
         lambda _: "true",
         "Whether dead letters carry key, value and headers of the record, or only where it stands.",
-        one_of("true", "false"),
+        boolean,
     ),
 }
 
@@ -220,6 +264,7 @@ class StreamsConfig:
     """The configuration of a streams group."""
 
     settings: Settings  # with the group's heartbeat interval and session timeout
+    assignment_interval_ms: int
     standby_replicas: int
     initial_delay_ms: int
 
@@ -255,6 +300,7 @@ class GroupConfigs:
         overrides = await self._overrides(group_id, copies=_COPIES_OF_HEARTBEATS)
         return StreamsConfig(
             settings=_timed(self._settings, overrides, STREAMS_HEARTBEAT, STREAMS_SESSION),
+            assignment_interval_ms=int(overrides.get(STREAMS_INTERVAL, self._settings.group_assignment_interval_ms)),
             standby_replicas=int(overrides.get(STREAMS_STANDBYS, 0)),
             initial_delay_ms=int(overrides.get(STREAMS_DELAY, self._settings.group_initial_rebalance_delay_ms)),
         )
@@ -308,6 +354,7 @@ class GroupConfigs:
             if name not in DEFINITIONS:
                 known = ", ".join(sorted(DEFINITIONS))
                 raise KafkaError(ErrorCode.INVALID_CONFIG, f"unknown group configuration {name!r}; known are: {known}")
+        checked = {name: canonical(DEFINITIONS[name].type, value) for name, value in set.items()}
         for name, value in set.items():
             if len(value) > VALUE_CHARACTERS_MAX or not DEFINITIONS[name].check(value):
                 raise KafkaError(
@@ -316,11 +363,13 @@ class GroupConfigs:
         for attempt in range(_ATTEMPTS):
             try:
                 version, overrides = await self._stored(group_id)
+                kept = {} if replaces else {name: value for name, value in overrides.items() if name not in gone}
+                changed = {**kept, **checked}
+                self._check_sessions(changed)
+                values: dict[str, Value] = dict(changed)
+                item: Item = {"v": VERSION, "n": version + 1, "c": values}
                 if validate_only:
                     return
-                kept = {} if replaces else {name: value for name, value in overrides.items() if name not in gone}
-                values: dict[str, Value] = {**kept, **set}
-                item: Item = {"v": VERSION, "n": version + 1, "c": values}
                 condition = Absent(("v",)) if version == 0 else Compare(("n",), "=", version)
                 await self._catalog.put(Put(_key(group_id), item, condition))
             except (ConditionFailed, StoreUnavailable, OutcomeUnknown):
@@ -329,6 +378,21 @@ class GroupConfigs:
                 self._remembered.pop(group_id, None)
                 return
         raise _UNAVAILABLE
+
+    def _check_sessions(self, overrides: Mapping[str, str]) -> None:
+        """Raise KafkaError(INVALID_CONFIG) for a session that would end between two heartbeats, as Kafka does."""
+        for kind in ("consumer", "share"):
+            session, heartbeat = f"{kind}.session.timeout.ms", f"{kind}.heartbeat.interval.ms"
+            if session not in overrides and heartbeat not in overrides:
+                continue  # the service's settings are the operator's business
+            session_ms, heartbeat_ms = (
+                int(overrides.get(name, DEFINITIONS[name].default(self._settings))) for name in (session, heartbeat)
+            )
+            if session_ms <= heartbeat_ms:
+                raise KafkaError(
+                    ErrorCode.INVALID_CONFIG,
+                    f"{session}, {session_ms}, must be greater than {heartbeat}, {heartbeat_ms}",
+                )
 
     async def list(self) -> Sequence[str]:
         """Return the groups with a configuration. Raises KafkaError(COORDINATOR_NOT_AVAILABLE)."""

@@ -15,7 +15,7 @@ from uuid import UUID
 
 from odradek.engine.groups.assignors import ASSIGNORS, AssignorMember, preferred_assignor
 from odradek.engine.groups.state import NO_PARTITIONS, GroupState, MemberState
-from odradek.engine.groups.topic_pattern import matches_pattern
+from odradek.engine.groups.topic_pattern import matching
 from odradek.model.topic import Topic
 
 DIGEST_BYTES = 12
@@ -25,7 +25,7 @@ def subscribed(member: MemberState, topics: Mapping[str, Topic]) -> frozenset[UU
     """The ids of the topics that a member subscribes to, by name or by pattern."""
     names = {name for name in member.subscribed_topic_names if name in topics}
     if member.subscribed_topic_regex:
-        names |= {name for name in topics if matches_pattern(member.subscribed_topic_regex, name)}
+        names.update(matching(member.subscribed_topic_regex, topics))
     return frozenset(topics[name].topic_id for name in names)
 
 

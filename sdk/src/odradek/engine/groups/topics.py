@@ -11,6 +11,9 @@ from collections.abc import Collection, Iterable
 
 from odradek.engine.catalog.topics import Topics
 from odradek.engine.groups.state import MemberState
+from odradek.engine.groups.topic_pattern import MatchedTopics, PatternMatches
+from odradek.errors import ErrorCode, KafkaError
+from odradek.limits import GROUP_PATTERNS_MAX
 from odradek.model.group import GroupHeartbeat
 from odradek.model.topic import Topic
 from odradek.ports.clock import Clock
@@ -28,19 +31,36 @@ class SubscribedTopics:
         self._clock = clock
         self._settings = settings
         self._by_name: dict[str, tuple[float, Topic | None]] = {}
-        self._all: tuple[float, dict[str, Topic]] = (float("-inf"), {})
+        self._matches = PatternMatches()
+        self._all = (float("-inf"), MatchedTopics([]))
 
     async def of(
         self, members: Iterable[MemberState], request: GroupHeartbeat | None = None, *, fresh: bool = False
     ) -> dict[str, Topic]:
-        """The topics that members and request may mean, by name: all topics where any has a pattern. Raises
-        KafkaError."""
+        """Return the topics that members and request may mean, by name: all topics, matched, if any has a pattern.
+
+        Raises KafkaError: INVALID_REGULAR_EXPRESSION for one more pattern than a group may have, and as `Topics`.
+        """
         names: set[str] = set(request.subscribed_topic_names or ()) if request is not None else set()
-        has_pattern = request is not None and bool(request.subscribed_topic_regex)
+        patterns: set[str] = set()
         for member in members:
             names.update(member.subscribed_topic_names)
-            has_pattern = has_pattern or member.subscribed_topic_regex is not None
-        return await self._list(fresh=fresh) if has_pattern else await self.named(names, fresh=fresh)
+            if member.subscribed_topic_regex is not None:
+                patterns.add(member.subscribed_topic_regex)
+        asked = request.subscribed_topic_regex if request is not None else None
+        if asked and asked not in patterns:
+            if len(patterns) >= GROUP_PATTERNS_MAX:
+                raise KafkaError(
+                    ErrorCode.INVALID_REGULAR_EXPRESSION,
+                    f"the members of a group may have {GROUP_PATTERNS_MAX} different topic patterns: join them by |",
+                )
+            patterns.add(asked)
+        if patterns:
+            topics = await self._list(fresh=fresh)
+            for each in sorted(patterns - topics.matches.keys()):
+                topics.matches[each] = await self._matches.of(each, topics)
+            return topics
+        return await self.named(names, fresh=fresh)
 
     async def named(self, names: Collection[str], *, fresh: bool = False) -> dict[str, Topic]:
         """Those of the topics that exist, by name, perhaps among others. Raises KafkaError."""
@@ -60,9 +80,9 @@ class SubscribedTopics:
             topic = await self._topics.get(name)
         self._by_name[name] = (self._expires(), topic)
 
-    async def _list(self, *, fresh: bool) -> dict[str, Topic]:
+    async def _list(self, *, fresh: bool) -> MatchedTopics:
         if fresh or self._all[0] <= self._clock.monotonic():
-            self._all = (self._expires(), {topic.name: topic for topic in await self._topics.list()})
+            self._all = (self._expires(), MatchedTopics(await self._topics.list()))
         return self._all[1]
 
     def _expires(self) -> float:

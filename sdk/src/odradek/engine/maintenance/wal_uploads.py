@@ -1,8 +1,8 @@
 """The uploads of the WAL: objects under `wal/` and items of the log table, by object id.
 
-Objects are listed from the very first name on, since names sort by id: what a writer with an old id put there late is
-found however old it is. Items have no common beginning: they are looked for hour by hour, 64 shards each. Which hours
-is the caller's to say.
+Objects are listed prefix by prefix, each from its very first name on, since names under a prefix sort by id: what a
+writer with an old id put there late is found however old it is. Items have no common beginning: they are looked for
+hour by hour, 64 shards each. Which hours is the caller's to say.
 """
 
 from __future__ import annotations
@@ -16,19 +16,19 @@ from datetime import UTC, datetime
 from odradek.engine.maintenance.patience import patiently
 from odradek.format.item_keys import WAL_SHARDS, wal_item_key, wal_item_pk
 from odradek.format.object_id import OBJECT_ID_BYTES, object_id_ms
-from odradek.format.object_keys import wal_key
+from odradek.format.object_keys import wal_key, wal_key_below, wal_prefixes
 from odradek.ports.clock import Clock
 from odradek.ports.object_store import ObjectInfo, ObjectStore
 from odradek.ports.rng import Rng
 from odradek.ports.table import Delete, Key, Table
 
 HOUR_MS = 3_600_000
-WAL_PREFIX = "wal/"
 _OBJECTS_PER_PAGE = 1000
 _ITEMS_PER_PAGE = 32  # an item carries its bytes
 _SHARDS_AT_ONCE = 16
 _DELETES_AT_ONCE = 25
-_WAL_NAME = re.compile(rf"wal/\d{{10}}/([0-9a-f]{{{2 * OBJECT_ID_BYTES}}})")
+_PREFIXES_AT_ONCE = 8
+_WAL_NAME = re.compile(rf"wal/[0-9a-f]/\d{{10}}/([0-9a-f]{{{2 * OBJECT_ID_BYTES}}})")
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,21 +78,27 @@ class WalUploads:
                         page = await self._items(hour, shard, page[-1].object_id.hex() + "\0")
 
     async def _objects_below(self, end: bytes) -> AsyncIterator[WalUpload]:
-        start_after = ""
-        while page := await self._objects_after(start_after):
-            for info in page:
-                if info.key >= wal_key(end):
-                    return
-                object_id = parse_wal_key(info.key)
-                if object_id is not None:
-                    yield WalUpload(object_id, False, info.size_bytes)
-            start_after = page[-1].key
+        prefixes = wal_prefixes()
+        for start in range(0, len(prefixes), _PREFIXES_AT_ONCE):
+            some = prefixes[start : start + _PREFIXES_AT_ONCE]
+            first_pages = await asyncio.gather(*(self._objects_after(prefix, "") for prefix in some))
+            for prefix, first_page in zip(some, first_pages, strict=True):
+                end_key = wal_key_below(prefix, end)
+                page = first_page
+                while page:
+                    for info in page:
+                        object_id = parse_wal_key(info.key) if info.key < end_key else None
+                        if object_id is not None:
+                            yield WalUpload(object_id, False, info.size_bytes)
+                    if len(page) < _OBJECTS_PER_PAGE or page[-1].key >= end_key:
+                        break
+                    page = await self._objects_after(prefix, page[-1].key)
 
-    async def _objects_after(self, start_after: str) -> list[ObjectInfo]:
+    async def _objects_after(self, prefix: str, start_after: str) -> list[ObjectInfo]:
         return await patiently(
             self._clock,
             self._rng,
-            lambda: self._objects.list(WAL_PREFIX, start_after=start_after, limit=_OBJECTS_PER_PAGE),
+            lambda: self._objects.list(prefix, start_after=start_after, limit=_OBJECTS_PER_PAGE),
         )
 
     async def _items(self, hour: int, shard: int, sk_from: str) -> list[WalUpload]:

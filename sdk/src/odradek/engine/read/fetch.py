@@ -22,6 +22,7 @@ from odradek.engine.partition.claims import check_leader_epoch
 from odradek.engine.partition.head import PartitionHead
 from odradek.engine.partition.index import PartitionIndex
 from odradek.engine.partition.leader_epochs import EpochHistory, LeaderEpochs
+from odradek.engine.read.arrivals import Arrivals
 from odradek.engine.read.log_reader import LogReader, Piece, PieceReader, patched
 from odradek.engine.tools import Tools
 from odradek.errors import ErrorCode, FormatError, KafkaError, ObjectMissing, StoreUnavailable, UnknownVersion
@@ -87,6 +88,7 @@ class Fetcher:
         self._reader = reader
         self._pieces = pieces
         self._topics = topics
+        self._arrivals = Arrivals()
         self._clock = tools.clock
         self._backoff = tools.backoff(first_s=0.02, max_s=0.1)
         self._settings = tools.settings
@@ -117,14 +119,18 @@ class Fetcher:
         """Look until there is enough, something is wrong, or the time is over; then read."""
         deadline = self._clock.monotonic() + max_wait_ms / 1000
         pause = self._settings.poll_interval_ms / 1000
+        pause_max = self._settings.poll_interval_ms_max / 1000
         while True:
             planned, failed = await self._plan(wanted, max_bytes)
+            for plan in planned:
+                self._arrivals.saw(plan.wanted.partition, plan.head.next_offset, self._clock.monotonic())
             size = sum(piece.length for plan in planned for piece in plan.pieces)
             left = deadline - self._clock.monotonic()
             if failed or size >= min_bytes or left <= 0 or not wanted or any(map(_has_more, planned)):
                 return failed + await self._read(planned)
-            await self._clock.sleep(min(pause, left))
-            pause = min(pause * 1.5, self._settings.poll_interval_ms_max / 1000)
+            expected = self._arrivals.pause_s([plan.wanted.partition for plan in planned], self._clock.monotonic())
+            await self._clock.sleep(min(max(pause, expected), pause_max, left))
+            pause *= 1.5
 
     async def _plan(
         self, wanted: Sequence[_Wanted], max_bytes: int, *, is_first: bool = True

@@ -156,7 +156,7 @@ class StreamsHeartbeats:
                 self._clock.now_ms(),
                 nonce,
                 config.settings,
-                self._settings.group_assignment_interval_ms,
+                config.assignment_interval_ms,
                 config.standby_replicas,
                 config.initial_delay_ms,
             )

@@ -8,7 +8,8 @@ late: a second application finds the row changed. A process that does not know t
 
 Each attempt decides on what it has just read. If it is refused because an item changed in between, there is another
 attempt. A permanent cause (the topic was deleted, the sweep has passed an object, a producer wrote under a newer epoch,
-the group's members changed) gives `Failed`, and nothing of the transaction ever becomes visible.
+another writer took offsets that the producer was told, the group's members changed) gives `Failed`, and nothing of the
+transaction ever becomes visible.
 
 A commit does not need the leader: its condition has leader and epoch as they were read. A gateway that leads the
 partition accepts an entry of another process, since the offset of its own append comes from the head's new image.
@@ -29,7 +30,7 @@ from odradek.engine.offsets.decisions import Committer, commit_operation, decide
 from odradek.engine.partition.claims import Claim
 from odradek.engine.partition.head import PartitionHead, ProducerState
 from odradek.engine.partition.index import PartitionIndex
-from odradek.engine.transactions.decisions import Follows, ReadProducerRow, Unfit, follow
+from odradek.engine.transactions.decisions import Follows, ReadProducerRow, Unfit, follow, keeps_told_offsets
 from odradek.engine.transactions.items import PendingOffset
 from odradek.errors import (
     ErrorCode,
@@ -58,12 +59,14 @@ class CommitWork:
     Attributes:
         batches: by partition, in order.
         aborted_sequences: the next sequence of each partition after aborted transactions of the producer's epoch.
+        told_offsets: what the producer was told; the entries get these offsets, or the commit fails.
         checks: additional conditions, without which the commit fails.
     """
 
     batches: Mapping[PartitionId, Sequence[TailEntry]]
     offsets: Sequence[PendingOffset] = ()
     aborted_sequences: Mapping[PartitionId, int] | None = None
+    told_offsets: Mapping[PartitionId, Mapping[int, int]] | None = None
     checks: Sequence[TableOperation] = ()
 
 
@@ -201,6 +204,12 @@ class AtomicCommit:
         if isinstance(verdict, Unfit):
             return Failed(f"partition {partition}: {verdict.message}")
         assert isinstance(verdict, Follows)
+        told = (self._work.told_offsets or {}).get(partition, {})
+        if not keeps_told_offsets(told, verdict.entries, head.next_offset):
+            return Failed(
+                f"partition {partition}: another writer has appended since offsets were predicted "
+                "(transaction.offsets=predicted): repeat the transaction; such a partition should have one writer"
+            )
         if not verdict.entries:
             return None
         now_ms = self._clock.now_ms()
@@ -209,6 +218,7 @@ class AtomicCommit:
             partition,
             stamped(verdict.entries, commit_ms, now_ms),
             verdict.clauses,
+            expected_offset=head.next_offset if told else None,
             claim=Claim(head.leader_id, head.leader_epoch),
         )
         return TableOperation("log", update)

@@ -13,7 +13,9 @@ written, and a delayed duplicate is recognized by its sequence.
 The row keeps the epoch before the last bump: EndTxn with it is a repetition, and InitProducerId with it (KIP-360) comes
 from the producer that the current epoch was issued to. Sources: KIP-98, KIP-360, KIP-588, KIP-890.
 
-`follow` decides at the commit whether a partition's batches continue what its log holds of the producer.
+`follow` decides at the commit whether a partition's batches continue what its log holds of the producer. `predict`
+says what offset a batch of an open transaction will have, and `keeps_told_offsets` whether the commit gives it that
+offset (docs/decisions/0012).
 """
 
 from __future__ import annotations
@@ -334,19 +336,15 @@ def follow(
     if producer_id < 0:
         return Follows(tuple(entries))
     path = ("p", str(producer_id))
-    state = head.producers.get(producer_id)
-    recent = head.recent_batches(producer_id)
     absent = all_of(Absent(path), Compare(("pv",), "=", head.evictions))
-    if state is None and head.evictions:
-        if producer_id not in evicted:
-            return ReadProducerRow(producer_id)
-        state = evicted[producer_id]
-        recent = state.recent if state else ()
+    state = _state(producer_id, head, evicted)
+    if isinstance(state, ReadProducerRow):
+        return state
     if state is not None and state.epoch > epoch:
         return Unfit(f"producer {producer_id} has written under epoch {state.epoch}, which is newer than {epoch}")
     same_epoch = state is not None and state.epoch == epoch
     if next_expected is None:
-        next_expected = state.next_sequence if state is not None and same_epoch else 0
+        next_expected = _continues_at(state, epoch)
     new = [entry for entry in entries if not _lies_behind(entry.base_sequence, next_expected)]
     for entry in new:
         if entry.base_sequence != next_expected:
@@ -363,9 +361,74 @@ def follow(
             return Follows(tuple(new), (SequenceClause(unchanged, Set((*path, "s"), next_expected)),))
     else:
         unchanged = absent
+    recent = head.recent_batches(producer_id) if producer_id in head.producers else state.recent if state else ()
     kept = recent if same_epoch else ()
     after = encode_producer(ProducerState(epoch, next_expected, kept))
     return Follows(tuple(new), (SequenceClause(unchanged, Set(path, after)),))
+
+
+def _state(
+    producer_id: int, head: PartitionHead, evicted: Mapping[int, ProducerState | None]
+) -> ProducerState | ReadProducerRow | None:
+    state = head.producers.get(producer_id)
+    if state is None and head.evictions:
+        return evicted[producer_id] if producer_id in evicted else ReadProducerRow(producer_id)
+    return state
+
+
+def _continues_at(state: ProducerState | None, epoch: int) -> int:
+    """The sequence with which a producer epoch goes on in a log."""
+    return state.next_sequence if state is not None and state.epoch == epoch else 0
+
+
+# --- offsets that are told before the commit ----------------------------------------------------------------------
+
+
+def predict(
+    first: TailEntry,
+    head: PartitionHead,
+    evicted: Mapping[int, ProducerState | None],
+    next_expected: int | None,
+) -> int | ReadProducerRow:
+    """Return the offset that a batch will have if nobody else appends to its partition before the commit.
+
+    Its sequence says how many records the transaction writes before it, in whatever order its batches arrive.
+
+    Args:
+        first: the first batch of a request.
+        evicted, next_expected: as `follow` takes them.
+
+    Returns:
+        The offset; -1 for a duplicate of an earlier transaction and for a fenced producer, which get none.
+    """
+    state = _state(first.producer_id, head, evicted)
+    if isinstance(state, ReadProducerRow):
+        return state
+    if state is not None and state.epoch > first.producer_epoch:
+        return -1
+    if next_expected is None:
+        next_expected = _continues_at(state, first.producer_epoch)
+    if _lies_behind(first.base_sequence, next_expected):
+        return -1
+    return head.next_offset + (first.base_sequence - next_expected) % (SEQUENCE_MAX + 1)
+
+
+def told_offsets(pending: Sequence[PendingBatches]) -> dict[PartitionId, dict[int, int]]:
+    """The offsets that the producer was told: by partition, the offset of each batch by its base sequence."""
+    found: dict[PartitionId, dict[int, int]] = {}
+    for each in pending:
+        if each.told_offset >= 0:
+            found.setdefault(each.partition, {})[each.entries[0].base_sequence] = each.told_offset
+    return found
+
+
+def keeps_told_offsets(told: Mapping[int, int], entries: Sequence[TailEntry], next_offset: int) -> bool:
+    """Return True if appending the entries at this offset gives each of these base sequences its told offset."""
+    offsets: dict[int, int] = {}
+    for entry in entries:
+        offsets[entry.base_sequence] = next_offset
+        next_offset += entry.offset_count
+    return told.items() <= offsets.items()
 
 
 def _lies_behind(sequence: int, expected: int) -> bool:

@@ -21,6 +21,9 @@ pending items of an id share one `pk`: one Query reads a transaction, another th
              g: its groups         o: its offsets, 22 bytes each: place of the group in g u16, topic id, partition i32
              q: sequences that aborted transactions of this epoch used up, 24 bytes each: topic id, partition i32,
                 next sequence i32; a protocol that does not bump the epoch at each end continues there
+
+Pending batches whose producer was told their offset (transaction.offsets=predicted) have format version 2: an earlier
+release, which would commit them at any offset, refuses them.
 """
 
 from __future__ import annotations
@@ -45,6 +48,7 @@ from odradek.model.topic_partition import OffsetAndMetadata, PartitionId
 from odradek.ports.table import Item, Key, Row, Value
 
 VERSION = 1
+_TOLD_VERSION = 2  # of pending batches with a told offset
 
 _PARTITION = struct.Struct(">16si")
 _LEASE = struct.Struct(">H16si")
@@ -92,10 +96,16 @@ class TransactionRow:
 
 @dataclass(frozen=True, slots=True)
 class PendingBatches:
-    """Batches of one partition that one produce request uploaded."""
+    """Batches of one partition that one produce request uploaded.
+
+    Attributes:
+        told_offset: the offset that the producer was told for the first record; -1: none. Nothing is committed at
+            another one.
+    """
 
     partition: PartitionId
     entries: tuple[TailEntry, ...]
+    told_offset: int = -1
 
 
 @dataclass(frozen=True, slots=True)
@@ -222,7 +232,8 @@ def _packed(item: Item, name: str) -> bytes:
 
 def encode_batches(pending: PendingBatches) -> Item:
     """The item of pending batches; their commit time is not known yet."""
-    return {"v": VERSION, "e": encode_tail_entries(pending.entries)}
+    item: Item = {"v": VERSION, "e": encode_tail_entries(pending.entries)}
+    return item if pending.told_offset < 0 else item | {"v": _TOLD_VERSION, "o": pending.told_offset}
 
 
 def encode_offset(pending: PendingOffset) -> Item:
@@ -245,19 +256,25 @@ def decode_pending(rows: Sequence[Row]) -> tuple[list[PendingBatches], list[Pend
     batches: list[PendingBatches] = []
     offsets: list[PendingOffset] = []
     for (_, sk), item in rows:
-        check_version(item, VERSION, "a pending item")
+        check_version(item, _TOLD_VERSION if "o" in item else VERSION, "a pending item")
         try:
             _, kind, rest = sk.split("#", 2)
             if kind == "b":
                 topic_id, number, _ = rest.split("#")
                 entries = tuple(decode_tail_entries(attribute(item, "e", bytes)))
-                batches.append(PendingBatches(PartitionId(UUID(topic_id), int(number)), entries))
+                partition = PartitionId(UUID(topic_id), int(number))
+                batches.append(PendingBatches(partition, entries, decode_told_offset(item)))
             else:
                 _, topic_id, number = rest.rsplit("#", 2)
                 offsets.append(_decode_offset(PartitionId(UUID(topic_id), int(number)), item))
         except ValueError as error:
             raise FormatError(f"{sk!r} is not the key of a pending item") from error
     return batches, offsets
+
+
+def decode_told_offset(item: Item) -> int:
+    """The offset that the producer of pending batches was told, -1: none. Raises FormatError."""
+    return attribute(item, "o", int) if "o" in item else -1
 
 
 def _decode_offset(partition: PartitionId, item: Item) -> PendingOffset:

@@ -20,6 +20,7 @@ from odradek.engine.transactions.items import (
     batches_key,
     decode_pending,
     decode_row,
+    decode_told_offset,
     encode_batches,
     encode_offset,
     encode_row,
@@ -129,8 +130,11 @@ class TransactionStore:
         batches, offsets = decode_pending(rows)
         return batches, offsets, [row.key for row in rows]
 
-    async def add_batches(self, transactional_id: str, number: int, pending: PendingBatches) -> None:
+    async def add_batches(self, transactional_id: str, number: int, pending: PendingBatches) -> int:
         """Add uploaded batches to a transaction; a repetition finds the first one and changes nothing.
+
+        Returns:
+            The told offset of the item that is stored, which may be that of an earlier attempt.
 
         Raises:
             KafkaError: OUT_OF_ORDER_SEQUENCE_NUMBER where other batches stand under that sequence;
@@ -142,7 +146,7 @@ class TransactionStore:
                 await self._tables.log.put(put)
             except ConditionFailed as refused:
                 there = None if refused.current is None else refused.current.get("e")
-                if not isinstance(there, bytes):
+                if refused.current is None or not isinstance(there, bytes):
                     continue  # it was removed in between: write it after all
                 known = [(entry.base_sequence, entry.offset_count) for entry in decode_tail_entries(there)]
                 if known != [(entry.base_sequence, entry.offset_count) for entry in pending.entries]:
@@ -150,13 +154,13 @@ class TransactionStore:
                         ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER,
                         f"other batches of the transaction begin with sequence {pending.entries[0].base_sequence}",
                     ) from None
-                return
+                return decode_told_offset(refused.current)
             except (OutcomeUnknown, StoreUnavailable):
                 await self.backoff.pause(attempt)
             except (ItemTooLarge, StoreRejected) as error:
                 raise KafkaError(ErrorCode.INVALID_RECORD, "the store rejects so many batches at once") from error
             else:
-                return
+                return pending.told_offset
         raise UNAVAILABLE
 
     async def add_offset(self, transactional_id: str, number: int, pending: PendingOffset) -> None:

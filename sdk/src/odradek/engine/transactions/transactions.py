@@ -1,7 +1,8 @@
 """Transactions (docs/decisions/0022): everything that a producer writes in one becomes visible at once, or never.
 
     InitProducerId           the id's row: an epoch that fences every older instance
-    Produce                  upload, register the partitions in the row, one pending item a partition
+    Produce                  upload, register the partitions in the row, one pending item a partition; where the topic
+                             asks for it, with the offset that the commit will give the batch, or fail
     TxnOffsetCommit          register the offsets in the row, one pending item an offset
     EndTxn(commit)           pending items -> heads, leases and the row in one TransactWriteItems
     EndTxn(abort), timeout   the row alone: its pending items no longer have any effect
@@ -25,16 +26,19 @@ from odradek.engine.append.decisions import KnownRows, Reject, decide_sequences
 from odradek.engine.append.upload import Upload, Uploads, refusal
 from odradek.engine.catalog.partitions import resolve_partition
 from odradek.engine.catalog.producer_ids import ProducerIdAndEpoch, ProducerIds
+from odradek.engine.catalog.topic_configs import TopicConfig
 from odradek.engine.catalog.topics import Topics
 from odradek.engine.groups.requests import check_group_id
 from odradek.engine.offsets.decisions import Committer, check_offset
 from odradek.engine.offsets.offsets import GroupOffsets
+from odradek.engine.partition.head import ProducerState
 from odradek.engine.partition.index import PartitionIndex
 from odradek.engine.tools import Tools
 from odradek.engine.transactions.commit import AtomicCommit, CommitWork, Failed
 from odradek.engine.transactions.decisions import (
     Ended,
     FreshProducerId,
+    ReadProducerRow,
     TimedOut,
     chains,
     check_announced,
@@ -45,6 +49,8 @@ from odradek.engine.transactions.decisions import (
     decide_init,
     decide_join,
     fenced,
+    predict,
+    told_offsets,
 )
 from odradek.engine.transactions.items import (
     PendingBatches,
@@ -55,6 +61,7 @@ from odradek.engine.transactions.store import UNAVAILABLE, TransactionStore
 from odradek.errors import (
     ConditionFailed,
     ErrorCode,
+    FormatError,
     KafkaError,
     OutcomeUnknown,
     StoreError,
@@ -152,7 +159,10 @@ class Transactions:
     async def produce(
         self, transactional_id: str, partitions: Sequence[ProducePartition], *, announces: bool
     ) -> list[ProduceResult]:
-        """Upload batches into the transaction; results in the order of the request, base offset -1: none is known yet.
+        """Upload batches into the transaction; results in the order of the request.
+
+        The base offset is -1, because the commit assigns it. A topic with transaction.offsets=predicted promises one: a
+        commit that cannot keep it is refused (docs/decisions/0012).
 
         Args:
             announces: whether writing to a partition takes it into the transaction (KIP-890), or only
@@ -192,16 +202,36 @@ class Transactions:
         stored = await self._uploads.store(uploads)
 
         async def add(upload: Upload) -> ProduceResult:
-            pending = PendingBatches(upload.partition, upload.entries)
-            try:
-                await self.store.add_batches(transactional_id, row.number, pending)
-            except KafkaError as error:
-                return refusal(upload.request, error.code, error.message)
             request = upload.request
-            return ProduceResult(request.topic, request.partition, topic_id=upload.topic.topic_id)
+            try:
+                pending = PendingBatches(upload.partition, upload.entries, await self._predict(upload, row))
+                told = await self.store.add_batches(transactional_id, row.number, pending)
+            except KafkaError as error:
+                return refusal(request, error.code, error.message)
+            return ProduceResult(request.topic, request.partition, base_offset=told, topic_id=upload.topic.topic_id)
 
         done = await asyncio.gather(*(add(upload) for upload in stored))
         return {upload.index: result for upload, result in zip(stored, done, strict=True)}
+
+    async def _predict(self, upload: Upload, row: TransactionRow) -> int:
+        """Return the offset to promise, -1: none. Raises StoreUnavailable."""
+        if not TopicConfig.of(upload.topic, self._settings).predicts_offsets:
+            return -1
+        partition, first = upload.partition, upload.entries[0]
+        aborted = row.aborted_sequences.get(partition)
+        evicted: dict[int, ProducerState | None] = {}
+        try:
+            head = await self._index.read_head(partition)
+            if head is None:
+                return -1
+            offset = predict(first, head, evicted, aborted)
+            if isinstance(offset, ReadProducerRow):
+                evicted[offset.producer_id] = await self._index.read_producer_row(partition, offset.producer_id)
+                offset = predict(first, head, evicted, aborted)
+        except FormatError:
+            return -1  # the commit reads the same, and says so
+        assert isinstance(offset, int)
+        return offset
 
     async def commit_offsets(
         self,
@@ -356,7 +386,7 @@ class Transactions:
 
                 ended = self.store.next_version(row, await self.store.decided(row, decide))
                 if wanted and (pending or offsets):
-                    work = CommitWork(chains(pending), offsets, row.aborted_sequences)
+                    work = CommitWork(chains(pending), offsets, row.aborted_sequences, told_offsets(pending))
                     one = AtomicCommit(self._tables, self._index, self._clock, work, stamp_ms)
                     outcome = await one.attempt(self.store.deciding_operation(row, ended))
                     stamp_ms = one.stamp_ms

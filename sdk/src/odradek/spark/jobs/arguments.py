@@ -20,6 +20,7 @@ from typing import Any, TypeVar
 from odradek.errors import ErrorCode, KafkaError
 from odradek.spark.jobs.field_comments import field_comments
 from odradek.spark.jobs.files import read_text
+from odradek.spark.options import FAIL, MARK, SKIP
 
 _TRUE, _FALSE = ("true", "yes", "1", ""), ("false", "no", "0")
 
@@ -38,6 +39,7 @@ class StoreArguments:
     endpoint_url: str = ""  # endpoint of S3 and DynamoDB, if not AWS
     bootstrap_servers: str = ""  # URL of an embedded store's service, its only writer
     shuffle_partitions: int = 4  # fixed by the first run on a checkpoint
+    corrupt_batches: str = "fail"  # a batch that cannot be decoded: fail, or skip it, counted
     metrics: str = "line"  # line, emf (CloudWatch reads it from the log) or none
 
     def store_options(self) -> dict[str, str]:
@@ -54,8 +56,14 @@ class StoreArguments:
         return {name: value for name, value in options.items() if value}
 
     def source(self, topic: str, **more: str) -> dict[str, str]:
-        """Return options of the source for a topic, from its beginning unless `more` sets another start."""
-        return {**self.store_options(), "subscribe": topic, "startingOffsets": "earliest", **more}
+        """Return options of the source for a topic, from its beginning unless `more` sets another start.
+
+        Raises KafkaError(INVALID_CONFIG) for an unknown --corrupt-batches.
+        """
+        if self.corrupt_batches not in (FAIL, SKIP):
+            raise _refused(f"--corrupt-batches must be {FAIL} or {SKIP}, not {self.corrupt_batches!r}")
+        how = {"corruptBatches": self.corrupt_batches} if self.corrupt_batches != FAIL else {}
+        return {**self.store_options(), **how, "subscribe": topic, "startingOffsets": "earliest", **more}
 
     def sink(self, topic: str = "") -> dict[str, str]:
         """Return options of the sink; the topic is for rows without one."""
@@ -80,9 +88,16 @@ class StreamArguments(StoreArguments):
     dead_letter_topic: str = ""  # for records that do not parse or are too late; empty: they are counted and dropped
 
     def stream(self, topic: str, columns: str = "key,value,timestamp") -> dict[str, str]:
-        """Return options of the source for a stream of a topic."""
+        """Return options of the source for a stream of a topic.
+
+        Under --corrupt-batches=skip the source marks corrupt batches, so that `run_streams` can count and drop them.
+        """
+        counted = {}
+        if self.corrupt_batches == SKIP:
+            counted, columns = {"corruptBatches": MARK}, f"{columns},timestampType"
         return self.source(
             topic,
+            **counted,
             startingOffsets=self.starting_offsets,
             maxOffsetsPerTrigger=str(self.max_offsets_per_trigger),
             columns=columns,

@@ -16,6 +16,7 @@ from odradek.errors import OdradekError
 from odradek.spark.offsets import Offsets, decode_position
 
 READ = "odradek_read"  # name of the observed metrics of the input: `newest`
+CORRUPT = "odradek_corrupt"  # name of the observed metrics of skipped batches: `corrupt`
 NAMESPACE = "Odradek/Jobs"
 _UNITS = {
     "InputRows": "Count",
@@ -24,6 +25,7 @@ _UNITS = {
     "StateRows": "Count",
     "StateBytes": "Bytes",
     "LateRowsDropped": "Count",
+    "CorruptBatches": "Count",
     "WatermarkAge": "Seconds",
     "LagOffsets": "Count",
     "LagTime": "Seconds",
@@ -43,6 +45,7 @@ class JobMetrics:
     state_rows: int
     state_bytes: int
     late_rows_dropped: int
+    corrupt_batches: int  # skipped, under --corrupt-batches=skip
     lag_offsets: int | None  # None: unknown
     lag_s: float | None
 
@@ -61,6 +64,7 @@ def job_metrics(job: str, progress: Mapping[str, Any], *, now_ms: int, lag_offse
         state_rows=sum(int(each.get("numRowsTotal") or 0) for each in operators),
         state_bytes=sum(int(each.get("memoryUsedBytes") or 0) for each in operators),
         late_rows_dropped=sum(int(each.get("numRowsDroppedByWatermark") or 0) for each in operators),
+        corrupt_batches=corrupt_batches_of(progress),
         lag_offsets=lag_offsets,
         lag_s=_lag_s(progress, now_ms, lag_offsets),
     )
@@ -73,6 +77,12 @@ def _lag_s(progress: Mapping[str, Any], now_ms: int, lag_offsets: int | None) ->
     times = [each.get("newest") for name, each in observed.items() if name.startswith(READ) and each]
     newest = max((time for time in times if time), default=None)
     return None if newest is None else max(0.0, (now_ms - epoch_ms(str(newest))) / 1000)
+
+
+def corrupt_batches_of(progress: Mapping[str, Any]) -> int:
+    """Return the number of corrupt batches that a micro-batch skipped and counted."""
+    observed = progress.get("observedMetrics") or {}
+    return sum(int(each.get("corrupt") or 0) for name, each in observed.items() if name.startswith(CORRUPT) and each)
 
 
 def reached(progress: Mapping[str, Any]) -> Offsets:
@@ -131,6 +141,8 @@ def progress_line(metrics: JobMetrics) -> str:
         parts.append(f"state {metrics.state_rows:,} rows {metrics.state_bytes / 1e6:,.1f} MB")
     if metrics.late_rows_dropped:
         parts.append(f"{metrics.late_rows_dropped:,} late")
+    if metrics.corrupt_batches:
+        parts.append(f"{metrics.corrupt_batches:,} corrupt batches skipped")
     if metrics.lag_offsets is not None:
         seconds = "" if metrics.lag_s is None else f" {metrics.lag_s:,.0f} s"
         parts.append(f"lag {metrics.lag_offsets:,} offsets{seconds}")
@@ -147,6 +159,7 @@ def embedded_metric(metrics: JobMetrics, *, now_ms: int) -> str:
         "StateRows": metrics.state_rows,
         "StateBytes": metrics.state_bytes,
         "LateRowsDropped": metrics.late_rows_dropped,
+        "CorruptBatches": metrics.corrupt_batches,
         "WatermarkAge": watermark_age,
         "LagOffsets": metrics.lag_offsets,
         "LagTime": metrics.lag_s,

@@ -20,8 +20,9 @@ from odradek.errors import ErrorCode, KafkaError
 from odradek.spark.available_now import process_streams_available
 from odradek.spark.exactly_once import exactly_once
 from odradek.spark.jobs.arguments import StreamArguments
-from odradek.spark.jobs.progress import READ, records_of
+from odradek.spark.jobs.progress import CORRUPT, READ, corrupt_batches_of, records_of
 from odradek.spark.jobs.run import Stop
+from odradek.spark.options import CORRUPT_TIMESTAMP_TYPE
 from odradek.system import SystemClock, SystemRng
 
 if TYPE_CHECKING:
@@ -61,7 +62,7 @@ def run_streams(
         write_batch: writes a micro-batch instead of the sink; called again with the same number after a crash.
 
     Returns:
-        A summary: batches, records, dropped late rows, malformed records.
+        A summary: batches, records, dropped late rows, malformed records, skipped corrupt batches.
 
     Raises:
         KafkaError: invalid options.
@@ -122,6 +123,10 @@ def run_query(
 def _observed(stream: DataFrame, number: int) -> DataFrame:
     from pyspark.sql import functions as F
 
+    if "timestampType" in stream.columns:  # the source marks corrupt batches (StreamArguments.stream)
+        is_corrupt = F.col("timestampType") == CORRUPT_TIMESTAMP_TYPE
+        stream = stream.observe(f"{CORRUPT}_{number}", F.count(F.when(is_corrupt, 1)).alias("corrupt"))
+        stream = stream.where(~is_corrupt).drop("timestampType")
     if "timestamp" not in stream.columns:
         return stream
     return stream.observe(f"{READ}_{number}", F.max("timestamp").alias("newest"))
@@ -197,5 +202,6 @@ def summary(progress: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
         "batches": len([each for each in progress if each.get("numInputRows")]),
         "records": sum(records_of(each) for each in progress),
         "malformed": sum(each.get("malformed") or 0 for each in observed),
+        "corrupt_batches": sum(corrupt_batches_of(each) for each in progress),
         "late_rows_dropped": sum(operator.get("numRowsDroppedByWatermark") or 0 for operator in operators),
     }

@@ -211,7 +211,7 @@ class _Reader:
             return
         assert isinstance(partition, RangePartition)
         with LogView(self._options.store) as view:
-            yield from read(partition.wanted, self._columns, view)
+            yield from read(partition.wanted, self._columns, view, corrupt_batches=self._options.corrupt_batches)
         settle()
 
 

@@ -4,31 +4,38 @@ Bytes are read in chunks, so that memory stays bounded however large the range i
 together, a segment chunk by chunk at batch boundaries. While one chunk is decoded, the next is fetched. If an object no
 longer exists (a merge replaced it), the rest of the range is planned again: the offsets define the range, the pieces
 only say where it was.
+
+A batch whose records cannot be decoded (a topic with `record.validation=header` may contain one) fails the query,
+unless the option corruptBatches passes it. Damaged framing always fails it: the next batch cannot be found.
 """
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from itertools import groupby
-from typing import TYPE_CHECKING, Protocol, TypeVar
+from typing import Protocol, TypeVar
+
+import pyarrow as pa
 
 from odradek.columnar.decode import decode_to_arrow
+from odradek.columnar.schema import TIMESTAMP_MS_MAX, schema
 from odradek.engine.read.log_reader import Piece, patched
 from odradek.errors import ErrorCode, FormatError, KafkaError, ObjectMissing
 from odradek.format.batch_header import iter_headers
 from odradek.model.log import Buffer
+from odradek.model.record import BatchHeader
 from odradek.model.topic_partition import PartitionId
+from odradek.spark.options import CORRUPT_TIMESTAMP_TYPE, FAIL, MARK
 from odradek.spark.source.plan import ReadRange, group_pieces
-
-if TYPE_CHECKING:
-    import pyarrow as pa
 
 T = TypeVar("T")
 
 CHUNK_BYTES = 4 * 1024 * 1024  # stored bytes decoded at once; two such chunks are in memory
 _REPLANS = 3
+_log = logging.getLogger("odradek.spark")  # of the worker that reads: Spark's own standard error
 
 
 class PieceSource(Protocol):
@@ -42,20 +49,29 @@ class PieceSource(Protocol):
 
 
 def read(
-    wanted: ReadRange, columns: Sequence[str], source: PieceSource, *, chunk_bytes: int = CHUNK_BYTES
+    wanted: ReadRange,
+    columns: Sequence[str],
+    source: PieceSource,
+    *,
+    chunk_bytes: int = CHUNK_BYTES,
+    corrupt_batches: str = FAIL,
 ) -> Iterator[pa.RecordBatch]:
     """Yield the records of a range in offset order, as batches of the requested columns, without empty batches.
 
+    Args:
+        chunk_bytes: stored bytes that are decoded at once.
+        corrupt_batches: FAIL, SKIP or MARK, as the option corruptBatches.
+
     Raises:
         KafkaError: OFFSET_OUT_OF_RANGE or KAFKA_STORAGE_ERROR if the range cannot be read (any more).
-        FormatError: stored bytes are damaged.
+        FormatError: a corrupt batch, named with its offsets, under FAIL; damaged framing.
     """
     offset = wanted.start_offset
     pieces: Sequence[Piece] = wanted.pieces
     for replanned in range(_REPLANS + 1):
         try:
             for data, next_offset in _ahead(_chunks(pieces, offset, wanted.end_offset, source, chunk_bytes)):
-                yield from _decode(data, wanted, offset, min(next_offset, wanted.end_offset), columns)
+                yield from _decode(data, wanted, offset, min(next_offset, wanted.end_offset), columns, corrupt_batches)
                 offset = next_offset
         except ObjectMissing as missing:
             if replanned == _REPLANS:
@@ -119,7 +135,12 @@ def _segment_chunks(
 
 
 def _decode(
-    batches: Sequence[Buffer], wanted: ReadRange, start_offset: int, end_offset: int, columns: Sequence[str]
+    batches: Sequence[Buffer],
+    wanted: ReadRange,
+    start_offset: int,
+    end_offset: int,
+    columns: Sequence[str],
+    corrupt_batches: str,
 ) -> Iterator[pa.RecordBatch]:
     data = batches[0] if len(batches) == 1 else b"".join(batches)
     try:
@@ -132,13 +153,52 @@ def _decode(
             end_offset=end_offset,
         )
     except FormatError as error:
-        # Well compressed batches may hold more than one Arrow batch takes: one by one they do not.
-        headers = list(iter_headers(data)) if error.code is ErrorCode.RECORD_LIST_TOO_LARGE else []
-        if len(headers) < 2:
+        # Well compressed batches may hold more than one Arrow batch takes, and one may be corrupt: one by one.
+        headers = list(iter_headers(data))
+        if len(headers) == 1:
+            marked = _passed(headers[0][1], error, wanted, start_offset, columns, corrupt_batches)
+            if marked is not None:
+                yield marked
+            return
+        if not headers:
             raise
         for position, header in headers:
             one = memoryview(data)[position : position + header.size_bytes]
-            yield from _decode([one], wanted, start_offset, end_offset, columns)
+            yield from _decode([one], wanted, start_offset, end_offset, columns, corrupt_batches)
         return
     if table.num_rows:
         yield table
+
+
+def _passed(
+    header: BatchHeader,
+    error: FormatError,
+    wanted: ReadRange,
+    start_offset: int,
+    columns: Sequence[str],
+    corrupt_batches: str,
+) -> pa.RecordBatch | None:
+    """Return the row that stands for a corrupt batch, None if it is skipped. Raises FormatError under FAIL."""
+    what = (
+        f"the batch of {wanted.topic}-{wanted.partition} with the offsets {header.base_offset} to {header.last_offset} "
+        f"cannot be decoded: {error}"
+    )
+    if corrupt_batches == FAIL:
+        raise FormatError(
+            f"{what}. To continue without it, set the option corruptBatches to skip, or to mark", error.code
+        ) from error
+    _log.warning("%s. It is passed: corruptBatches=%s", what, corrupt_batches)
+    # If the range begins within the batch, the range before it has marked it.
+    if corrupt_batches != MARK or header.base_offset < start_offset:
+        return None
+    timestamp_ms = max(-TIMESTAMP_MS_MAX, min(header.max_timestamp_ms, TIMESTAMP_MS_MAX))
+    row = {
+        "topic": wanted.topic,
+        "partition": wanted.partition,
+        "offset": header.base_offset,
+        "timestamp": timestamp_ms * 1000,
+        "timestampType": CORRUPT_TIMESTAMP_TYPE,
+        "headers": [],
+    }
+    kinds = schema(columns=columns)
+    return pa.RecordBatch.from_arrays([pa.array([row.get(f.name)], type=f.type) for f in kinds], schema=kinds)

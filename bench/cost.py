@@ -1,0 +1,355 @@
+"""What a month of a real topic costs, everything counted: real clients and functions in virtual time, and a meter.
+
+Each case runs on bench/virtual_account.py: SDK producers send keyed records one by one, SDK consumers in groups poll
+and commit, the planner and the maintainers work as on the stage `prod`. After a warm-up every unit of a window is
+counted by owner and component and scaled to a month; storage is rate times retention; alarms, dashboard and the
+queue's polls come from odradek.cost.fixtures. Left out: egress of clients elsewhere, free tiers, support.
+
+    dollars    a month, by component (what is billed) and owner (the function that used it)
+    ack        from `send` to the future's outcome, at a sampled record
+    delivery   from `send` to `poll`
+    requests   produce calls per second, and what each costs in write units, all writes of the window included
+
+    python -m bench.cost [--quick] [--case NAME ...] [--minutes 20]
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+from collections import Counter, defaultdict
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import asdict, dataclass, field, fields, replace
+from pathlib import Path
+from typing import Any
+
+from odradek import aio
+from odradek.cost.fixtures import FIXTURES, MONTH_S, fixed_cost
+from odradek.cost.metering import total
+from odradek.cost.model import Workload, peer_costs
+from odradek.cost.prices import GIB, US_EAST_1, cost
+from odradek.ports.meter import Usage
+from odradek.testing.seeded_rng import SeededRng
+from rich.console import Console
+from rich.table import Table
+
+from bench.virtual_account import VirtualAccount
+from infra.stages import STAGES
+from tests.simulation.loop import run
+
+RESULTS = Path(__file__).parent / "results" / "cost.json"
+MIB = 1024 * 1024
+TOPIC, KEYS, KEY_BYTES = "orders", 10_000, 12
+RECORD_OVERHEAD_BYTES = 12  # of a keyed record in a batch
+TICK_S = 0.005
+RETENTION_S = 7 * 86_400
+STAGE = "prod"
+
+
+@dataclass(frozen=True)
+class Case:
+    """A workload, with its goal."""
+
+    name: str
+    bytes_per_s: float
+    goal: float  # dollars a month
+    partitions: int = 24
+    producers: int = 1
+    groups: int = 1
+    members: int = 1  # of each group
+    record_bytes: int = 1024
+    configs: Mapping[str, Any] = field(default_factory=dict)  # of the producers
+    consumer_configs: Mapping[str, Any] = field(default_factory=dict)
+    ack_p50_ms: float | None = None  # goal
+    minutes: float = 10  # of the window, at least one period of the planner
+    stage: str = STAGE
+    warm_up_s: float = 120
+    plan_minutes: int | None = None  # in place of the stage's: plans within a short window
+
+
+def _msk_third() -> float:
+    load = Workload(20 * MIB, producers=40, consumers=3, partitions=200)
+    return peer_costs(load)["MSK provisioned"] / 3
+
+
+CASES = {
+    case.name: case
+    for case in (
+        Case("default", MIB, 350, ack_p50_ms=150, minutes=5),
+        Case("linger", MIB, 120, configs={"linger_ms": 1000}, minutes=10),
+        Case("linger-16", MIB, 200, producers=16, configs={"linger_ms": 1000}, minutes=5),
+        Case(
+            "large",
+            20 * MIB,
+            round(_msk_third()),
+            partitions=200,
+            producers=40,
+            groups=3,
+            members=4,
+            configs={"linger_ms": 1000},
+            minutes=1,
+            warm_up_s=70,
+            plan_minutes=1,
+        ),
+        Case(
+            "trickle",
+            10 * 1024,
+            15,
+            groups=3,
+            configs={"linger_ms": 1000},
+            consumer_configs={"fetch_min_bytes": 64 * 1024, "fetch_max_wait_ms": 1000},
+            minutes=10,
+        ),
+        Case("idle-dev", 0, 1, producers=0, groups=0, minutes=60, stage="dev"),
+        Case("idle-prod", 0, 4, producers=0, groups=0, minutes=60, stage="prod"),
+    )
+}
+
+
+class Samples:
+    """Durations in ms, by their quantiles."""
+
+    def __init__(self) -> None:
+        self.values: list[float] = []
+
+    def quantiles(self) -> dict[str, float]:
+        self.values.sort()
+        count = len(self.values)
+        return {f"p{q}": self.values[min(count - 1, count * q // 100)] for q in (50, 99)} if count else {}
+
+
+class Run:
+    """One case on a virtual account."""
+
+    def __init__(self, case: Case) -> None:
+        self.case = case
+        stage = STAGES[case.stage]
+        if case.plan_minutes is not None:
+            stage = replace(stage, maintenance_every_minutes=case.plan_minutes)
+        self.account = VirtualAccount(stage)
+        self.ack, self.delivery = Samples(), Samples()
+        self.records = 0
+        self._keys = [b"customer%04d" % number for number in range(KEYS)]
+        self._value = bytes(case.record_bytes - KEY_BYTES - RECORD_OVERHEAD_BYTES)
+        self._pending: set[asyncio.Task[None]] = set()
+
+    async def produce(self, number: int) -> None:
+        """Send at the producer's share of the rate, until cancelled."""
+        clock, rng = self.account.clock, SeededRng(number)
+        rate = self.case.bytes_per_s / self.case.record_bytes / self.case.producers
+        configs = {"client_id": f"producer-{number}", **self.case.configs}
+        async with aio.Producer(
+            transport=self.account.transport(), clock=clock, rng=SeededRng(100 + number), **configs
+        ) as producer:
+            tick_s = max(TICK_S, 1 / rate)
+            await clock.sleep(rng.random() * max(tick_s, 1.0))
+            owed = 0.0
+            ticks = 0
+            while True:
+                owed += rate * tick_s
+                sent_s = clock.monotonic()
+                while owed >= 1:
+                    owed -= 1
+                    key = self._keys[int(rng.random() * KEYS)]
+                    future = await producer.send(TOPIC, self._value, key)
+                    self.records += 1
+                ticks += 1
+                if ticks % 20 == 0 or tick_s > 0.05:
+                    task = asyncio.create_task(self._acknowledged(future, sent_s))
+                    self._pending.add(task)
+                    task.add_done_callback(self._pending.discard)
+                await clock.sleep(tick_s)
+
+    async def _acknowledged(self, future: Any, sent_s: float) -> None:
+        await future
+        self.ack.values.append((self.account.clock.monotonic() - sent_s) * 1000)
+
+    async def consume(self, group: int, member: int) -> None:
+        """Poll as a member of a group, until cancelled."""
+        clock = self.account.clock
+        consumer = aio.Consumer(
+            transport=self.account.transport(),
+            clock=clock,
+            rng=SeededRng(1000 + 10 * group + member),
+            group_id=f"group-{group}",
+            client_id=f"consumer-{group}-{member}",
+            auto_offset_reset="latest",
+            **{"fetch_idle_pause_max_ms": 1000, **self.case.consumer_configs},
+        )
+        async with consumer:
+            consumer.subscribe([TOPIC])
+            while True:
+                found = await consumer.poll(timeout_ms=1000)
+                now_ms = clock.now_ms()
+                for records in found.values():
+                    self.delivery.values.append(now_ms - records[0].timestamp_ms)
+
+    async def measure(self, window_s: float) -> dict[str, Any]:
+        case, account = self.case, self.account
+        await account.engine().topics.create(TOPIC, case.partitions)
+        work = [account.maintain()]
+        work += [self.consume(group, member) for group in range(case.groups) for member in range(case.members)]
+        work += [self.produce(number) for number in range(case.producers)]
+        tasks = [asyncio.create_task(each) for each in work]
+        await self._wait(tasks, case.warm_up_s)
+        self.ack, self.delivery = Samples(), Samples()
+        before, calls = account.meter.snapshot(), account.meter.calls()
+        logs, records = Counter(account.log_bytes), self.records
+        await self._wait(tasks, window_s)
+        after, calls_after = account.meter.snapshot(), account.meter.calls()
+        usage = {owner: total(operations) - total(before.get(owner, {})) for owner, operations in after.items()}
+        made = {
+            owner: {name: count - calls.get(owner, {}).get(name, 0) for name, count in names.items()}
+            for owner, names in calls_after.items()
+        }
+        log_bytes = {owner: count - logs[owner] for owner, count in account.log_bytes.items()}
+        records = self.records - records
+        for task in tasks:  # clients leave while the functions still answer
+            task.cancel()
+        await asyncio.wait(tasks)
+        return self._report(usage, made, log_bytes, window_s, records)
+
+    @staticmethod
+    async def _wait(tasks: Sequence[asyncio.Task[None]], seconds: float) -> None:
+        """Let the tasks run. Raises the exception of one that ended."""
+        ended, _ = await asyncio.wait(tasks, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
+        for task in ended:
+            task.result()
+
+    def _report(
+        self,
+        usage: Mapping[str, Usage],
+        calls: Mapping[str, Mapping[str, int]],
+        log_bytes: Mapping[str, int],
+        window_s: float,
+        records: int,
+    ) -> dict[str, Any]:
+        case, scale = self.case, MONTH_S / window_s
+        dollars: dict[str, dict[str, float]] = defaultdict(dict)
+        for owner, used in usage.items():
+            for component, amount in cost(used).components.items():
+                if amount:
+                    dollars[owner][component] = amount * scale
+        for owner, count in log_bytes.items():
+            kept = STAGES[case.stage].log_retention_days / 30
+            price = US_EAST_1.logs_gb_ingested + US_EAST_1.logs_gb_month * kept
+            dollars[owner]["logs"] = count / GIB * scale * price
+        dollars["stage"] = dict(fixed_cost(FIXTURES[case.stage]))
+        dollars["stage"]["storage"] = case.bytes_per_s * RETENTION_S / GIB * US_EAST_1.object_gb_month
+        components: Counter[str] = Counter()
+        for by_component in dollars.values():
+            components.update(by_component)
+        produce = usage.get("produce", Usage())
+        requests = produce.function_requests
+        writes = sum(each.table_write_units for owner, each in usage.items() if owner in ("produce", "maintainer"))
+        return {
+            "case": {**asdict(case), "configs": dict(case.configs), "consumer_configs": dict(case.consumer_configs)},
+            "window_s": window_s,
+            "dollars": sum(components.values()),
+            "by_component": dict(components),
+            "by_owner": {owner: sum(each.values()) for owner, each in dollars.items()},
+            "by_owner_and_component": {owner: dict(each) for owner, each in dollars.items()},
+            "records_per_s": records / window_s,
+            "ack_ms": self.ack.quantiles(),
+            "delivery_ms": self.delivery.quantiles(),
+            "produce_requests_per_s": requests / window_s,
+            "write_units_per_produce_request": writes / requests if requests else 0.0,
+            "fetch_requests_per_s": usage.get("fetch", Usage()).function_requests / window_s,
+            "calls_per_s": {o: {n: c / window_s for n, c in names.items() if c} for o, names in calls.items()},
+            "units_per_s": {
+                owner: {f.name: getattr(used, f.name) / window_s for f in fields(Usage) if getattr(used, f.name)}
+                for owner, used in usage.items()
+            },
+        }
+
+
+def measure(case: Case) -> dict[str, Any]:
+    """Run one case in virtual time."""
+
+    async def inside() -> Any:
+        return await Run(case).measure(case.minutes * 60)
+
+    found: dict[str, Any] = run(inside())
+    return found
+
+
+def show(console: Console, found: Sequence[Mapping[str, Any]]) -> None:
+    """Print the goals, the components and the owners."""
+    goals = Table(title="US dollars a month, everything but egress, 7 days kept", box=None)
+    for name in (
+        "case",
+        "goal",
+        "measured",
+        "met",
+        "ack p50/p99 ms",
+        "delivery p50/p99",
+        "requests/s",
+        "units/request",
+    ):
+        goals.add_column(name, justify="left" if name == "case" else "right")
+    for each in found:
+        case = each["case"]
+        slow = case["ack_p50_ms"] is not None and each["ack_ms"]["p50"] > case["ack_p50_ms"]
+        goals.add_row(
+            case["name"],
+            f"{case['goal']:,.0f}",
+            f"{each['dollars']:,.2f}",
+            "no" if slow or each["dollars"] > case["goal"] else "yes",
+            "/".join(f"{value:,.0f}" for value in each["ack_ms"].values()) or "-",
+            "/".join(f"{value:,.0f}" for value in each["delivery_ms"].values()) or "-",
+            f"{each['produce_requests_per_s']:,.2f}",
+            f"{each['write_units_per_produce_request']:,.1f}",
+        )
+    console.print(goals)
+    for title, key in (("by component", "by_component"), ("by owner", "by_owner")):
+        names = sorted({name for each in found for name in each[key]})
+        table = Table(title=f"dollars a month, {title}", box=None)
+        table.add_column("")
+        for each in found:
+            table.add_column(each["case"]["name"], justify="right")
+        for name in names:
+            table.add_row(name, *(f"{each[key].get(name, 0):,.2f}" for each in found))
+        console.print(table)
+
+
+def main(argv: list[str] | None = None) -> int:
+    """Measure, print tables, write JSON."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--quick", action="store_true", help="windows of five minutes")
+    parser.add_argument("--case", action="append", choices=list(CASES), help="only these")
+    parser.add_argument("--minutes", type=float, help="of each window")
+    parser.add_argument("--jobs", type=int, default=2, help="cases at a time")
+    arguments = parser.parse_args(argv)
+    minutes = 5 if arguments.quick else arguments.minutes
+    cases = [CASES[name] for name in arguments.case or CASES]
+    if minutes is not None:
+        cases = [replace(case, minutes=minutes) for case in cases]
+    found = []
+    with ProcessPoolExecutor(max_workers=arguments.jobs) as pool:
+        for each in pool.map(measure, cases):
+            found.append(each)
+            if minutes is None:
+                _keep(each)
+    show(Console(width=max(Console().width, 140)), found)
+    return 0
+
+
+def _keep(measured: Mapping[str, Any]) -> None:
+    """Write the result of a case into the file of all."""
+    RESULTS.parent.mkdir(exist_ok=True)
+    kept = {each["case"]["name"]: each for each in (json.loads(RESULTS.read_text()) if RESULTS.exists() else ())}
+    kept[measured["case"]["name"]] = _rounded(measured)
+    RESULTS.write_text(json.dumps([kept[name] for name in CASES if name in kept], indent=1) + "\n")
+
+
+def _rounded(value: Any) -> Any:
+    """Return the value with five significant digits in its numbers."""
+    if isinstance(value, Mapping):
+        return {key: _rounded(each) for key, each in value.items()}
+    return float(f"{value:.5g}") if isinstance(value, float) else value
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

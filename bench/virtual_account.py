@@ -1,0 +1,331 @@
+"""A deployed stage in one process and in virtual time: real functions, real clients, metered stores with latencies.
+
+    clients        the SDK's, over a transport that calls the functions as Lambda would
+    functions      the handlers of lambdas/: an instance serves one request at a time and keeps its caches; another one
+                   starts, cold, where all are busy
+    maintenance    the planner at the stage's period, the queue, and as many maintainers at once as the stage has
+    stores         memory, metered as DynamoDB and S3 bill, with log-normal latencies
+    time           the loop's clock jumps to the next timer: an hour takes seconds
+
+Every unit is counted for its *owner*: the function in which the call was made. What the processor does takes no virtual
+time; CPU_S says how much a function is billed for it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import zlib
+from collections import Counter, OrderedDict
+from collections.abc import Callable, Sequence
+from contextvars import ContextVar
+from dataclasses import dataclass, field
+from typing import Any
+
+import pybase64
+from odradek.adapters.memory import MemoryObjectStore, MemoryStore
+from odradek.adapters.memory.task_queue import MemoryTaskQueue
+from odradek.client.transport.base import InProcessTransport
+from odradek.cost.metering import UsageMeter
+from odradek.dispatcher import Dispatcher
+from odradek.engine.engine import Engine
+from odradek.functions.context import LambdaContext
+from odradek.functions.environment import MAINTAINER, MAINTENANCE
+from odradek.functions.handler import FunctionHandler
+from odradek.functions.invoked import Instruments, InvokedFunction
+from odradek.functions.maintainer import MaintainerHandler
+from odradek.functions.maintenance import MaintenanceHandler
+from odradek.functions.metering import InvocationMeter
+from odradek.local.context import LocalContext
+from odradek.model.cluster import FLEET_BROKER_ID, Broker, Cluster
+from odradek.model.log import Buffer
+from odradek.ports.meter import Meter, Usage
+from odradek.ports.task_queue import MESSAGES_PER_SEND_MAX
+from odradek.protocol.api import FunctionName
+from odradek.testing.latency import Latency, Slow, SlowTables
+from odradek.testing.seeded_rng import SeededRng
+
+from infra.stages import FUNCTION_SIZES, Stage
+
+START_MS = 1_763_800_000_000
+CLIENTS = "clients"  # the owner of what no function does
+
+# Seconds of a whole processor; a function has memory / 1,769 MB of one.
+CPU_S = {FunctionName.PRODUCE.value: 0.0015, FunctionName.FETCH.value: 0.0015}
+CPU_S_OTHER = 0.001
+CPU_S_PER_MB = 0.004
+COLD_START_S = 0.45
+_VCPU_MB = 1769
+_OPENED_MAX = 64  # objects kept as bytes, for the next range of the same object
+_LOG_EVENT_BYTES = 26  # that CloudWatch Logs adds to each line it bills (its quotas and prices)
+
+_OWNER: ContextVar[str] = ContextVar("owner", default=CLIENTS)
+
+
+@dataclass(frozen=True, slots=True)
+class Latencies:
+    """Of the calls of a function, and of a client's call of a function."""
+
+    table: Latency = field(default_factory=lambda: Latency(6, 16))
+    put: Latency = field(default_factory=lambda: Latency(65, 200))
+    get: Latency = field(default_factory=lambda: Latency(30, 100))
+    call: Latency = field(default_factory=lambda: Latency(12, 40))  # network and Lambda's own part, not billed
+
+
+class LoopClock:
+    """ports.clock.Clock of the running loop."""
+
+    def now_ms(self) -> int:
+        return START_MS + int(self.monotonic() * 1000)
+
+    def monotonic(self) -> float:
+        return asyncio.get_running_loop().time()
+
+    async def sleep(self, seconds: float) -> None:
+        await asyncio.sleep(seconds)
+
+
+class OwnedMeter:
+    """ports.meter.Meter: usage by owner and operation."""
+
+    def __init__(self) -> None:
+        self.of: dict[str, UsageMeter] = {}
+
+    def add(self, operation: str, usage: Usage) -> None:
+        owner = _OWNER.get()
+        meter = self.of.get(owner)
+        if meter is None:
+            meter = self.of[owner] = UsageMeter()
+        meter.add(operation, usage)
+
+    def snapshot(self) -> dict[str, dict[str, Usage]]:
+        """Return the usage so far by owner and operation."""
+        return {owner: dict(meter.by_operation()) for owner, meter in self.of.items()}
+
+    def calls(self) -> dict[str, dict[str, int]]:
+        """Return the number of calls so far by owner and operation."""
+        return {owner: meter.calls() for owner, meter in self.of.items()}
+
+
+class _Deflated:
+    """The bytes of an object, deflated: an hour of records fits in memory."""
+
+    __slots__ = ("data", "size")
+
+    def __init__(self, content: bytes) -> None:
+        self.size = len(content)
+        self.data = zlib.compress(content, 1)
+
+    def __len__(self) -> int:
+        return self.size
+
+
+class DeflatedObjects(MemoryObjectStore):
+    """A memory object store whose objects take little memory."""
+
+    def __init__(self, clock: LoopClock, meter: Meter) -> None:
+        super().__init__(clock, meter)
+        self._opened: OrderedDict[str, bytes] = OrderedDict()
+
+    async def put(self, key: str, parts: Sequence[Buffer]) -> None:
+        await super().put(key, parts)
+        content, at_ms = self._objects[key]
+        self._objects[key] = (_Deflated(content), at_ms)  # type: ignore[assignment]
+
+    def _find(self, key: str) -> bytes:
+        found: Any = super()._find(key)
+        content = self._opened.get(key)
+        if content is None:
+            content = self._opened[key] = zlib.decompress(found.data)
+            if len(self._opened) > _OPENED_MAX:
+                self._opened.popitem(last=False)
+        return content
+
+    @property
+    def stored_bytes(self) -> int:
+        return sum(len(content) for content, _ in self._objects.values())
+
+
+class _SlowObjects:
+    """An object store whose reads and writes have latencies of their own."""
+
+    def __init__(self, objects: Any, latencies: Latencies, clock: LoopClock, rng: SeededRng) -> None:
+        self._puts = Slow(objects, latencies.put, clock, rng)
+        self._gets = Slow(objects, latencies.get, clock, rng)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._puts if name == "put" else self._gets, name)
+
+
+class _Instances:
+    """The instances of one function: the last one that became idle serves the next request, as on Lambda."""
+
+    def __init__(self, start: Callable[[], InvokedFunction]) -> None:
+        self._start = start
+        self._idle: list[InvokedFunction] = []
+        self.started = 0
+
+    def take(self) -> tuple[InvokedFunction, bool]:
+        if self._idle:
+            return self._idle.pop(), False
+        self.started += 1
+        return self._start(), True
+
+    def give_back(self, instance: InvokedFunction) -> None:
+        self._idle.append(instance)
+
+
+class VirtualAccount:
+    """One stage, deployed. Create it inside the virtual loop.
+
+    Args:
+        stage: its settings, the period of its planner and the number of its maintainers.
+    """
+
+    def __init__(self, stage: Stage, latencies: Latencies | None = None, seed: int = 1) -> None:
+        self.stage = stage
+        self.clock = LoopClock()
+        self.rng = SeededRng(seed)
+        self.meter = OwnedMeter()
+        self.latencies = latencies or Latencies()
+        # The handlers' meter passes everything on to the owners'.
+        self._invocations = InvocationMeter(self.meter)
+        self.tables = MemoryStore(self._invocations)
+        self.objects = DeflatedObjects(self.clock, self._invocations)
+        self._queue = MemoryTaskQueue(self._invocations)
+        self.log_bytes: Counter[str] = Counter()
+        self.instances: dict[str, _Instances] = {}
+        for name in FunctionName:
+            self.instances[name.value] = _Instances(lambda name=name: self._handler(name))  # type: ignore[misc]
+        self.instances[MAINTENANCE] = _Instances(self._planner)
+        self.instances[MAINTAINER] = _Instances(self._maintainer)
+        self._workers = asyncio.Semaphore(stage.maintenance_workers)
+        self._working: set[asyncio.Task[None]] = set()
+        self._requests = 0
+
+    # --- functions ------------------------------------------------------------------------------------------------
+
+    def engine(self) -> Engine:
+        """Return an engine with caches of its own, over the slow stores."""
+        slow_tables = SlowTables(self.tables, self.latencies.table, self.clock, self.rng)
+        slow_objects: Any = _SlowObjects(self.objects, self.latencies, self.clock, self.rng)
+        return Engine(
+            tables=slow_tables,
+            objects=slow_objects,
+            clock=self.clock,
+            rng=self.rng,
+            settings=self.stage.settings,
+        )
+
+    def _instruments(self) -> Instruments:
+        return Instruments(
+            clock=self.clock,
+            meter=self._invocations,
+            cluster_id=self.stage.settings.cluster_id,
+            write_line=self._write_line,
+            log_interval_ms=self.stage.settings.log_interval_ms,
+            detailed_metrics=self.stage.settings.detailed_metrics,
+        )
+
+    def _write_line(self, line: str) -> None:
+        self.log_bytes[_OWNER.get()] += len(line) + _LOG_EVENT_BYTES
+
+    def _handler(self, name: FunctionName) -> InvokedFunction:
+        cluster = Cluster(self.stage.settings.cluster_id, Broker(FLEET_BROKER_ID, "fleet", 443))
+        return FunctionHandler(name, Dispatcher(self.engine(), cluster), self._instruments())
+
+    def _planner(self) -> InvokedFunction:
+        engine = self.engine()
+        return MaintenanceHandler(
+            engine.maintenance,
+            self._instruments(),
+            rng=self.rng,
+            queue=self._queue,
+            backlogs=engine.backlogs,
+            limits=self.stage.settings,
+        )
+
+    def _maintainer(self) -> InvokedFunction:
+        return MaintainerHandler(
+            self.engine().maintenance,
+            self._instruments(),
+            tasks_at_once=self.stage.settings.maintenance_parallelism,
+        )
+
+    async def invoke(self, name: str, event: dict[str, Any], payload_bytes: int) -> dict[str, Any]:
+        """Invoke a function, on an idle instance or a new one."""
+        size = FUNCTION_SIZES[name]
+        instances = self.instances[name]
+        token = _OWNER.set(name)
+        try:
+            instance, is_cold = instances.take()
+            share = min(1.0, size.memory_mb / _VCPU_MB)
+            busy_s = (CPU_S.get(name, CPU_S_OTHER) + payload_bytes / 1e6 * CPU_S_PER_MB) / share
+            if is_cold:
+                busy_s += COLD_START_S
+            await self.clock.sleep(busy_s)
+            self._requests += 1
+            context: LambdaContext = LocalContext(
+                function_name=name,
+                memory_limit_in_mb=size.memory_mb,
+                aws_request_id=f"6f9619ff-8b86-d011-b42d-{self._requests:012}",
+                deadline_s=self.clock.monotonic() + size.timeout_s,
+                monotonic=self.clock.monotonic,
+            )
+            self.meter.add("Invoke", Usage(function_gb_seconds=busy_s * size.memory_mb / 1024))
+            try:
+                return await instance.handle(event, context)
+            finally:
+                instances.give_back(instance)
+        finally:
+            _OWNER.reset(token)
+
+    async def dispatch(self, function: FunctionName, frame: bytes) -> bytes:
+        """Carry a frame to its function over the network, and return its response."""
+        half_s = self.latencies.call.draw_s(self.rng) / 2
+        await self.clock.sleep(half_s)
+        event = {
+            "requestContext": {
+                "http": {"method": "POST", "path": "/", "sourceIp": "192.0.2.1"},
+                "requestId": "",
+                "domainName": "fleet",
+                "authorizer": {"iam": {"userArn": "arn:aws:iam::000000000000:user/clients"}},
+            },
+            "rawPath": "/",
+            "body": pybase64.b64encode_as_string(frame),
+            "isBase64Encoded": True,
+        }
+        response = await self.invoke(function.value, event, len(frame))
+        await self.clock.sleep(half_s)
+        if response["statusCode"] != 200:
+            raise RuntimeError(response)
+        return pybase64.b64decode(response["body"])
+
+    def transport(self) -> InProcessTransport:
+        """Return a transport for one client."""
+        return InProcessTransport(self.dispatch)
+
+    # --- maintenance ----------------------------------------------------------------------------------------------
+
+    async def maintain(self) -> None:
+        """Plan at the stage's period, and have the tasks done. Runs until it is cancelled."""
+        while True:
+            await self.clock.sleep(self.stage.maintenance_every_minutes * 60)
+            await self.invoke(MAINTENANCE, {}, 0)
+            self._deliver()
+
+    def _deliver(self) -> None:
+        """Hand the messages to maintainers, ten at a time."""
+        messages, self._queue.messages = self._queue.messages, []
+        for start in range(0, len(messages), MESSAGES_PER_SEND_MAX):
+            task = asyncio.create_task(self._work(messages[start : start + MESSAGES_PER_SEND_MAX]))
+            self._working.add(task)
+            task.add_done_callback(self._working.discard)
+
+    async def _work(self, messages: Sequence[str]) -> None:
+        async with self._workers:
+            records = [{"messageId": str(number), "body": body} for number, body in enumerate(messages)]
+            await self.invoke(MAINTAINER, {"Records": records}, 0)
+            token = _OWNER.set(MAINTAINER)
+            self.meter.add("ReceiveMessage", Usage(queue_requests=1))
+            self.meter.add("DeleteMessageBatch", Usage(queue_requests=1))
+            _OWNER.reset(token)

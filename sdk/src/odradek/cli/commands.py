@@ -1,0 +1,93 @@
+"""The names of the commands, their homes and their summaries; what `odradek --help` prints, without any library.
+
+Typer and Rich take half a second of CPU to import and to draw a table. A command's own help has them.
+"""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Mapping
+from typing import NamedTuple
+
+_SUMMARY_COLUMN, _WIDTH = 14, 100
+
+
+class Home(NamedTuple):
+    """The home of a command: a module below odradek.cli, and its function or its group of commands (typer.Typer)."""
+
+    module: str
+    name: str
+    summary: str  # the beginning of its help
+
+
+COMMANDS: Mapping[str, Home] = {
+    "local": Home("service.local", "local", "Run Odradek durably on this machine until Ctrl-C"),
+    "gateway": Home("service.gateway", "gateway", "Serve Kafka clients until Ctrl-C"),
+    "topics": Home("admin.topics", "topics", "Create, alter, list, describe and delete topics"),
+    "produce": Home("records.produce", "produce", "Send each line of standard input as a record"),
+    "consume": Home("records.consume", "consume", "Print records, one per line, up to the present end of the topic"),
+    "offsets": Home(
+        "admin.offsets", "offsets", "Print first offset, next offset and number of records of each partition of a topic"
+    ),
+    "groups": Home("admin.groups", "groups", "List, describe and delete groups; change their offsets"),
+    "users": Home("admin.users", "users", "Create, list and delete users of the Kafka port"),
+    "quotas": Home("admin.quotas", "quotas", "Set, list and remove client quotas"),
+    "acls": Home("admin.acls", "acls", "Create, list and delete ACLs"),
+    "jobs": Home("pipeline.jobs", "jobs", "List the installed jobs, and run them here"),
+    "sql": Home("pipeline.sql", "sql", "Run scripts of stream SQL"),
+    "connect": Home("connect.connectors", "connect", "Run connectors: data into topics and out of them"),
+    "perf": Home("records.perf", "perf", "Measure producing and consuming"),
+    "audit": Home(
+        "service.audit",
+        "audit",
+        "Check that everything in the log can be read, and that nothing is stored without need",
+    ),
+    "backup": Home("service.backup", "backup", "Back up an embedded service, which may be running"),
+    "restore": Home(
+        "service.backup",
+        "restore",
+        "Restore an embedded service from a backup, or a deployment on AWS to an earlier second",
+    ),
+    "cost": Home("service.cost", "cost", "Estimate the cost of a workload"),
+    "configure": Home(
+        "service.configure",
+        "configure",
+        "Save the outputs of a deployment's stacks as a profile, which becomes the default",
+    ),
+    "doctor": Home(
+        "service.doctor",
+        "doctor",
+        "Check a deployment, or the embedded service, from this machine, and advise on each problem",
+    ),
+    "demo": Home("pipeline.demo", "demo", "Stream a year of New York's flights through the functions"),
+    "completion": Home("completion", "completion", "Print the completion script of a shell"),
+}
+
+_HEAD = """\
+Usage: odradek [OPTIONS] COMMAND [ARGS]...
+
+Apache Kafka with no servers.
+
+Start with `odradek local`, then `odradek topics create t`. `odradek COMMAND --help` explains a command.
+
+Options:
+  --version   Print the version and exit.
+  -h, --help  Show this message and exit.
+
+Commands:
+"""
+
+
+def help_text() -> str:
+    """Return the help of the program."""
+    lines = []
+    for name, home in COMMANDS.items():
+        indent = " " * _SUMMARY_COLUMN
+        lines += textwrap.wrap(
+            f"{home.summary}.",
+            _WIDTH,
+            initial_indent=f"  {name}".ljust(_SUMMARY_COLUMN),
+            subsequent_indent=indent,
+            break_on_hyphens=False,
+        )
+    return _HEAD + "\n".join(lines)

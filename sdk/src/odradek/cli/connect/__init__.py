@@ -1,0 +1,1 @@
+"""`odradek connect`: workers, connectors, plugins."""

@@ -1,0 +1,360 @@
+"""`odradek connect`: run a worker, and manage connectors.
+
+Every command but `run` works on the cluster's topics: no worker has to be reached.
+"""
+
+from __future__ import annotations
+
+import json
+import signal
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from odradek.cli.command_group import CommandGroup
+from odradek.cli.connection import DEFAULT_DATA_DIR, DEFAULT_SERVER, DataDir, Server, client_configs
+from odradek.cli.output import Output, OutputOption, show_data, show_rows
+from odradek.cli.screen import confirm
+from odradek.errors import ErrorCode, KafkaError
+
+if TYPE_CHECKING:
+    from odradek.connect.runtime.cluster import Cluster
+    from odradek.connect.settings import WorkerSettings
+
+connect = typer.Typer(cls=CommandGroup, help="Run connectors: data into topics and out of them.", no_args_is_help=True)
+offsets = typer.Typer(cls=CommandGroup, help="Show, change and reset a connector's offsets.", no_args_is_help=True)
+connect.add_typer(offsets, name="offsets")
+
+Group = Annotated[str, typer.Option("--group", "-g", help="Name of the Connect cluster (group.id).")]
+ConnectorName = Annotated[str, typer.Argument(help="Name of the connector.")]
+WorkerConfig = Annotated[
+    list[str] | None, typer.Option("--config", "-c", help="A worker's configuration, name=value; repeat it.")
+]
+_DEFAULT_GROUP = "connect"
+
+
+def _settings(server: str, data_dir: Path, group: str, configs: dict[str, str]) -> WorkerSettings:
+    from odradek.connect.settings import WorkerSettings
+
+    with _as_kafka_errors():
+        return WorkerSettings.of({"group.id": group, **configs}, client_configs(server, data_dir))
+
+
+@contextmanager
+def _as_kafka_errors() -> Iterator[None]:
+    """Turn a wrong configuration into the error for which the command line has an exit code."""
+    from odradek.connect.errors import BadRequest, ConfigError
+
+    try:
+        yield
+    except (ConfigError, BadRequest) as error:
+        raise KafkaError(ErrorCode.INVALID_CONFIG, str(error)) from None
+
+
+@contextmanager
+def _cluster(server: str, data_dir: Path, group: str) -> Iterator[Cluster]:
+    from odradek.connect.runtime.cluster import Cluster
+
+    settings = _settings(server, data_dir, group, {})
+    with _as_kafka_errors(), Cluster(settings) as cluster:
+        yield cluster
+
+
+def _pairs(given: list[str] | None) -> dict[str, str]:
+    found = {}
+    for each in given or ():
+        name, mark, value = each.partition("=")
+        if not mark:
+            raise KafkaError(ErrorCode.INVALID_CONFIG, f"--config {each!r} must be name=value")
+        found[name.strip()] = value
+    return found
+
+
+def _json_of(source: str) -> dict[str, Any]:
+    """Return the JSON object of a file, or of standard input for `-`."""
+    text = sys.stdin.read() if source == "-" else Path(source).read_text(encoding="utf-8")
+    try:
+        found = json.loads(text)
+    except ValueError as error:
+        raise KafkaError(ErrorCode.INVALID_CONFIG, f"{source} is not JSON: {error}") from None
+    if not isinstance(found, dict):
+        raise KafkaError(ErrorCode.INVALID_CONFIG, f"{source} must be a JSON object")
+    return found
+
+
+@connect.command("run")
+def run(
+    server: Server = DEFAULT_SERVER,
+    data_dir: DataDir = DEFAULT_DATA_DIR,
+    group: Group = _DEFAULT_GROUP,
+    config: WorkerConfig = None,
+    connectors: Annotated[
+        list[Path] | None, typer.Argument(help="JSON files of connectors to create or change at the start.")
+    ] = None,
+) -> None:
+    """Run a worker until Ctrl-C; several of them share the connectors and tasks.
+
+    Example: [bold]odradek connect run --config listeners=http://127.0.0.1:8083 orders.json[/bold]
+    """
+    from odradek.connect.rest.server import RestServer
+    from odradek.connect.runtime.cluster import Cluster
+    from odradek.connect.runtime.worker import Worker
+
+    settings = _settings(server, data_dir, group, _pairs(config))
+    stopping = threading.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda *_: stopping.set())
+    with _as_kafka_errors(), Cluster(settings) as cluster:
+        for path in connectors or ():
+            document = _json_of(str(path))
+            name = str(document.get("name") or path.stem)
+            _, is_new = cluster.put_config(name, document.get("config", document))
+            typer.echo(f"{'created' if is_new else 'changed'} {name}")
+        servers = [RestServer(cluster, each) for each in settings["listeners"]]
+        try:
+            urls = [each.start().url for each in servers]
+            with Worker(settings, address=urls[0].removeprefix("http://") if urls else ""):
+                typer.echo(f"ready: group {settings.group_id}, REST API on {', '.join(urls) or 'no address'}")
+                stopping.wait()
+                typer.echo("stopping")
+        finally:
+            for each in servers:
+                each.stop()
+
+
+@connect.command("list")
+def list_connectors(
+    server: Server = DEFAULT_SERVER,
+    data_dir: DataDir = DEFAULT_DATA_DIR,
+    group: Group = _DEFAULT_GROUP,
+    output: OutputOption = Output.TABLE,
+) -> None:
+    """List connectors with their states."""
+    with _cluster(server, data_dir, group) as cluster:
+        rows = []
+        for name in cluster.connectors():
+            status = cluster.status(name)
+            rows.append(
+                {
+                    "connector": name,
+                    "type": status["type"],
+                    "state": status["connector"]["state"],
+                    "tasks": [each["state"] for each in status["tasks"]],
+                }
+            )
+    show_rows(rows, ["connector", "type", "state", "tasks"], output)
+
+
+@connect.command("create")
+def create(
+    source: Annotated[str, typer.Argument(help="JSON file, as Kafka Connect's REST API takes it; - reads it.")],
+    server: Server = DEFAULT_SERVER,
+    data_dir: DataDir = DEFAULT_DATA_DIR,
+    group: Group = _DEFAULT_GROUP,
+    update: Annotated[bool, typer.Option("--update", help="Change the connector if it exists.")] = False,
+) -> None:
+    """Create a connector from {"name": ..., "config": {...}}, or from its configuration with a name.
+
+    Example: [bold]odradek connect create orders.json[/bold]
+    """
+    document = _json_of(source)
+    configs = document.get("config", document)
+    name = str(document.get("name") or configs.get("name") or "")
+    with _cluster(server, data_dir, group) as cluster:
+        if update:
+            _, is_new = cluster.put_config(name, configs)
+            typer.echo(f"{'created' if is_new else 'changed'} {name}")
+        else:
+            cluster.create(name, configs, document.get("initial_state"))
+            typer.echo(f"created {name}")
+
+
+@connect.command("describe")
+def describe(
+    name: ConnectorName,
+    server: Server = DEFAULT_SERVER,
+    data_dir: DataDir = DEFAULT_DATA_DIR,
+    group: Group = _DEFAULT_GROUP,
+    output: OutputOption = Output.TABLE,
+) -> None:
+    """Show a connector: configuration, tasks, states, topics."""
+    with _cluster(server, data_dir, group) as cluster:
+        status, configs = cluster.status(name), cluster.config(name)
+        topics = cluster.topics(name)[name]["topics"]
+    if show_data({**status, "config": configs, "topics": topics}, output):
+        return
+    connector = status["connector"]
+    typer.echo(f"{name}: {status['type']}, {connector['state']}, topics {', '.join(topics) or 'none yet'}")
+    if "trace" in connector:
+        typer.echo(connector["trace"])
+    show_rows(
+        [{"task": each["id"], **each} for each in status["tasks"]], ["task", "state", "worker_id", "trace"], output
+    )
+    show_rows([{"configuration": key, "value": configs[key]} for key in sorted(configs)], ["configuration", "value"])
+
+
+@connect.command("config")
+def change_config(
+    name: ConnectorName,
+    changes: Annotated[list[str], typer.Argument(help="name=value; name= removes it.")],
+    server: Server = DEFAULT_SERVER,
+    data_dir: DataDir = DEFAULT_DATA_DIR,
+    group: Group = _DEFAULT_GROUP,
+) -> None:
+    """Change single configurations of a connector.
+
+    Example: [bold]odradek connect config orders tasks.max=4[/bold]
+    """
+    with _cluster(server, data_dir, group) as cluster:
+        cluster.patch_config(name, {key: value or None for key, value in _pairs(changes).items()})
+    typer.echo(f"changed {name}")
+
+
+def _target(name: str, server: str, data_dir: Path, group: str, state: str, done: str) -> None:
+    with _cluster(server, data_dir, group) as cluster:
+        cluster.set_target(name, state)
+    typer.echo(f"{done} {name}")
+
+
+@connect.command("pause")
+def pause(
+    name: ConnectorName,
+    server: Server = DEFAULT_SERVER,
+    data_dir: DataDir = DEFAULT_DATA_DIR,
+    group: Group = _DEFAULT_GROUP,
+) -> None:
+    """Pause a connector; its tasks stay where they are."""
+    _target(name, server, data_dir, group, "PAUSED", "paused")
+
+
+@connect.command("resume")
+def resume(
+    name: ConnectorName,
+    server: Server = DEFAULT_SERVER,
+    data_dir: DataDir = DEFAULT_DATA_DIR,
+    group: Group = _DEFAULT_GROUP,
+) -> None:
+    """Resume a paused or stopped connector."""
+    _target(name, server, data_dir, group, "STARTED", "resumed")
+
+
+@connect.command("stop")
+def stop(
+    name: ConnectorName,
+    server: Server = DEFAULT_SERVER,
+    data_dir: DataDir = DEFAULT_DATA_DIR,
+    group: Group = _DEFAULT_GROUP,
+) -> None:
+    """Stop a connector and its tasks; its offsets may be changed then."""
+    _target(name, server, data_dir, group, "STOPPED", "stopped")
+
+
+@connect.command("restart")
+def restart(
+    name: ConnectorName,
+    server: Server = DEFAULT_SERVER,
+    data_dir: DataDir = DEFAULT_DATA_DIR,
+    group: Group = _DEFAULT_GROUP,
+    tasks: Annotated[bool, typer.Option("--tasks/--no-tasks", help="Restart the tasks as well.")] = True,
+    only_failed: Annotated[bool, typer.Option("--only-failed", help="Restart only what has failed.")] = False,
+) -> None:
+    """Restart a connector and its tasks."""
+    with _cluster(server, data_dir, group) as cluster:
+        cluster.restart(name, include_tasks=tasks, only_failed=only_failed)
+    typer.echo(f"restarting {name}")
+
+
+@connect.command("delete")
+def delete(
+    name: ConnectorName,
+    server: Server = DEFAULT_SERVER,
+    data_dir: DataDir = DEFAULT_DATA_DIR,
+    group: Group = _DEFAULT_GROUP,
+    yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
+) -> None:
+    """Delete a connector. Its source offsets and its consumer group stay."""
+    confirm(f"Delete the connector {name}?", yes=yes)
+    with _cluster(server, data_dir, group) as cluster:
+        cluster.delete(name)
+    typer.echo(f"deleted {name}")
+
+
+@connect.command("plugins")
+def list_plugins(
+    all_kinds: Annotated[bool, typer.Option("--all", help="Converters, transforms and predicates as well.")] = False,
+    output: OutputOption = Output.TABLE,
+) -> None:
+    """List the connectors that are installed."""
+    from odradek.connect.plugins import listing
+
+    show_rows(list(listing(connectors_only=not all_kinds)), ["class", "type", "version"], output)
+
+
+@connect.command("validate")
+def validate(
+    source: Annotated[str, typer.Argument(help="JSON file of a connector; - reads it.")],
+    output: OutputOption = Output.TABLE,
+) -> None:
+    """Check a connector's configuration; no service is needed."""
+    from odradek.connect.validate import connector_class
+    from odradek.connect.validate import validate as validated
+
+    document = _json_of(source)
+    configs = document.get("config", document)
+    configs = {"name": document.get("name"), **configs}
+    with _as_kafka_errors():
+        found = validated(connector_class(configs), configs)
+    rows = [{"configuration": name, "error": error} for name, each in found.items() for error in each.errors]
+    if rows:
+        show_rows(rows, ["configuration", "error"], output)
+        raise typer.Exit(2)
+    typer.echo("the configuration is valid")
+
+
+@offsets.command("show")
+def show_offsets(
+    name: ConnectorName,
+    server: Server = DEFAULT_SERVER,
+    data_dir: DataDir = DEFAULT_DATA_DIR,
+    group: Group = _DEFAULT_GROUP,
+    output: OutputOption = Output.TABLE,
+) -> None:
+    """Show the offsets of a connector."""
+    with _cluster(server, data_dir, group) as cluster:
+        found = cluster.offsets(name)
+    if not show_data(found, output):
+        rows = [{key: json.dumps(value) for key, value in each.items()} for each in found["offsets"]]
+        show_rows(rows, ["partition", "offset"], output)
+
+
+@offsets.command("alter")
+def alter_offsets(
+    name: ConnectorName,
+    source: Annotated[str, typer.Argument(help='JSON file {"offsets": [...]}, as `show --output json`; - reads it.')],
+    server: Server = DEFAULT_SERVER,
+    data_dir: DataDir = DEFAULT_DATA_DIR,
+    group: Group = _DEFAULT_GROUP,
+) -> None:
+    """Set offsets of a stopped connector."""
+    given = _json_of(source).get("offsets")
+    with _cluster(server, data_dir, group) as cluster:
+        typer.echo(cluster.alter_offsets(name, given if isinstance(given, list) else []))
+
+
+@offsets.command("reset")
+def reset_offsets(
+    name: ConnectorName,
+    server: Server = DEFAULT_SERVER,
+    data_dir: DataDir = DEFAULT_DATA_DIR,
+    group: Group = _DEFAULT_GROUP,
+    yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
+) -> None:
+    """Delete all offsets of a stopped connector: it begins again."""
+    confirm(f"Reset all offsets of {name}?", yes=yes)
+    with _cluster(server, data_dir, group) as cluster:
+        typer.echo(cluster.reset_offsets(name))

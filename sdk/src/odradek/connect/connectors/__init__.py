@@ -1,0 +1,1 @@
+"""Connectors of the wheel; a connector's libraries are an extra."""

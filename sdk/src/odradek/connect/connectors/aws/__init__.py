@@ -1,0 +1,1 @@
+"""Connectors to services of AWS."""

@@ -1,0 +1,65 @@
+"""What connectors to AWS share: credentials, the client of a service, and its errors."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any
+
+from odradek.connect.config import ConfigDef, Kind
+from odradek.connect.errors import ConnectError, RetriableError
+from odradek.extras import extra
+
+AWS = (
+    ConfigDef()
+    .define("aws.region", Kind.STRING, None, "The region; by default that of the environment.",
+            also=("s3.region", "kinesis.region", "sqs.region", "aws.dynamodb.region", "aws.lambda.region"))
+    .define("aws.access.key.id", Kind.PASSWORD, None, "Key id; by default botocore's chain of credentials.")
+    .define("aws.secret.access.key", Kind.PASSWORD, None, "The secret key.")
+    .define("aws.endpoint.url", Kind.STRING, None, "Another address of the service, such as a local emulator's.",
+            importance="LOW")
+)  # fmt: skip
+
+_RETRIABLE = frozenset(
+    {
+        *("Throttling", "ThrottlingException", "ThrottledException", "TooManyRequestsException", "SlowDown"),
+        *("ProvisionedThroughputExceededException", "RequestLimitExceeded", "ServiceUnavailable", "InternalError"),
+        *("InternalServerError", "InternalFailure", "RequestTimeout", "LimitExceededException", "InternalException"),
+        *("EC2ThrottledException", "TransactionConflictException", "KMSThrottlingException"),
+    }
+)
+
+
+def client(service: str, given: Mapping[str, Any]) -> Any:
+    """Return boto3's client of a service. Raises MissingExtra."""
+    with extra("aws"):
+        import boto3
+        from botocore.config import Config
+
+    session: Any = boto3.Session()
+    return session.client(
+        service,
+        region_name=given["aws.region"],
+        aws_access_key_id=given["aws.access.key.id"],
+        aws_secret_access_key=given["aws.secret.access.key"],
+        endpoint_url=given["aws.endpoint.url"],
+        config=Config(retries={"mode": "standard", "max_attempts": 5}),
+    )
+
+
+@contextmanager
+def translated(what: str) -> Iterator[None]:
+    """Turn botocore's errors into RetriableError or ConnectError that says what was refused."""
+    from botocore.exceptions import BotoCoreError, ClientError, ConnectionError, HTTPClientError
+
+    try:
+        yield
+    except ClientError as error:
+        code = str(error.response.get("Error", {}).get("Code", ""))
+        status = int(error.response.get("ResponseMetadata", {}).get("HTTPStatusCode", 0))
+        kind = RetriableError if code in _RETRIABLE or status >= 500 else ConnectError
+        raise kind(f"{what}: {error}") from error
+    except (ConnectionError, HTTPClientError) as error:
+        raise RetriableError(f"{what}: {error}") from error
+    except BotoCoreError as error:
+        raise ConnectError(f"{what}: {error}") from error

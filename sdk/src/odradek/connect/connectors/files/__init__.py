@@ -1,0 +1,1 @@
+"""Files, on a local disk or in Amazon S3."""

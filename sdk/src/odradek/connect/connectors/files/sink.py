@@ -1,0 +1,180 @@
+"""Writes files: the records of a partition of a topic, rotated by number, time or schema.
+
+    <topics.dir>/<topic>/<folder of the partitioner>/<topic>+<partition>+<first offset>.<format>
+
+All open files of a partition are written together, and only what is in written files is committed. After a restart the
+task begins at the first record that is in no written file, makes the same files with the same names, and replaces those
+that it had written before it could commit. So each record is in exactly one file, if the rotation depends on the
+records alone: by `flush.size`, `rotate.interval.ms` or the schema, not by `rotate.schedule.interval.ms` or the clock.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, ClassVar
+
+from odradek.connect.config import ConfigDef, Kind, between, non_empty, one_of
+from odradek.connect.connectors.files.formats import WRITERS, schema_of
+from odradek.connect.connectors.files.partitioners import PARTITIONERS, make_partitioner
+from odradek.connect.connectors.files.storage import Folder, Storage
+from odradek.connect.errors import ConfigError, DataError
+from odradek.connect.plugin import Configs, SinkConnector, SinkTask
+from odradek.connect.record import SinkRecord
+from odradek.model.topic_partition import TopicPartition
+
+_FORMATS = {
+    "JsonFormat": "json",
+    "AvroFormat": "avro",
+    "ParquetFormat": "parquet",
+    "StringFormat": "lines",
+    "ByteArrayFormat": "bytes",
+}
+SINK = (
+    ConfigDef()
+    .define(
+        "format.class", Kind.CLASS, "json",
+        f"Format of the files: {', '.join(WRITERS)}, or Confluent's class names ({', '.join(_FORMATS)}).",
+        importance="HIGH", also=("format",),
+    )
+    .define("topics.dir", Kind.STRING, "topics", "The folder above all others; empty: none.")
+    .define(
+        "flush.size", Kind.INT, 1000, "Records of a file: with so many, the files of the partition are written.",
+        importance="HIGH", allowed=between(1),
+    )
+    .define(
+        "rotate.interval.ms", Kind.LONG, -1,
+        "Files are written when a record is so much later than the first one, by the records' time; -1: never.",
+    )
+    .define(
+        "rotate.schedule.interval.ms", Kind.LONG, -1,
+        "Files are written after this time in any case; at least once then, not exactly once. -1: never.",
+    )
+    .define(
+        "behavior.on.null.values", Kind.STRING, "ignore", "Whether tombstones are skipped, or fail the task.",
+        allowed=one_of("ignore", "fail"),
+    )
+    .define("file.delim", Kind.STRING, "+", "Between the parts of a file's name.", importance="LOW")
+) + PARTITIONERS  # fmt: skip
+
+
+@dataclass
+class _Open:
+    """What is collected of one partition and not written yet."""
+
+    files: dict[str, list[SinkRecord]] = field(default_factory=dict)  # by folder
+    first_ms: int = 0  # time of the first record
+    opened_s: float = 0.0
+    schema: Any = None
+
+
+class FilesSinkTask(SinkTask):
+    """Writes the files of its partitions."""
+
+    definitions: ClassVar[ConfigDef]
+
+    def storage(self, given: dict[str, Any]) -> Storage:
+        """Return where the files are."""
+        raise NotImplementedError
+
+    def start(self, configs: Configs) -> None:
+        self._given = given = self.definitions.parse(configs)
+        name = str(given["format.class"]).rpartition(".")[2]
+        if _FORMATS.get(name, name) not in WRITERS:
+            raise ConfigError({"format.class": [f"unknown format {name!r}: use {', '.join(WRITERS)}"]})
+        self._writer = WRITERS[_FORMATS.get(name, name)]
+        self._storage = self.storage(given)
+        self._partitioner = make_partitioner(given)
+        self._open: dict[TopicPartition, _Open] = {}
+        self._written: dict[TopicPartition, int] = {}  # the first offset that is in no written file
+        self._taken: dict[TopicPartition, int] = {}  # the next offset: a batch may come again after a failure
+
+    def put(self, records: Sequence[SinkRecord]) -> None:
+        clock = self.context.clock
+        for place, opened in self._open.items():
+            if any(len(each) >= self._given["flush.size"] for each in opened.files.values()):
+                self._write(place)  # it failed the last time
+        for record in records:
+            place = record.source
+            if record.source_position < self._taken.get(place, 0):
+                continue
+            if record.value is not None:
+                self._take(record, clock.now_ms(), clock.monotonic())
+            elif self._given["behavior.on.null.values"] == "fail":
+                raise DataError(f"the record at offset {record.source_position} of {place} has no value")
+            elif place not in self._open or not self._open[place].files:
+                self._written[place] = record.source_position + 1
+            self._taken[place] = record.source_position + 1
+        after_ms = self._given["rotate.schedule.interval.ms"]
+        for place, opened in list(self._open.items()):
+            if after_ms >= 0 and opened.files and clock.monotonic() - opened.opened_s >= after_ms / 1000:
+                self._write(place)
+
+    def _take(self, record: SinkRecord, now_ms: int, now_s: float) -> None:
+        place = record.source
+        time_ms = self._partitioner.time_ms(record, now_ms)
+        folder = self._partitioner.folder(record, now_ms)
+        schema = schema_of(record) if self._writer.has_schema else None
+        opened = self._open.get(place)
+        if opened is not None and opened.files and self._ends(opened, schema, time_ms):
+            self._write(place)
+            opened = None
+        if opened is None or not opened.files:
+            opened = self._open[place] = _Open(first_ms=time_ms, opened_s=now_s, schema=schema)
+        opened.files.setdefault(folder, []).append(record)
+        self._taken[place] = record.source_position + 1
+        if len(opened.files[folder]) >= self._given["flush.size"]:
+            self._write(place)
+
+    def _ends(self, opened: _Open, schema: Any, time_ms: int) -> bool:
+        """Return True if a record does not belong into the open files any more."""
+        after_ms = self._given["rotate.interval.ms"]
+        return bool(schema != opened.schema or (after_ms >= 0 and time_ms - opened.first_ms >= after_ms))
+
+    def _write(self, place: TopicPartition) -> None:
+        """Write all open files of a partition. A failure leaves them open; the next attempt replaces them."""
+        opened = self._open[place]
+        for folder, records in opened.files.items():
+            self._storage.write(self._name(folder, records[0]), self._writer.write(records))
+        last = max(records[-1].source_position for records in opened.files.values())
+        self._written[place] = last + 1
+        opened.files.clear()
+
+    def _name(self, folder: str, first: SinkRecord) -> str:
+        mark = self._given["file.delim"]
+        # The topic may have been changed by a transform; the offset belongs to the partition that was read.
+        name = f"{first.topic}{mark}{first.source.partition}{mark}{first.source_position:010}{self._writer.extension}"
+        return "/".join(part for part in (self._given["topics.dir"], first.topic, folder, name) if part)
+
+    def pre_commit(self, offsets: Mapping[TopicPartition, int]) -> Mapping[TopicPartition, int]:
+        return {place: offset for place, offset in self._written.items() if place in offsets}
+
+    def close(self, partitions: Iterable[TopicPartition]) -> None:
+        for place in partitions:
+            self._open.pop(place, None)
+            self._written.pop(place, None)
+            self._taken.pop(place, None)
+
+
+class FileSinkTask(FilesSinkTask):
+    """Writes into a folder of this machine."""
+
+    definitions = (
+        ConfigDef().define(
+            "path", Kind.STRING, documentation="The folder to write to.", importance="HIGH", allowed=non_empty()
+        )
+        + SINK
+    )
+
+    def storage(self, given: dict[str, Any]) -> Storage:
+        return Folder(given["path"])
+
+
+class FileSinkConnector(SinkConnector):
+    """Files of this machine: JSON, Avro, Parquet, lines or bytes, with partitioners and rotation."""
+
+    task_class = FileSinkTask
+    config_def = FileSinkTask.definitions
+
+    def task_configs(self, tasks_max: int) -> list[dict[str, str]]:
+        return [dict(self.configs)] * tasks_max

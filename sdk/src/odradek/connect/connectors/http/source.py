@@ -1,0 +1,122 @@
+"""The HTTP source: polls an API that answers JSON, page by page, and remembers where it was.
+
+SIMPLE_INCREMENTING   the offset is the number of records read so far
+CHAINING              the offset is a value of the last record (http.offset.json.pointer), such as its id or time
+CURSOR_PAGINATION     the offset is a value of the response (http.next.page.json.pointer): the next page
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+from urllib.parse import quote
+
+from odradek.connect.config import ConfigDef, Kind, between, non_empty, one_of
+from odradek.connect.connectors.http.client import HTTP, HttpClient
+from odradek.connect.errors import DataError
+from odradek.connect.plugin import Configs, SourceConnector, SourceTask
+from odradek.connect.record import SourceRecord
+
+_DEFINITIONS = (
+    ConfigDef()
+    .define("topic", Kind.STRING, documentation="The topic to write to.", importance="HIGH", allowed=non_empty())
+    .define(
+        "url", Kind.STRING, documentation="The URL; ${offset} is the position.", importance="HIGH",
+        allowed=non_empty(), also=("http.api.url",),
+    )
+    .define("http.request.method", Kind.STRING, "GET", "The method.", allowed=one_of("GET", "POST", ignore_case=True))
+    .define("http.request.body", Kind.STRING, "", "Body of a POST; ${offset} is the position.")
+    .define(
+        "http.offset.mode", Kind.STRING, "SIMPLE_INCREMENTING", "What the position is.", importance="HIGH",
+        allowed=one_of("SIMPLE_INCREMENTING", "CHAINING", "CURSOR_PAGINATION"),
+    )
+    .define("http.initial.offset", Kind.STRING, "0", "The first position.")
+    .define("http.response.data.json.pointer", Kind.STRING, "", "Where the records are (RFC 6901); empty: whole.")
+    .define("http.offset.json.pointer", Kind.STRING, "", "CHAINING: where the position is in a record.")
+    .define("http.next.page.json.pointer", Kind.STRING, "", "CURSOR_PAGINATION: where the next position is.")
+    .define("request.interval.ms", Kind.LONG, 15_000, "Time between two requests without news.", allowed=between(1))
+) + HTTP  # fmt: skip
+
+
+def pointed(document: Any, pointer: str) -> Any:
+    """Return what a JSON pointer leads to, None if there is nothing (RFC 6901)."""
+    for step in pointer.split("/")[1:]:
+        name = step.replace("~1", "/").replace("~0", "~")
+        if isinstance(document, dict):
+            document = document.get(name)
+        elif isinstance(document, list) and name.isdigit() and int(name) < len(document):
+            document = document[int(name)]
+        else:
+            return None
+    return document
+
+
+class HttpSourceTask(SourceTask):
+    """Makes one request a poll."""
+
+    _client: HttpClient | None = None
+
+    def start(self, configs: Configs) -> None:
+        self._given = given = _DEFINITIONS.parse(configs)
+        self._client = HttpClient(given, self.context.clock)
+        self._partition = {"url": given["url"]}
+        stored = self.context.offset(self._partition)
+        self._offset = str(given["http.initial.offset"] if stored is None else stored["offset"])
+        self._due_s = self.context.clock.monotonic()
+
+    def poll(self) -> list[SourceRecord]:
+        assert self._client is not None
+        wait_s = self._due_s - self.context.clock.monotonic()
+        if wait_s > 0:
+            self.context.wait(min(wait_s, 1.0))
+            return []
+        given = self._given
+        url = given["url"].replace("${offset}", quote(self._offset, safe=""))
+        body = given["http.request.body"].replace("${offset}", self._offset).encode() or None
+        answer = self._client.call(given["http.request.method"].upper(), url, body, "application/json" if body else "")
+        try:
+            document = json.loads(answer or b"[]")
+        except ValueError as error:
+            raise DataError(f"{url} did not answer JSON: {error}") from error
+        found = pointed(document, given["http.response.data.json.pointer"])
+        values = found if isinstance(found, list) else [] if found is None else [found]
+        records = [self._record(value, index == len(values) - 1, document) for index, value in enumerate(values)]
+        if not records:
+            self._due_s = self.context.clock.monotonic() + given["request.interval.ms"] / 1000
+        return records
+
+    def _record(self, value: Any, is_last: bool, document: Any) -> SourceRecord:
+        mode = self._given["http.offset.mode"]
+        if mode == "SIMPLE_INCREMENTING":
+            self._offset = str(int(self._offset) + 1)
+        elif mode == "CHAINING":
+            found = pointed(value, self._given["http.offset.json.pointer"])
+            if found is None:
+                raise DataError(f"a record has nothing at {self._given['http.offset.json.pointer']!r}: {value!r:.200}")
+            self._offset = str(found)
+        elif is_last:
+            following = pointed(document, self._given["http.next.page.json.pointer"])
+            if following is None:  # the last page: it is asked for again later, when it may have grown
+                self._due_s = self.context.clock.monotonic() + self._given["request.interval.ms"] / 1000
+            else:
+                self._offset = str(following)
+        return SourceRecord(
+            topic=self._given["topic"],
+            value=value,
+            source_partition=self._partition,
+            source_offset={"offset": self._offset},
+        )
+
+    def stop(self) -> None:
+        if self._client is not None:
+            self._client.close()
+
+
+class HttpSourceConnector(SourceConnector):
+    """An HTTP API that is polled, page by page or from a position on."""
+
+    task_class = HttpSourceTask
+    config_def = _DEFINITIONS
+
+    def task_configs(self, tasks_max: int) -> list[dict[str, str]]:
+        return [dict(self.configs)]

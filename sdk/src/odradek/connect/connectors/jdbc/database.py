@@ -1,0 +1,173 @@
+"""What the JDBC source and sink share: the engine, its errors, and types of columns."""
+
+from __future__ import annotations
+
+import datetime as dt
+import re
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from decimal import Decimal
+from typing import Any
+from uuid import UUID
+
+from odradek.connect.config import ConfigDef, Kind, non_empty
+from odradek.connect.converters.json import dump
+from odradek.connect.data import logical
+from odradek.connect.data import schema as schemas
+from odradek.connect.data.schema import Schema, Type
+from odradek.connect.data.struct import Struct
+from odradek.connect.data.values import infer_schema, to_text
+from odradek.connect.errors import ConfigError, ConnectError, RetriableError
+from odradek.extras import extra
+
+with extra("connect-jdbc"):
+    import sqlalchemy as sa
+    from sqlalchemy import exc, types
+
+DATABASE = (
+    ConfigDef()
+    .define(
+        "connection.url", Kind.STRING,
+        documentation="SQLAlchemy's URL, such as postgresql+psycopg://host/database; jdbc: in front is understood.",
+        importance="HIGH", allowed=non_empty(),
+    )
+    .define("connection.user", Kind.STRING, None, "The user.", importance="HIGH")
+    .define("connection.password", Kind.PASSWORD, None, "The password.", importance="HIGH")
+)  # fmt: skip
+
+
+def open_engine(given: Mapping[str, Any]) -> sa.Engine:
+    """Return the engine of a database. Raises ConfigError for a URL that is none, or without its driver."""
+    text = re.sub(r"^jdbc:", "", given["connection.url"])
+    try:
+        url = sa.make_url(text)
+        if given["connection.user"]:
+            url = url.set(username=given["connection.user"], password=given["connection.password"])
+        return sa.create_engine(url, pool_pre_ping=True)
+    except exc.ArgumentError as error:
+        raise ConfigError({"connection.url": [f"connection.url: {error}"]}) from None
+    except ModuleNotFoundError as error:
+        raise ConfigError(
+            {"connection.url": [f"the driver of this database is not installed: pip install {error.name}"]}
+        ) from None
+
+
+@contextmanager
+def translated(what: str) -> Iterator[None]:
+    """Turn SQLAlchemy's errors into RetriableError (the database is away or locked) or ConnectError."""
+    try:
+        yield
+    except (exc.OperationalError, exc.InterfaceError, exc.TimeoutError, exc.DisconnectionError) as error:
+        raise RetriableError(f"{what}: {_short(error)}") from error
+    except exc.SQLAlchemyError as error:
+        raise ConnectError(f"{what}: {_short(error)}") from error
+
+
+def _short(error: Exception) -> str:
+    return str(getattr(error, "orig", None) or error)
+
+
+# --- columns to Connect -----------------------------------------------------------------------------------------------
+
+
+def column_schema(column: Any) -> Schema:
+    """Return the schema of a table's column."""
+    kind = column.type
+    found: Schema
+    if isinstance(kind, types.SmallInteger):
+        found = schemas.INT16
+    elif isinstance(kind, types.BigInteger):
+        found = schemas.INT64
+    elif isinstance(kind, types.Integer):
+        found = schemas.INT32
+    elif isinstance(kind, types.Float):
+        found = schemas.FLOAT64
+    elif isinstance(kind, types.Numeric):
+        found = logical.decimal(kind.scale) if kind.scale is not None and kind.asdecimal else schemas.FLOAT64
+    else:
+        found = next((schema for base, schema in _OTHER if isinstance(kind, base)), schemas.STRING)
+    return found.as_optional(bool(column.nullable))
+
+
+_OTHER: tuple[tuple[type, Schema], ...] = (
+    (types.Boolean, schemas.BOOLEAN),
+    (types.DateTime, logical.TIMESTAMP),
+    (types.Date, logical.DATE),
+    (types.Time, logical.TIME),
+    (types.LargeBinary, schemas.BYTES),
+)
+
+
+def fitted(schema: Schema, value: Any) -> Any:
+    """Return a column's value as its schema has it."""
+    if value is None:
+        return None
+    if schema.name == logical.DECIMAL_NAME:
+        return Decimal(str(value)).quantize(Decimal(1).scaleb(-logical.scale_of(schema)))
+    if schema.type in (Type.FLOAT64, Type.FLOAT32):
+        return float(value)
+    if schema.name == logical.TIMESTAMP_NAME and isinstance(value, dt.datetime):
+        value = value if value.tzinfo else value.replace(tzinfo=dt.UTC)
+        return value.astimezone(dt.UTC)
+    if schema.type is Type.BYTES:
+        return bytes(value)
+    if schema.type is Type.STRING and not isinstance(value, str):
+        return str(value) if isinstance(value, UUID) else _as_text(value)
+    return value
+
+
+def _as_text(value: Any) -> str:
+    """Return JSON for lists and objects, and the text form of others."""
+    return dump(value).decode() if isinstance(value, dict | list) else to_text(value)
+
+
+def inferred_schema(rows: list[Mapping[str, Any]]) -> Schema:
+    """Return the schema of a query's rows: of each column, what its first value that is not null says."""
+    fields = {}
+    for name in rows[0]:
+        value = next((row[name] for row in rows if row[name] is not None), None)
+        found = infer_schema(value)
+        fields[name] = (schemas.STRING if found is None or not _is_flat(found) else found).as_optional()
+    return schemas.struct(fields)
+
+
+def _is_flat(schema: Schema) -> bool:
+    return schema.type.is_primitive
+
+
+def as_struct(schema: Schema, row: Mapping[str, Any]) -> Struct:
+    """Return a row as a struct."""
+    return Struct(schema, {each.name: fitted(each.schema, row[each.name]) for each in schema.fields})
+
+
+# --- Connect to columns -----------------------------------------------------------------------------------------------
+
+_TYPES: dict[Type, Any] = {
+    Type.INT8: types.SmallInteger(),
+    Type.INT16: types.SmallInteger(),
+    Type.INT32: types.Integer(),
+    Type.INT64: types.BigInteger(),
+    Type.FLOAT32: types.Float(),
+    Type.FLOAT64: types.Double(),
+    Type.BOOLEAN: types.Boolean(),
+    Type.STRING: types.Text(),
+    Type.BYTES: types.LargeBinary(),
+}
+_PRECISION = 38
+_KEY_CHARS_MAX = 255  # text in a primary key: MySQL indexes no TEXT
+
+
+def column_type(schema: Schema, *, is_key: bool = False) -> Any:
+    """Return the type of a column for values of a schema; lists, maps and structs are JSON."""
+    if schema.name == logical.DECIMAL_NAME:
+        return types.Numeric(_PRECISION, logical.scale_of(schema))
+    named = {
+        logical.DATE_NAME: types.Date(),
+        logical.TIME_NAME: types.Time(),
+        logical.TIMESTAMP_NAME: types.DateTime(timezone=True),
+    }
+    if schema.name in named:
+        return named[schema.name or ""]
+    if is_key and schema.type is Type.STRING:
+        return types.String(_KEY_CHARS_MAX)
+    return _TYPES.get(schema.type, types.JSON())

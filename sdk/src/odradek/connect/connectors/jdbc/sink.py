@@ -1,0 +1,385 @@
+"""The JDBC sink: records as rows of tables, by insert, upsert or update, and deletes by tombstones.
+
+With `exactly.once=true` the offsets of the records are kept in a table of the same database and written in the same
+transaction, on condition that they are still those that this task has read: a task that was replaced changes nothing
+any more. Otherwise writes are at least once, which upsert makes harmless.
+
+Configurations are those of Confluent's connector; `exactly.once` and `offsets.table` are ours.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import sqlalchemy as sa
+from sqlalchemy import types
+from sqlalchemy.schema import CreateColumn
+
+from odradek.connect.config import ConfigDef, Kind, between, non_empty, one_of
+from odradek.connect.connectors.jdbc.database import DATABASE, column_type, open_engine, translated
+from odradek.connect.data import schema as schemas
+from odradek.connect.data.schema import Schema
+from odradek.connect.data.struct import Struct, plain
+from odradek.connect.data.values import infer_schema
+from odradek.connect.errors import ConnectError, DataError
+from odradek.connect.plugin import Configs, SinkConnector, SinkTask
+from odradek.connect.record import SinkRecord
+from odradek.model.topic_partition import TopicPartition
+
+_KAFKA_KEY = ("__connect_topic", "__connect_partition", "__connect_offset")
+
+_DEFINITIONS = DATABASE + (
+    ConfigDef()
+    .define(
+        "insert.mode", Kind.STRING, "insert", "How rows are written.", importance="HIGH",
+        allowed=one_of("insert", "upsert", "update"),
+    )
+    .define(
+        "pk.mode", Kind.STRING, "none",
+        "Where the primary key is from: none; kafka: topic, partition and offset; record_key; record_value.",
+        importance="HIGH", allowed=one_of("none", "kafka", "record_key", "record_value"),
+    )
+    .define("pk.fields", Kind.LIST, [], "Columns of the primary key; by default all fields of the key.")
+    .define(
+        "table.name.format", Kind.STRING, "${topic}", "Name of the table; ${topic} is the topic.",
+        allowed=non_empty(),
+    )
+    .define("fields.whitelist", Kind.LIST, [], "Fields of the value to write; by default all.")
+    .define("auto.create", Kind.BOOLEAN, False, "Whether missing tables are created.")
+    .define("auto.evolve", Kind.BOOLEAN, False, "Whether missing columns are added.")
+    .define("delete.enabled", Kind.BOOLEAN, False, "Whether a tombstone deletes its row; needs pk.mode=record_key.")
+    .define("batch.size", Kind.INT, 3_000, "The largest number of rows of one statement.", allowed=between(1))
+    .define("exactly.once", Kind.BOOLEAN, False, "Whether offsets are kept in the database, in the same transaction.")
+    .define("offsets.table", Kind.STRING, "odradek_connect_offsets", "The table of those offsets.")
+)  # fmt: skip
+
+
+class _Change(NamedTuple):
+    """A row to write, or to delete (`row` None)."""
+
+    table: str
+    key: dict[str, Any]
+    row: dict[str, Any] | None
+    fields: tuple[tuple[str, Schema], ...]  # of key and row: the columns that the table needs
+    keys: tuple[str, ...]
+
+
+class JdbcSinkTask(SinkTask):
+    """Writes the rows of a batch in one transaction."""
+
+    _engine: sa.Engine | None = None
+
+    def start(self, configs: Configs) -> None:
+        self._given = given = _DEFINITIONS.parse(configs)
+        self._name = configs.get("name", "")
+        self._engine = open_engine(given)
+        self._tables: dict[str, sa.Table] = {}
+        self._positions: dict[TopicPartition, int] = {}
+        self._offsets: sa.Table | None = None
+        if given["exactly.once"]:
+            self._offsets = _offsets_table(given["offsets.table"])
+            with translated("the table of offsets cannot be created"):
+                self._offsets.create(self._engine, checkfirst=True)
+
+    # --- offsets in the database ----------------------------------------------------------------------------------
+
+    def open(self, partitions: Iterable[TopicPartition]) -> None:
+        if self._offsets is None:
+            return
+        table = self._offsets
+        assert self._engine is not None
+        with translated("the offsets cannot be read"), self._engine.connect() as connection:
+            for place in partitions:
+                found = connection.execute(sa.select(table.c.next_offset).where(*self._of(place))).scalar()
+                if found is not None:
+                    self._positions[place] = int(found)
+        self.context.seek({place: self._positions[place] for place in partitions if place in self._positions})
+
+    def _of(self, place: TopicPartition) -> tuple[Any, ...]:
+        assert self._offsets is not None
+        column = self._offsets.c
+        return column.connector == self._name, column.topic == place.topic, column.partition == place.partition
+
+    def _move(self, connection: sa.Connection, place: TopicPartition, behind: int) -> None:
+        """Write the offset behind a batch, if it is still the one that this task has read."""
+        assert self._offsets is not None
+        before = self._positions.get(place)
+        if before is None:
+            row = {"connector": self._name, "topic": place.topic, "partition": place.partition, "next_offset": behind}
+            connection.execute(sa.insert(self._offsets).values(row))
+            return
+        condition = (*self._of(place), self._offsets.c.next_offset == before)
+        moved = connection.execute(sa.update(self._offsets).where(*condition).values(next_offset=behind))
+        if moved.rowcount != 1:
+            raise ConnectError(f"another task has written the records of {place}: this one stops")
+
+    # --- writing --------------------------------------------------------------------------------------------------
+
+    def put(self, records: Sequence[SinkRecord]) -> None:
+        if self._offsets is not None:
+            records = [each for each in records if each.source_position >= self._positions.get(each.source, 0)]
+        if not records:
+            return
+        assert self._engine is not None
+        changes = []
+        for record in records:
+            try:
+                changes += self._changes(record)
+            except DataError as error:
+                self.context.errant_records.report(record, error)
+        for change in changes:
+            self._prepare(change)
+        behind: dict[TopicPartition, int] = {}
+        for record in records:
+            behind[record.source] = record.source_position + 1
+        with translated("the rows cannot be written"), self._engine.begin() as connection:
+            for group in _grouped(changes, self._given["batch.size"]):
+                self._write(connection, group)
+            if self._offsets is not None:
+                for place, offset in behind.items():
+                    self._move(connection, place, offset)
+        if self._offsets is not None:
+            self._positions.update(behind)
+
+    def _changes(self, record: SinkRecord) -> list[_Change]:
+        table = self._given["table.name.format"].replace("${topic}", record.topic)
+        key, key_fields = self._key(record)
+        if record.value is None:
+            if not self._given["delete.enabled"]:
+                return []
+            if self._given["pk.mode"] != "record_key":
+                raise DataError("delete.enabled needs pk.mode=record_key")
+            return [_Change(table, key, None, key_fields, tuple(key))]
+        row, fields = _columns(record.value_schema, record.value, "value")
+        wanted = self._given["fields.whitelist"]
+        row = {name: value for name, value in row.items() if not wanted or name in wanted}
+        known = dict(key_fields)
+        every = (*key_fields, *((name, each) for name, each in fields if name in row and name not in known))
+        return [_Change(table, key, {**row, **key}, every, tuple(key))]
+
+    def _key(self, record: SinkRecord) -> tuple[dict[str, Any], tuple[tuple[str, Schema], ...]]:
+        mode, names = self._given["pk.mode"], self._given["pk.fields"]
+        if mode == "none":
+            return {}, ()
+        if mode == "kafka":
+            chosen = names if len(names) == len(_KAFKA_KEY) else _KAFKA_KEY
+            values = (record.source.topic, record.source.partition, record.source_position)
+            kinds = (schemas.STRING, schemas.INT32, schemas.INT64)
+            return dict(zip(chosen, values, strict=True)), tuple(zip(chosen, kinds, strict=True))
+        if mode == "record_value":
+            found, fields = _columns(record.value_schema, record.value, "value")
+        elif isinstance(record.key, Struct | Mapping):
+            found, fields = _columns(record.key_schema, record.key, "key")
+        else:
+            [name] = names or ["id"]
+            schema = record.key_schema or infer_schema(record.key)
+            found, fields = {name: record.key}, ((name, schema or schemas.STRING),)
+        chosen = names or list(found)
+        missing = [name for name in chosen if found.get(name) is None]
+        if missing:
+            raise DataError(
+                f"the record has no {mode.removeprefix('record_')} field {missing[0]!r} for its primary key"
+            )
+        return {name: found[name] for name in chosen}, tuple((name, each) for name, each in fields if name in chosen)
+
+    def _prepare(self, change: _Change) -> None:
+        """Reflect, create or evolve the table of a change. Raises ConnectError."""
+        table = self._tables.get(change.table)
+        if table is not None and all(name in table.c for name, _ in change.fields):
+            return
+        assert self._engine is not None
+        schema_name, _, name = change.table.rpartition(".")
+        with translated(f"the table {change.table} cannot be prepared"):
+            if not sa.inspect(self._engine).has_table(name, schema=schema_name or None):
+                if not self._given["auto.create"]:
+                    raise ConnectError(f"the table {change.table} does not exist: create it, or set auto.create=true")
+                columns = [_column(field, each, field in change.keys) for field, each in change.fields]
+                sa.Table(name, sa.MetaData(), *columns, schema=schema_name or None).create(
+                    self._engine, checkfirst=True
+                )
+            table = sa.Table(name, sa.MetaData(), autoload_with=self._engine, schema=schema_name or None)
+            missing = [(field, each) for field, each in change.fields if field not in table.c]
+            if missing:
+                if not self._given["auto.evolve"]:
+                    raise ConnectError(
+                        f"the table {change.table} has no column {missing[0][0]}: add it, or set auto.evolve=true"
+                    )
+                self._evolve(table, missing)
+                table = sa.Table(name, sa.MetaData(), autoload_with=self._engine, schema=schema_name or None)
+        self._tables[change.table] = table
+
+    def _evolve(self, table: sa.Table, missing: list[tuple[str, Schema]]) -> None:
+        assert self._engine is not None
+        preparer = self._engine.dialect.identifier_preparer
+        with self._engine.begin() as connection:
+            for name, schema in missing:
+                column = CreateColumn(_column(name, schema.as_optional(), False)).compile(dialect=self._engine.dialect)
+                connection.execute(sa.text(f"ALTER TABLE {preparer.format_table(table)} ADD COLUMN {column}"))
+
+    def _write(self, connection: sa.Connection, group: list[_Change]) -> None:
+        """Write changes of one table and one kind."""
+        table, first = self._tables[group[0].table], group[0]
+        if first.row is None:
+            condition = [table.c[name] == sa.bindparam(f"k_{name}") for name in first.keys]
+            keys = [{f"k_{name}": value for name, value in each.key.items()} for each in group]
+            connection.execute(sa.delete(table).where(*condition), keys)
+            return
+        rows = [{name: _bound(table.c[name], value) for name, value in (each.row or {}).items()} for each in group]
+        mode = self._given["insert.mode"]
+        if mode == "update":
+            _update(connection, table, first.keys, rows)
+        elif mode == "upsert" and first.keys:
+            _upsert(connection, table, first.keys, rows)
+        else:
+            connection.execute(sa.insert(table), rows)
+
+    def close(self, partitions: Iterable[TopicPartition]) -> None:
+        for place in partitions:
+            self._positions.pop(place, None)
+
+    def stop(self) -> None:
+        if self._engine is not None:
+            self._engine.dispose()
+
+
+def _offsets_table(name: str) -> sa.Table:
+    return sa.Table(
+        name,
+        sa.MetaData(),
+        sa.Column("connector", types.String(200), primary_key=True),
+        sa.Column("topic", types.String(249), primary_key=True),
+        sa.Column("partition", types.Integer(), primary_key=True, autoincrement=False),
+        sa.Column("next_offset", types.BigInteger(), nullable=False),
+    )
+
+
+def _columns(schema: Schema | None, value: Any, what: str) -> tuple[dict[str, Any], tuple[tuple[str, Schema], ...]]:
+    """Return the fields of a struct or map with their schemas. Raises DataError for other values."""
+    if isinstance(value, Struct):
+        return dict(value.items()), tuple((each.name, each.schema) for each in value.schema.fields)
+    if isinstance(value, Mapping):
+        return dict(value), tuple(
+            (name, (infer_schema(each) or schemas.STRING).as_optional()) for name, each in value.items()
+        )
+    raise DataError(f"the {what} must be a struct or a map, whose fields are columns, not {type(value).__name__}")
+
+
+def _column(name: str, schema: Schema, is_key: bool) -> Any:
+    kind = column_type(schema, is_key=is_key)
+    return sa.Column(name, kind, primary_key=is_key, nullable=schema.optional and not is_key, autoincrement=False)
+
+
+def _bound(column: Any, value: Any) -> Any:
+    """Return a value as a column takes it: lists, maps and structs as JSON, or as its text."""
+    if isinstance(value, Struct | Mapping | list | tuple):
+        found = plain(value)
+        return found if isinstance(column.type, types.JSON) else _json_text(found)
+    return value
+
+
+def _json_text(value: Any) -> str:
+    from odradek.connect.converters.json import dump
+    from odradek.connect.converters.json_format import to_json
+
+    return dump(to_json(None, value)).decode()
+
+
+def _grouped(changes: list[_Change], size: int) -> Iterable[list[_Change]]:
+    """Yield neighbours that one statement can write. A key comes once in a group: the last change counts."""
+    group: list[_Change] = []
+    seen: set[Any] = set()
+    for change in changes:
+        kind = (change.table, change.row is None, frozenset(change.row or ()))
+        key = tuple(change.key.values())
+        last = None if not group else (group[-1].table, group[-1].row is None, frozenset(group[-1].row or ()))
+        if group and (kind != last or len(group) >= size or (key and key in seen)):
+            yield group
+            group, seen = [], set()
+        group.append(change)
+        seen.add(key)
+    if group:
+        yield group
+
+
+def _update(connection: sa.Connection, table: sa.Table, keys: tuple[str, ...], rows: list[dict[str, Any]]) -> int:
+    condition = [table.c[name] == sa.bindparam(f"k_{name}") for name in keys]
+    others = [name for name in rows[0] if name not in keys]
+    if not others:
+        return 0
+    statement = sa.update(table).where(*condition).values({name: sa.bindparam(f"v_{name}") for name in others})
+    bound = [
+        {**{f"k_{name}": row[name] for name in keys}, **{f"v_{name}": row[name] for name in others}} for row in rows
+    ]
+    return connection.execute(statement, bound).rowcount
+
+
+def _upsert(connection: sa.Connection, table: sa.Table, keys: tuple[str, ...], rows: list[dict[str, Any]]) -> None:
+    """Insert or replace rows, by the database's own statement if it has one."""
+    dialect = connection.dialect.name
+    others = [name for name in rows[0] if name not in keys]
+    if dialect in ("postgresql", "sqlite"):
+        if dialect == "postgresql":
+            from sqlalchemy.dialects.postgresql import insert
+        else:
+            from sqlalchemy.dialects.sqlite import insert  # type: ignore[assignment]
+        statement: Any = insert(table)
+        if others:
+            new = {name: statement.excluded[name] for name in others}
+            statement = statement.on_conflict_do_update(index_elements=list(keys), set_=new)
+        else:
+            statement = statement.on_conflict_do_nothing(index_elements=list(keys))
+        connection.execute(statement, rows)
+    elif dialect in ("mysql", "mariadb"):
+        from sqlalchemy.dialects.mysql import insert as mysql_insert
+
+        found = mysql_insert(table)
+        connection.execute(found.on_duplicate_key_update({name: found.inserted[name] for name in others or keys}), rows)
+    else:
+        for row in rows:
+            exists = sa.select(sa.literal(1)).where(*(table.c[name] == row[name] for name in keys))
+            if connection.execute(exists).first() is None:
+                connection.execute(sa.insert(table), [row])
+            else:
+                _update(connection, table, keys, [row])
+
+
+class JdbcSinkConnector(SinkConnector):
+    """Rows of a relational database: insert, upsert, update and delete; tables created and evolved."""
+
+    task_class = JdbcSinkTask
+    config_def = _DEFINITIONS
+
+    @classmethod
+    def validate(cls, configs: Configs) -> dict[str, Any]:
+        found = super().validate(configs)
+        if found["insert.mode"].value in ("upsert", "update") and found["pk.mode"].value == "none":
+            found["pk.mode"].errors.append("insert.mode=upsert and update need a pk.mode: which row is meant")
+        if found["delete.enabled"].value is True and found["pk.mode"].value != "record_key":
+            found["delete.enabled"].errors.append("delete.enabled needs pk.mode=record_key")
+        return found
+
+    @classmethod
+    def alter_offsets(cls, configs: Configs, offsets: Mapping[TopicPartition, int | None]) -> None:
+        """Change the offsets in the database as well."""
+        given = _DEFINITIONS.parse(configs)
+        if not given["exactly.once"]:
+            return
+        table, engine = _offsets_table(given["offsets.table"]), open_engine(given)
+        name = configs.get("name", "")
+        with translated("the offsets cannot be changed"), engine.begin() as connection:
+            table.create(connection, checkfirst=True)
+            for place, offset in offsets.items():
+                of_place = (
+                    table.c.connector == name,
+                    table.c.topic == place.topic,
+                    table.c.partition == place.partition,
+                )
+                connection.execute(sa.delete(table).where(*of_place))
+                if offset is not None:
+                    row = {"connector": name, "topic": place.topic, "partition": place.partition, "next_offset": offset}
+                    connection.execute(sa.insert(table).values(row))
+        engine.dispose()
+
+    def task_configs(self, tasks_max: int) -> list[dict[str, str]]:
+        return [dict(self.configs)] * tasks_max

@@ -1,0 +1,291 @@
+"""The JDBC source: rows of tables, or of a query, in one of these modes.
+
+    bulk                      everything again at each poll; no position, so no exactly once
+    incrementing              rows with a larger value of a column that only grows
+    timestamp                 rows with a later time of change: updates as well
+    timestamp+incrementing    both: later ones, and of the same time those with a larger number
+
+A source partition is a table, or the query; its offset has the last value of each column. Rows of one time are returned
+together by `timestamp`, since the time alone cannot tell them apart. Deleted rows are not seen: use change capture.
+
+Configurations are those of Confluent's connector.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import sqlalchemy as sa
+
+from odradek.connect.config import ConfigDef, Kind, between, non_empty, one_of
+from odradek.connect.connectors.jdbc.database import (
+    DATABASE,
+    as_struct,
+    column_schema,
+    inferred_schema,
+    open_engine,
+    translated,
+)
+from odradek.connect.data.logical import moment_of, ms_of
+from odradek.connect.data.schema import Schema, struct
+from odradek.connect.errors import ConfigError, ConnectError
+from odradek.connect.plugin import Configs, ExactlyOnceSupport, SourceConnector, SourceTask
+from odradek.connect.record import SourceRecord
+
+_MODES = ("bulk", "incrementing", "timestamp", "timestamp+incrementing")
+_US = 1_000_000
+
+_DEFINITIONS = DATABASE + (
+    ConfigDef()
+    .define(
+        "mode", Kind.STRING, documentation="How new rows are found.", importance="HIGH", allowed=one_of(*_MODES)
+    )
+    .define("incrementing.column.name", Kind.STRING, "", "The column that only grows.")
+    .define("timestamp.column.name", Kind.LIST, [], "The column with the time of the last change, in UTC.")
+    .define("table.whitelist", Kind.LIST, [], "The tables; by default all.", also=("table.include.list",))
+    .define("table.blacklist", Kind.LIST, [], "Tables to leave out.", also=("table.exclude.list",))
+    .define("schema.pattern", Kind.STRING, None, "Schema of the tables; by default the connection's.")
+    .define("query", Kind.STRING, "", "A SELECT in place of tables; conditions and order are put around it.")
+    .define(
+        "topic.prefix", Kind.STRING, documentation="Before the name of the table; with `query`, the topic itself.",
+        importance="HIGH", allowed=non_empty(),
+    )
+    .define("poll.interval.ms", Kind.INT, 5_000, "Time between two looks for new rows.", allowed=between(0))
+    .define("batch.max.rows", Kind.INT, 1_000, "The largest number of rows of one poll.", allowed=between(1))
+    .define(
+        "timestamp.delay.interval.ms", Kind.LONG, 0,
+        "Rows are read when their time is so old, so that transactions with earlier times have ended.",
+        allowed=between(0),
+    )
+    .define(
+        "timestamp.initial", Kind.LONG, None, "First time to read, in ms since 1970; -1: now. By default all.",
+    )
+    .define("validate.non.null", Kind.BOOLEAN, True, "Whether nullable columns of the mode are refused.")
+)  # fmt: skip
+
+
+class _Input:
+    """A table or a query, and the position in it.
+
+    Args:
+        columns: names of the timestamp column and the incrementing one; None for those that the mode does not have.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        topic: str,
+        source: Any,
+        schema: Schema | None,
+        columns: tuple[str | None, str | None],
+        keys: list[str],
+    ) -> None:
+        self.partition = {"query": name} if schema is None else {"table": name}
+        self.topic, self.source, self.schema, self.keys = topic, source, schema, keys
+        self.timestamp, self.incrementing = columns
+        self.offset: dict[str, int] = {}  # timestamp in microseconds, incrementing
+        self.rows: Iterator[list[SourceRecord]] | None = None
+        self.due_s = 0.0
+
+    @property
+    def is_bulk(self) -> bool:
+        return self.timestamp is None and self.incrementing is None
+
+    def statement(self, until: dt.datetime | None) -> Any:
+        """Return the SELECT of the rows behind the position."""
+        found = sa.select(self.source)
+        if self.is_bulk:
+            return found
+        column = self.source.c
+        time = None if self.timestamp is None else column[self.timestamp]
+        number = None if self.incrementing is None else column[self.incrementing]
+        last_time = _time(self.offset["timestamp"]) if "timestamp" in self.offset else None
+        last_number = self.offset.get("incrementing")
+        if time is not None and until is not None:
+            found = found.where(time < until)
+        if time is not None and last_time is not None:
+            later = time > last_time
+            if number is not None and last_number is not None:
+                later = sa.or_(later, sa.and_(time == last_time, number > last_number))
+            found = found.where(later)
+        elif number is not None and last_number is not None:
+            found = found.where(number > last_number)
+        return found.order_by(*(each for each in (time, number) if each is not None))
+
+
+def _time(microseconds: int) -> dt.datetime:
+    """Return the time without a zone, as columns in UTC have it."""
+    return (moment_of(0) + dt.timedelta(microseconds=microseconds)).replace(tzinfo=None)
+
+
+def _microseconds(value: Any) -> int:
+    if not isinstance(value, dt.datetime):
+        raise ConnectError(f"the timestamp column must have timestamps that are not null, not {value!r:.80}")
+    moment = value if value.tzinfo else value.replace(tzinfo=dt.UTC)
+    return ms_of(moment) * 1000 + moment.microsecond % 1000
+
+
+class JdbcSourceTask(SourceTask):
+    """Reads its share of the tables in turn."""
+
+    _engine: sa.Engine | None = None
+
+    def start(self, configs: Configs) -> None:
+        self._given = given = _DEFINITIONS.parse(configs)
+        self._engine = open_engine(given)
+        self._interval_s = given["poll.interval.ms"] / 1000
+        with translated("the tables cannot be described"):
+            self._inputs = [self._query()] if given["query"] else [self._table(each) for each in _tables(configs)]
+        for each in self._inputs:
+            stored = self.context.offset(each.partition)
+            each.offset = {} if stored is None else {name: int(value) for name, value in stored.items()}
+            if not each.offset and each.timestamp is not None and given["timestamp.initial"] is not None:
+                first_ms = given["timestamp.initial"]
+                each.offset["timestamp"] = (self.context.clock.now_ms() if first_ms < 0 else first_ms) * 1000
+
+    def _columns(self) -> tuple[str | None, str | None]:
+        mode, given = self._given["mode"], self._given
+        time = given["timestamp.column.name"][0] if "timestamp" in mode else None
+        return time, given["incrementing.column.name"] if "incrementing" in mode else None
+
+    def _query(self) -> _Input:
+        text = self._given["query"].strip().rstrip(";")
+        names = [each for each in self._columns() if each is not None]
+        source = sa.text(text).columns(*(sa.column(name) for name in names)).subquery("q")
+        # All columns of the query, and those of the mode by name.
+        whole = sa.select(sa.text("*")).select_from(sa.text(f"({text}) AS q"))
+        found = _Input("query", self._given["topic.prefix"], source, None, self._columns(), [])
+        found.statement = lambda until: _around(whole, found, until)  # type: ignore[method-assign]
+        return found
+
+    def _table(self, name: str) -> _Input:
+        assert self._engine is not None
+        table = sa.Table(name, sa.MetaData(), autoload_with=self._engine, schema=self._given["schema.pattern"])
+        columns = self._columns()
+        for column in filter(None, columns):
+            if column not in table.c:
+                raise ConfigError(f"the table {name} has no column {column}, which mode={self._given['mode']} needs")
+            if table.c[column].nullable and self._given["validate.non.null"]:
+                raise ConfigError(f"the column {column} of {name} may be null; validate.non.null=false permits it")
+        schema = struct([(each.name, column_schema(each)) for each in table.c], name=name)
+        topic = f"{self._given['topic.prefix']}{name}"
+        return _Input(name, topic, table, schema, columns, [each.name for each in table.primary_key])
+
+    def poll(self) -> list[SourceRecord]:
+        now_s = self.context.clock.monotonic()
+        for each in self._inputs:
+            if each.rows is None and now_s < each.due_s:
+                continue
+            if each.rows is None:
+                each.rows = self._read(each)
+            with translated(f"{each.partition} cannot be read"):
+                found = next(each.rows, None)
+            if found is not None:
+                self._inputs.append(self._inputs.pop(self._inputs.index(each)))  # the others are next
+                return found
+            each.rows, each.due_s = None, now_s + self._interval_s
+        wait_s = min((each.due_s for each in self._inputs), default=now_s + 1) - now_s
+        self.context.wait(max(0.0, min(wait_s, 1.0)))
+        return []
+
+    def _read(self, source: _Input) -> Iterator[list[SourceRecord]]:
+        """Yield batches of the rows that are new now."""
+        assert self._engine is not None
+        until = None
+        if source.timestamp is not None:
+            until = _time((self.context.clock.now_ms() - self._given["timestamp.delay.interval.ms"]) * 1000)
+        with self._engine.connect() as connection:
+            result = connection.execution_options(stream_results=True).execute(source.statement(until)).mappings()
+            batch: list[Mapping[str, Any]] = []
+            for found in result:
+                row: dict[str, Any] = {str(name): value for name, value in found.items()}
+                if len(batch) >= self._given["batch.max.rows"] and not _is_same_time(source, batch[-1], row):
+                    yield self._records(source, batch)
+                    batch = []
+                batch.append(row)
+            if batch:
+                yield self._records(source, batch)
+
+    def _records(self, source: _Input, rows: list[Mapping[str, Any]]) -> list[SourceRecord]:
+        schema = source.schema or inferred_schema(rows)
+        records = []
+        for row in rows:
+            offset = dict(source.offset)
+            if source.timestamp is not None:
+                offset["timestamp"] = _microseconds(row[source.timestamp])
+            if source.incrementing is not None:
+                offset["incrementing"] = int(row[source.incrementing])
+            source.offset = offset
+            records.append(
+                SourceRecord(
+                    topic=source.topic,
+                    value=as_struct(schema, row),
+                    value_schema=schema,
+                    source_partition=None if source.is_bulk else source.partition,
+                    source_offset=None if source.is_bulk else offset,
+                )
+            )
+        return records
+
+    def stop(self) -> None:
+        if self._engine is not None:
+            self._engine.dispose()
+
+
+def _is_same_time(source: _Input, one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
+    """Return True for rows that only `timestamp` mode cannot tell apart."""
+    if source.timestamp is None or source.incrementing is not None:
+        return False
+    return bool(one[source.timestamp] == other[source.timestamp])
+
+
+def _around(whole: Any, source: _Input, until: dt.datetime | None) -> Any:
+    """Return the query with the conditions and the order of its mode."""
+    limited = _Input.statement(source, until)
+    found = whole
+    if limited.whereclause is not None:
+        found = found.where(limited.whereclause)
+    return found.order_by(*limited._order_by_clauses)
+
+
+def _tables(configs: Configs) -> list[str]:
+    return [each for each in configs.get("tables", "").split(",") if each]
+
+
+class JdbcSourceConnector(SourceConnector):
+    """Rows of a relational database: everything, new ones, or new and changed ones."""
+
+    task_class = JdbcSourceTask
+    config_def = _DEFINITIONS
+
+    @classmethod
+    def validate(cls, configs: Configs) -> dict[str, Any]:
+        found = super().validate(configs)
+        mode = found["mode"].value or ""
+        if "incrementing" in mode and not found["incrementing.column.name"].value:
+            found["incrementing.column.name"].errors.append(f"incrementing.column.name is required with mode={mode}")
+        if "timestamp" in mode and len(found["timestamp.column.name"].value or ()) != 1:
+            found["timestamp.column.name"].errors.append(f"mode={mode} needs one timestamp.column.name")
+        if found["query"].value and (found["table.whitelist"].value or found["table.blacklist"].value):
+            found["query"].errors.append("give either query or tables")
+        return found
+
+    @classmethod
+    def exactly_once_support(cls, configs: Configs) -> ExactlyOnceSupport:
+        return ExactlyOnceSupport.UNSUPPORTED if configs.get("mode") == "bulk" else ExactlyOnceSupport.SUPPORTED
+
+    def task_configs(self, tasks_max: int) -> list[dict[str, str]]:
+        given = _DEFINITIONS.parse(self.configs)
+        if given["query"]:
+            return [dict(self.configs)]
+        tables = given["table.whitelist"]
+        if not tables:
+            engine = open_engine(given)
+            with translated("the tables cannot be listed"):
+                tables = sa.inspect(engine).get_table_names(schema=given["schema.pattern"])
+            engine.dispose()
+        tables = [each for each in tables if each not in given["table.blacklist"]]
+        groups = [tables[number::tasks_max] for number in range(min(tasks_max, len(tables)))]
+        return [{**self.configs, "tables": ",".join(group)} for group in groups]

@@ -1,0 +1,114 @@
+"""JSON, with the schema in an envelope or without schemas."""
+
+from __future__ import annotations
+
+import json
+from decimal import Decimal
+from typing import Any
+
+from odradek.connect.config import ConfigDef, Kind, one_of
+from odradek.connect.converters.base import Converter
+from odradek.connect.converters.json_format import from_json, read_schema, schema_json, to_json
+from odradek.connect.data.schema import Schema
+from odradek.connect.data.values import NULL, SchemaAndValue
+from odradek.connect.errors import DataError
+
+_CACHED = 1000
+_DECIMAL_MARK = "\x00decimal:"  # no JSON text of ours contains it: control characters are escaped
+
+
+class JsonConverter(Converter):
+    """JSON: {"schema": ..., "payload": ...}, or the payload alone with schemas.enable=false."""
+
+    config_def = (
+        ConfigDef()
+        .define("schemas.enable", Kind.BOOLEAN, True, "Whether each message contains its schema.", importance="HIGH")
+        .define("schemas.cache.size", Kind.INT, _CACHED, "Number of schemas that are kept parsed.", importance="HIGH")
+        .define(
+            "decimal.format",
+            Kind.STRING,
+            "BASE64",
+            "How decimals are written: BASE64 (as Kafka Connect by default), or NUMERIC, a JSON number.",
+            importance="LOW",
+            allowed=one_of("BASE64", "NUMERIC", ignore_case=True),
+        )
+        .define(
+            "replace.null.with.default",
+            Kind.BOOLEAN,
+            True,
+            "Whether a null of a field that has a default is replaced by the default.",
+            importance="LOW",
+        )
+    )
+
+    def configure(self, configs: Any, *, is_key: bool) -> None:
+        super().configure(configs, is_key=is_key)
+        self._has_schemas: bool = self.configs["schemas.enable"]
+        self._decimals = str(self.configs["decimal.format"]).upper()
+        self._replaces: bool = self.configs["replace.null.with.default"]
+        self._read: dict[str, Schema | None] = {}
+        self._written: dict[Schema, dict[str, Any]] = {}
+
+    def from_connect(self, topic: str, schema: Schema | None, value: Any) -> bytes | None:
+        if schema is None and value is None:
+            return None
+        payload = to_json(schema, value, decimal_format=self._decimals, replace_null_with_default=self._replaces)
+        if not self._has_schemas:
+            return dump(payload)
+        if schema is None:
+            return dump({"schema": None, "payload": payload})
+        document = self._written.get(schema)
+        if document is None:
+            document = schema_json(schema, decimal_format=self._decimals)
+            if len(self._written) < self.configs["schemas.cache.size"]:
+                self._written[schema] = document
+        return dump({"schema": document, "payload": payload})
+
+    def to_connect(self, topic: str, data: bytes | None) -> SchemaAndValue:
+        if data is None:
+            return NULL
+        document = load(data) if data else None
+        if not self._has_schemas:
+            return SchemaAndValue(None, from_json(None, document))
+        if not isinstance(document, dict) or document.keys() != {"schema", "payload"}:
+            raise DataError(
+                'the value must be {"schema": ..., "payload": ...}, since schemas.enable is true; for plain JSON set '
+                "schemas.enable=false in the converter's configuration"
+            )
+        text = json.dumps(document["schema"], default=str)
+        if text not in self._read:
+            if len(self._read) >= self.configs["schemas.cache.size"]:
+                self._read.clear()
+            self._read[text] = read_schema(document["schema"])
+        schema = self._read[text]
+        return SchemaAndValue(schema, from_json(schema, document["payload"], replace_null_with_default=self._replaces))
+
+
+def dump(document: Any) -> bytes:
+    """Return compact JSON; decimals are numbers with all their digits. Raises DataError for NaN and infinities."""
+    decimals: list[str] = []
+
+    def other(value: Any) -> str:
+        if isinstance(value, Decimal):
+            decimals.append(f"{value:f}")
+            return _DECIMAL_MARK
+        raise DataError(f"a {type(value).__name__} cannot be written as JSON")
+
+    try:
+        text = json.dumps(document, ensure_ascii=False, separators=(",", ":"), default=other, allow_nan=False)
+    except ValueError as error:
+        raise DataError(f"the value cannot be written as JSON: {error}") from error
+    if decimals:
+        parts = text.split(json.dumps(_DECIMAL_MARK))
+        if len(parts) != len(decimals) + 1:
+            raise DataError("the value contains a text that cannot be written beside decimals")
+        text = "".join(part + number for part, number in zip(parts, [*decimals, ""], strict=True))
+    return text.encode()
+
+
+def load(data: bytes) -> Any:
+    """Return JSON data, with decimals for numbers that are not whole. Raises DataError."""
+    try:
+        return json.loads(data, parse_float=Decimal)
+    except ValueError as error:
+        raise DataError(f"the bytes are not JSON: {error}") from error

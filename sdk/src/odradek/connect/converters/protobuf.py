@@ -1,0 +1,356 @@
+"""ProtobufConverter: Protobuf messages with the schemas of a registry, in Confluent's wire format.
+
+Written: a struct is a proto3 message; optional scalars are `optional`; a timestamp is google.protobuf.Timestamp, and
+dates, times and decimals are the numbers and text that they consist of. Read: fields become the Connect types of the
+same kind, enums text, a `oneof` optional fields. Values that are no structs are wrapped into a message with one field.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import re
+from collections.abc import Mapping
+from importlib import import_module
+from typing import Any
+
+from odradek.client.serializers import registry as registries
+from odradek.client.serializers.protobuf import path_of
+from odradek.client.serializers.wire import decode_indexes, decode_prefix
+from odradek.connect.converters.registered import RegisteredConverter, as_data_error
+from odradek.connect.data import logical
+from odradek.connect.data import schema as schemas
+from odradek.connect.data.schema import Schema, Type
+from odradek.connect.data.struct import Struct, check_value
+from odradek.connect.data.values import NULL, SchemaAndValue, infer_schema
+from odradek.connect.errors import DataError
+from odradek.errors import FormatError
+from odradek.extras import extra
+
+_TIMESTAMP = "google.protobuf.Timestamp"
+_DEFAULT_NAME = "ConnectDefault1"
+_WRAPPED = "connect_value"
+_SCALARS = {
+    Type.INT8: "INT32",
+    Type.INT16: "INT32",
+    Type.INT32: "INT32",
+    Type.INT64: "INT64",
+    Type.FLOAT32: "FLOAT",
+    Type.FLOAT64: "DOUBLE",
+    Type.BOOLEAN: "BOOL",
+    Type.STRING: "STRING",
+    Type.BYTES: "BYTES",
+}
+
+
+def _google() -> Any:
+    with extra("protobuf"):
+        import_module("google.protobuf.timestamp_pb2")  # known to the default pool from here on
+        return import_module("google.protobuf")
+
+
+class _Messages:
+    """Writes the file descriptor of a schema."""
+
+    def __init__(self, file_name: str) -> None:
+        _google()
+        self._pb2 = import_module("google.protobuf.descriptor_pb2")
+        self.file = self._pb2.FileDescriptorProto(name=file_name, syntax="proto3")
+
+    def add(self, schema: Schema) -> str:
+        """Add the message of a struct and return its full name."""
+        package, _, name = (schema.name or _DEFAULT_NAME).rpartition(".")
+        if package:
+            self.file.package = ".".join(_name(part) for part in package.split("."))
+        message = self.file.message_type.add(name=_name(name))
+        self._fill(message, schema, f".{self.file.package}.{message.name}" if package else f".{message.name}")
+        return (f"{self.file.package}." if package else "") + str(message.name)
+
+    def _fill(self, message: Any, schema: Schema, path: str) -> None:
+        for number, each in enumerate(schema.fields, 1):
+            field = message.field.add(name=_name(each.name), number=number)
+            self._type(message, field, each.schema, path)
+            if each.schema.optional and field.label != self._label("REPEATED") and not field.type_name:
+                field.proto3_optional = True
+                field.oneof_index = len(message.oneof_decl)
+                message.oneof_decl.add(name=f"_{field.name}")
+
+    def _label(self, name: str) -> Any:
+        return self._pb2.FieldDescriptorProto.Label.Value(f"LABEL_{name}")
+
+    def _type(self, message: Any, field: Any, schema: Schema, path: str) -> None:
+        types = self._pb2.FieldDescriptorProto.Type
+        field.label = self._label("OPTIONAL")
+        if schema.name == logical.TIMESTAMP_NAME:
+            field.type, field.type_name = types.Value("TYPE_MESSAGE"), f".{_TIMESTAMP}"
+            if "google/protobuf/timestamp.proto" not in self.file.dependency:
+                self.file.dependency.append("google/protobuf/timestamp.proto")
+        elif schema.name == logical.DECIMAL_NAME:
+            field.type = types.Value("TYPE_STRING")
+        elif schema.type is Type.STRUCT:
+            nested = message.nested_type.add(name=_name(f"{field.name}_message"))
+            self._fill(nested, schema, f"{path}.{nested.name}")
+            field.type, field.type_name = types.Value("TYPE_MESSAGE"), f"{path}.{nested.name}"
+        elif schema.type is Type.ARRAY:
+            self._type(message, field, schema.elements, path)
+            field.label = self._label("REPEATED")
+        elif schema.type is Type.MAP:
+            self._map(message, field, schema, path)
+        else:
+            field.type = types.Value(f"TYPE_{_SCALARS[schema.type]}")
+
+    def _map(self, message: Any, field: Any, schema: Schema, path: str) -> None:
+        assert schema.key_schema is not None
+        name = "".join(part.capitalize() for part in field.name.split("_")) + "Entry"  # as protoc names it
+        entry = message.nested_type.add(name=name)
+        entry.options.map_entry = schema.key_schema.type in (Type.STRING, Type.INT32, Type.INT64, Type.BOOLEAN)
+        for number, (part, of_part) in enumerate((("key", schema.key_schema), ("value", schema.elements)), 1):
+            self._type(entry, entry.field.add(name=part, number=number), of_part, f"{path}.{name}")
+        field.type = self._pb2.FieldDescriptorProto.Type.Value("TYPE_MESSAGE")
+        field.type_name, field.label = f"{path}.{name}", self._label("REPEATED")
+
+
+def _name(name: str) -> str:
+    made = re.sub(r"\W", "_", name, flags=re.ASCII)
+    return made if made and not made[0].isdigit() else f"_{made}"
+
+
+def _message_class(files: list[Any], name: str) -> Any:
+    """Return the class of a message. Raises DataError for descriptors that do not fit together."""
+    google = _google()
+    pool = import_module("google.protobuf.descriptor_pool").DescriptorPool()
+    factory = import_module("google.protobuf.message_factory")
+    known = {each.name for each in files}
+    default = import_module("google.protobuf.descriptor_pool").Default()
+    try:
+        for file in files:
+            for dependency in file.dependency:
+                if dependency not in known:
+                    found = import_module("google.protobuf.descriptor_pb2").FileDescriptorProto()
+                    default.FindFileByName(dependency).CopyToProto(found)
+                    pool.Add(found)
+                    known.add(dependency)
+            pool.Add(file)
+        return factory.GetMessageClass(pool.FindMessageTypeByName(name))
+    except (KeyError, TypeError, ValueError) as error:
+        raise DataError(f"the Protobuf schema cannot be used with protobuf {google.__version__}: {error}") from error
+
+
+def _fill_message(message: Any, schema: Schema, value: Struct) -> None:
+    for each in schema.fields:
+        found = value[each.name]
+        if found is None:
+            continue
+        check_value(each.schema, found, each.name)
+        name = _name(each.name)
+        if each.schema.type is Type.STRUCT:
+            getattr(message, name).SetInParent()
+            _fill_message(getattr(message, name), each.schema, found)
+        elif each.schema.type is Type.ARRAY:
+            for element in found:
+                _add(getattr(message, name), each.schema.elements, element)
+        elif each.schema.type is Type.MAP:
+            _fill_map(getattr(message, name), each.schema, found)
+        elif each.schema.name == logical.TIMESTAMP_NAME:
+            getattr(message, name).FromMilliseconds(logical.ms_of(found))
+        else:
+            setattr(message, name, _scalar(each.schema, found))
+
+
+def _scalar(schema: Schema, value: Any) -> Any:
+    if schema.name == logical.DECIMAL_NAME:
+        return str(value)
+    if logical.is_logical(schema):
+        return logical.encode(schema, value)
+    return bytes(value) if schema.type is Type.BYTES else value
+
+
+def _add(target: Any, schema: Schema, element: Any) -> None:
+    if element is None:
+        raise DataError("a Protobuf list cannot contain null")
+    if schema.type is Type.STRUCT:
+        _fill_message(target.add(), schema, element)
+    elif schema.name == logical.TIMESTAMP_NAME:
+        target.add().FromMilliseconds(logical.ms_of(element))
+    elif schema.type in (Type.ARRAY, Type.MAP):
+        raise DataError("a Protobuf list cannot contain lists or maps: put them into structs")
+    else:
+        target.append(_scalar(schema, element))
+
+
+def _fill_map(target: Any, schema: Schema, values: Mapping[Any, Any]) -> None:
+    assert schema.key_schema is not None
+    for key, element in values.items():
+        if schema.elements.type is Type.STRUCT:
+            _fill_message(target[key], schema.elements, element)
+        elif schema.elements.name == logical.TIMESTAMP_NAME:
+            target[key].FromMilliseconds(logical.ms_of(element))
+        else:
+            target[key] = _scalar(schema.elements, element)
+
+
+# --- reading ----------------------------------------------------------------------------------------------------------
+
+
+def _read_schema(descriptor: Any, inside: tuple[str, ...] = ()) -> Schema:
+    name = str(descriptor.full_name)
+    if name in inside:
+        raise DataError(f"the Protobuf message {name} refers to itself, which Connect's schemas cannot")
+    fields = [(str(each.name), _field_schema(each, (*inside, name))) for each in descriptor.fields]
+    return schemas.struct(fields, name=None if name == _DEFAULT_NAME else name)
+
+
+def _field_schema(field: Any, inside: tuple[str, ...]) -> Schema:
+    if _is_map(field):
+        key, value = (field.message_type.fields_by_name[part] for part in ("key", "value"))
+        return schemas.map_of(_single(key, inside), _single(value, inside))
+    if _is_repeated(field):
+        return schemas.array(_single(field, inside))
+    return _single(field, inside).as_optional(bool(field.has_presence))
+
+
+def _is_repeated(field: Any) -> bool:
+    found = getattr(field, "is_repeated", None)
+    return bool(field.label == field.LABEL_REPEATED) if found is None else bool(found)
+
+
+def _is_map(field: Any) -> bool:
+    return field.message_type is not None and bool(field.message_type.GetOptions().map_entry)
+
+
+def _single(field: Any, inside: tuple[str, ...]) -> Schema:
+    kinds = {
+        field.CPPTYPE_INT32: schemas.INT32,
+        field.CPPTYPE_INT64: schemas.INT64,
+        field.CPPTYPE_UINT32: schemas.INT64,
+        field.CPPTYPE_UINT64: schemas.INT64,
+        field.CPPTYPE_FLOAT: schemas.FLOAT32,
+        field.CPPTYPE_DOUBLE: schemas.FLOAT64,
+        field.CPPTYPE_BOOL: schemas.BOOLEAN,
+        field.CPPTYPE_ENUM: schemas.STRING,
+    }
+    if field.cpp_type in kinds:
+        return kinds[field.cpp_type]
+    if field.cpp_type == field.CPPTYPE_STRING:
+        return schemas.BYTES if field.type == field.TYPE_BYTES else schemas.STRING
+    if field.message_type.full_name == _TIMESTAMP:
+        return logical.TIMESTAMP
+    return _read_schema(field.message_type, inside)
+
+
+def _read_message(message: Any, schema: Schema) -> Struct:
+    made = Struct(schema)
+    for field in message.DESCRIPTOR.fields:
+        of_field = schemas.Schema.field(schema, field.name)
+        assert of_field is not None
+        found = getattr(message, field.name)
+        if _is_map(field):
+            value_field = field.message_type.fields_by_name["value"]
+            made[field.name] = {key: _read_single(value_field, of_field.schema.elements, found[key]) for key in found}
+        elif _is_repeated(field):
+            made[field.name] = [_read_single(field, of_field.schema.elements, each) for each in found]
+        elif not field.has_presence or message.HasField(field.name):
+            made[field.name] = _read_single(field, of_field.schema, found)
+    return made
+
+
+def _read_single(field: Any, schema: Schema, value: Any) -> Any:
+    if field.cpp_type == field.CPPTYPE_ENUM:
+        found = field.enum_type.values_by_number.get(value)
+        return str(value) if found is None else found.name
+    if schema.name == logical.TIMESTAMP_NAME:
+        return logical.moment_of(value.ToMilliseconds())
+    if field.message_type is not None:
+        return _read_message(value, schema.as_optional(False) if schema.optional else schema)
+    return value
+
+
+class ProtobufConverter(RegisteredConverter):
+    """Protobuf messages with the schemas of a registry."""
+
+    def configure(self, configs: Mapping[str, Any], *, is_key: bool) -> None:
+        super().configure(configs, is_key=is_key)
+        _google()
+        self._written: dict[Schema, tuple[registries.Schema, Any, Schema]] = {}
+        self._read: dict[tuple[int, tuple[int, ...]], tuple[Any, Schema]] = {}
+
+    def from_connect(self, topic: str, schema: Schema | None, value: Any) -> bytes | None:
+        if value is None and (schema is None or schema.optional):
+            return None
+        schema = schema or infer_schema(value)
+        if schema is None:
+            raise DataError("a Protobuf schema does not follow from the value: use a JSON converter")
+        if schema not in self._written:
+            self._written[schema] = self._described(topic, schema)
+        registered, kind, struct_schema = self._written[schema]
+        schema_id = self.written_id(topic, registered, str(kind.DESCRIPTOR.full_name))
+        message = kind()
+        whole = value if schema.type is Type.STRUCT else Struct(struct_schema, {_WRAPPED: value})
+        try:
+            _fill_message(message, struct_schema, whole)
+        except (TypeError, ValueError) as error:
+            raise DataError(f"the value does not fit its Protobuf schema: {error}") from error
+        return self.prefixed(schema_id, message.SerializeToString(), path_of(kind.DESCRIPTOR))
+
+    def _described(self, topic: str, schema: Schema) -> tuple[registries.Schema, Any, Schema]:
+        struct_schema = schema if schema.type is Type.STRUCT else schemas.struct({_WRAPPED: schema})
+        messages = _Messages(f"{_name(topic)}-{'key' if self.is_key else 'value'}.proto")
+        name = messages.add(struct_schema)
+        text = base64.b64encode(messages.file.SerializeToString()).decode()
+        return registries.Schema(text, "PROTOBUF"), _message_class([messages.file], name), struct_schema
+
+    def to_connect(self, topic: str, data: bytes | None) -> SchemaAndValue:
+        if data is None:
+            return NULL
+        try:
+            schema_id, rest = decode_prefix(data)
+            path, payload = decode_indexes(rest)
+        except FormatError as error:
+            raise as_data_error(error) from error
+        place = schema_id, tuple(path)
+        if place not in self._read:
+            self._read[place] = self._message_of(schema_id, path)
+        kind, schema = self._read[place]
+        message = kind()
+        try:
+            message.ParseFromString(payload)
+        except Exception as error:  # protobuf's DecodeError
+            raise DataError(f"the bytes do not match schema {schema_id}: {error}") from error
+        made = _read_message(message, schema)
+        if [each.name for each in schema.fields] == [_WRAPPED]:
+            return SchemaAndValue(schema.fields[0].schema, made[_WRAPPED])
+        return SchemaAndValue(schema, made)
+
+    def _message_of(self, schema_id: int, path: list[int]) -> tuple[Any, Schema]:
+        registered = self.asked(lambda: self.registry.schema(schema_id, serialized=True))
+        if registered.kind != "PROTOBUF":
+            raise DataError(f"schema {schema_id} is {registered.kind}, not PROTOBUF")
+        files: list[Any] = []
+        last = self._collect(registered, "", files)
+        name, types = last.package, last.message_type
+        try:
+            for index in path:
+                name, types = f"{name}.{types[index].name}".lstrip("."), types[index].nested_type
+        except IndexError:
+            raise DataError(f"schema {schema_id} has no message at {path}") from None
+        kind = _message_class(files, name)
+        return kind, _read_schema(kind.DESCRIPTOR)
+
+    def _collect(self, registered: registries.Schema, name: str, files: list[Any]) -> Any:
+        """Add the files that a schema imports, and its own; return its own."""
+        for each in registered.references:
+            self._collect(self._referred(each), each.name, files)
+        file = import_module("google.protobuf.descriptor_pb2").FileDescriptorProto()
+        try:
+            file.ParseFromString(base64.b64decode(registered.text, validate=True))
+        except (binascii.Error, ValueError) as error:
+            raise DataError("the registry gives no descriptor (?format=serialized) of a Protobuf schema") from error
+        file.name = name or file.name or "schema.proto"
+        files.append(file)
+        return file
+
+    def _referred(self, reference: registries.SchemaReference) -> registries.Schema:
+        found: registries.Schema = self.asked(
+            lambda: self.registry.at(reference.subject, reference.version, serialized=True)[1]
+        )
+        return found

@@ -1,0 +1,1 @@
+"""Workers, and the operations on a cluster of them."""

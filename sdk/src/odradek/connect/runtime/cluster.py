@@ -1,0 +1,447 @@
+"""A Connect cluster as its users see it: create, change, watch and delete connectors.
+
+Every operation reads and writes the cluster's topics; the workers carry it out. So it needs an address and credentials
+alone: the REST API of a worker, the command line and a program of one's own call the same methods, and no worker has to
+be reached, or to run at all.
+
+Source: KIP-26, KIP-196, KIP-507, KIP-558, KIP-745, KIP-875, KIP-980, KIP-477; Kafka Connect's REST resources.
+"""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Self
+
+from odradek.backoff import Backoff
+from odradek.client.admin.sync import Admin
+from odradek.client.producer.sync import Producer
+from odradek.connect import plugins
+from odradek.connect.errors import BadRequest, ConfigError, Conflict, ConnectError, NotFound
+from odradek.connect.plugin import Connector, SinkConnector, SourceConnector
+from odradek.connect.settings import WorkerSettings
+from odradek.connect.state.cluster_state import PAUSED, STARTED, STOPPED, ClusterState, ConnectorState, Prefix
+from odradek.connect.state.offsets import SourceOffsets, frozen
+from odradek.connect.state.state_topic import Pair, StateTopic
+from odradek.connect.state.statuses import UNASSIGNED, Status, Statuses, Unit
+from odradek.connect.tasks.sink import group_of
+from odradek.connect.tasks.source import transactional_id
+from odradek.connect.validate import as_json, check, connector_class, validate
+from odradek.errors import ErrorCode, KafkaError, OffsetConflict
+from odradek.extras import MissingExtra
+from odradek.model.topic_partition import TopicPartition
+from odradek.ports.clock import Clock
+from odradek.system import SystemClock, SystemRng
+
+_ATTEMPTS = 20
+_NOT_STOPPED = (
+    "Connectors must be in the STOPPED state before their offsets can be modified. This can be done for the specified "
+    "connector by issuing a 'PUT' request to the '/connectors/{}/stop' endpoint"
+)
+
+
+def pair(prefix: Prefix, name: str, document: Mapping[str, Any] | None, task: int | None = None) -> Pair:
+    """Return a record of the topic of configurations; None deletes its key."""
+    return prefix.key(name, task), None if document is None else json.dumps(document, separators=(",", ":")).encode()
+
+
+class Configs:
+    """The topic of configurations, with conditional changes. Safe for use by several threads."""
+
+    def __init__(self, settings: WorkerSettings, clock: Clock) -> None:
+        self.state = ClusterState()
+        self.log = StateTopic(settings.client, settings["config.storage.topic"], 1, self.state.apply)
+        if self.log.partition_count != 1:
+            raise ConnectError(f"the topic {self.log.topic} must have one partition, not {self.log.partition_count}")
+        self._backoff = Backoff(clock, SystemRng(), first_s=0.02, max_s=0.5)
+
+    def read(self) -> ClusterState:
+        """Return the state of now."""
+        self.log.read_to_end()
+        return self.state
+
+    def change(self, decide: Callable[[ClusterState], Sequence[Pair]]) -> int:
+        """Write what `decide` returns for the state of now, on condition that it has not changed.
+
+        Returns the offset of the last record, or -1 if there is nothing to write. Raises what `decide` raises.
+        """
+        for attempt in range(_ATTEMPTS):
+            with self.log.lock:
+                self.log.read_to_end()
+                pairs = decide(self.state)
+                try:
+                    offset = self.log.write_at_end(pairs) if pairs else -1
+                    self.log.read_to_end()
+                    return offset
+                except OffsetConflict:
+                    self.log.read_to_end()
+            # Outside of the lock; a conflict is another writer's success.
+            threading.Event().wait(self._backoff.delay_s(attempt))
+        raise Conflict("other requests changed the configurations at the same time, again and again: try again")
+
+    def close(self) -> None:
+        self.log.close()
+
+
+class Cluster:
+    """The operations on a Connect cluster. Safe for use by several threads; close it.
+
+    Raises:
+        RequestError: with the HTTP status of Kafka Connect, by all methods.
+    """
+
+    def __init__(self, settings: WorkerSettings, clock: Clock | None = None) -> None:
+        self.settings = settings
+        self._clock = clock or SystemClock()
+        self._configs = Configs(settings, self._clock)
+        self._statuses = Statuses(settings.client, settings["status.storage.topic"])
+        self._offsets = SourceOffsets(
+            settings.client, settings["offset.storage.topic"], settings["offset.storage.partitions"]
+        )
+
+    # --- connectors -----------------------------------------------------------------------------------------------
+
+    def connectors(self) -> list[str]:
+        """Return the names of all connectors."""
+        return self._configs.read().names()
+
+    def _existing(self, name: str) -> ConnectorState:
+        return _known(self._configs.read(), name)
+
+    def info(self, name: str) -> dict[str, Any]:
+        """Return name, configuration, tasks and type of a connector."""
+        return _info(name, self._existing(name))
+
+    def config(self, name: str) -> dict[str, str]:
+        """Return the configuration of a connector."""
+        return dict(self._existing(name).config or {})
+
+    def create(self, name: str, configs: Mapping[str, Any], initial_state: str | None = None) -> dict[str, Any]:
+        """Create a connector, and return its info.
+
+        Raises:
+            BadRequest: for an invalid configuration.
+            Conflict: if it exists.
+        """
+        target = (initial_state or STARTED).upper().replace("RUNNING", STARTED)
+        if target not in (STARTED, PAUSED, STOPPED):
+            raise BadRequest(f"initial_state must be RUNNING, PAUSED or STOPPED, not {initial_state!r}")
+        given = _checked(name, configs)
+
+        def decide(state: ClusterState) -> list[Pair]:
+            if state.get(name).exists:
+                raise Conflict(f"Connector {name} already exists")
+            return [
+                pair(Prefix.TARGET, name, {"state": target}),
+                pair(Prefix.CONNECTOR, name, {"properties": given}),
+            ]
+
+        self._configs.change(decide)
+        return self.info(name)
+
+    def put_config(self, name: str, configs: Mapping[str, Any]) -> tuple[dict[str, Any], bool]:
+        """Create a connector or replace its configuration; return its info, and whether it is new."""
+        given = _checked(name, configs)
+        is_new = False
+
+        def decide(state: ClusterState) -> list[Pair]:
+            nonlocal is_new
+            is_new = not state.get(name).exists
+            return [pair(Prefix.CONNECTOR, name, {"properties": given})]
+
+        self._configs.change(decide)
+        return self.info(name), is_new
+
+    def patch_config(self, name: str, changes: Mapping[str, Any]) -> dict[str, Any]:
+        """Change some configurations of a connector, remove those of value None, and return its info (KIP-477)."""
+
+        def decide(state: ClusterState) -> list[Pair]:
+            merged = {**(_known(state, name).config or {}), **changes}
+            given = _checked(name, {key: value for key, value in merged.items() if value is not None})
+            return [pair(Prefix.CONNECTOR, name, {"properties": given})]
+
+        self._configs.change(decide)
+        return self.info(name)
+
+    def delete(self, name: str) -> None:
+        """Delete a connector. Its source offsets and its consumer group stay."""
+
+        def decide(state: ClusterState) -> list[Pair]:
+            known = _known(state, name)
+            tasks = [pair(Prefix.TASK, name, None, number) for number in range(len(known.tasks))]
+            kinds = (Prefix.CONNECTOR, Prefix.TARGET, Prefix.COMMIT, Prefix.RESTART_CONNECTOR)
+            return [*(pair(kind, name, None) for kind in kinds), *tasks]
+
+        self._configs.change(decide)
+        units = [unit for unit in self._statuses.all() if unit.connector == name]
+        if units:
+            self._statuses.forget(*units)
+        self._statuses.forget_topics(name)
+
+    def set_target(self, name: str, target: str) -> None:
+        """Pause (PAUSED), resume (STARTED) or stop (STOPPED) a connector."""
+
+        def decide(state: ClusterState) -> list[Pair]:
+            same = _known(state, name).target == target
+            return [] if same else [pair(Prefix.TARGET, name, {"state": target})]
+
+        self._configs.change(decide)
+
+    # --- tasks and states -----------------------------------------------------------------------------------------
+
+    def tasks(self, name: str) -> list[dict[str, Any]]:
+        """Return the tasks of a connector with their configurations."""
+        found = self._existing(name).tasks
+        return [{"id": {"connector": name, "task": n}, "config": dict(each)} for n, each in enumerate(found)]
+
+    def status(self, name: str) -> dict[str, Any]:
+        """Return the states of a connector and its tasks."""
+        known = self._existing(name)
+        found = self._statuses.all()
+        tasks = [
+            {"id": number, **_shown(found.get(Unit(name, number)), known.generation)}
+            for number in range(len(known.tasks))
+        ]
+        return {
+            "name": name,
+            "connector": _shown(found.get(Unit(name)), -1),
+            "tasks": tasks,
+            "type": _type(known.config or {}),
+        }
+
+    def task_status(self, name: str, task: int) -> dict[str, Any]:
+        """Return the state of a task."""
+        known = self._existing(name)
+        if not 0 <= task < len(known.tasks):
+            raise NotFound(f"No status found for task {name}-{task}")
+        return {"id": task, **_shown(self._statuses.all().get(Unit(name, task)), known.generation)}
+
+    def restart(self, name: str, *, include_tasks: bool = False, only_failed: bool = False) -> dict[str, Any]:
+        """Restart a connector, with or without its tasks, and return the states, in which those are RESTARTING."""
+        request = {"include-tasks": include_tasks, "only-failed": only_failed}
+
+        def decide(state: ClusterState) -> list[Pair]:
+            _known(state, name)
+            return [pair(Prefix.RESTART_CONNECTOR, name, request)]
+
+        status = self.status(name)
+        self._configs.change(decide)
+        for each in (status["connector"], *(status["tasks"] if include_tasks else ())):
+            if each["state"] == "FAILED" or not only_failed:
+                each["state"] = "RESTARTING"
+        return status
+
+    def restart_task(self, name: str, task: int) -> None:
+        """Restart one task."""
+
+        def decide(state: ClusterState) -> list[Pair]:
+            if not 0 <= task < len(_known(state, name).tasks):
+                raise NotFound(f"Task {name}-{task} not found")
+            return [pair(Prefix.RESTART_TASK, name, {}, task)]
+
+        self._configs.change(decide)
+
+    def topics(self, name: str) -> dict[str, Any]:
+        """Return the topics that a connector has used."""
+        self._existing(name)
+        return {name: {"topics": self._statuses.topics(name)}}
+
+    def reset_topics(self, name: str) -> None:
+        """Empty the list of topics that a connector has used."""
+        self._existing(name)
+        self._statuses.forget_topics(name)
+
+    # --- offsets --------------------------------------------------------------------------------------------------
+
+    def offsets(self, name: str) -> dict[str, Any]:
+        """Return the offsets of a connector: a source's own, or those of a sink's consumer group."""
+        known = self._existing(name)
+        if _type(known.config or {}) == "source":
+            found = self._offsets.of(name)
+            return {"offsets": [{"partition": json.loads(key), "offset": each} for key, each in sorted(found.items())]}
+        with Admin(**self.settings.client) as admin:
+            committed = admin.list_consumer_group_offsets(group_of(name))
+        return {
+            "offsets": [
+                {
+                    "partition": {"kafka_topic": place.topic, "kafka_partition": place.partition},
+                    "offset": {"kafka_offset": each.offset},
+                }
+                for place, each in sorted(committed.items())
+            ]
+        }
+
+    def _stopped(self, name: str) -> tuple[ConnectorState, type[Connector]]:
+        known = self._existing(name)
+        if known.target != STOPPED or known.tasks:
+            raise BadRequest(_NOT_STOPPED.format(name))
+        try:
+            return known, connector_class(known.config or {})
+        except (ConfigError, MissingExtra) as error:
+            raise BadRequest(str(error)) from error
+
+    def alter_offsets(self, name: str, offsets: Sequence[Mapping[str, Any]]) -> str:
+        """Set offsets of a stopped connector; an offset of None resets a partition. Returns what was done."""
+        known, kind = self._stopped(name)
+        if not offsets or not all(
+            isinstance(each, Mapping) and isinstance(each.get("partition"), Mapping) for each in offsets
+        ):
+            raise BadRequest('the body must be {"offsets": [{"partition": {...}, "offset": {...}}]}')
+        if issubclass(kind, SourceConnector):
+            self._alter_source(name, known, kind, [(each["partition"], each.get("offset")) for each in offsets])
+        else:
+            assert issubclass(kind, SinkConnector)
+            self._alter_sink(name, known, kind, _sink_offsets(offsets))
+        return "The offsets for this connector have been altered successfully"
+
+    def reset_offsets(self, name: str) -> str:
+        """Delete all offsets of a stopped connector. Returns what was done."""
+        known, kind = self._stopped(name)
+        if issubclass(kind, SourceConnector):
+            stored = self._offsets.of(name)
+            self._alter_source(name, known, kind, [(json.loads(key), None) for key in stored])
+        else:
+            with Admin(**self.settings.client) as admin:
+                committed = admin.list_consumer_group_offsets(group_of(name))
+            assert issubclass(kind, SinkConnector)
+            self._alter_sink(name, known, kind, dict.fromkeys(committed))
+        return "The offsets for this connector have been reset successfully"
+
+    def _alter_source(
+        self, name: str, known: ConnectorState, kind: type[SourceConnector], offsets: list[tuple[Any, Any]]
+    ) -> None:
+        kind.check_offsets(known.config or {}, {frozen(partition): offset for partition, offset in offsets})
+        if self.settings.is_exactly_once:
+            fence(self.settings, name, range(known.fenced_tasks))
+        self._offsets.write(name, offsets)
+
+    def _alter_sink(
+        self,
+        name: str,
+        known: ConnectorState,
+        kind: type[SinkConnector],
+        offsets: dict[TopicPartition, int | None],
+    ) -> None:
+        kind.alter_offsets(known.config or {}, offsets)
+        group = group_of(name)
+        with Admin(**self.settings.client) as admin:
+            kept = {place: each.offset for place, each in admin.list_consumer_group_offsets(group).items()}
+            kept |= {place: offset for place, offset in offsets.items() if offset is not None}
+            for place in [place for place, offset in offsets.items() if offset is None]:
+                kept.pop(place, None)
+            try:
+                if None in offsets.values():  # a single offset cannot be deleted: the group is made anew without it
+                    admin.delete_consumer_groups([group])
+                if kept:
+                    admin.alter_consumer_group_offsets(group, kept)
+            except KafkaError as error:
+                if error.code is ErrorCode.GROUP_ID_NOT_FOUND:
+                    return
+                if error.code in (ErrorCode.NON_EMPTY_GROUP, ErrorCode.UNKNOWN_MEMBER_ID):
+                    raise Conflict(f"tasks of {name} are still members of the group {group}: try again soon") from error
+                raise
+
+    # --- plugins and loggers --------------------------------------------------------------------------------------
+
+    def validate(self, class_name: str, configs: Mapping[str, Any]) -> dict[str, Any]:
+        """Return Connect's JSON of a validated configuration."""
+        given = configs.get("connector.class", class_name)
+        try:
+            kind = plugins.connector(class_name)
+            if plugins.find("connectors", str(given)) != plugins.find("connectors", class_name):
+                raise BadRequest(f"Included connector type {given} does not match request type {class_name}")
+            return as_json(class_name, validate(kind, configs))
+        except (ConfigError, MissingExtra) as error:
+            raise BadRequest(str(error)) from error
+
+    def set_logger(self, name: str, level: str) -> None:
+        """Set the level of a logger in all workers (KIP-976)."""
+        self._configs.change(lambda _: [pair(Prefix.LOGGER, name, {"level": level})])
+
+    def close(self) -> None:
+        """Release the clients. May be called twice."""
+        self._configs.close()
+        self._statuses.close()
+        self._offsets.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+def fence(settings: WorkerSettings, name: str, tasks: range) -> None:
+    """Fence the producers of source tasks: none of them can commit a transaction any more."""
+    for number in tasks:
+        own = transactional_id(settings.group_id, Unit(name, number))
+        with Producer(**settings.client, transactional_id=own) as producer:
+            producer.init_transactions()
+
+
+def _known(state: ClusterState, name: str) -> ConnectorState:
+    found = state.get(name)
+    if not found.exists:
+        raise NotFound(f"Connector {name} not found")
+    return found
+
+
+def _checked(name: str, configs: Mapping[str, Any]) -> dict[str, str]:
+    """Return the configuration as text. Raises BadRequest."""
+    if not name or any(ord(character) < 32 for character in name) or "/" in name:
+        raise BadRequest(f"invalid connector name {name!r}: it must not be empty, nor contain / or control characters")
+    if configs.get("name", name) != name:
+        raise BadRequest(
+            f"Connector name configuration ({configs['name']}) doesn't match connector name in the URL ({name})"
+        )
+    if not all(value is None or isinstance(value, str | int | float | bool) for value in configs.values()):
+        raise BadRequest("the values of a connector's configuration must be text")
+    given = {key: _text(value) for key, value in configs.items() if value is not None}
+    given["name"] = name
+    check(given)
+    return given
+
+
+def _text(value: Any) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def _type(configs: Mapping[str, str]) -> str:
+    try:
+        return plugins.connector_type(connector_class(configs))
+    except (ConfigError, MissingExtra):
+        return "unknown"
+
+
+def _info(name: str, known: ConnectorState) -> dict[str, Any]:
+    return {
+        "name": name,
+        "config": dict(known.config or {}),
+        "tasks": [{"connector": name, "task": number} for number in range(len(known.tasks))],
+        "type": _type(known.config or {}),
+    }
+
+
+def _shown(status: Status | None, generation: int) -> dict[str, Any]:
+    """Return the JSON of a state; that of an older generation of tasks is none."""
+    found = status or Status(UNASSIGNED)
+    if found.generation < generation:
+        found = Status(UNASSIGNED)
+    shown = {"state": found.state, "worker_id": found.worker_id}
+    return shown if found.trace is None else {**shown, "trace": found.trace}
+
+
+def _sink_offsets(offsets: Sequence[Mapping[str, Any]]) -> dict[TopicPartition, int | None]:
+    found: dict[TopicPartition, int | None] = {}
+    for each in offsets:
+        partition, offset = each["partition"], each.get("offset")
+        try:
+            place = TopicPartition(str(partition["kafka_topic"]), int(partition["kafka_partition"]))
+            found[place] = None if offset is None else int(offset["kafka_offset"])
+        except (KeyError, TypeError, ValueError):
+            raise BadRequest(
+                'the offsets of a sink must be {"partition": {"kafka_topic": ..., "kafka_partition": n}, '
+                '"offset": {"kafka_offset": n}}'
+            ) from None
+    return found

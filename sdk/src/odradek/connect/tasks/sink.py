@@ -1,0 +1,285 @@
+"""The loop of a sink task: poll, convert, transform, put, and commit what the task says is durable.
+
+The task is a member of the consumer group `connect-NAME`, which divides the partitions among the tasks and fences a
+member that was away for too long. A batch whose `put` raised RetriableError is put again, until it succeeds.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from odradek.backoff import Backoff
+from odradek.client.consumer.rebalance import RebalanceListener
+from odradek.client.consumer.record import ConsumerRecord
+from odradek.client.consumer.sync import Consumer
+from odradek.client.producer.sync import Producer
+from odradek.connect.errors import ConnectError, RetriableError
+from odradek.connect.plugin import ErrantRecordReporter, SinkTask
+from odradek.connect.record import SinkRecord
+from odradek.connect.settings import overrides
+from odradek.connect.state.state_topic import ensure_topic
+from odradek.connect.state.statuses import Unit
+from odradek.connect.tasks.conversion import Conversion
+from odradek.connect.tasks.run import Environment, Run
+from odradek.connect.tasks.tolerance import ErrantRecords, Skipped, Tolerance
+from odradek.connect.tasks.topics import UsedTopics
+from odradek.errors import ErrorCode, KafkaError
+from odradek.model.topic_partition import OffsetAndMetadata, TopicPartition
+
+_log = logging.getLogger("odradek.connect.sink")
+_POLL_MS = 500
+_NOT_MEMBER = frozenset(
+    {ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.FENCED_MEMBER_EPOCH, ErrorCode.STALE_MEMBER_EPOCH,
+     ErrorCode.ILLEGAL_GENERATION, ErrorCode.REBALANCE_IN_PROGRESS}
+)  # fmt: skip
+
+
+def group_of(connector: str) -> str:
+    """Return the consumer group of a sink connector; Kafka Connect's name."""
+    return f"connect-{connector}"
+
+
+class _DeadLetters:
+    """Writes to the dead-letter topic, which is created if it is missing."""
+
+    def __init__(self, client: Mapping[str, Any], topic: str) -> None:
+        ensure_topic(client, topic, 1, {})
+        self._topic, self._producer = topic, Producer(**client)
+
+    def send(self, record: ConsumerRecord, headers: list[tuple[str, bytes | None]]) -> None:
+        """Implement tolerance.DeadLetters; `flush` makes it durable."""
+        self._producer.send(
+            self._topic, record.value, key=record.key, headers=[*record.headers, *headers],
+            timestamp_ms=record.timestamp_ms if record.timestamp_ms >= 0 else None,
+        )  # fmt: skip
+
+    def flush(self) -> None:
+        self._producer.flush()
+
+    def close(self) -> None:
+        self._producer.close()
+
+
+class _Context:
+    """plugin.SinkContext."""
+
+    def __init__(self, run: SinkTaskRun, consumer: Consumer, errant_records: ErrantRecordReporter) -> None:
+        self.clock = run.environment.clock
+        self.wait = run.wait
+        self.errant_records = errant_records
+        self._consumer = consumer
+        self.sought: dict[TopicPartition, int] = {}
+        self.wants_commit = False
+
+    def assignment(self) -> set[TopicPartition]:
+        return self._consumer.assignment()
+
+    def seek(self, offsets: Mapping[TopicPartition, int]) -> None:
+        self.sought.update({TopicPartition(*place): offset for place, offset in offsets.items()})
+
+    def request_commit(self) -> None:
+        self.wants_commit = True
+
+
+class SinkTaskRun(Run):
+    """A running sink task.
+
+    Args:
+        make: returns the task.
+        connector: the connector's configuration, parsed by the worker's definitions, and as it was given.
+        task_configs: the task's own.
+    """
+
+    def __init__(
+        self,
+        unit: Unit,
+        environment: Environment,
+        generation: int,
+        *,
+        paused: bool,
+        make: Callable[[], SinkTask],
+        connector: tuple[Mapping[str, Any], Mapping[str, Any]],
+        task_configs: Mapping[str, str],
+    ) -> None:
+        super().__init__(unit, environment, generation, paused=paused)
+        self._make, self._task_configs = make, task_configs
+        self._configs, self._given = connector
+
+    def run(self) -> None:
+        settings = self.environment.settings
+        name = self._configs["errors.deadletterqueue.topic.name"]
+        dead_letters = _DeadLetters(settings.client, name) if name else None
+        tolerance = Tolerance(
+            self.unit, self._configs, self.environment.clock, self.environment.rng, self.wait, dead_letters
+        )
+        conversion = Conversion(settings, self._given, tolerance)
+        task = self._make()
+        options = {
+            "auto_offset_reset": "earliest",
+            **overrides(self._given, "consumer"),
+            "group_id": group_of(self.unit.connector),
+            "enable_auto_commit": False,
+        }
+        consumer = Consumer(**settings.client, **options)
+        work = _SinkWork(self, task, consumer, conversion, tolerance, dead_letters)
+        try:
+            task.initialize(work.context)
+            task.start(self._task_configs)
+            pattern = self._configs["topics.regex"]
+            consumer.subscribe(None if pattern else self._configs["topics"], pattern=pattern, listener=work)
+            self.put_activity()
+            work.loop()
+        finally:
+            consumer.close(commit=False)
+            task.stop()
+            conversion.close()
+            if dead_letters is not None:
+                dead_letters.close()
+
+
+class _SinkWork(RebalanceListener):
+    """The state of a sink task between two commits."""
+
+    def __init__(
+        self,
+        run: SinkTaskRun,
+        task: SinkTask,
+        consumer: Consumer,
+        conversion: Conversion,
+        tolerance: Tolerance,
+        dead_letters: _DeadLetters | None,
+    ) -> None:
+        self._run, self._task, self._consumer, self._conversion = run, task, consumer, conversion
+        self._dead_letters = dead_letters
+        self._clock = run.environment.clock
+        self.context = _Context(run, consumer, ErrantRecords(tolerance, type(task)))
+        self._positions: dict[TopicPartition, int] = {}  # the next offset to put
+        self._committed: dict[TopicPartition, int] = {}
+        self._batch: list[SinkRecord] = []  # converted, and not accepted by the task yet
+        self._behind: dict[TopicPartition, int] = {}  # positions behind the batch
+        self._interval_s = run.environment.settings["offset.flush.interval.ms"] / 1000
+        self._due_s = self._clock.monotonic() + self._interval_s
+        self._backoff = Backoff(self._clock, run.environment.rng, first_s=0.1, max_s=10.0)
+        self._failures = 0
+        statuses = run.environment.statuses
+        self._used = UsedTopics(lambda topic: statuses.put_topic(topic, run.unit, self._clock.now_ms()))
+
+    # --- the loop -------------------------------------------------------------------------------------------------
+
+    def loop(self) -> None:
+        shown = self._run.is_paused
+        paused: set[TopicPartition] = set()
+        while not self._run.is_stopping:
+            if self._run.is_paused != shown:
+                shown = self._run.is_paused
+                self._run.put_activity()
+            # A paused task stays in its group; so does one whose batch waits for another attempt.
+            is_held = shown or bool(self._batch)
+            wanted = self._consumer.assignment() if is_held else set()
+            if paused - wanted:
+                self._consumer.resume(*((paused - wanted) & self._consumer.assignment()))
+            if wanted - paused:
+                self._consumer.pause(*(wanted - paused))
+            paused = wanted
+            self._seek()
+            wait_ms = _POLL_MS if shown or not self._batch else 0
+            found = self._consumer.poll(wait_ms)
+            if found:
+                self._take([record for records in found.values() for record in records])
+            if not shown:
+                self._put()
+            self._commit_if_due()
+        self._commit(self._consumer.assignment())
+        self._task.close(self._consumer.assignment())
+
+    def _seek(self) -> None:
+        sought, self.context.sought = self.context.sought, {}
+        for place, offset in sought.items():
+            if place in self._consumer.assignment():
+                self._consumer.seek(place, offset)
+                self._positions[place] = offset
+                self._batch = [record for record in self._batch if record.source != place]
+                self._behind.pop(place, None)
+
+    def _take(self, records: list[ConsumerRecord]) -> None:
+        for read in records:
+            self._used.use(read.topic)
+            place = read.topic_partition
+            try:
+                record = self._conversion.transformed(self._conversion.to_record(read), read)
+                if record is not None:
+                    self._batch.append(record)
+            except Skipped:
+                pass
+            self._behind[place] = read.offset + 1
+
+    def _put(self) -> None:
+        try:
+            self._task.put(self._batch)
+        except RetriableError as error:
+            _log.info("%s puts %d records again: %s", self._run.unit, len(self._batch), error)
+            self._run.wait(self._backoff.delay_s(self._failures))
+            self._failures += 1
+            return
+        self._failures = 0
+        self._positions.update(self._behind)
+        self._batch, self._behind = [], {}
+
+    # --- commits --------------------------------------------------------------------------------------------------
+
+    def _commit_if_due(self) -> None:
+        if self._clock.monotonic() >= self._due_s or self.context.wants_commit:
+            self.context.wants_commit = False
+            self._commit(self._consumer.assignment())
+            self._due_s = self._clock.monotonic() + self._interval_s
+
+    def _commit(self, partitions: set[TopicPartition]) -> None:
+        """Commit what is durable of these partitions. Raises ConnectError; a retriable failure is left to the next."""
+        positions = {place: offset for place, offset in self._positions.items() if place in partitions}
+        if not positions:
+            return
+        if self._dead_letters is not None:
+            self._dead_letters.flush()
+        try:
+            durable = self._task.pre_commit(positions)
+        except RetriableError as error:
+            _log.info("%s commits nothing yet: %s", self._run.unit, error)
+            return
+        changed = {
+            place: OffsetAndMetadata(offset)
+            for place, offset in durable.items()
+            if place in positions and self._committed.get(place) != offset
+        }
+        if not changed:
+            return
+        try:
+            self._consumer.commit(changed)
+        except KafkaError as error:
+            if error.code not in _NOT_MEMBER and not error.is_retryable:
+                raise ConnectError(f"the offsets could not be committed: {error}") from error
+            _log.info("%s could not commit: %s", self._run.unit, error)
+            return
+        self._committed.update({place: each.offset for place, each in changed.items()})
+
+    # --- rebalance: called inside poll ----------------------------------------------------------------------------
+
+    def on_partitions_assigned(self, partitions: list[TopicPartition]) -> None:
+        self._task.open(partitions)
+        self._seek()
+
+    def on_partitions_revoked(self, partitions: list[TopicPartition]) -> None:
+        self._commit(set(partitions))
+        self._forget(partitions)
+
+    def on_partitions_lost(self, partitions: list[TopicPartition]) -> None:
+        self._forget(partitions)
+
+    def _forget(self, partitions: list[TopicPartition]) -> None:
+        self._task.close(partitions)
+        gone = set(partitions)
+        self._batch = [record for record in self._batch if record.source not in gone]
+        for place in gone:
+            for kept in (self._positions, self._committed, self._behind, self.context.sought):
+                kept.pop(place, None)

@@ -1,0 +1,73 @@
+"""Topics that a source writes to: created as `topic.creation.*` says (KIP-158), and noted as used (KIP-558)."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from odradek.client.admin.sync import Admin
+from odradek.client.types import NewTopic
+from odradek.connect.config import java_regex
+from odradek.connect.errors import ConfigError
+from odradek.connect.transforms.chain import with_prefix
+from odradek.errors import ErrorCode, KafkaError
+
+_PREFIX = "topic.creation."
+_OURS = ("partitions", "replication.factor", "include", "exclude")
+
+
+class TopicCreation:
+    """The groups of topics of one connector, the first one that matches counts. Raises ConfigError."""
+
+    def __init__(self, client: Mapping[str, Any], configs: Mapping[str, Any]) -> None:
+        self._client = client
+        self._default = with_prefix(configs, f"{_PREFIX}default.")
+        names = [each.strip() for each in str(configs.get(f"{_PREFIX}groups") or "").split(",") if each.strip()]
+        self._groups = [with_prefix(configs, f"{_PREFIX}{name}.") for name in names]
+        for name, group in zip(names, self._groups, strict=True):
+            if not group.get("include"):
+                raise ConfigError({f"{_PREFIX}{name}.include": [f"{_PREFIX}{name}.include is required: patterns"]})
+        self._seen: set[str] = set()
+
+    def ensure(self, topic: str) -> None:
+        """Create a topic unless it exists. Raises KafkaError."""
+        if topic in self._seen:
+            return
+        with Admin(**self._client) as admin:
+            try:
+                admin.create_topics([self.new_topic(topic)])
+            except KafkaError as error:
+                if error.code is not ErrorCode.TOPIC_ALREADY_EXISTS:
+                    raise
+        self._seen.add(topic)
+
+    def new_topic(self, topic: str) -> NewTopic:
+        """Return the topic with its partitions and configurations."""
+        chosen = next((group for group in self._groups if _matches(group, topic)), {})
+        found = {**self._default, **chosen}
+        return NewTopic(
+            topic,
+            num_partitions=int(found.get("partitions", -1)),
+            configs={name: str(value) for name, value in found.items() if name not in _OURS},
+        )
+
+
+def _matches(group: Mapping[str, Any], topic: str) -> bool:
+    def listed(name: str) -> bool:
+        patterns = [each.strip() for each in str(group.get(name) or "").split(",") if each.strip()]
+        return any(re.fullmatch(java_regex(pattern), topic) for pattern in patterns)
+
+    return listed("include") and not listed("exclude")
+
+
+class UsedTopics:
+    """Notes each topic once."""
+
+    def __init__(self, note: Callable[[str], None]) -> None:
+        self._note, self._seen = note, set[str]()
+
+    def use(self, topic: str) -> None:
+        if topic not in self._seen:
+            self._note(topic)
+            self._seen.add(topic)

@@ -1,0 +1,82 @@
+"""What readers ask beside reading on, against what entered the log: offsets by time, and records read before."""
+
+from __future__ import annotations
+
+from odradek.engine.engine import Engine
+from odradek.errors import ErrorCode, FormatError
+from odradek.format.item_keys import partition_pk
+from odradek.model.log import MAX_TIMESTAMP, FetchPartition, ListOffsetsPartition
+from odradek.model.topic import Topic
+from odradek.model.topic_partition import PartitionId
+
+from tests.simulation.actors.common import read_from
+from tests.simulation.books.history import identity
+from tests.simulation.world import World
+
+_READ_BYTES = (1, 300, 100_000)
+
+
+async def look_up_by_time(world: World, engine: Engine, topic: Topic, number: int) -> None:
+    """Ask for the first record of some time, or for the largest, of one partition, and judge the answer."""
+    ledger, rng = world.ledger, world.rng
+    partition = PartitionId(topic.topic_id, number)
+    pk = partition_pk(partition)
+    known = len(ledger.records(pk))
+    if not known or not world.visibility.is_whole("log", pk, consistent=True):
+        return  # what a transaction wrote may not be seen yet
+    asked_ms = ledger.records(pk)[rng.randrange(known)].timestamp_ms + rng.choice((0, 0, 1))
+    is_largest = rng.random() < 0.2
+    wanted = ListOffsetsPartition(topic.name, number, MAX_TIMESTAMP if is_largest else asked_ms)
+    [result] = await engine.list_offsets([wanted])
+    if result.error is not ErrorCode.NONE or not ledger.is_readable(pk) or topic.name in ledger.revived:
+        return
+    records = ledger.records(pk)
+    what = f"the {'largest time' if is_largest else f'first record of {asked_ms}'} in {partition}"
+    if result.offset >= 0:
+        is_there = result.offset < len(records)
+        true_ms = records[result.offset].timestamp_ms if is_there else -1
+        if result.timestamp_ms != true_ms or (not is_largest and true_ms < asked_ms):
+            world.history.problem(f"{what} is said to be {result.offset} at {result.timestamp_ms}, not {true_ms}")
+    if ledger.was_compacted(topic.topic_id):
+        return
+    # What was there before the question, and is there still.
+    certain = records[ledger.log_start(partition) : known]
+    if is_largest:
+        passed = [record.offset for record in certain if record.timestamp_ms > result.timestamp_ms]
+    else:
+        end = result.offset if result.offset >= 0 else known
+        passed = [record.offset for record in certain if record.timestamp_ms >= asked_ms and record.offset < end]
+    if passed:
+        world.history.problem(f"{what} is said to be {result.offset}, which passes over {passed[:3]}")
+
+
+async def read_again(world: World, engine: Engine, topic: Topic, number: int) -> None:
+    """Read one partition from some earlier offset on, as a consumer that seeks, and judge what comes."""
+    ledger, rng = world.ledger, world.rng
+    partition = PartitionId(topic.topic_id, number)
+    known = len(ledger.records(partition_pk(partition)))
+    start = ledger.log_start(partition)
+    if start >= known:
+        return
+    offset = rng.randrange(start, known)
+    wanted = FetchPartition(topic.name, number, offset, rng.choice(_READ_BYTES), topic_id=topic.topic_id)
+    [result] = await engine.fetch([wanted])
+    if result.error is not ErrorCode.NONE:
+        return
+    what = f"who read {partition} from {offset} on"
+    try:
+        records, _ = read_from(offset, result.records)
+    except FormatError as error:
+        world.history.problem(f"{what} read damaged bytes: {error}")
+        return
+    truth = ledger.records(partition_pk(partition))
+    last = offset - 1
+    for record in records:
+        if record.offset <= last or record.offset >= len(truth):
+            world.history.problem(f"{what} was given {record.offset} after {last}")
+        elif identity(record) != truth[record.offset].identity:
+            true = truth[record.offset].identity
+            world.history.problem(f"{what} was given {identity(record)!r} as {record.offset}, which is {true!r}")
+        elif record.offset > last + 1 and not ledger.was_compacted(topic.topic_id):
+            world.history.problem(f"{what} was given {record.offset} after {last}")
+        last = record.offset

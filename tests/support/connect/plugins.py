@@ -1,0 +1,105 @@
+"""Connectors of the tests: a source that counts, and a sink that keeps what it gets in this process."""
+
+from __future__ import annotations
+
+import threading
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from odradek.connect import DataError, RetriableError, SinkConnector, SinkTask, SourceConnector, SourceTask
+from odradek.connect.config import ConfigDef, Kind
+from odradek.connect.record import SinkRecord, SourceRecord
+from odradek.model.topic_partition import TopicPartition
+
+COUNTER = f"{__name__}:CounterSource"
+KEEPER = f"{__name__}:KeeperSink"
+KEPT: dict[str, list[SinkRecord]] = defaultdict(list)
+EVENTS: dict[str, list[str]] = defaultdict(list)
+FAIL: dict[str, int] = {}  # how often `put` is still to fail with a RetriableError
+LOCK = threading.Lock()
+_A_POLL = 10
+
+
+class CounterTask(SourceTask):
+    def start(self, configs: Mapping[str, str]) -> None:
+        self._configs = configs
+        self._partition = {"counter": configs["task"]}
+        stored = self.context.offset(self._partition)
+        self._next = 0 if stored is None else int(stored["next"])
+        if configs.get("fail") == "start":
+            raise DataError("it cannot start")
+
+    def poll(self) -> list[SourceRecord]:
+        end = int(self._configs["count"])
+        if self._next >= end:
+            self.context.wait(0.05)
+            return []
+        if self._configs.get("fail") == str(self._next):
+            raise ValueError("a bug of the connector")
+        self.context.wait(float(self._configs.get("pause", "0")))
+        first, self._next = self._next, min(self._next + _A_POLL, end)
+        return [self._record(number) for number in range(first, self._next)]
+
+    def _record(self, number: int) -> SourceRecord:
+        return SourceRecord(
+            topic=self._configs["topic"],
+            value={"task": self._configs["task"], "n": number},
+            source_partition=self._partition,
+            source_offset={"next": number + 1},
+        )
+
+
+class CounterSource(SourceConnector):
+    """Counts."""
+
+    task_class = CounterTask
+    config_def = (
+        ConfigDef().define("topic", Kind.STRING, documentation="The topic.").define("count", Kind.INT, 100, "How many.")
+    )
+
+    def task_configs(self, tasks_max: int) -> list[dict[str, str]]:
+        return [{"count": "100", **self.configs, "task": str(number)} for number in range(tasks_max)]
+
+
+class KeeperTask(SinkTask):
+    def start(self, configs: Mapping[str, str]) -> None:
+        self._name = configs["name"]
+        self._refuses = configs.get("refuse", "")
+        self._held: list[SinkRecord] = []
+
+    def open(self, partitions: Iterable[TopicPartition]) -> None:
+        EVENTS[self._name].append(f"open {len(list(partitions))}")
+
+    def put(self, records: Sequence[SinkRecord]) -> None:
+        if records and FAIL.get(self._name, 0) > 0:
+            FAIL[self._name] -= 1
+            raise RetriableError("the target is busy")
+        for record in records:
+            if self._refuses and self._refuses in str(record.value):
+                self.context.errant_records.report(record, DataError("the sink does not want it"))
+            else:
+                self._held.append(record)
+
+    def flush(self, offsets: Mapping[TopicPartition, int]) -> None:
+        with LOCK:
+            KEPT[self._name] += self._held
+        self._held = []
+
+    def close(self, partitions: Iterable[TopicPartition]) -> None:
+        EVENTS[self._name].append(f"close {len(list(partitions))}")
+        self._held = []
+
+
+class KeeperSink(SinkConnector):
+    """Keeps records in this process."""
+
+    task_class = KeeperTask
+
+    def task_configs(self, tasks_max: int) -> list[dict[str, str]]:
+        return [dict(self.configs) for _ in range(tasks_max)]
+
+
+def values(name: str) -> list[Any]:
+    with LOCK:
+        return [record.value for record in KEPT[name]]

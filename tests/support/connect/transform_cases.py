@@ -1,0 +1,287 @@
+"""Cases for every transform and predicate of Apache Kafka: what goes in, and what our implementation makes of it.
+
+tests/golden/connect/transforms.jsonl.gz holds what Kafka's own jars make of them; tests/java/test_connect_transforms.py
+writes it.
+"""
+
+from __future__ import annotations
+
+import itertools
+import json
+from collections.abc import Iterator
+from typing import Any
+
+from odradek.connect import plugins
+from odradek.connect.converters.json import JsonConverter
+from odradek.connect.data.values import NULL
+from odradek.connect.errors import ConfigError, DataError
+from odradek.connect.plugin import Predicate, Transformation
+from odradek.connect.record import Header, SinkRecord
+
+TRANSFORMS = "org.apache.kafka.connect.transforms."
+MOMENT_MS = 1_700_000_123_456
+_BEFORE_1970_MS = -1_500
+
+
+def field(name: str, kind: str, /, **more: Any) -> dict[str, Any]:
+    return {"field": name, "type": kind, "optional": False, **more}
+
+
+def logical(name: str, kind: str, logical_name: str, /, **more: Any) -> dict[str, Any]:
+    return field(name, kind, name=f"org.apache.kafka.connect.data.{logical_name}", version=1, **more)
+
+
+def struct(payload: Any, *fields: dict[str, Any], **more: Any) -> dict[str, Any]:
+    return {"schema": {"type": "struct", "optional": False, "fields": list(fields), **more}, "payload": payload}
+
+
+def plain(payload: Any) -> dict[str, Any]:
+    return {"schema": None, "payload": payload}
+
+
+def single(kind: str, payload: Any, /, **more: Any) -> dict[str, Any]:
+    return {"schema": {"type": kind, "optional": False, **more}, "payload": payload}
+
+
+_INNER = {
+    "type": "struct",
+    "optional": True,
+    "name": "Inner",
+    "fields": [field("a.b", "string", optional=True), field("n", "int16"), field("d", "string", default="deep")],
+}
+RICH = struct(
+    {
+        "i8": -5, "i16": 300, "i32": 70_000, "i64": 5_000_000_000, "f32": 0.1, "f64": 1e10, "yes": True, "text": "42",
+        "data": "AAEC", "none": None, "defaulted": None, "inner": {"a.b": "x", "n": 7, "d": None},
+        "list": [1, 2], "moment": MOMENT_MS, "day": 19_675, "time": 3_661_001, "price": "E4g=",
+    },
+    field("i8", "int8"), field("i16", "int16"), field("i32", "int32"), field("i64", "int64"), field("f32", "float"),
+    field("f64", "double"), field("yes", "boolean"), field("text", "string"), field("data", "bytes"),
+    field("none", "string", optional=True), field("defaulted", "string", optional=True, default="filled"),
+    {**_INNER, "field": "inner"},
+    field("list", "array", items={"type": "int32", "optional": False}),
+    logical("moment", "int64", "Timestamp"), logical("day", "int32", "Date"), logical("time", "int32", "Time"),
+    logical("price", "bytes", "Decimal", parameters={"scale": "2"}),
+    name="Rich", version=3, doc="everything",
+)  # fmt: skip
+SMALL = struct(
+    {"id": 7, "name": "ann", "note": None},
+    field("id", "int64"), field("name", "string"), field("note", "string", optional=True, default="-"), name="Small",
+)  # fmt: skip
+OPTIONAL = {"schema": {**SMALL["schema"], "optional": True}, "payload": None}
+MAPS = {**single("map", {"a": 1}), "schema": {
+    "type": "map", "optional": False, "keys": {"type": "string", "optional": False},
+    "values": {"type": "int32", "optional": False},
+}}  # fmt: skip
+SCHEMALESS = plain(
+    {
+        "i": 300,
+        "f": 2.75,
+        "yes": False,
+        "text": "17",
+        "none": None,
+        "list": [1, "a"],
+        "inner": {"a.b": {"c": 1}, "n": 2},
+    }
+)
+VALUES = {
+    "rich": RICH, "small": SMALL, "optional": OPTIONAL, "schemaless": SCHEMALESS, "null": None,
+    "text": single("string", "12"), "number": plain(12), "map": MAPS, "time": single("int64", MOMENT_MS),
+    "moment": single("int64", MOMENT_MS, name="org.apache.kafka.connect.data.Timestamp", version=1),
+    "date text": plain("2023-11-14 22:15:23.456"), "early": single("int64", _BEFORE_1970_MS),
+}  # fmt: skip
+
+
+def record(value: Any, key: Any = None, **more: Any) -> dict[str, Any]:
+    headers = [{"key": "h", "value": single("string", "one")}, {"key": "h", "value": plain(2)}]
+    return {
+        "topic": "orders", "partition": 3, "offset": 99, "timestamp": MOMENT_MS, "key": key, "value": value,
+        "headers": headers, **more,
+    }  # fmt: skip
+
+
+_NULLS = ({}, {"replace.null.with.default": "false"})
+_CONFIGS: dict[str, list[dict[str, str]]] = {
+    "Cast": [
+        *({"spec": kind} for kind in ("int8", "int16", "int32", "int64", "float32", "float64", "boolean", "string")),
+        *(
+            {"spec": f"i8:{kind},i16:{kind},i32:{kind},i64:{kind},f32:{kind},f64:{kind},yes:{kind},text:{kind}"}
+            for kind in ("int8", "int16", "int32", "int64", "float32", "float64", "boolean", "string")
+        ),
+        {"spec": "moment:string,day:string,time:string,price:string,data:string,defaulted:string"},
+        {"spec": "moment:int64,day:int32,time:int32,price:float64"},
+        {"spec": "defaulted:string", "replace.null.with.default": "false"},
+        {"spec": "i:int8,f:int32,yes:string,text:float64,none:int32,missing:string"},
+        {"spec": "inner:string"}, {"spec": "list:string"}, {"spec": "name:int32"}, {"spec": "id:bytes"},
+        {"spec": "string,id:int8"}, {"spec": ""}, {},
+    ],
+    "ExtractField": [
+        *({"field": "name", **nulls} for nulls in _NULLS), {"field": "note"}, {"field": "missing"}, {"field": "inner"},
+        {"field": "note", "replace.null.with.default": "false"}, {"field": "inner.n"},
+        *({"field": path, "field.syntax.version": "V2"}
+          for path in ("inner.n", "inner.`a.b`", "inner.`a.b`.c", "inner.d", "text.x", "`inner", "none.x", "inner.")),
+        {},
+    ],
+    "HoistField": [{"field": "whole"}, {}],
+    "InsertField": [
+        {"topic.field": "t", "partition.field": "p!", "offset.field": "o?", "timestamp.field": "ts!"},
+        {"static.field": "s", "static.value": "v"}, {"static.field": "s!", "static.value": "v"},
+        {"topic.field": "name"}, {"static.field": "s"}, {},
+        {"topic.field": "t", "replace.null.with.default": "false"},
+    ],
+    "MaskField": [
+        {"fields": "i8,i16,i32,i64,f32,f64,yes,text,list,moment,defaulted,none"},
+        {"fields": "i8,i16,i32,i64,f32,f64,text,price", "replacement": "7"}, {"fields": "yes", "replacement": "1"},
+        {"fields": "i,f,text,list,inner,none"}, {"fields": "i,f,text", "replacement": "5"},
+        {"fields": "id", "replacement": "x"}, {"fields": "data"}, {"fields": "price"}, {"fields": "missing"},
+        {"fields": ""}, {"fields": "note", "replace.null.with.default": "false"},
+    ],
+    "ReplaceField": [
+        {"exclude": "i8,inner,moment"}, {"include": "i8,text,defaulted"}, {"include": "i,text", "exclude": "text"},
+        {"renames": "id:number,name:who,text:words,none:nothing"}, {"renames": "broken"}, {},
+        {"renames": "note:remark", "replace.null.with.default": "false"}, {"exclude": "id", "include": "id,name"},
+    ],
+    "Flatten": [{}, {"delimiter": "_"}],
+    "SetSchemaMetadata": [
+        {"schema.name": "N"}, {"schema.version": "9"}, {"schema.name": "N", "schema.version": "9"}, {},
+        {"schema.name": "N", "replace.null.with.default": "false"}, {"schema.version": "x"},
+    ],
+    "HeaderFrom": [
+        *({"fields": "id,note", "headers": "a,b", "operation": operation, **nulls}
+          for operation in ("move", "copy") for nulls in _NULLS),
+        {"fields": "i,inner,missing", "headers": "a,b,c", "operation": "move"},
+        {"fields": "i", "headers": "a,b", "operation": "copy"}, {"fields": "i", "headers": "a", "operation": "steal"},
+        {"fields": "moment,price,f32", "headers": "a,b,c", "operation": "copy"},
+    ],
+    "TimestampConverter": [
+        *({"target.type": target, "format": "yyyy-MM-dd HH:mm:ss.SSS", "field": name}
+          for target in ("string", "unix", "Date", "Time", "Timestamp")
+          for name in ("", "moment", "i64", "day", "time", "i")),
+        *({"target.type": "unix", "unix.precision": unit, "field": name}
+          for unit in ("seconds", "microseconds", "nanoseconds") for name in ("", "moment", "i64")),
+        *({"target.type": "string", "format": pattern}
+          for pattern in ("yyyyMMdd'T'HHmmss", "EEE, d MMM yyyy hh:mm a", "yy/M/D u", "yyyy-MM-dd''HH", "bad b")),
+        {"target.type": "string"}, {"target.type": "unix", "format": "yyyy-MM-dd HH:mm:ss.SSS"}, {"target.type": "x"},
+        {"target.type": "unix", "field": "name"}, {"target.type": "Timestamp", "field": "missing"},
+    ],
+}  # fmt: skip
+_WHOLE: dict[str, list[dict[str, str]]] = {
+    "DropHeaders": [{"headers": "h"}, {"headers": "other"}, {"headers": ""}],
+    "Filter": [{}],
+    "InsertHeader": [
+        *({"header": "n", "value.literal": text} for text in (
+            "text", "12", "300", "70000", "5000000000", "99999999999999999999", "-1", "+3", "1.5", "1e3", "true",
+            "null",
+            "2023-11-14", "22:15:23.456Z", "2023-11-14T22:15:23.456Z", "[1, 2, 300]", '["a", "b"]', '{"a": 1, "b": 2}',
+            "[1, a]", "[]", " 12 ", "12abc", "", '"quoted"', "[null, 1]", "0.1", "1234.5", "1:2", "-", "{}",
+        )),
+        {"header": "n"},
+    ],
+    "RegexRouter": [
+        {"regex": "(.*)s", "replacement": "$1-x"}, {"regex": "ord", "replacement": "y"},
+        {"regex": "(", "replacement": "y"},
+        {"regex": "(?<head>or)(.*)", "replacement": "${head}$2$1"}, {"regex": ".*", "replacement": "a\\$b"},
+        {"regex": "(o)rders", "replacement": "$12"}, {"regex": "orders", "replacement": "$1"},
+    ],
+    "TimestampRouter": [{}, {"topic.format": "${timestamp}/${topic}", "timestamp.format": "yyyy-MM-dd-HH"}],
+    "ValueToKey": [
+        {"fields": "id"}, {"fields": "id,note"}, {"fields": "note", "replace.null.with.default": "false"},
+        {"fields": "i,missing"}, {"fields": ""},
+    ],
+    "predicates.HasHeaderKey": [{"name": "h"}, {"name": "other"}, {}],
+    "predicates.RecordIsTombstone": [{}],
+    "predicates.TopicNameMatches": [{"pattern": "ord.*"}, {"pattern": "ord"}, {"pattern": "("}],
+}  # fmt: skip
+
+
+def cases() -> Iterator[dict[str, Any]]:
+    """Every case: class, configuration and record."""
+    for name, configs in _CONFIGS.items():
+        for each, (_, value) in itertools.product(configs, VALUES.items()):
+            yield {"class": f"{TRANSFORMS}{name}$Value", "configs": each, "record": record(value)}
+        for each in configs:
+            yield {"class": f"{TRANSFORMS}{name}$Key", "configs": each, "record": record(SMALL, key=RICH)}
+            yield {"class": f"{TRANSFORMS}{name}$Key", "configs": each, "record": record(SMALL, key=SCHEMALESS)}
+    for name, configs in _WHOLE.items():
+        for each, value in itertools.product(configs, (SMALL, SCHEMALESS, None)):
+            yield {"class": f"{TRANSFORMS}{name}", "configs": each, "record": record(value)}
+    yield {"class": f"{TRANSFORMS}TimestampRouter", "configs": {}, "record": record(SMALL, timestamp=None)}
+    yield {
+        "class": f"{TRANSFORMS}InsertField$Value",
+        "configs": {"timestamp.field": "ts"},
+        "record": record(SMALL, timestamp=None),
+    }
+
+
+def explained(case: dict[str, Any], java: dict[str, Any]) -> str:
+    """Why our outcome may differ from Java's; empty where it may not."""
+    name, configs = case["class"].removeprefix(TRANSFORMS).partition("$")[0], case["configs"]
+    schema = (case["record"]["value"] or {}).get("schema") or {}
+    if name == "SetSchemaMetadata" and schema.get("type") != "struct" and java == {"refused": "record"}:
+        return "Kafka asks schemas that are no structs for their fields, and fails"
+    if name == "MaskField" and "price" in configs["fields"] and java == {"refused": "record"}:
+        return "Kafka's mask of a Decimal has a scale of 0, and then does not fit its schema"
+    if name == "TimestampConverter" and configs.get("unix.precision") == "seconds":
+        return "a year after 9999, which Python's datetime does not have"
+    if name == "Cast" and configs.get("spec") == "float32":
+        return "Java before 19 prints more digits of a float than are needed"
+    if name == "InsertHeader":
+        return {
+            "1:2": "Kafka keeps what is before the colon and drops the rest",
+            "[]": "Kafka's schema of an empty list has null for its elements, which no JSON reader takes",
+            "{}": "the same for a map, which Kafka itself cannot write",
+        }.get(configs.get("value.literal", ""), "")
+    return ""
+
+
+_CONVERTER = JsonConverter()
+_CONVERTER.configure({}, is_key=False)
+
+
+def _read(envelope: Any) -> Any:
+    return NULL if envelope is None else _CONVERTER.to_connect("t", json.dumps(envelope).encode())
+
+
+def _written(schema: Any, value: Any) -> Any:
+    data = _CONVERTER.from_connect("t", schema, value)
+    return None if data is None else json.loads(data)
+
+
+def read_record(given: dict[str, Any]) -> SinkRecord:
+    key, value = _read(given["key"]), _read(given["value"])
+    headers = []
+    for each in given["headers"]:
+        schema, found = _read(each["value"])
+        headers.append(Header(each["key"], found, schema))
+    return SinkRecord(
+        topic=given["topic"], partition=given["partition"], offset=given["offset"], timestamp_ms=given["timestamp"],
+        key=key.value, key_schema=key.schema, value=value.value, value_schema=value.schema, headers=tuple(headers),
+    )  # fmt: skip
+
+
+def outcome(case: dict[str, Any]) -> dict[str, Any]:
+    """What our implementation makes of a case, as tests/java/src/odradek/TransformReference.java writes it."""
+    is_predicate = ".predicates." in case["class"]
+    kind = plugins.find("predicates" if is_predicate else "transforms", case["class"]).load()
+    plugin = kind()
+    assert isinstance(plugin, Transformation | Predicate)
+    try:
+        plugin.configure(case["configs"])
+    except ConfigError:
+        return {"refused": "configuration"}
+    try:
+        given = read_record(case["record"])
+        if isinstance(plugin, Predicate):
+            return {"test": plugin.test(given)}
+        changed = plugin.apply(given)
+        if changed is None:
+            return {"dropped": True}
+        return {
+            "topic": changed.topic,
+            "key": _written(changed.key_schema, changed.key),
+            "value": _written(changed.value_schema, changed.value),
+            "timestamp": changed.timestamp_ms,
+            "headers": [{"key": h.key, "value": _written(h.schema, h.value)} for h in changed.headers],
+        }
+    except DataError:
+        return {"refused": "record"}
