@@ -49,6 +49,7 @@ class StreamsGroupMember(GroupMember):
             topology_of(self._topics),
             group_id=self._group_id,
             process_id=self._process_id,
+            rebalance_timeout_ms=self._world.rng.choice((500, 60_000)),
             ids=lambda name: [each for each, known in self._world.ledger.topic_names.items() if known == name],
         )
 

@@ -131,10 +131,12 @@ class StreamsMember:
         self.forget()
         return result.error
 
-    async def commit(self, partition: TopicPartition, offset: int, epoch: int | None = None) -> ErrorCode:
+    async def commit(
+        self, partition: TopicPartition, offset: int, epoch: int | None = None, metadata: str = ""
+    ) -> ErrorCode:
         [result] = await self.engine.offsets.commit(
             self.group_id,
-            {partition: OffsetAndMetadata(offset, metadata=self.member_id)},
+            {partition: OffsetAndMetadata(offset, metadata=metadata or self.member_id)},
             member_id=self.member_id,
             member_epoch=self.epoch if epoch is None else epoch,
         )
