@@ -28,6 +28,7 @@ class TopicDescription:
     topic_id: UUID | None
     partition_count: int
     is_internal: bool = False
+    leaders: tuple[int, ...] = ()  # the broker id of each partition's leader, by partition
 
     @property
     def partitions(self) -> tuple[TopicPartition, ...]:
@@ -96,3 +97,43 @@ class StreamsGroupDescription:
     assignment_epoch: int
     topology: Topology | None
     members: tuple[StreamsMemberInfo, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterDescription:
+    """A cluster and its brokers."""
+
+    cluster_id: str
+    controller_id: int
+    brokers: tuple[BrokerDescription, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class BrokerDescription:
+    """A broker: the function fleet, or a gateway."""
+
+    broker_id: int
+    host: str
+    port: int
+
+
+@dataclass(frozen=True, slots=True)
+class TransactionListing:
+    """A transactional id in a list."""
+
+    transactional_id: str
+    producer_id: int
+    state: str  # Empty | Ongoing | CompleteCommit | CompleteAbort ...
+
+
+@dataclass(frozen=True, slots=True)
+class TransactionDescription:
+    """A transactional id and its current transaction."""
+
+    transactional_id: str
+    state: str
+    producer_id: int
+    producer_epoch: int
+    timeout_ms: int
+    start_ms: int | None  # ms since the epoch; None if no transaction is open
+    partitions: tuple[TopicPartition, ...]  # written so far, without those of deleted topics

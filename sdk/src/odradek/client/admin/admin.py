@@ -11,6 +11,7 @@ from types import TracebackType
 from typing import Any, Self, TypeVar
 
 from odradek.client.admin.change import raise_for
+from odradek.client.admin.cluster import ClusterAdmin
 from odradek.client.admin.security import SecurityAdmin
 from odradek.client.config import AdminConfig
 from odradek.client.connection import Connection, TopicMetadata
@@ -48,7 +49,7 @@ OffsetSpec = int | str
 _SPECS = {"earliest": EARLIEST_TIMESTAMP, "latest": LATEST_TIMESTAMP}
 
 
-class Admin(SecurityAdmin):
+class Admin(SecurityAdmin, ClusterAdmin):
     """Manage topics, groups, users and ACLs. Use it as an async context manager, or call `start` and `close`.
 
     A call over several topics or groups does everything that it can, and then raises the first error, by name.
@@ -175,13 +176,13 @@ class Admin(SecurityAdmin):
         """Return the names of all topics, sorted."""
         return sorted(await self._connection.metadata.refresh(None))
 
-    async def describe_topics(self, topics: Iterable[str]) -> dict[str, TopicDescription]:
-        """Return descriptions of topics by name.
+    async def describe_topics(self, topics: Iterable[str] | None = None) -> dict[str, TopicDescription]:
+        """Return descriptions of topics by name; None describes all topics.
 
         Raises:
             KafkaError: UNKNOWN_TOPIC_OR_PARTITION if one does not exist.
         """
-        found = await self._connection.metadata.refresh(list(topics))
+        found = await self._connection.metadata.refresh(None if topics is None else list(topics))
         described = {}
         for name, topic in found.items():
             if isinstance(topic, KafkaError):
@@ -438,4 +439,4 @@ def _config_entries(result: Any) -> dict[str, ConfigEntry]:
 
 
 def _description(topic: TopicMetadata) -> TopicDescription:
-    return TopicDescription(topic.name, topic.topic_id, topic.partition_count, topic.is_internal)
+    return TopicDescription(topic.name, topic.topic_id, topic.partition_count, topic.is_internal, topic.leaders)
