@@ -52,7 +52,9 @@ def asset(name: str) -> str:
 
 def url(path: str, **query: Any) -> str:
     """Return a path with a query; empty values are left out."""
-    pairs = [(name, str(value)) for name, value in query.items() if value is not None and value is not False and value != ""]
+    pairs = [
+        (name, str(value)) for name, value in query.items() if value is not None and value is not False and value != ""
+    ]
     return f"{path}?{urlencode(pairs)}" if pairs else path
 
 
