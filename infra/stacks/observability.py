@@ -14,7 +14,6 @@ from collections.abc import Sequence
 
 from aws_cdk import CfnOutput, Duration, Stack
 from aws_cdk import aws_cloudwatch as cloudwatch
-from aws_cdk import aws_cloudwatch_actions as actions
 from aws_cdk import aws_events as events
 from aws_cdk import aws_events_targets as targets
 from aws_cdk import aws_iam as iam
@@ -25,9 +24,10 @@ from odradek.engine.maintenance.backlog import Backlog
 from odradek.functions.environment import MAINTAINER, MAINTENANCE, REGISTRY
 from odradek.functions.telemetry import NAMESPACE, REJECTIONS, REQUEST_METRICS
 from odradek.protocol.api import FunctionName
+from odradek.spark.jobs.progress import NAMESPACE as JOB_METRICS
 
 from infra.artifacts import Artifacts
-from infra.constructs.alarm import add_alarm, alarm_name, description
+from infra.constructs.alarm import add_alarm, add_silence, alarm_name, description
 from infra.constructs.store_role import Store
 from infra.constructs.task_queue import dead_letters_name, queue_name
 from infra.stages import Stage
@@ -148,7 +148,8 @@ class ObservabilityStack(Stack):
         latency = self._request("duration_ms", FunctionName.PRODUCE.value, "p99")
         self._alarm("produce-slow", latency, limits.produce_p99_ms_max, periods=3)
         self._alarm("store-rejected", self._rejections(), 0, periods=1)
-        self._add_silence()
+        add_silence(self, self._stage, self.topic, "maintenance", self._of_function("Invocations", MAINTENANCE))
+        self._add_job_alarms()
         for name, metric, limit in (
             ("maintenance-failures", "maintenance_failures", 0),
             ("tail-long", "tail_entries_max", limits.tail_entries_max),
@@ -185,31 +186,35 @@ class ObservabilityStack(Stack):
             label=f"{name}: failed invocations",
         )
 
-    def _add_silence(self) -> None:
-        """An alarm when the schedule has stopped: no data where there were some.
+    def _add_job_alarms(self) -> None:
+        """Of the jobs that are to run all the time: their metrics come every minute (odradek.spark.jobs.listener).
 
-        No data is what a new deployment has, too. So it takes two: one that has seen data and remembers it, since it
-        keeps its state where data are missing; and one to which missing data are bad.
+        The operator has named these jobs, so that one which was never started is told, too.
         """
-        ran = self._of_function("Invocations", MAINTENANCE)
-        missing = cloudwatch.TreatMissingData
-        started = add_alarm(
-            self, self._stage, None, "maintenance-started", ran, 1, periods=1, below=True, missing=missing.IGNORE
-        )
-        stopped = add_alarm(
-            self, self._stage, None, "maintenance-stopped", ran, 1, periods=3, below=True, missing=missing.BREACHING
-        )
-        silent = cloudwatch.CompositeAlarm(
-            self,
-            "MaintenanceSilent",
-            composite_alarm_name=alarm_name(self._stage, "maintenance-silent"),
-            alarm_description=description("maintenance-silent"),
-            alarm_rule=cloudwatch.AlarmRule.all_of(
-                cloudwatch.AlarmRule.from_alarm(stopped, cloudwatch.AlarmState.ALARM),
-                cloudwatch.AlarmRule.from_alarm(started, cloudwatch.AlarmState.OK),
-            ),
-        )
-        silent.add_alarm_action(actions.SnsAction(self.topic))
+        for job in self._stage.running_jobs:
+            name = f"job-{job.replace('_', '-')}"
+
+            def metric(metric_name: str, statistic: str, job: str = job) -> cloudwatch.Metric:
+                return cloudwatch.Metric(
+                    namespace=JOB_METRICS,
+                    metric_name=metric_name,
+                    dimensions_map={"Job": f"odradek-{self._stage.name}-{job}"},
+                    statistic=statistic,
+                    period=_PERIOD,
+                )
+
+            add_alarm(
+                self,
+                self._stage,
+                self.topic,
+                f"{name}-silent",
+                metric("LagOffsets", "SampleCount"),
+                1,
+                periods=3,
+                below=True,
+                missing=cloudwatch.TreatMissingData.BREACHING,
+            )
+            self._alarm(f"{name}-behind", metric("LagTime", "Maximum"), self._stage.alarms.job_lag_s_max, periods=3)
 
     def _add_job_events(self) -> None:
         """A message for every run of a job that ended otherwise than by success or by hand: Glue tells of each end."""

@@ -14,11 +14,17 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 
 import pytest
+from odradek.gateway.cloudwatch import INTERVAL_S, KafkaTelemetry
+from odradek.ports.meter import Usage
+from odradek.spark.jobs.progress import waiting_metric
+from odradek.testing.manual_clock import ManualClock
 
+from infra.permissions import JOBS, STREAMING_JOBS
 from infra.stages import STAGES
 from tests.infra.conftest import Deployment
 
@@ -54,6 +60,8 @@ def seconds_between_data(namespace: str, name: str, dimensions: Mapping[str, Any
         ("AWS/NetworkELB", "HealthyHostCount"),
         ("AWS/NetworkELB", "UnHealthyHostCount"),
         ("ECS/ContainerInsights", "RunningTaskCount"),
+        ("Odradek/Jobs", "LagOffsets"),
+        ("Odradek/Jobs", "LagTime"),
     }, f"how often has {namespace} {name} data?"
     return SERVICES_S
 
@@ -158,10 +166,17 @@ def alarms(deployment: Deployment) -> dict[str, dict[str, Any]]:
     }
 
 
-PARTS = {"maintenance-started", "maintenance-stopped"}  # of the composite alarm
+PARTS = {f"{name}-{part}" for name in ("maintenance", "gateway") for part in ("started", "stopped")}
+"""Of the composite alarms."""
+TOLD_FROM_THE_FIRST = re.compile("job-.*-silent")  # a job that is to run and was never started
 
 
-@pytest.fixture(params=["dev", "prod", "gateway"])
+@pytest.fixture(scope="module")
+def jobs(synthesize_stage: Callable[..., Deployment]) -> Deployment:
+    return synthesize_stage(replace(STAGES["prod"], running_jobs=("word_count", "export_table")))
+
+
+@pytest.fixture(params=["dev", "prod", "gateway", "jobs"])
 def deployment(request: pytest.FixtureRequest) -> Deployment:
     found: Deployment = request.getfixturevalue(request.param)
     return found
@@ -169,7 +184,7 @@ def deployment(request: pytest.FixtureRequest) -> Deployment:
 
 def test_every_alarm_can_be_reached_and_left_and_is_silent_before_the_first_data(deployment: Deployment) -> None:
     for name, properties in alarms(deployment).items():
-        if name in PARTS:
+        if name in PARTS or TOLD_FROM_THE_FIRST.fullmatch(name):
             continue
         limit = properties["Threshold"]
         above = properties["ComparisonOperator"] == "GreaterThanThreshold"
@@ -190,37 +205,98 @@ def test_an_alarm_looks_at_a_day_at_most(deployment: Deployment) -> None:
             assert properties["EvaluationPeriods"] * metric["Period"] <= 86_400, name
 
 
-@pytest.mark.parametrize("stage", ["dev", "prod"])
-def test_a_maintenance_that_stops_is_told_and_a_new_deployment_is_not(
-    stage: str, request: pytest.FixtureRequest
+@pytest.mark.parametrize(
+    ("stack", "kind", "what"),
+    [
+        ("observability", "dev", "maintenance"),
+        ("observability", "prod", "maintenance"),
+        ("gateway", "gateway", "gateway"),
+    ],
+)
+def test_what_stops_is_told_and_a_new_deployment_is_not(
+    stack: str, kind: str, what: str, request: pytest.FixtureRequest
 ) -> None:
-    deployment: Deployment = request.getfixturevalue(stage)
-    [composite] = deployment.resources("observability", "AWS::CloudWatch::CompositeAlarm").values()
-    assert composite["Properties"]["AlarmName"] == f"odradek-{stage}-maintenance-silent"
+    """Maintenance that is not called any more, and gateways that write no metrics."""
+    deployment: Deployment = request.getfixturevalue(kind)
+    [composite] = deployment.resources(stack, "AWS::CloudWatch::CompositeAlarm").values()
+    assert composite["Properties"]["AlarmName"] == f"odradek-{stage_of(deployment)}-{what}-silent"
     rule = json.dumps(composite["Properties"]["AlarmRule"])
-    resources = deployment.resources("observability", "AWS::CloudWatch::Alarm")
+    resources = deployment.resources(stack, "AWS::CloudWatch::Alarm")
     wanted = {
         resources[key]["Properties"]["AlarmName"].split("-", 2)[2]: state
         for state, key in re.findall(r"(OK|ALARM)\(\W+\", {\"Fn::GetAtt\": \[\"(\w+)\"", rule)
     }
-    assert wanted == {"maintenance-stopped": "ALARM", "maintenance-started": "OK"}
+    assert wanted == {f"{what}-stopped": "ALARM", f"{what}-started": "OK"}
     assert "OR" not in rule
     found = alarms(deployment)
+    value = found[f"{what}-stopped"]["Threshold"]
 
-    def told(**when: int) -> list[bool]:
+    def told(value: float = value, **when: int) -> list[bool]:
         parts = [
-            states(deployment, found[name], dict.fromkeys(metrics_of(found[name]), 1.0), **when) for name in wanted
+            states(deployment, found[name], dict.fromkeys(metrics_of(found[name]), value), **when) for name in wanted
         ]
         assert len({len(part) for part in parts}) == 1
         return [each == tuple(wanted.values()) for each in zip(*parts, strict=True)]
 
     assert not any(told(from_s=HOURS * 3600)), "a new deployment"
-    assert not any(told(from_s=3 * 3600)), "one whose first plan comes late"
+    assert not any(told(from_s=3 * 3600)), "one whose first data come late"
     assert not any(told()), "one that works"
     stopped = told(from_s=3600, to_s=4 * 3600)
     assert stopped[-1]
-    [metric] = metrics_of(found["maintenance-stopped"]).values()
+    [metric] = metrics_of(found[f"{what}-stopped"]).values()
     assert not any(stopped[: 4 * 3600 // metric["Period"]])
+    if what == "gateway":
+        assert any(told(value - 1)), "one of them is silent, the others are not"
+
+
+def test_gateways_write_the_metric_that_is_counted(gateway: Deployment) -> None:
+    [metric] = metrics_of(alarms(gateway)["gateway-stopped"]).values()
+    lines: list[str] = []
+    cluster_id = STAGES["prod"].settings.cluster_id
+    telemetry = KafkaTelemetry(cluster_id, clock=ManualClock(), billed=Usage, write_line=lines.append)
+    telemetry.write(3)
+    document = json.loads(lines[0])
+    [directive] = document["_aws"]["CloudWatchMetrics"]
+    assert metric["Namespace"] == directive["Namespace"]
+    assert metric["MetricName"] in {each["Name"] for each in directive["Metrics"]}
+    wanted = {each["Name"]: each["Value"] for each in metric["Dimensions"]}
+    assert wanted == {name: document[name] for name in directive["Dimensions"][0]}
+    tasks = gateway.only("gateway", "AWS::ECS::Service")["Properties"]["DesiredCount"]
+    a_minute = metric["Period"] / MINUTE / (INTERVAL_S / MINUTE) * tasks
+    assert 0.7 * a_minute < alarms(gateway)["gateway-stopped"]["Threshold"] < 0.9 * a_minute
+
+
+def test_a_job_that_is_to_run_is_told_when_it_never_ran_stopped_or_lags(jobs: Deployment) -> None:
+    found = alarms(jobs)
+    for name in ("word-count", "export-table"):
+        silent, behind = found[f"job-{name}-silent"], found[f"job-{name}-behind"]
+        assert states(jobs, silent, {})[-1] == "ALARM", "it was never started"
+        assert "ALARM" not in states(jobs, silent, {"": 5.0})[3:]
+        assert states(jobs, silent, {"": 5.0}, to_s=3 * 3600)[-1] == "ALARM", "it has stopped"
+        assert "ALARM" in states(jobs, behind, {"": 901.0})
+        assert "ALARM" not in states(jobs, behind, {"": 900.0})
+        for properties in (silent, behind):
+            [metric] = metrics_of(properties).values()
+            [dimension] = metric["Dimensions"]
+            assert dimension == {"Name": "Job", "Value": f"odradek-prod-{name.replace('-', '_')}"}
+            line = json.loads(waiting_metric(dimension["Value"], now_ms=0, lag_offsets=1, idle_s=1.0))
+            assert (line["Job"], metric["MetricName"] in line) == (dimension["Value"], True)
+            assert line["_aws"]["CloudWatchMetrics"][0]["Namespace"] == metric["Namespace"]
+        assert silent["Statistic"] == "SampleCount"
+    made = {each["Properties"]["Name"] for each in jobs.resources("pipeline", "AWS::Glue::Job").values()}
+    assert {"odradek-prod-word_count", "odradek-prod-export_table"} <= made
+
+
+def test_no_stage_pays_for_alarms_of_jobs_that_nobody_named(prod: Deployment) -> None:
+    assert not [name for name in alarms(prod) if name.startswith("job-")]
+    with pytest.raises(ValueError, match="running_jobs: compact_topic is not one of"):
+        replace(STAGES["prod"], running_jobs=("compact_topic",))
+
+
+@pytest.mark.parametrize("job", JOBS)
+def test_jobs_with_alarms_are_those_that_write_metrics_every_minute(job: str) -> None:
+    code = (Path(__file__).parents[2] / "glue_jobs" / job / "job.py").read_text()
+    assert (job in STREAMING_JOBS) == ("run_streams(" in code or "run_query(" in code)
 
 
 def test_functions_that_fail_to_import_are_told_and_a_single_time_out_among_many_is_not(deployment: Deployment) -> None:

@@ -37,6 +37,7 @@ def test_every_alarm_is_told_to_somebody_and_explained(gateway: Deployment) -> N
             continue
         for function in ("produce", "fetch", "coordinator", "admin", "maintenance", "maintainer", "registry"):
             name = re.sub(f"^{function}-(faults|throttled|errors)$", r"<function>-\1", name)
+        name = re.sub("^job-.*-(silent|behind)$", r"job-<name>-\1", name)
         assert f"`{name}`" in page, f"OPERATIONS.md does not say what to do about {name}"
 
 
