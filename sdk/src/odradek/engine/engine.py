@@ -139,7 +139,7 @@ class Engine:
         self.pieces = PieceReader(self.wal, self.settings)
         self._fetcher = Fetcher(tools, self.index, self.reader, self.pieces, self.topics, self.epochs)
         lookups = TimestampLookup(self.index, self.segments, self.pieces)
-        self._lister = OffsetLister(self.index, lookups, self.topics)
+        self._lister = OffsetLister(self.index, lookups, self.topics, clock, rng)
         self.share_windows = SharePartitions(tables, self._lister, clock, rng, self.settings)
         self.share_offsets = ShareOffsets(tools, self.share_windows, self.topics, self._lister)
         self.share = ShareFetcher(
