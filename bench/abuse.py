@@ -285,7 +285,7 @@ def main(argv: list[str] | None = None) -> int:
         times = (each.first_p50_ms, each.first_slowest_ms, each.p50_ms, each.p99_ms, each.slowest_ms)
         counts = (f"{each.requests:,}", f"{each.reconnected:,}")
         table.add_row(each.beside, f"{each.peers:,}", *(f"{number:.1f}" for number in times), *counts)
-    Console().print(table)
+    Console(width=120).print(table)
     RESULTS.parent.mkdir(exist_ok=True)
     RESULTS.write_text(json.dumps([asdict(each) for each in found], indent=1) + "\n")
     return 0
