@@ -62,7 +62,7 @@ def test_each_number_of_a_line_is_declared_as_a_metric_with_its_dimensions() -> 
     world.telemetry.write(2)
     [line] = world.lines
     [directive] = line["_aws"]["CloudWatchMetrics"]
-    numbers = {name for name, value in line.items() if isinstance(value, int | list)}
+    numbers = {name for name, value in line.items() if isinstance(value, int | float | list)}
     assert {each["Name"] for each in directive["Metrics"]} == numbers
     assert all(isinstance(line[name], str) for name in directive["Dimensions"][0])
 
