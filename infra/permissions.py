@@ -82,6 +82,8 @@ JOBS = (
     SQL_JOB,
     COMPACT_TOPIC,
 )
+# Of these, the queries that may run all the time and write metrics every minute.
+STREAMING_JOBS = tuple(name for name in JOBS if name not in (FLIGHT_DELAYS, "replay", SQL_JOB, COMPACT_TOPIC))
 
 
 class TableName(StrEnum):

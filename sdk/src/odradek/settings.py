@@ -12,6 +12,7 @@ from typing import Any
 
 from odradek.errors import ErrorCode, KafkaError
 from odradek.limits import (
+    HEAD_BYTES_MAX,
     MESSAGE_BYTES_MAX,
     OFFSET_METADATA_BYTES_MAX,
     PRODUCERS_IN_HEAD_MAX,
@@ -141,6 +142,12 @@ class Settings:
         for name, limit in (("spill_entries", SPILL_ENTRIES_MAX), ("producers_in_head_max", PRODUCERS_IN_HEAD_MAX)):
             if not 1 <= getattr(self, name) <= limit:
                 raise KafkaError(ErrorCode.INVALID_CONFIG, f"{name} must be between 1 and {limit}")
+        if not 1 <= self.head_bytes_max <= HEAD_BYTES_MAX:
+            raise KafkaError(
+                ErrorCode.INVALID_CONFIG,
+                f"head_bytes_max must be between 1 and {HEAD_BYTES_MAX}, not {self.head_bytes_max}: "
+                "the rest of a table item is for what one request adds",
+            )
         if not 1 <= self.share_partition_max_record_locks <= SHARE_RECORD_LOCKS_MAX:
             raise KafkaError(
                 ErrorCode.INVALID_CONFIG,

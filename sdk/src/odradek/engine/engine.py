@@ -231,7 +231,8 @@ class Engine:
         from odradek.engine.read.list_offsets import OffsetLister
         from odradek.engine.read.timestamp_lookup import TimestampLookup
 
-        return OffsetLister(self.index, TimestampLookup(self.index, self.segments, self.pieces), self.topics)
+        lookups = TimestampLookup(self.index, self.segments, self.pieces)
+        return OffsetLister(self.index, lookups, self.topics, self.clock, self.rng)
 
     @cached_property
     def share_windows(self) -> SharePartitions:

@@ -249,7 +249,7 @@ async def _alter_each(call: Call, alter: Any) -> Answer:
             if resource_type not in (TOPIC, GROUP):
                 raise KafkaError(ErrorCode.INVALID_REQUEST, "only topics and groups can be configured by a client")
             with translated(call):
-                topic = await call.engine.topics.resolve_patiently(name) if resource_type == TOPIC else None
+                topic = await call.engine.topics.resolve(name) if resource_type == TOPIC else None
                 await alter(topic, resource)
         except KafkaError as error:
             result |= {"error_code": error.code, "error_message": error.message}

@@ -11,9 +11,10 @@ consumer groups, those named `streams.` of streams groups, the others of share g
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from decimal import Decimal
+from typing import TypeVar
 
 from odradek.backoff import Backoff
 from odradek.engine.catalog.topic_configs import (
@@ -38,6 +39,8 @@ from odradek.ports.rng import Rng
 from odradek.ports.table import Absent, Compare, Item, Key, Put, Table, Value
 from odradek.settings import Settings
 
+R = TypeVar("R")
+
 VERSION = 1
 EARLIEST, LATEST = "earliest", "latest"
 BY_DURATION = "by_duration:"
@@ -51,6 +54,7 @@ STREAMS_DELAY_MS_MAX = 300_000
 DEAD_LETTER_TOPIC = "errors.deadletterqueue.topic.name"
 _INT_MAX = 2**31 - 1
 _ATTEMPTS = 8
+_READ_ATTEMPTS = 5
 _REMEMBERED_MAX = 10_000
 _COPIES_OF_HEARTBEATS = 12
 _DURATION = re.compile(r"P(?:(\d+)D)?(?:T(?:(\d+)H)?(?:(\d+)M)?(?:(\d+(?:\.\d{1,9})?)S)?)?", re.ASCII)
@@ -396,15 +400,22 @@ class GroupConfigs:
 
     async def list(self) -> Sequence[str]:
         """Return the groups with a configuration. Raises KafkaError(COORDINATOR_NOT_AVAILABLE)."""
-        try:
-            return [row.key.sk for row in await self._catalog.query(GROUP_CONFIGS_PK) if row.item.get("c")]
-        except StoreUnavailable as error:
-            raise _UNAVAILABLE from error
+        rows = await self._patiently(lambda: self._catalog.query(GROUP_CONFIGS_PK))
+        return [row.key.sk for row in rows if row.item.get("c")]
 
     async def _read(self, group_id: str) -> tuple[int, dict[str, str]]:
         """As `_stored`. Raises KafkaError(COORDINATOR_NOT_AVAILABLE), FormatError."""
+        return await self._patiently(lambda: self._stored(group_id))
+
+    async def _patiently(self, read: Callable[[], Awaitable[R]]) -> R:
+        """Read again if the table is throttled. Raises KafkaError(COORDINATOR_NOT_AVAILABLE), FormatError."""
+        for attempt in range(_READ_ATTEMPTS - 1):
+            try:
+                return await read()
+            except StoreUnavailable:
+                await self._backoff.pause(attempt)
         try:
-            return await self._stored(group_id)
+            return await read()
         except StoreUnavailable as error:
             raise _UNAVAILABLE from error
 
