@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 from unittest.mock import patch
 
+from odradek.engine.catalog.topic_configs import PARTITIONS_PER_HEAD
 from odradek.engine.maintenance import wal_uploads
 from odradek.format import item_keys, object_keys
 
@@ -83,6 +84,15 @@ def simulate(seed: int, profile: str | None = None, *, change: Callable[[Scenari
         return run(_simulate(seed, rng, scenario))
 
 
+_MORE_PARTITIONS = 2  # of topics whose partitions share heads
+
+
+def _sharing(world: World) -> dict[str, str]:
+    """Where partitions share heads, topics of one partition have such a head, too."""
+    per_head = world.settings.default_partitions_per_head
+    return {} if per_head == 1 else {PARTITIONS_PER_HEAD: str(per_head)}
+
+
 async def _simulate(seed: int, rng: random.Random, scenario: Scenario) -> Outcome:
     loop = asyncio.get_running_loop()
     loop.set_exception_handler(_quiet)
@@ -90,7 +100,8 @@ async def _simulate(seed: int, rng: random.Random, scenario: Scenario) -> Outcom
     world.bumps = scenario.bump
     setup = world.process("setup", 0)
     for plan in scenario.topics:
-        await setup.engine.topics.create(plan.name, plan.partitions, plan.configs)
+        count = plan.partitions + (_MORE_PARTITIONS if _sharing(world) and not plan.keys else 0)
+        await setup.engine.topics.create(plan.name, count, {**_sharing(world), **plan.configs})
     if scenario.streams_members:
         configs = {"streams.num.standby.replicas": str(scenario.streams_standbys)}
         await setup.engine.group_configs.alter(STREAMS_GROUP, set=configs)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from odradek.engine.groups.items import GROUP_SK, LEASE_PREFIX, MEMBER_PREFIX
+from odradek.engine.partition.shared_head import PAGE_PREFIX
 from odradek.format.item_keys import (
     CLEAN_SK,
     HEAD_SK,
@@ -22,7 +23,7 @@ from odradek.ports.table import Item, Key
 
 from tests.simulation.books.classic_book import is_signed
 from tests.simulation.books.group_book import foreign_commit
-from tests.simulation.books.producer_book import ProducerBook
+from tests.simulation.books.producer_book import ProducerBook, is_shared
 
 if TYPE_CHECKING:
     from tests.simulation.books.ledger import Ledger
@@ -66,6 +67,12 @@ class LateRules:
             return _pending(key, old, new)
         if not self._ledger.is_readable(key.pk):
             return ""
+        if key.sk == HEAD_SK and is_shared(key.pk):
+            return self._shared_head(sender if is_alone else "", key.pk, old, new)
+        if key.sk.startswith(PAGE_PREFIX):
+            head = self._ledger.shared.get(key.pk)
+            is_believed = old is None and head is not None and head.indexed <= int(key.sk[2:]) < head.paged
+            return "a page that was deleted comes back, and readers believe it" if is_believed else ""
         if key.sk == HEAD_SK:
             return self._head(sender if is_alone else "", key.pk, old, new)
         if key.sk.startswith(INDEX_PREFIX):
@@ -82,6 +89,20 @@ class LateRules:
         return ""
 
     # --- logs -------------------------------------------------------------------------------------------------------
+
+    def _shared_head(self, sender: str, pk: str, old: Any, new: Any) -> str:
+        if old is None or new is None:
+            return ""
+        for name, meaning in (("q", "number of elements paged out"), ("c", "number of elements in rows")):
+            if new[name] < old[name]:
+                return f"the {meaning} falls from {old[name]} to {new[name]}"
+        before, after = self._ledger.views(pk, old), self._ledger.views(pk, new)
+        if after is None:
+            return "pages are missing"
+        for own_pk, view in after.items():
+            if reason := self._head(sender, own_pk, (before or {}).get(own_pk), view):
+                return f"{own_pk}: {reason}"
+        return ""
 
     def _head(self, sender: str, pk: str, old: Any, new: Any) -> str:
         if old is None or new is None:

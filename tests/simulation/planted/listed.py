@@ -10,6 +10,7 @@ from tests.simulation.planted import (
     log,
     maintenance,
     share,
+    shared,
     stock,
     streams,
     time,
@@ -18,6 +19,6 @@ from tests.simulation.planted import (
 from tests.simulation.planted.bug import PLANTED
 
 # Importing a module registers its bugs.
-MODULES = (classic, foreign, groups, isolation, log, maintenance, share, stock, streams, time, transactions)
+MODULES = (classic, foreign, groups, isolation, log, maintenance, share, shared, stock, streams, time, transactions)
 
 __all__ = ["MODULES", "PLANTED"]

@@ -164,15 +164,15 @@ async def test_another_writer_between_the_commits_read_and_its_write_aborts_it(
     engine: Engine, producer: Transactor, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     await producer.send("a", 0, b"told 0")
-    read_heads = engine.index.read_heads
+    read_images = engine.index.read_images
 
-    async def overtaken(*args: Any) -> Any:
-        heads = await read_heads(*args)
+    async def overtaken(*args: Any, **options: Any) -> Any:
+        images = await read_images(*args, **options)
         monkeypatch.undo()
         await interlope(engine)
-        return heads
+        return images
 
-    monkeypatch.setattr(engine.index, "read_heads", overtaken)
+    monkeypatch.setattr(engine.index, "read_images", overtaken)
     await aborted_by(producer)
     assert await values(engine, "a") == [b"of another"]
 

@@ -60,7 +60,10 @@ class OffsetLister:
         return ListOffsetsResult(request.topic, request.partition, error=code, message=message)
 
     async def _list_one(self, request: ListOffsetsPartition) -> ListOffsetsResult:
-        _, partition, head = await read_partition(self._topics, self._index, request.topic, request.partition)
+        by_time = request.timestamp_ms >= 0 or request.timestamp_ms == MAX_TIMESTAMP
+        _, partition, head = await read_partition(
+            self._topics, self._index, request.topic, request.partition, whole=by_time
+        )
         check_leader_epoch(request.current_leader_epoch, head)
         offset, timestamp_ms = await self._lookup(partition, head, request.timestamp_ms)
         return ListOffsetsResult(
