@@ -8,7 +8,7 @@ by the sinks' own groups.
     loop    heartbeat and rebalance -> read the topic of configurations -> start, stop, pause what changed
 
 The worker that runs a connector writes the configurations of its tasks, a *generation*. Tasks of a new generation of a
-source start only after the producers of the older one are fenced, and that is recorded (docs/decisions/0030).
+source start only after the producers of the older one are fenced, and that is recorded (docs/decisions/0032).
 """
 
 from __future__ import annotations
