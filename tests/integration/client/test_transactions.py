@@ -203,6 +203,22 @@ async def test_closing_aborts_what_is_open(server: Server) -> None:
     assert await values(server.engine, "out", 0) == []
 
 
+async def test_an_abort_at_any_moment_of_a_request_leaves_the_producer_usable(server: Server) -> None:
+    """Also between the moment at which a batch has got its sequence, and that at which its request begins."""
+    async with producer_of(server) as producer:
+        await producer.init_transactions()
+        for turns in range(12):
+            await producer.begin_transaction()
+            await producer.send("out", b"dropped", partition=0)
+            for _ in range(turns):
+                await asyncio.sleep(0)
+            await producer.abort_transaction()
+            await producer.begin_transaction()
+            await producer.send("out", b"%d" % turns, partition=0)
+            await producer.commit_transaction()
+    assert await values(server.engine, "out", 0) == [b"%d" % turns for turns in range(12)]
+
+
 def test_the_synchronous_face() -> None:
     with server_thread() as (server, loop):
         asyncio.run_coroutine_threadsafe(server.engine.topics.create("out", 1), loop).result(10)

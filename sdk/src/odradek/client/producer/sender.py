@@ -263,6 +263,10 @@ class Sender:
     # --- a request ------------------------------------------------------------------------------------------------
 
     async def _send(self, batches: list[ProducerBatch]) -> None:
+        # An abort may have given batches up since they were taken: what was not sent is not to be sent any more.
+        batches = [batch for batch in batches if batch.state is BatchState.IN_FLIGHT]
+        if not batches:
+            return
         now_s = self._clock.monotonic()
         left_s = min(batch.created_s for batch in batches) + self._delivery_timeout_s - now_s
         timeout_s = max(0.001, min(self._config.request_timeout_ms / 1000, left_s))
