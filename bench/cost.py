@@ -308,6 +308,16 @@ def show(console: Console, found: Sequence[Mapping[str, Any]]) -> None:
             f"{each['write_units_per_produce_request']:,.1f}",
         )
     console.print(goals)
+    for each in found:
+        if each["dollars"] > each["case"]["goal"]:
+            parts = [
+                (dollars, f"{owner}: {component}")
+                for owner, by_component in each["by_owner_and_component"].items()
+                for component, dollars in by_component.items()
+            ]
+            largest = ", ".join(f"{name} {dollars:,.0f}" for dollars, name in sorted(parts, reverse=True)[:5])
+            missed = each["dollars"] - each["case"]["goal"]
+            console.print(f"{each['case']['name']} misses its goal by {missed:,.0f}: {largest}")
     for title, key in (("by component", "by_component"), ("by owner", "by_owner")):
         names = sorted({name for each in found for name in each[key]})
         table = Table(title=f"dollars a month, {title}", box=None)

@@ -264,7 +264,8 @@ class Sender:
     # --- a request ------------------------------------------------------------------------------------------------
 
     async def _send(self, batches: list[ProducerBatch]) -> None:
-        batches = [batch for batch in batches if not batch.is_done]  # an abort may come before this task's first step
+        # An abort may have given batches up since they were taken: what was not sent is not to be sent any more.
+        batches = [batch for batch in batches if batch.state is BatchState.IN_FLIGHT]
         if not batches:
             return
         now_s = self._clock.monotonic()
