@@ -134,7 +134,8 @@ def test_counts_in_a_streams_group(tmp_path: Path) -> None:
 
 def streams_groups(servers: str, *arguments: str) -> str:
     """The output of kafka-streams-groups.sh."""
-    return run_tool("org.apache.kafka.tools.streams.StreamsGroupCommand", "--bootstrap-server", servers, *arguments)
+    main, patience = "org.apache.kafka.tools.streams.StreamsGroupCommand", ("--timeout", "60000")
+    return run_tool(main, "--bootstrap-server", servers, *patience, *arguments)
 
 
 def streams_instance(folder: Path, servers: str, number: int) -> JavaProgram:
