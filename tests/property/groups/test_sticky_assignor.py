@@ -100,3 +100,13 @@ def test_a_process_with_more_threads_has_more_tasks() -> None:
     group = [StreamsAssignorMember(name, process) for name, process in (("a", "p"), ("b", "p"), ("c", "q"))]
     target = assign_sticky(group, {"0": 6})
     assert [len(target[name].active) for name in "abc"] == [2, 2, 2]
+
+
+def test_a_standby_takes_over_before_others_that_are_as_idle() -> None:
+    keeps, copies, lost = TaskId("0", 0), TaskId("0", 1), TaskId("0", 2)
+    group = [
+        StreamsAssignorMember("a", "a", Tasks(frozenset({keeps}))),
+        StreamsAssignorMember("b", "b", Tasks(frozenset({copies}), frozenset({lost}))),
+    ]
+    target = assign_sticky(group, {"0": 3}, {"0"}, 1)
+    assert target["b"].active == {copies, lost}
