@@ -92,9 +92,8 @@ async def pages(running: RunningConsole) -> list[dict[str, Any]]:
 
 
 async def _weight(client: httpx.AsyncClient, html: str) -> int:
-    parts = [html.encode()]
-    for path in sorted(set(re.findall(r'"(/static/[^"]+)"', html))):
-        parts.append((await client.get(path)).content)
+    assets = sorted(set(re.findall(r'"(/static/[^"]+)"', html)))
+    parts = [html.encode(), *[(await client.get(path)).content for path in assets]]
     return sum(len(gzip.compress(part)) for part in parts)
 
 
@@ -104,7 +103,7 @@ async def searches(cluster: Cluster, records: int) -> list[dict[str, Any]]:
     async for _ in search(cluster, "records", Filter(text="warm up"), limit=1):
         pass
     for name, wanted in SEARCHES.items():
-        began = time.perf_counter()
+        began, spent = time.perf_counter(), time.process_time()
         last = Progress(0, 0, 0)
         async for each in search(cluster, "records", wanted, limit=100):
             last = each if isinstance(each, Progress) else last
@@ -117,6 +116,7 @@ async def searches(cluster: Cluster, records: int) -> list[dict[str, Any]]:
                 "matched": last.matched,
                 "seconds": round(seconds, 2),
                 "records_per_s": round(last.scanned / seconds),
+                "records_per_cpu_s": round(last.scanned / max(time.process_time() - spent, 1e-3)),
             }
         )
     return rows
@@ -162,7 +162,15 @@ def _print(found: dict[str, Any]) -> None:
         )
     console = Console(width=120)
     console.print(table)
-    table = Table("search", "scanned", "matched", "time", "records/s", title=f"{found['records']:,} records of JSON")
+    table = Table(
+        "search",
+        "scanned",
+        "matched",
+        "time",
+        "records/s",
+        "records per CPU second",
+        title=f"{found['records']:,} records of JSON",
+    )
     for row in found["searches"]:
         table.add_row(
             row["search"],
@@ -170,6 +178,7 @@ def _print(found: dict[str, Any]) -> None:
             str(row["matched"]),
             f"{row['seconds']:.2f} s",
             f"{row['records_per_s']:,}",
+            f"{row['records_per_cpu_s']:,}",
         )
     console.print(table)
 

@@ -1,9 +1,9 @@
 """What a month of a real topic costs, everything counted: real clients and functions in virtual time, and a meter.
 
-Each case runs on bench/virtual_account.py: SDK producers send keyed records one by one, SDK consumers in groups poll
-and commit, the planner and the maintainers work as on the stage `prod`. After a warm-up every unit of a window is
-counted by owner and component and scaled to a month; storage is rate times retention; alarms, dashboard and the
-queue's polls come from odradek.cost.fixtures. Left out: egress of clients elsewhere, free tiers, support.
+Each case runs on tests/support/services/virtual_account.py: SDK producers send keyed records one by one, SDK consumers
+in groups poll and commit, the planner and the maintainers work as on the stage `prod`. After a warm-up every unit of a
+window is counted by owner and component and scaled to a month; storage is rate times retention; alarms, dashboard and
+the queue's polls come from odradek.cost.fixtures. Left out: egress of clients elsewhere, free tiers, support.
 
     dollars    a month, by component (what is billed) and owner (the function that used it)
     ack        from `send` to the future's outcome, at a sampled record
@@ -35,9 +35,9 @@ from odradek.testing.seeded_rng import SeededRng
 from rich.console import Console
 from rich.table import Table
 
-from bench.virtual_account import VirtualAccount
 from infra.stages import STAGES
 from tests.simulation.loop import run
+from tests.support.services.virtual_account import VirtualAccount
 
 RESULTS = Path(__file__).parent / "results" / "cost.json"
 KEPT = Path(__file__).parent / "kept" / "cost.json"  # committed: docs and a test of the estimate refer to it
@@ -308,6 +308,16 @@ def show(console: Console, found: Sequence[Mapping[str, Any]]) -> None:
             f"{each['write_units_per_produce_request']:,.1f}",
         )
     console.print(goals)
+    for each in found:
+        if each["dollars"] > each["case"]["goal"]:
+            parts = [
+                (dollars, f"{owner}: {component}")
+                for owner, by_component in each["by_owner_and_component"].items()
+                for component, dollars in by_component.items()
+            ]
+            largest = ", ".join(f"{name} {dollars:,.0f}" for dollars, name in sorted(parts, reverse=True)[:5])
+            missed = each["dollars"] - each["case"]["goal"]
+            console.print(f"{each['case']['name']} misses its goal by {missed:,.0f}: {largest}")
     for title, key in (("by component", "by_component"), ("by owner", "by_owner")):
         names = sorted({name for each in found for name in each[key]})
         table = Table(title=f"dollars a month, {title}", box=None)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from pathlib import Path
+from typing import cast
 
 from odradek.connect import plugins, settings
 from odradek.connect.config import ConfigDef, ConfigKey
@@ -29,8 +30,7 @@ def definitions(kind: str, name: str) -> ConfigDef:
     """Return the definitions that a mark names. Raises KeyError, ConfigError."""
     if kind == "settings":
         return _SETTINGS[name]
-    category: plugins.Category = kind  # type: ignore[assignment]  (a page of ours; `find` checks it)
-    return plugins.find(category, name).load().config_def
+    return plugins.find(cast(plugins.Category, kind), name).load().config_def
 
 
 def filled(text: str) -> str:

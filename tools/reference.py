@@ -49,8 +49,8 @@ for longer. Apache Kafka does the same.
 _GROUPS = """\
 ## Group configurations
 
-Set them with `odradek groups configure GROUP name=value`. Those named `consumer.` belong to consumer groups, the others
-to share groups.
+Set them with `odradek groups configure GROUP name=value`. Those named `consumer.` belong to consumer groups, those
+named `streams.` to streams groups, the others to share groups.
 """
 _SETTINGS = """\
 ## Service settings

@@ -262,6 +262,15 @@ MUTANTS = [
         "::test_an_abort_leaves_no_trace_and_the_next_transaction_goes_on",
     ),
     Mutant(
+        "late duplicate moves the aborted sequences back",
+        _TRANSACTION,
+        "        if partition in kept and _lies_behind(entries[-1].base_sequence, kept[partition]):\n"
+        "            continue\n",
+        "",
+        killed_by="tests/unit/engine/transactions/test_transactions.py"
+        "::test_a_late_duplicate_alone_does_not_move_the_sequence_back",
+    ),
+    Mutant(
         "transaction that timed out may end",
         _TRANSACTION,
         "return TimedOut() if row.has_timed_out(now_ms) else End()",

@@ -12,6 +12,7 @@ from typing import Any
 
 from odradek.errors import ErrorCode, KafkaError
 from odradek.limits import (
+    HEAD_BYTES_MAX,
     MESSAGE_BYTES_MAX,
     OFFSET_METADATA_BYTES_MAX,
     PAGED_APPENDS_MAX,
@@ -151,6 +152,12 @@ class Settings:
         ):
             if not 1 <= getattr(self, name) <= limit:
                 raise KafkaError(ErrorCode.INVALID_CONFIG, f"{name} must be between 1 and {limit}")
+        if not 1 <= self.head_bytes_max <= HEAD_BYTES_MAX:
+            raise KafkaError(
+                ErrorCode.INVALID_CONFIG,
+                f"head_bytes_max must be between 1 and {HEAD_BYTES_MAX}, not {self.head_bytes_max}: "
+                "the rest of a table item is for what one request adds",
+            )
         if not 1 <= self.share_partition_max_record_locks <= SHARE_RECORD_LOCKS_MAX:
             raise KafkaError(
                 ErrorCode.INVALID_CONFIG,

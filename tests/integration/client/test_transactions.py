@@ -220,6 +220,21 @@ async def test_closing_aborts_what_is_open(server: Server) -> None:
     assert await values(server.engine, "out", 0) == []
 
 
+async def test_an_abort_may_come_at_any_step_of_a_send(server: Server) -> None:
+    """Also between a batch's sequence and its request: the next transaction begins under a new epoch."""
+    async with producer_of(server) as producer:
+        await producer.init_transactions()
+        for steps in range(12):
+            await producer.begin_transaction()
+            await producer.send("out", b"dropped", partition=0)
+            for _ in range(steps):
+                await asyncio.sleep(0)
+            await producer.abort_transaction()
+            async with producer.transaction():
+                await producer.send("out", b"%d" % steps, partition=0)
+    assert await values(server.engine, "out", 0) == [b"%d" % steps for steps in range(12)]
+
+
 def test_the_synchronous_face() -> None:
     with server_thread() as (server, loop):
         asyncio.run_coroutine_threadsafe(server.engine.topics.create("out", 1), loop).result(10)

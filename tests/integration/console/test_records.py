@@ -17,6 +17,7 @@ import pytest
 from odradek.local.threaded import ThreadedService
 from odradek.operations.cluster import Cluster
 from odradek.operations.places import parse_place
+from odradek.operations.records import search as searching
 from odradek.operations.records.browse import browse
 from odradek.operations.records.export import export
 from odradek.operations.records.filters import Filter
@@ -89,6 +90,28 @@ async def test_pages_have_each_record_once(cluster: Cluster, newest_first: bool,
         assert offsets == sorted(offsets, reverse=newest_first), "a partition keeps its order"
 
 
+@pytest.mark.parametrize("newest_first", [True, False])
+async def test_pages_of_many_partitions_are_in_the_order_of_time(newest_first: bool) -> None:
+    """Of 30 partitions a page reads a part of each; where that is used up, the page ends rather than skip ahead."""
+    with odradek.local() as service:
+        with odradek.Admin(**service.client_config) as admin:
+            admin.create_topics([odradek.NewTopic("wide", 30)])
+        with odradek.Producer(**service.client_config) as producer:
+            for number in range(600):
+                producer.send("wide", b"x", partition=3 if number % 2 else number % 30, timestamp_ms=1_000 + number)
+            producer.flush()
+        times: list[int] = []
+        cursor = ""
+        async with Cluster(service.client_config) as cluster:
+            while True:
+                page = await browse(cluster, "wide", newest_first=newest_first, limit=50, cursor=cursor)
+                times += [each.timestamp_ms for each in page.records]
+                cursor = page.older if newest_first else page.newer
+                if not cursor:
+                    break
+    assert times == sorted(range(1_000, 1_600), reverse=newest_first)
+
+
 async def test_a_page_begins_where_it_is_asked_to(cluster: Cluster) -> None:
     from_offset = await browse(cluster, "t", newest_first=False, place=parse_place("20", "from"), partitions=[1])
     last = await browse(cluster, "t", newest_first=False, place=parse_place("-3", "from"))
@@ -141,6 +164,23 @@ async def test_a_search_finds_what_matches_and_nothing_else(
     assert len(found) == len(set(found))
     assert set(found) == expected
     assert last == Progress(COUNT, COUNT, len(expected), is_finished=True)
+
+
+async def test_a_search_in_many_windows_has_each_record_once(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(searching, "_WINDOW_MIN", 7)
+    monkeypatch.setattr(searching, "_FIRST_ROUND", 1)
+    found: list[tuple[int, int]] = []
+    scanned: list[int] = []
+
+    async for each in search(cluster, "t", Filter(where="offset >= 0"), limit=COUNT):
+        if isinstance(each, Progress):
+            scanned.append(each.scanned)
+        else:
+            found += [(record.partition, record.offset) for record in each]
+
+    assert len(found) == len(set(found)) == COUNT
+    assert scanned == sorted(scanned)
+    assert scanned[-1] == COUNT
 
 
 async def test_a_search_stops_at_its_limit_and_when_it_is_closed(cluster: Cluster) -> None:

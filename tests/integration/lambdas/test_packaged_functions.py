@@ -61,6 +61,7 @@ def environment() -> Iterator[dict[str, str]]:
             ENDPOINT_URL: endpoint,
             FUNCTION_URLS: format_function_urls(URLS),
             QUEUE_URL: create_queue(endpoint, "maintenance"),
+            "ODRADEK_LOG_INTERVAL_MS": "0",  # a line for each invocation
         }
 
 

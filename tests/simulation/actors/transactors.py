@@ -50,7 +50,7 @@ class Session:
 
 
 class Fenced(Exception):
-    """Another instance has the transactional id, or the transaction timed out: initialise again."""
+    """Initialise again: another instance has the id, the transaction timed out, or a batch was refused."""
 
 
 class Transactor:
@@ -139,7 +139,7 @@ class Transactor:
         one.read = [(place, record.offset) for record in records]
         world.history.transactions.append(one)
         sends: list[Send] = []
-        is_good = await self._produce(process, session, sink, records, one, sends)
+        is_good = was_taken = await self._produce(process, session, sink, records, one, sends)
         end = records[-1].offset + 1
         if self._turns < _LAST_TURNS and world.rng.random() < _INTRUSIONS:
             await self._intrude(process, session, sink, one)
@@ -154,6 +154,8 @@ class Transactor:
             send.outcome = {"committed": "acked", "aborted": "failed"}.get(one.outcome, "unknown")
         if one.outcome == "committed":
             positions[number] = end
+        if not was_taken and not self._bump:
+            raise Fenced  # sequences were used up that the service does not know: clients take a new epoch
 
     async def _read(
         self, engine: Engine, source: Topic, number: int, positions: MutableMapping[int, int]

@@ -12,12 +12,13 @@ from tests.simulation.planted import (
     share,
     shared,
     stock,
+    streams,
     time,
     transactions,
 )
 from tests.simulation.planted.bug import PLANTED
 
 # Importing a module registers its bugs.
-MODULES = (classic, foreign, groups, isolation, log, maintenance, share, shared, stock, time, transactions)
+MODULES = (classic, foreign, groups, isolation, log, maintenance, share, shared, stock, streams, time, transactions)
 
 __all__ = ["MODULES", "PLANTED"]

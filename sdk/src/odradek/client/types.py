@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from uuid import UUID
 
+from odradek.model.streams import Endpoint, Tasks, Topology
 from odradek.model.topic_partition import TopicPartition
 
 
@@ -69,6 +70,33 @@ class ConsumerGroupDescription:
     group_epoch: int
     assignment_epoch: int
     members: tuple[MemberDescription, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class StreamsMemberInfo:
+    """A member of a streams group: one thread of an application."""
+
+    member_id: str
+    member_epoch: int
+    process_id: str  # members of one process share a state directory
+    client_id: str
+    client_host: str
+    topology_epoch: int
+    endpoint: Endpoint | None  # where it answers interactive queries
+    tasks: Tasks
+    target: Tasks
+
+
+@dataclass(frozen=True, slots=True)
+class StreamsGroupDescription:
+    """A streams group (KIP-1071)."""
+
+    group_id: str
+    state: str  # Empty | NotReady | Assigning | Reconciling | Stable | Dead
+    group_epoch: int
+    assignment_epoch: int
+    topology: Topology | None
+    members: tuple[StreamsMemberInfo, ...]
 
 
 @dataclass(frozen=True, slots=True)

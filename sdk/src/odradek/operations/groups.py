@@ -1,14 +1,15 @@
-"""Groups of every kind, consumer, classic and share: members, assignments, committed offsets, lag."""
+"""Groups of every kind, consumer, classic, share and streams: members, assignments, committed offsets, lag."""
 
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from odradek.client.admin.admin import Admin
-from odradek.client.types import MemberDescription
+from odradek.client.types import MemberDescription, StreamsMemberInfo
 from odradek.errors import ErrorCode, KafkaError
-from odradek.model.topic_partition import TopicPartition
+from odradek.model.topic_partition import OffsetAndMetadata, TopicPartition
 
 _AT_ONCE = 16
 
@@ -19,7 +20,7 @@ class GroupRow:
 
     group: str
     state: str
-    type: str  # consumer | classic | share
+    type: str  # consumer | classic | share | streams
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +31,7 @@ class MemberRow:
     client: str
     host: str
     topics: tuple[str, ...]  # subscribed to
-    assigned: tuple[str, ...]  # partitions, as topic-number
+    assigned: tuple[str, ...]  # partitions, as topic-number; of a streams group tasks, as subtopology_number
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +52,7 @@ class GroupDetail:
 
     group: str
     state: str
-    protocol: str  # consumer | classic | share
+    protocol: str  # consumer | classic | share | streams
     epoch: int | None  # None for a classic group
     assignor: str
     configs: dict[str, str | None]  # those that are not defaults
@@ -68,6 +69,11 @@ class GroupDetail:
     def is_share(self) -> bool:
         return self.protocol == "share"
 
+    @property
+    def reads_by_partition(self) -> bool:
+        """True if members are assigned partitions: neither whole topics nor tasks."""
+        return self.protocol in ("consumer", "classic")
+
 
 async def list_groups(admin: Admin) -> list[GroupRow]:
     """Return all groups, sorted by id."""
@@ -77,17 +83,25 @@ async def list_groups(admin: Admin) -> list[GroupRow]:
     )
 
 
+async def group_type(admin: Admin, group_id: str) -> str:
+    """Return the type of a group; of one that does not exist "consumer"."""
+    types = {each.group_id: each.group_type for each in await admin.list_consumer_groups()}
+    return types.get(group_id, "consumer")
+
+
 async def is_share_group(admin: Admin, group_id: str) -> bool:
     """Return True for a share group."""
-    return any(each.group_id == group_id and each.group_type == "share" for each in await admin.list_consumer_groups())
+    return await group_type(admin, group_id) == "share"
 
 
 async def describe_group(admin: Admin, group_id: str) -> GroupDetail:
     """Return a group. Raises KafkaError(GROUP_ID_NOT_FOUND)."""
-    kinds = {each.group_id: each.group_type for each in await admin.list_consumer_groups()}
-    if kinds.get(group_id) == "share":
-        return await _describe_share(admin, group_id)
-    return await _describe_consumer(admin, group_id)
+    return await _describe(admin, group_id, await group_type(admin, group_id))
+
+
+async def _describe(admin: Admin, group_id: str, kind: str) -> GroupDetail:
+    describe = {"share": _describe_share, "streams": _describe_streams}.get(kind, _describe_consumer)
+    return await describe(admin, group_id)
 
 
 async def describe_all(admin: Admin) -> list[GroupDetail]:
@@ -97,9 +111,7 @@ async def describe_all(admin: Admin) -> list[GroupDetail]:
     async def describe(row: GroupRow) -> GroupDetail | None:
         async with limit:
             try:
-                if row.type == "share":
-                    return await _describe_share(admin, row.group)
-                return await _describe_consumer(admin, row.group)
+                return await _describe(admin, row.group, row.type)
             except KafkaError as error:
                 if error.code in (ErrorCode.GROUP_ID_NOT_FOUND, ErrorCode.GROUP_AUTHORIZATION_FAILED):
                     return None
@@ -113,9 +125,30 @@ async def _describe_consumer(admin: Admin, group_id: str) -> GroupDetail:
     group = (await admin.describe_consumer_groups([group_id]))[group_id]
     committed = await admin.list_consumer_group_offsets(group_id)
     owners = {partition: member for member in group.members for partition in member.assignment}
-    ends = await _ends(admin, {*committed, *owners})
+    rows = await _partitions(admin, {*committed, *owners}, committed, owners)
+    is_classic = group.group_epoch < 0
+    return GroupDetail(
+        group_id,
+        group.state,
+        "classic" if is_classic else "consumer",
+        None if is_classic else group.group_epoch,
+        group.assignor,
+        {},
+        tuple(map(_member, group.members)),
+        tuple(rows),
+    )
+
+
+async def _partitions(
+    admin: Admin,
+    partitions: set[TopicPartition],
+    committed: Mapping[TopicPartition, OffsetAndMetadata],
+    owners: Mapping[TopicPartition, MemberDescription | StreamsMemberInfo],
+) -> list[GroupPartition]:
+    """Return partitions with offsets and owners."""
+    ends = await _ends(admin, partitions)
     rows = []
-    for partition in sorted({*committed, *owners}):
+    for partition in sorted(partitions):
         offset = committed[partition].offset if partition in committed else None
         end, owner = ends.get(partition), owners.get(partition)
         rows.append(
@@ -128,17 +161,39 @@ async def _describe_consumer(admin: Admin, group_id: str) -> GroupDetail:
                 owner.member_id if owner else None,
             )
         )
-    is_classic = group.group_epoch < 0
+    return rows
+
+
+async def _describe_streams(admin: Admin, group_id: str) -> GroupDetail:
+    group = (await admin.describe_streams_groups([group_id]))[group_id]
+    committed = await admin.list_consumer_group_offsets(group_id)
+    configs = await admin.describe_group_configs(group_id)
+    subtopologies = group.topology.subtopologies if group.topology is not None else ()
+    sources = {each.subtopology_id: each.sources for each in subtopologies}
+    owners = {
+        TopicPartition(name, task.partition): member
+        for member in group.members
+        for task in member.tasks.active
+        for name in sources.get(task.subtopology_id, ())
+    }
     return GroupDetail(
         group_id,
         group.state,
-        "classic" if is_classic else "consumer",
-        None if is_classic else group.group_epoch,
-        group.assignor,
-        {},
-        tuple(map(_member, group.members)),
-        tuple(rows),
+        "streams",
+        group.group_epoch,
+        "sticky",
+        {name: entry.value for name, entry in sorted(configs.items()) if not entry.is_default},
+        tuple(_streams_member(member, sources) for member in group.members),
+        tuple(await _partitions(admin, set(committed), committed, owners)),
     )
+
+
+def _streams_member(member: StreamsMemberInfo, sources: Mapping[str, tuple[str, ...]]) -> MemberRow:
+    """Tasks as Kafka Streams writes them: subtopology, underscore, partition."""
+    active = [f"{task.subtopology_id}_{task.partition}" for task in sorted(member.tasks.active)]
+    standby = [f"{task.subtopology_id}_{task.partition} (standby)" for task in sorted(member.tasks.standby)]
+    topics = {name for task in member.tasks.active for name in sources.get(task.subtopology_id, ())}
+    return MemberRow(member.member_id, member.client_id, member.client_host, tuple(sorted(topics)), (*active, *standby))
 
 
 async def _ends(admin: Admin, partitions: set[TopicPartition]) -> dict[TopicPartition, int]:

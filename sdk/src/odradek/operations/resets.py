@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from odradek.client.admin.admin import Admin
 from odradek.errors import ErrorCode, KafkaError
 from odradek.model.topic_partition import TopicPartition
-from odradek.operations.groups import is_share_group
+from odradek.operations.groups import describe_group, is_share_group
 from odradek.operations.places import Place, resolve
 from odradek.operations.topics import offsets_of
 
@@ -95,12 +95,11 @@ def new_offsets(
 
 async def apply_reset(admin: Admin, reset: Reset) -> None:
     """Commit the offsets of a plan. Raises KafkaError(NON_EMPTY_GROUP) if the group has members."""
-    describe = admin.describe_share_groups if reset.is_share else admin.describe_consumer_groups
     try:
-        group = (await describe([reset.group]))[reset.group]
-        if group.members:
+        members = (await describe_group(admin, reset.group)).members
+        if members:
             raise KafkaError(
-                ErrorCode.NON_EMPTY_GROUP, f"group {reset.group} has {len(group.members)} members: stop them first"
+                ErrorCode.NON_EMPTY_GROUP, f"group {reset.group} has {len(members)} members: stop them first"
             )
     except KafkaError as error:
         if error.code is not ErrorCode.GROUP_ID_NOT_FOUND:  # the reset creates it

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from odradek.client.admin.admin import Admin
-from odradek.client.types import NewTopic, TopicDescription
+from odradek.client.types import ConsumerGroupDescription, NewTopic, StreamsGroupDescription, TopicDescription
 from odradek.errors import ErrorCode, KafkaError
 from odradek.model.topic import ConfigEntry
 from odradek.model.topic_partition import TopicPartition
@@ -164,21 +164,39 @@ async def consumers_of(admin: Admin, topic: str, ends: Mapping[TopicPartition, i
                     starts = await admin.list_share_group_offsets(group_id)
                     lags = [at.lag for each, at in starts.items() if each.topic == topic]
                     lag = sum(lags) if lags and min(lags) >= 0 else None
-                    group = (await admin.describe_share_groups([group_id]))[group_id]
+                    assigned = _assigned((await admin.describe_share_groups([group_id]))[group_id])
                 else:
                     committed = await admin.list_consumer_group_offsets(group_id)
                     lags = [max(0, ends[each] - at.offset) for each, at in committed.items() if each in ends]
                     lag = sum(lags)
-                    group = (await admin.describe_consumer_groups([group_id]))[group_id]
+                    if kind == "streams":
+                        assigned = _read_by_tasks((await admin.describe_streams_groups([group_id]))[group_id])
+                    else:
+                        assigned = _assigned((await admin.describe_consumer_groups([group_id]))[group_id])
             except KafkaError as error:
                 if error.code in (ErrorCode.GROUP_ID_NOT_FOUND, ErrorCode.GROUP_AUTHORIZATION_FAILED, *_HIDDEN):
                     return None
                 raise
-        members = sum(any(each.topic == topic for each in member.assignment) for member in group.members)
+        members = sum(topic in topics for topics in assigned)
         return TopicConsumer(group_id, state, kind, members, lag) if lags or members else None
 
     found = await asyncio.gather(*(look(each.group_id, each.state, each.group_type) for each in listings))
     return sorted((each for each in found if each is not None), key=lambda each: each.group)
+
+
+def _assigned(group: ConsumerGroupDescription) -> list[set[str]]:
+    """Return the topics that each member is assigned partitions of."""
+    return [{each.topic for each in member.assignment} for member in group.members]
+
+
+def _read_by_tasks(group: StreamsGroupDescription) -> list[set[str]]:
+    """Return the topics that each member of a streams group reads."""
+    subtopologies = group.topology.subtopologies if group.topology is not None else ()
+    sources = {each.subtopology_id: each.sources for each in subtopologies}
+    return [
+        {name for task in member.tasks.active for name in sources.get(task.subtopology_id, ())}
+        for member in group.members
+    ]
 
 
 async def offsets_of(

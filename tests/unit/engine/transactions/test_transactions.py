@@ -190,6 +190,44 @@ async def test_a_late_duplicate_of_an_aborted_batch_never_enters_a_log(engine: E
     assert await values(engine, "a") == [b"good"]
 
 
+@pytest.mark.parametrize("commit", [False, True])
+async def test_a_late_duplicate_alone_does_not_move_the_sequence_back(engine: Engine, commit: bool) -> None:
+    """A transaction that holds nothing else of the partition ends; what was used up before it still is."""
+    producer = await Transactor(engine, bumps=False).init()
+    first = producer.request("a", 0, b"1")
+    aborted = producer.request("a", 0, b"aborted")
+    for request, commits in ((first, True), (aborted, False)):
+        await producer.announce("a", 0)
+        await producer.produce(request)
+        await producer.end(commit=commits)
+    for late in (first, aborted):
+        await producer.announce("a", 0)
+        await producer.produce(late)
+        await producer.send("b", 0, b"beside")
+        await producer.end(commit=commit)
+    await producer.announce("a", 0)
+    await producer.produce(aborted)
+    await producer.send("a", 0, b"good")
+    await producer.commit()
+    assert await values(engine, "a") == [b"1", b"good"]
+
+
+async def test_a_late_duplicate_in_an_aborted_transaction_leaves_the_log_where_it_was(engine: Engine) -> None:
+    producer = await Transactor(engine, bumps=False).init()
+    first = producer.request("a", 0, b"1")
+    await producer.announce("a", 0)
+    await producer.produce(first)
+    await producer.commit()
+    await producer.send("a", 0, b"2")
+    await producer.commit()
+    await producer.announce("a", 0)
+    await producer.produce(first)
+    await producer.abort()
+    await producer.send("a", 0, b"3")
+    await producer.commit()
+    assert await values(engine, "a") == [b"1", b"2", b"3"]
+
+
 async def test_a_late_produce_of_the_second_protocol_is_fenced_by_the_end(engine: Engine) -> None:
     producer = await Transactor(engine).init()
     await producer.send("a", 0, b"1")

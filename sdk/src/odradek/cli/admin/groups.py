@@ -31,7 +31,7 @@ def list_groups(
     data_dir: DataDir = DEFAULT_DATA_DIR,
     output: OutputOption = Output.TABLE,
 ) -> None:
-    """List the groups with their states and kinds: consumer, classic, share."""
+    """List the groups with their states and types: consumer, classic, share, streams."""
     from odradek.operations import plain
     from odradek.operations.groups import list_groups as list_all
 
@@ -81,19 +81,18 @@ def _described(group: GroupDetail) -> dict[str, Any]:
 
 def _show(group: GroupDetail) -> None:
     described = _described(group)
-    kind = group.protocol if group.is_share else "classic protocol" if group.epoch is None else f"epoch {group.epoch}"
-    more = f"  epoch {group.epoch}" if group.is_share else ""
-    state = f"{kind}  {group.state}{more}" if group.is_share else f"{group.state}  {kind}"
+    kind = "classic protocol" if group.epoch is None else f"epoch {group.epoch}"
+    state = f"{group.state}  {kind}" if group.reads_by_partition else f"{group.protocol}  {group.state}  {kind}"
     typer.echo(f"{group.group}  {state}  {len(group.members)} members")
     for name, value in group.configs.items():
         typer.echo(f"{name} = {value}")
     if not group.is_share:
         show_rows(described["partitions"], ["partition", "committed", "next_offset", "lag", "client", "member"])
-        return
-    show_rows(described["partitions"], ["partition", "start_offset", "lag"])
-    if group.members:
+    else:
+        show_rows(described["partitions"], ["partition", "start_offset", "lag"])
+    if group.members and not group.reads_by_partition:
         typer.echo("")
-        show_rows(described["members"], ["client", "topics", "member"])
+        show_rows(described["members"], ["client", "topics" if group.is_share else "assigned", "member"])
 
 
 @groups.command()
@@ -103,7 +102,7 @@ def configure(
     bootstrap_servers: Server = DEFAULT_SERVER,
     data_dir: DataDir = DEFAULT_DATA_DIR,
 ) -> None:
-    """Set the configuration of a share group or a consumer group.
+    """Set the configuration of a share group, a consumer group or a streams group.
 
     Example: [bold]odradek groups configure mails share.auto.offset.reset=earliest[/bold]
     """

@@ -63,6 +63,11 @@ async def _serve(
         from odradek.console.settings import ConsoleSettings
     from odradek.operations.cluster import Cluster
 
+    if host not in ("127.0.0.1", "localhost", "::1"):
+        typer.echo(
+            f"anyone who reaches {host} can read the links that pass by: put TLS in front, and name its host by --name",
+            err=True,
+        )
     stopping = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(number, stopping.set)

@@ -19,10 +19,12 @@ from odradek.client.messages import admin as calls
 from odradek.client.messages import classic_groups as classic_group_calls
 from odradek.client.messages import offsets as offset_calls
 from odradek.client.messages import share_admin as share_calls
+from odradek.client.messages import streams_admin as streams_calls
 from odradek.client.types import (
     ConsumerGroupDescription,
     NewTopic,
     OffsetAndTimestamp,
+    StreamsGroupDescription,
     TopicDescription,
 )
 from odradek.errors import ErrorCode, KafkaError
@@ -252,7 +254,7 @@ class Admin(SecurityAdmin, ClusterAdmin):
         """Return descriptions of groups by id, of the consumer protocol and of the classic one (`group_epoch` -1).
 
         Raises:
-            KafkaError: GROUP_ID_NOT_FOUND if one does not exist, or is a share group.
+            KafkaError: GROUP_ID_NOT_FOUND if one does not exist, or is a share group or a streams group.
         """
         asked = list(group_ids)
 
@@ -331,6 +333,20 @@ class Admin(SecurityAdmin, ClusterAdmin):
             check=_raise_for_groups,
         )
         return {str(group.group_id): share_calls.share_group_description(group) for group in response.groups}
+
+    async def describe_streams_groups(self, group_ids: Iterable[str]) -> dict[str, StreamsGroupDescription]:
+        """Return descriptions of streams groups by id: topology, members and their tasks.
+
+        Raises:
+            KafkaError: GROUP_ID_NOT_FOUND if one does not exist.
+        """
+        response = await self._connection.call(
+            streams_calls.describe_streams_groups_request(group_ids),
+            streams_calls.StreamsGroupDescribeResponse,
+            "StreamsGroupDescribe",
+            check=_raise_for_groups,
+        )
+        return {str(group.group_id): streams_calls.streams_group_description(group) for group in response.groups}
 
     async def list_share_group_offsets(self, group_id: str) -> dict[TopicPartition, share_calls.ShareGroupOffset]:
         """Return the start offset of a share group in each partition that it has read.

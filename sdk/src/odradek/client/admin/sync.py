@@ -15,6 +15,7 @@ from odradek.client.types import (
     ConsumerGroupDescription,
     NewTopic,
     OffsetAndTimestamp,
+    StreamsGroupDescription,
     TopicDescription,
     TransactionDescription,
     TransactionListing,
@@ -81,6 +82,9 @@ class Admin(SyncFace[aio.Admin], of=aio.Admin):
 
     def describe_share_groups(self, group_ids: Iterable[str]) -> dict[str, ConsumerGroupDescription]:
         return self._loop.call(self._client.describe_share_groups(group_ids))
+
+    def describe_streams_groups(self, group_ids: Iterable[str]) -> dict[str, StreamsGroupDescription]:
+        return self._loop.call(self._client.describe_streams_groups(group_ids))
 
     def list_share_group_offsets(self, group_id: str) -> dict[TopicPartition, ShareGroupOffset]:
         return self._loop.call(self._client.list_share_group_offsets(group_id))

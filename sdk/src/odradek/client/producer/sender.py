@@ -76,7 +76,7 @@ class Sender:
         self._stopping = False
         self.transactional_request: TransactionalRequest | None = None  # of a producer with transactions
         self.on_failure: Callable[[KafkaError], None] | None = None  # called with every error that fails a batch
-        self.has_written = False  # True after a request has been sent in this transaction
+        self.has_written = False  # True once batches of this transaction have sequences, and may be sent
         self._throttled_until_s = 0.0
         self._last_sent_s = 0.0  # of the newest request
         self.metrics = SenderMetrics()
@@ -99,6 +99,7 @@ class Sender:
                 wait_s = throttled_s
             if requests:
                 self._last_sent_s = now_s
+                self.has_written = True
             for batches in requests:
                 task = asyncio.create_task(self._send(batches))
                 self._requests.add(task)
@@ -263,6 +264,10 @@ class Sender:
     # --- a request ------------------------------------------------------------------------------------------------
 
     async def _send(self, batches: list[ProducerBatch]) -> None:
+        # An abort may have given batches up since they were taken: what was not sent is not to be sent any more.
+        batches = [batch for batch in batches if batch.state is BatchState.IN_FLIGHT]
+        if not batches:
+            return
         now_s = self._clock.monotonic()
         left_s = min(batch.created_s for batch in batches) + self._delivery_timeout_s - now_s
         timeout_s = max(0.001, min(self._config.request_timeout_ms / 1000, left_s))
@@ -271,7 +276,6 @@ class Sender:
         request: Any
         response_type: type[Any]
         if self.transactional_request is not None:
-            self.has_written = True
             request, response_type = self.transactional_request(data, int(timeout_s * 1000))
         else:
             request = produce_request(

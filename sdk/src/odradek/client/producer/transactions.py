@@ -191,7 +191,10 @@ class ProducerTransactions:
 
     async def _end(self, *, commit: bool) -> None:
         if not (self._sender.has_written or self._has_offsets):
-            self._become_ready(self._producer)  # nothing of the transaction has reached the server
+            # Nothing of the transaction has reached the server. Batches that were given up had sequences already: the
+            # next ones begin anew, as if these had never been.
+            self._sender.take_transactional_producer(*self._producer)
+            self._become_ready(self._producer)
             return
 
         def check(response: EndTxnResponse) -> None:

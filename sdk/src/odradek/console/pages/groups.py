@@ -17,7 +17,7 @@ from odradek.operations.places import parse_place
 from odradek.operations.resets import Reset, apply_reset, plan_reset
 
 PAGE_ROWS = 100
-KINDS = ("consumer", "classic", "share")
+KINDS = ("consumer", "classic", "share", "streams")
 TABS = ("partitions", "members", "reset", "delete")
 
 

@@ -84,10 +84,7 @@ class Topics:
             return cached[1]
         if not is_legal_name(name):
             return None
-        try:
-            item = await self._catalog.get(_topic_key(name))
-        except StoreUnavailable as error:
-            raise _UNAVAILABLE from error
+        item = await self._patiently(lambda: self._catalog.get(_topic_key(name)))
         if item is None:
             self._by_name.pop(name, None)
             return None
@@ -97,10 +94,7 @@ class Topics:
         """Return the topic of that id; None if there is none or it has been deleted. Raises KafkaError."""
         name = self._name_by_id.get(topic_id)
         if name is None:
-            try:
-                item = await self._catalog.get(Key(TOPIC_IDS_PK, topic_id_sk(topic_id)))
-            except StoreUnavailable as error:
-                raise _UNAVAILABLE from error
+            item = await self._patiently(lambda: self._catalog.get(Key(TOPIC_IDS_PK, topic_id_sk(topic_id))))
             if item is None:
                 return None
             name = attribute(item, "name", str)
@@ -125,23 +119,9 @@ class Topics:
             raise _unknown(name)
         return topic
 
-    async def resolve_patiently(self, name: str, topic_id: UUID | None = None) -> Topic:
-        """As `resolve`, for a request that changes the topic: a read that is throttled is made again."""
-        for attempt in range(_ATTEMPTS - 1):
-            try:
-                return await self.resolve(name, topic_id)
-            except KafkaError as error:
-                if error.code is not ErrorCode.COORDINATOR_NOT_AVAILABLE:
-                    raise
-                await self._backoff.pause(attempt)
-        return await self.resolve(name, topic_id)
-
     async def list(self) -> list[Topic]:
         """All topics by name. Raises KafkaError."""
-        try:
-            rows = await self._catalog.query(TOPICS_PK)
-        except StoreUnavailable as error:
-            raise _UNAVAILABLE from error
+        rows = await self._patiently(lambda: self._catalog.query(TOPICS_PK))
         return [_decode(row.key.sk, row.item) for row in rows]
 
     def forget(self, topic: Topic) -> None:
@@ -302,6 +282,7 @@ class Topics:
 
     async def _transact(self, operations: Sequence[Put | Delete | Check], applied: _Applied) -> bool | None:
         """Run a transaction. If it was refused, return what `applied` reads back: None means not applied."""
+        is_untold = False
         for attempt in range(_ATTEMPTS):
             try:
                 await self._catalog.transact(operations)
@@ -312,10 +293,11 @@ class Topics:
                 outcome = await self._read_back(applied)
                 if outcome is not None:
                     return outcome
+                is_untold = True
             except StoreUnavailable:
                 pass
             await self._backoff.pause(attempt)
-        raise _UNTOLD
+        raise _UNTOLD if is_untold else _UNAVAILABLE
 
     async def _read_back(self, applied: _Applied) -> bool | None:
         """Return what `applied` reads. Raises KafkaError(REQUEST_TIMED_OUT) if the store does not answer."""
@@ -339,16 +321,19 @@ class Topics:
         return topic
 
     async def _patiently(self, read: Callable[[], Awaitable[R]]) -> R:
-        """Read for a change of the catalog; a throttled read is retried within the request.
+        """Read from the catalog; a throttled read is made again within the request.
 
-        Raises KafkaError(COORDINATOR_NOT_AVAILABLE): the change was certainly not made.
+        Raises KafkaError(COORDINATOR_NOT_AVAILABLE): a change that needs it was certainly not made.
         """
-        for attempt in range(_ATTEMPTS):
+        for attempt in range(_ATTEMPTS - 1):
             try:
                 return await read()
             except StoreUnavailable:
                 await self._backoff.pause(attempt)
-        raise _UNAVAILABLE
+        try:
+            return await read()
+        except StoreUnavailable as error:
+            raise _UNAVAILABLE from error
 
     async def _create_heads(self, topic: Topic, first: int, sweep_floor: bytes) -> None:
         await self._each_head(topic, first, lambda partition: self._index.create_head(partition, sweep_floor))

@@ -255,7 +255,8 @@ def decide_ended(
 ) -> TransactionRow | FreshProducerId:
     """The row after the end of its transaction.
 
-    An abort without a bump remembers the sequences that the aborted batches used up; a commit leaves that to the logs.
+    An abort without a bump remembers the sequences that the aborted batches used up; a commit leaves that to the logs,
+    except where it holds nothing but duplicates of earlier transactions, which change no log.
     """
     state = TransactionState.COMMITTED if commit else TransactionState.ABORTED
     if commit:
@@ -264,6 +265,8 @@ def decide_ended(
         return bumped(row, state, (row.producer_id, row.producer_epoch), fresh_id)
     kept = dict(row.aborted_sequences)
     for partition, entries in chains(pending).items():
+        if partition in kept and _lies_behind(entries[-1].base_sequence, kept[partition]):
+            continue
         if commit:
             kept.pop(partition, None)
         else:
@@ -344,8 +347,7 @@ def follow(
     if state is not None and state.epoch > epoch:
         return Unfit(f"producer {producer_id} has written under epoch {state.epoch}, which is newer than {epoch}")
     same_epoch = state is not None and state.epoch == epoch
-    if next_expected is None:
-        next_expected = _continues_at(state, epoch)
+    next_expected = _continues_at(state, epoch, next_expected)
     new = [entry for entry in entries if not _lies_behind(entry.base_sequence, next_expected)]
     for entry in new:
         if entry.base_sequence != next_expected:
@@ -378,9 +380,17 @@ def _state(
     return state
 
 
-def _continues_at(state: ProducerState | None, epoch: int) -> int:
-    """The sequence with which a producer epoch goes on in a log."""
-    return state.next_sequence if state is not None and state.epoch == epoch else 0
+def _continues_at(state: ProducerState | None, epoch: int, aborted: int | None) -> int:
+    """The sequence with which a producer epoch goes on in a log.
+
+    Args:
+        aborted: the next sequence after aborted transactions; where these held only duplicates, the log is beyond it.
+    """
+    if state is None or state.epoch != epoch:
+        return aborted or 0
+    if aborted is None or _lies_behind(aborted, state.next_sequence):
+        return state.next_sequence
+    return aborted
 
 
 # --- offsets that are told before the commit ----------------------------------------------------------------------
@@ -408,8 +418,7 @@ def predict(
         return state
     if state is not None and state.epoch > first.producer_epoch:
         return -1
-    if next_expected is None:
-        next_expected = _continues_at(state, first.producer_epoch)
+    next_expected = _continues_at(state, first.producer_epoch, next_expected)
     if _lies_behind(first.base_sequence, next_expected):
         return -1
     return head.next_offset + (first.base_sequence - next_expected) % (SEQUENCE_MAX + 1)

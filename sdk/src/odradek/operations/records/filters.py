@@ -36,6 +36,11 @@ class Filter:
     def __bool__(self) -> bool:
         return bool(self.text or self.key or self.header or self.where)
 
+    @property
+    def needs_headers(self) -> bool:
+        """Return True if a condition looks at headers."""
+        return bool(self.header) or "header" in self.where
+
     def rows(self) -> Callable[[pa.Table], pa.Table]:
         """Return a function from a table with key and value to the rows that may match."""
         import pyarrow.compute as pc

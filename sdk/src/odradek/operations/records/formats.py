@@ -15,6 +15,7 @@ import base64
 import json
 from collections.abc import Callable
 from dataclasses import dataclass
+from importlib import import_module
 from typing import Any
 
 from odradek.client.serializers.registry import Registry
@@ -25,6 +26,10 @@ from odradek.extras import extra
 FORMATS = ("auto", "text", "json", "hex", "base64", "avro", "protobuf")
 _SCHEMAS_MAX = 1_000
 _PREFIX_BYTES = 5
+_GOOGLES = (
+    *("any", "api", "descriptor", "duration", "empty", "field_mask", "source_context", "struct", "timestamp", "type"),
+    "wrappers",
+)  # what a schema may import without a reference
 
 
 @dataclass(frozen=True, slots=True)
@@ -184,10 +189,18 @@ def protobuf_file(registry: Registry, schema: Any) -> Any:
         from google.protobuf import descriptor_pb2, descriptor_pool
         from google.protobuf.message import DecodeError
     pool = descriptor_pool.DescriptorPool()
-    for name in ("any", "api", "duration", "empty", "field_mask", "source_context", "struct", "timestamp", "wrappers"):
-        module = __import__(f"google.protobuf.{name}_pb2", fromlist=["DESCRIPTOR"])
-        pool.AddSerializedFile(module.DESCRIPTOR.serialized_pb)
     added: set[str] = set()
+
+    def add_own(file: Any) -> None:
+        """Add one of Google's files, after those that it imports."""
+        if file.name not in added:
+            added.add(file.name)
+            for each in file.dependencies:
+                add_own(each)
+            pool.AddSerializedFile(file.serialized_pb)
+
+    for name in _GOOGLES:
+        add_own(import_module(f"google.protobuf.{name}_pb2").DESCRIPTOR)
 
     def add(each: Any, name: str) -> Any:
         for reference in each.references:

@@ -21,13 +21,14 @@ from odradek.operations.places import Place
 from odradek.operations.records.filters import Filter
 from odradek.operations.records.formats import Decoder
 from odradek.operations.records.reading import Window, bounds, reader, starts, tables
-from odradek.operations.records.view import Candidate, Formats, RecordView
+from odradek.operations.records.view import Candidate, Formats, RecordView, view
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
 _FIRST_ROUND = 20_000  # offsets of all partitions together, in the first window from the end
 _ROUND_MAX = 2_000_000
+_WINDOW_MIN = 1_000  # of one partition
 _GROWTH = 4
 _SCAN_CHUNK_ROWS = 50_000  # rows that are decoded between two looks at whether anyone still listens
 
@@ -82,7 +83,9 @@ async def search(
                 async for table in found_tables:
                     scanned += table.num_rows
                     for rows in _slices(await asyncio.to_thread(keep, table)):
-                        found = await asyncio.to_thread(_matches, topic, rows, holds, reads, chosen)
+                        found = await asyncio.to_thread(
+                            _matches, topic, rows, holds, reads, chosen, wanted.needs_headers
+                        )
                         if newest_first:
                             held += found
                         elif found:
@@ -109,19 +112,30 @@ def _from_the_end(
     first: Mapping[TopicPartition, int], ends: Mapping[TopicPartition, int]
 ) -> Iterator[dict[TopicPartition, Window]]:
     """Yield windows of all partitions from their ends to their first offsets, larger each time."""
-    at, size = dict(ends), max(1_000, _FIRST_ROUND // max(1, len(ends)))
+    at, size = dict(ends), max(_WINDOW_MIN, _FIRST_ROUND // max(1, len(ends)))
     while any(at[each] > first[each] for each in at):
         windows = {each: (max(first[each], end - size), end) for each, end in at.items()}
         yield windows
         at = {each: window[0] for each, window in windows.items()}
-        size = min(size * _GROWTH, max(1_000, _ROUND_MAX // len(ends)))
+        size = min(size * _GROWTH, max(_WINDOW_MIN, _ROUND_MAX // len(ends)))
 
 
 def _matches(
-    topic: str, rows: pa.Table, holds: Callable[[Candidate], bool], decoder: Decoder, formats: Formats
+    topic: str,
+    rows: pa.Table,
+    holds: Callable[[Candidate], bool],
+    decoder: Decoder,
+    formats: Formats,
+    needs_headers: bool,
 ) -> list[RecordView]:
-    candidates = (Candidate(record, decoder, formats) for record in records_of(topic, rows))
-    return [each.view() for each in candidates if holds(each)]
+    """Return the rows that match. Headers are made for those alone, unless a condition asks about them."""
+    if rows.num_rows and needs_headers:
+        found = [each for each in records_of(topic, rows) if holds(Candidate(each, decoder, formats))]
+    else:
+        bare = records_of(topic, rows.drop_columns(["headers"]))
+        kept = [number for number, each in enumerate(bare) if holds(Candidate(each, decoder, formats))]
+        found = list(records_of(topic, rows.take(kept))) if kept else []
+    return [view(each, decoder, formats) for each in found]
 
 
 def records_of(topic: str, rows: pa.Table) -> Iterator[ConsumerRecord]:
