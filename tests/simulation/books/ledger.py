@@ -280,6 +280,19 @@ class Ledger:
         if key.startswith("topics/") and (topic_id := UUID(key.split("/")[1])) in self._forgotten_topics:
             self.late_topics.add(topic_id)
 
+    def maintenance_epoch(self, key: str) -> int:
+        """The epoch of the maintenance lease of the partition that an object belongs to; 0: it belongs to none."""
+        lease = self.log_rows(_partition_of_object(key)).get(LEASE_SK) if key.startswith("topics/") else None
+        return 0 if lease is None else lease["e"]
+
+    def arrived_late(self, key: str, epoch: int) -> None:
+        """An object arrived whose sender does not know of it; the epoch is of when it was sent."""
+        pk = _partition_of_object(key) if epoch else ""
+        if not self.is_readable(pk) or self.maintenance_epoch(key) != epoch or key in self.referenced()[0]:
+            return
+        if self.upkeep.is_left_clean(self.log_rows(pk)[LEASE_SK]):
+            self.problem(f"{pk}: {key} arrives late, and who sent it has ended as clean")
+
     def objects_deleted(self, keys: Sequence[str]) -> None:
         """Objects that were there are gone."""
         if keys:
@@ -552,6 +565,12 @@ def _segment_objects(key: Key, item: Item) -> tuple[str, ...]:
         return ()
     partition = partition_of(key.pk)
     return tuple(named(partition, row.base_offset, row.segment_id) for named in (segment_key, index_key))
+
+
+def _partition_of_object(key: str) -> str:
+    """The partition key of a segment's object."""
+    _, topic_id, number, _ = key.split("/", 3)
+    return partition_pk(PartitionId(UUID(topic_id), int(number)))
 
 
 def live_pieces(partition: PartitionId, row: IndexRow) -> Iterator[Piece]:
