@@ -360,6 +360,8 @@ class Ledger:
                 self.problem(f"{pk}: the {meaning} fell from {old[name]!r} to {new[name]!r}")
         if new["li"] != old["li"] and new["le"] <= old["le"]:
             self.problem(f"{pk}: the leader changed within epoch {new['le']}")
+        if new["le"] != old["le"] and new["es"] != old["no"]:
+            self.problem(f"{pk}: epoch {new['le']} is said to begin at {new['es']}, not at {old['no']}")
         if new["le"] != old["le"]:
             self.epochs[pk].append(LeaderEpoch(new["le"], new["li"], old["no"], self.caller))  # type: ignore[arg-type]
         if new["no"] != old["no"] and new["li"] and not self.is_transaction:
