@@ -238,7 +238,8 @@ def _report(results: Results) -> int:
         print(f"equivalent  {mutant.name}: {mutant.equivalent}")
     for mutant in tested:
         count = len(results.of(mutant).get("tried", ()))
-        print(f"by a test   {mutant.name} ({count} seeds): {mutant.killed_by}")
+        why = f" ({mutant.unseen})" if mutant.unseen else ""
+        print(f"by a test   {mutant.name}, {count} seeds{why}: {mutant.killed_by}")
     for mutant in alive:
         print(f"SURVIVED    {mutant.name} ({mutant.path}), {len(results.of(mutant)['tried'])} seeds")
     for mutant in unknown:
