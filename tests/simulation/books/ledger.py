@@ -94,7 +94,7 @@ class Entered(NamedTuple):
 
 @dataclass(frozen=True)
 class StartMove:
-    """A log start that rose."""
+    """A log start that rose; `entries`: how many had entered by then."""
 
     pk: str
     at_ms: int
@@ -102,6 +102,7 @@ class StartMove:
     start: int
     tail_base: int
     caller: str
+    entries: int
 
 
 @dataclass(frozen=True)
@@ -371,7 +372,9 @@ class Ledger:
         if new["ls"] > new["no"]:
             self.problem(f"{pk}: the log start {new['ls']} is past the next offset {new['no']}")
         if new["ls"] > old["ls"]:
-            move = StartMove(pk, self._clock.now_ms(), old["ls"], new["ls"], new["tb"], self.caller)  # type: ignore[arg-type]
+            move = StartMove(
+                pk, self._clock.now_ms(), old["ls"], new["ls"], new["tb"], self.caller, len(self.truth[pk])
+            )  # type: ignore[arg-type]
             self.starts.append(move)
         if (new["tb"], new["ls"], new["mo"]) != (old["tb"], old["ls"], old["mo"]):
             self._dirty[pk] = None
