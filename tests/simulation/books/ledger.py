@@ -104,7 +104,7 @@ class Entered(NamedTuple):
 
 @dataclass(frozen=True)
 class StartMove:
-    """A log start that rose."""
+    """A log start that rose; `entries`: how many had entered by then."""
 
     pk: str
     at_ms: int
@@ -112,6 +112,7 @@ class StartMove:
     start: int
     tail_base: int
     caller: str
+    entries: int
 
 
 @dataclass(frozen=True)
@@ -296,6 +297,19 @@ class Ledger:
         if key.startswith("topics/") and (topic_id := UUID(key.split("/")[1])) in self._forgotten_topics:
             self.late_topics.add(topic_id)
 
+    def maintenance_epoch(self, key: str) -> int:
+        """The epoch of the maintenance lease of the partition that an object belongs to; 0: it belongs to none."""
+        lease = self.log_rows(_partition_of_object(key)).get(LEASE_SK) if key.startswith("topics/") else None
+        return 0 if lease is None else lease["e"]
+
+    def arrived_late(self, key: str, epoch: int) -> None:
+        """An object arrived whose sender does not know of it; the epoch is of when it was sent."""
+        pk = _partition_of_object(key) if epoch else ""
+        if not self.is_readable(pk) or self.maintenance_epoch(key) != epoch or key in self.referenced()[0]:
+            return
+        if self.upkeep.is_left_clean(self.log_rows(pk)[LEASE_SK]):
+            self.problem(f"{pk}: {key} arrives late, and who sent it has ended as clean")
+
     def objects_deleted(self, keys: Sequence[str]) -> None:
         """Objects that were there are gone."""
         if keys:
@@ -446,6 +460,8 @@ class Ledger:
                 self.problem(f"{pk}: the {meaning} fell from {old[name]!r} to {new[name]!r}")
         if new["li"] != old["li"] and new["le"] <= old["le"]:
             self.problem(f"{pk}: the leader changed within epoch {new['le']}")
+        if new["le"] != old["le"] and new["es"] != old["no"]:
+            self.problem(f"{pk}: epoch {new['le']} is said to begin at {new['es']}, not at {old['no']}")
         if new["le"] != old["le"]:
             self.epochs[pk].append(LeaderEpoch(new["le"], new["li"], old["no"], self.caller))  # type: ignore[arg-type]
         if new["no"] != old["no"] and new["li"] and not self.is_transaction:
@@ -455,7 +471,9 @@ class Ledger:
         if new["ls"] > new["no"]:
             self.problem(f"{pk}: the log start {new['ls']} is past the next offset {new['no']}")
         if new["ls"] > old["ls"]:
-            move = StartMove(pk, self._clock.now_ms(), old["ls"], new["ls"], new["tb"], self.caller)  # type: ignore[arg-type]
+            move = StartMove(
+                pk, self._clock.now_ms(), old["ls"], new["ls"], new["tb"], self.caller, len(self.truth[pk])
+            )  # type: ignore[arg-type]
             self.starts.append(move)
         if (new["tb"], new["ls"], new["mo"]) != (old["tb"], old["ls"], old["mo"]):
             self._dirty[pk] = None
@@ -651,6 +669,12 @@ def _segment_objects(key: Key, item: Item) -> tuple[str, ...]:
         return ()
     partition = partition_of(key.pk)
     return tuple(named(partition, row.base_offset, row.segment_id) for named in (segment_key, index_key))
+
+
+def _partition_of_object(key: str) -> str:
+    """The partition key of a segment's object."""
+    _, topic_id, number, _ = key.split("/", 3)
+    return partition_pk(PartitionId(UUID(topic_id), int(number)))
 
 
 def live_pieces(partition: PartitionId, row: IndexRow) -> Iterator[Piece]:
