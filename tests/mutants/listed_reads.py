@@ -264,8 +264,8 @@ MUTANTS = [
     Mutant(
         "late duplicate moves the aborted sequences back",
         _TRANSACTION,
-        "        if partition in kept and _lies_behind(entries[-1].base_sequence, kept[partition]):\n            continue\n",
-        "",
+        "if partition in kept and _lies_behind(entries[-1].base_sequence, kept[partition]):",
+        "if False:",
         killed_by="tests/unit/engine/transactions/test_transactions.py"
         "::test_a_late_duplicate_alone_does_not_move_the_sequence_back",
     ),
